@@ -1,0 +1,1 @@
+"""The programs under test, and what they share: models, tools, prompts, tracing."""

@@ -1,0 +1,1 @@
+"""Prompt optimisation over the harness in `eval/`."""
