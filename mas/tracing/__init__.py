@@ -1,0 +1,1 @@
+"""What a question's run leaves behind, step by step."""

@@ -1,0 +1,140 @@
+"""One question's run as a tree of spans, gathered while it happens.
+
+Everything that a run later shows (the record's trajectory, the log lines, MLflow's trace) is made from this one stream.
+
+    trace = Trace("7f3c…", listener=print)
+    with recording(trace), span("tool", "calculator", inputs={"expression": "2+2"}) as current:
+        current.outputs = {"result": "4"}
+    trace.spans[0].seconds         # 0.0001…
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["question", "orchestrator", "agent", "lm", "tool"]
+Level = Literal["info", "warning", "error"]
+Listener = Callable[[Level, str, dict[str, Any]], None]
+
+
+@dataclass
+class Span:
+    """A stretch of work. Times are seconds since the question began (monotonic clock)."""
+
+    id: int  # order of opening within the trace
+    parent: int | None
+    kind: Kind
+    name: str
+    start_seconds: float
+    end_seconds: float | None = None  # None: still open, or cut off
+    inputs: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)  # {"name", "seconds", "level", …}
+    error: str | None = None  # "Type: message" of the exception that ended it
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self.end_seconds is None else self.end_seconds - self.start_seconds
+
+
+class Trace:
+    """The spans of one question, and the listener that turns them into log lines."""
+
+    def __init__(self, thread_id: str, listener: Listener | None = None) -> None:
+        self.thread_id = thread_id  # the correlation id
+        self.spans: list[Span] = []
+        self.state: dict[
+            str, Any
+        ] = {}  # the system's newest state, so that a failed question still shows how far it got
+        self._listener = listener
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def log(self, level: Level, event: str, **fields: Any) -> None:
+        if self._listener:
+            self._listener(level, event, fields)
+
+
+_trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
+_span: ContextVar[Span | None] = ContextVar("span", default=None)
+
+
+@contextmanager
+def recording(trace: Trace) -> Iterator[Trace]:
+    """Gather every span opened in this context, and in tasks started from it, into `trace`."""
+    trace_token, span_token = _trace.set(trace), _span.set(None)
+    try:
+        yield trace
+    finally:
+        _trace.reset(trace_token)
+        _span.reset(span_token)
+
+
+@contextmanager
+def span(kind: Kind, name: str, inputs: dict[str, Any] | None = None, **attributes: Any) -> Iterator[Span]:
+    """Record the work done inside the block; an exception is noted on the span and goes on its way.
+
+    Outside `recording` the span is made but kept nowhere.
+    """
+    trace, parent = _trace.get(), _span.get()
+    current = Span(
+        id=len(trace.spans) if trace else 0,
+        parent=parent.id if parent else None,
+        kind=kind,
+        name=name,
+        start_seconds=trace.seconds if trace else 0.0,
+        inputs=inputs or {},
+        attributes=attributes,
+    )
+    if trace:
+        trace.spans.append(current)
+        trace.log("info", f"{kind} started", component=name)
+    token = _span.set(current)
+    try:
+        yield current
+    except BaseException as error:
+        current.error = f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        _span.reset(token)
+        if trace:
+            current.end_seconds = trace.seconds
+            _log_end(trace, current)
+
+
+def _log_end(trace: Trace, ended: Span) -> None:
+    fields = {"component": ended.name, "seconds": round(ended.seconds, 4), **ended.attributes}
+    if ended.error:
+        trace.log("error", f"{ended.kind} failed", error=ended.error, **fields)
+    else:
+        trace.log("info", f"{ended.kind} finished", **fields)
+
+
+def current_thread_id() -> str | None:
+    """The correlation id of the question being recorded, if one is."""
+    trace = _trace.get()
+    return trace.thread_id if trace else None
+
+
+def keep_state(state: Any) -> None:
+    """Remember the system's state as of now; a later one replaces it."""
+    trace = _trace.get()
+    if trace is not None:
+        trace.state = dict(state)
+
+
+def event(name: str, level: Level = "info", **fields: Any) -> None:
+    """Note a moment (a decision, a retry, a limit) on the span that is open now."""
+    trace, current = _trace.get(), _span.get()
+    if trace is None:
+        return
+    if current is not None:
+        current.events.append({"name": name, "seconds": trace.seconds, "level": level, **fields})
+    trace.log(level, name, **({"component": current.name} if current else {}) | fields)
