@@ -1,0 +1,1 @@
+"""What the researcher and the expert can call: one tool a file."""

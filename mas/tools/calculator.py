@@ -1,0 +1,209 @@
+"""Arithmetic for the agents, evaluated by simpleeval and never by `eval`.
+
+The specification evaluates with Python's `eval` and an empty `__builtins__`, which an attribute walk leaves in one
+line. Here the expression is parsed, every kind of syntax that is not arithmetic is refused, and each operator and
+function checks the size of what it is given and of what it returns, so that `9**9**9` ends at once.
+
+    calculator("0.1 + 0.2")                   # "0.3"
+    calculator("comb(49, 6) // 2")            # "6991908"
+    calculator("3^2")                         # ToolError: `^` is no power here; write 3**2 for a power
+"""
+
+import ast
+import functools
+import math
+import operator
+import re
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from mas.tools.errors import ToolError
+
+MAX_EXPRESSION_CHARS = 1_000
+MAX_RESULT_BITS = 13_000  # about 3,900 digits: below Python's own limit of 4,300 for printing an int
+MAX_FACTORIAL = 1_000
+MAX_ROUND_DIGITS = 1_000
+
+Number = int | float
+
+_ALLOWED_SYNTAX = (
+    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.Name, ast.Constant),
+    *(ast.List, ast.Tuple, ast.Load, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow),
+    *(ast.USub, ast.UAdd, ast.Not, ast.And, ast.Or, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE),
+)
+_ALLOWED_CHARS = re.compile(r"[A-Za-z0-9_\s.,+\-*/%()\[\]<>=!]*")
+_THOUSANDS = re.compile(r"(?<![\w.])[1-9]\d{0,2}(?:,\d{3})+(?!\d)")
+_PERCENT = re.compile(r"%\s*(?:of\b|[-+*/%),\]<>=!]|$)")
+
+
+def calculator(expression: str) -> str:
+    """Evaluate one arithmetic expression in Python's notation and return the number.
+
+    Operators: + - * / // % (remainder) ** (power), parentheses, comparisons.
+    Functions: sqrt cbrt exp log(x, base) log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh degrees radians
+    hypot factorial comb perm gcd lcm floor ceil trunc round abs min max sum prod mean median pow int float.
+    Constants: pi e tau. Angles are in radians. Write 1000 and not 1,000; 15/100 and not 15%; 3**2 and not 3^2.
+    Example: "round(1.05 ** 10 * 2500, 2)".
+    """
+    text = re.sub(r"\bmath\.", "", expression.strip())  # models like to write math.sqrt(2)
+    _check_text(text)
+    try:
+        result = _evaluate(text, _parsed(text))
+    except (ArithmeticError, TypeError, ValueError, RecursionError, MemoryError) as error:
+        raise ToolError(f"{_clip(expression)} cannot be calculated: {str(error) or type(error).__name__}.") from error
+    if not isinstance(result, int | float):
+        raise ToolError(f"{_clip(expression)} gives no single number; write an expression such as sum([1, 2, 3]).")
+    return str(result) if isinstance(result, int) else repr(float(f"{result:.15g}"))
+
+
+def _check_text(text: str) -> None:
+    if not text:
+        raise ToolError("The expression is empty; write one such as (2 + 3) * 4.")
+    if len(text) > MAX_EXPRESSION_CHARS:
+        raise ToolError(f"The expression has {len(text)} characters; at most {MAX_EXPRESSION_CHARS} are allowed.")
+    if "^" in text:
+        raise ToolError("`^` is no power here; ** is the power: write 3**2 for three squared.")
+    if found := _THOUSANDS.search(text):
+        joined, spaced = found[0].replace(",", ""), found[0].replace(",", ", ")
+        raise ToolError(f"{found[0]} is ambiguous: write {joined} for one number, {spaced} for several arguments.")
+    if _PERCENT.search(text):
+        raise ToolError(
+            "% is the remainder, not a percentage: write 15/100 * 80 for 15% of 80, and 7 % (-3) for a remainder."
+        )
+    if not _ALLOWED_CHARS.fullmatch(text):
+        strange = sorted(set(_ALLOWED_CHARS.sub("", text)))
+        raise ToolError(f"These characters have no place in an expression: {_clip(' '.join(strange))}")
+
+
+def _parsed(text: str) -> ast.expr:
+    """The syntax tree, after everything but arithmetic on ints and floats has been refused."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise ToolError(f"{_clip(text)} is not an expression in Python's notation: {error.msg}.") from error
+    for node in ast.walk(tree):
+        if not isinstance(node, _ALLOWED_SYNTAX):
+            raise ToolError(f"Only arithmetic is allowed, and {type(node).__name__} is not; use numbers and functions.")
+        if isinstance(node, ast.Call) and not isinstance(node.func, ast.Name):
+            raise ToolError("Only a function's name can stand before a parenthesis; write 2 * (3) for a product.")
+        if isinstance(node, ast.Constant) and not isinstance(node.value, int | float):
+            raise ToolError("Only whole and decimal numbers are allowed; use no complex numbers, texts or None.")
+    return tree.body
+
+
+def _evaluate(text: str, tree: ast.expr) -> object:
+    from simpleeval import EvalWithCompoundTypes, InvalidExpression, NameNotDefined
+
+    evaluator = EvalWithCompoundTypes(operators=_operators(), names={"pi": math.pi, "e": math.e, "tau": math.tau})
+    evaluator.functions = _functions()  # replaces its own, which build lists, dicts and random numbers
+    try:
+        return _checked(evaluator.eval(text, previously_parsed=tree))
+    except NameNotDefined as error:
+        raise ToolError(f"The name {error.name!r} is unknown; the constants are pi, e, tau.") from error
+    except InvalidExpression as error:
+        raise ToolError(f"{_clip(str(error))} The functions are {' '.join(_functions())}.") from error
+
+
+def _checked(value: Any) -> Any:
+    """The value itself, unless it is too big to go on with or is no real number."""
+    if isinstance(value, int) and value.bit_length() > MAX_RESULT_BITS:
+        raise OverflowError(f"the result has more than {int(MAX_RESULT_BITS * math.log10(2))} digits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OverflowError("the result is too large for a decimal number; use whole numbers or log()")
+    if isinstance(value, complex):
+        raise ValueError("the result is a complex number; only real numbers are supported")
+    return value
+
+
+def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `function` take numbers alone (no lists: `[1] * 10**9`) and check its result."""
+
+    @functools.wraps(function)
+    def call(*values: Any) -> Any:
+        for value in values:
+            if not isinstance(value, int | float):
+                raise TypeError("a number was expected, not a list or a function's name")
+        return _checked(function(*values))
+
+    return call
+
+
+def _over_list(function: Callable[[list[Number]], Any]) -> Callable[..., Any]:
+    """`function` on numbers given one by one or as one list."""
+
+    def call(*values: Any) -> Any:
+        numbers = list(values[0]) if len(values) == 1 and isinstance(values[0], list | tuple) else list(values)
+        if not numbers:
+            raise ValueError("at least one number is needed")
+        return _bounded(lambda *given: function(list(given)))(*numbers)
+
+    return call
+
+
+def _power(base: Number, exponent: Number) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
+        _refuse_above((abs(base).bit_length() - 1) * exponent)
+    return base**exponent
+
+
+def _factorial(number: int) -> int:
+    if number > MAX_FACTORIAL:
+        raise OverflowError(f"factorial is limited to {MAX_FACTORIAL}; use lgamma for the logarithm of a larger one")
+    return math.factorial(number)
+
+
+def _comb(n: int, k: int) -> int:
+    if 0 < k < n:
+        chosen = min(k, n - k)
+        _refuse_above(chosen * (math.log2(n) - math.log2(chosen)))  # comb(n, k) >= (n / k)**k
+    return math.comb(n, k)
+
+
+def _perm(n: int, k: int | None = None) -> int:
+    if n > 1:
+        _refuse_above((n if k is None else min(k, n)) * (math.log2(n) - 1.45))  # perm(n, k) >= (n / 2.72)**k
+    return math.perm(n, k)
+
+
+def _refuse_above(bits: float) -> None:
+    """Before computing: `bits` is a lower bound of the result's size."""
+    if bits > MAX_RESULT_BITS:
+        raise OverflowError(f"the result would have more than {int(MAX_RESULT_BITS * math.log10(2))} digits")
+
+
+def _round(number: Number, digits: int | None = None) -> Number:
+    if digits is not None and abs(digits) > MAX_ROUND_DIGITS:
+        raise OverflowError(f"round is limited to {MAX_ROUND_DIGITS} digits")
+    return round(number, digits)
+
+
+def _operators() -> dict[type[ast.AST], Callable[..., Any]]:
+    plain: dict[type[ast.AST], Callable[..., Any]] = {
+        **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Pow: _power},
+        **{ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod},
+        **{ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_},
+        **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le},
+        **{ast.Gt: operator.gt, ast.GtE: operator.ge},
+    }
+    return {syntax: _bounded(function) for syntax, function in plain.items()}
+
+
+@functools.cache
+def _functions() -> dict[str, Callable[..., Any]]:
+    names = (
+        "sqrt cbrt exp log log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh degrees "
+        "radians hypot fmod gamma lgamma isqrt gcd lcm floor ceil trunc"
+    )
+    single = {name: getattr(math, name) for name in names.split()}
+    single |= {"abs": abs, "int": int, "float": float, "pow": _power, "round": _round}
+    single |= {"factorial": _factorial, "comb": _comb, "perm": _perm}
+    several: dict[str, Callable[..., Any]] = {"min": min, "max": max, "sum": sum, "prod": math.prod}
+    several |= {"mean": statistics.mean, "median": statistics.median, "stdev": statistics.stdev}
+    return {name: _bounded(function) for name, function in single.items()} | {
+        name: _over_list(function) for name, function in several.items()
+    }
+
+
+def _clip(text: str, limit: int = 120) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"

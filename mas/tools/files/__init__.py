@@ -1,0 +1,1 @@
+"""Readers of attached files: one kind a file."""

@@ -1,0 +1,178 @@
+"""Excel workbooks: every sheet with values, formulas, fill colours, comments, and what is hidden or merged.
+
+openpyxl reads what table libraries leave out, and questions do ask for it (the colour of a cell, a hidden row).
+
+    read(Path("sales.xlsx")).parts[0].lines[1]     # Line(2, "Rome | 12 [=B5*2] [fill FFFF0000]")
+"""
+
+import datetime
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from openpyxl import load_workbook
+from openpyxl.cell.cell import Cell, MergedCell
+from openpyxl.utils import get_column_letter
+from openpyxl.workbook.workbook import Workbook
+from openpyxl.worksheet.worksheet import Worksheet
+
+from mas.tools.errors import ToolError
+from mas.tools.files import table
+from mas.tools.files.document import Document, Line, Part
+from mas.tools.files.fill_colour import FillColours
+
+MAX_UNPACKED_BYTES = 32 * 1024 * 1024  # openpyxl takes 25 times as much memory, and 20 s
+MAX_GRID_COLUMNS = 100  # a wider sheet shows its filled cells alone, each with its letter
+MAX_LISTED = 40  # merged ranges, hidden rows or columns named in a sheet's heading
+
+_NOT_SHOWN = {"xl/media/": "images", "xl/charts/chart": "charts", "xl/pivotTables/": "pivot tables"}
+
+Grid = dict[int, dict[int, str]]  # row number, column number, what the cell shows
+
+
+def read(path: Path) -> Document:
+    notes = _check_archive(path)
+    workbook = _loaded(path, data_only=False)
+    computed = _loaded(path, data_only=True) if _has_formulas(workbook) else workbook
+    colours = FillColours(workbook)
+    parts = [_part(sheet, computed[sheet.title], colours) for sheet in workbook.worksheets]
+    names = ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
+    return Document(f"workbook with {len(parts)} sheets: {names}", parts, notes)
+
+
+def _check_archive(path: Path) -> list[str]:
+    """Notes on what the workbook holds beside cells.
+
+    Raises:
+        ToolError: the archive is damaged, or unpacks to more than the limit.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise ToolError(f"{path.name} is a damaged workbook ({error}); it cannot be read.") from error
+    if (size := sum(member.file_size for member in members)) > MAX_UNPACKED_BYTES:
+        raise ToolError(f"{path.name} unpacks to {size} bytes; read_file reads workbooks up to {MAX_UNPACKED_BYTES}.")
+    counts = {kind: sum(m.filename.startswith(start) for m in members) for start, kind in _NOT_SHOWN.items()}
+    listed = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    return [f"The workbook also holds {listed}, which are not shown."] if listed else []
+
+
+def _loaded(path: Path, data_only: bool) -> Workbook:
+    try:
+        with path.open("rb") as file:  # of a path, openpyxl would judge the extension
+            return load_workbook(file, data_only=data_only, keep_links=False)
+    except Exception as error:  # a damaged file raises whatever the XML or the records lead to
+        raise ToolError(f"{path.name} cannot be read as a workbook ({type(error).__name__}: {error}).") from error
+
+
+def _cells(sheet: Worksheet) -> Iterable[tuple[tuple[int, int], Cell | MergedCell]]:
+    """The cells that the file names, row by row; `iter_rows` would make 17 billion for one cell in the last corner."""
+    return sorted(sheet._cells.items())
+
+
+def _has_formulas(workbook: Workbook) -> bool:
+    return any(cell.data_type == "f" for sheet in workbook.worksheets for _, cell in _cells(sheet))
+
+
+def _part(sheet: Worksheet, computed: Worksheet, colours: FillColours) -> Part:
+    grid: Grid = {}
+    for (row, column), cell in _cells(sheet):
+        if shown := _shown(cell, computed, colours):
+            grid.setdefault(row, {})[column] = shown
+    columns = _columns(grid)
+    lines = [Line(number, _row(cells, columns) + _hidden_mark(sheet, number)) for number, cells in grid.items()]
+    return Part(lines, name=sheet.title, heading=_heading(sheet, columns), numbered=True)
+
+
+def _shown(cell: Cell | MergedCell, computed: Worksheet, colours: FillColours) -> str:
+    value, marks = cell.value, [colours.of(cell)]
+    if cell.data_type == "f":
+        value = computed[cell.coordinate].value
+        marks.insert(0, _formula(cell.value) + ("" if value is not None else ", result not stored in the file"))
+    if cell.comment:
+        marks.append(f"comment: {cell.comment.text.strip()}")
+    texts = [_text(value), *(f"[{mark}]" for mark in marks if mark)]
+    return table.cell(" ".join(text for text in texts if text))
+
+
+def _formula(value: Any) -> str:
+    """An array or data table formula is an object with the text and the range that it fills."""
+    if isinstance(value, str):
+        return value
+    return f"{getattr(value, 'text', None) or '=TABLE()'} over {getattr(value, 'ref', 'its range')}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float):
+        return repr(float(f"{value:.15g}"))  # Excel itself keeps 15 digits
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    return str(value)
+
+
+def _columns(grid: Grid) -> Sequence[int]:
+    """The columns to line up, empty ones between them included; none for a sheet too wide for that."""
+    used = {column for cells in grid.values() for column in cells}
+    if not used or max(used) - min(used) >= MAX_GRID_COLUMNS:
+        return ()
+    return range(min(used), max(used) + 1)
+
+
+def _row(cells: dict[int, str], columns: Sequence[int]) -> str:
+    if columns:
+        return " | ".join(cells.get(column, "") for column in columns)
+    return " | ".join(f"{get_column_letter(column)}: {text}" for column, text in cells.items())
+
+
+def _hidden_mark(sheet: Worksheet, number: int) -> str:
+    return " [hidden row]" if number in sheet.row_dimensions and sheet.row_dimensions[number].hidden else ""
+
+
+def _heading(sheet: Worksheet, columns: Sequence[int]) -> str:
+    facts = [f'sheet "{sheet.title}"', f"cells {sheet.dimensions}"]
+    if sheet.sheet_state != "visible":
+        facts.append("hidden sheet")
+    merged = [str(area) for area in sheet.merged_cells.ranges]
+    formatted = [str(area.sqref) for area in sheet.conditional_formatting]
+    lists = {
+        "merged": merged,
+        "hidden columns": _hidden_columns(sheet),
+        "hidden rows": _spans(n for n, row in sheet.row_dimensions.items() if row.hidden),
+        "colours by conditional formatting, not shown, in": formatted,
+    }
+    facts += [f"{label} {_listed(items)}" for label, items in lists.items() if items]
+    letters = " | ".join(["row", *(get_column_letter(column) for column in columns)])
+    return "\n".join(["; ".join(facts), letters if columns else "row | cells with their column letters"])
+
+
+def _hidden_columns(sheet: Worksheet) -> list[str]:
+    """One entry may stand for a range of columns."""
+    hidden = [dimension for dimension in sheet.column_dimensions.values() if dimension.hidden]
+    ends = [(dimension.min or 0, dimension.max or 0) for dimension in hidden]
+    return [_span(get_column_letter(first), get_column_letter(last)) for first, last in sorted(ends) if first]
+
+
+def _spans(numbers: Iterable[int]) -> list[str]:
+    """[4, 5, 6, 9] as "4-6", "9"."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return [_span(str(first), str(last)) for first, last in spans]
+
+
+def _span(first: str, last: str) -> str:
+    return first if first == last else f"{first}-{last}"
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
+    return ", ".join(items[:MAX_LISTED]) + more

@@ -1,0 +1,74 @@
+"""Plain text in any of the usual encodings: txt, md, py, log, xml, html and whatever else is not binary.
+
+decoded(b"caf\\xe9")                 # ("café", "windows-1252 (guessed)")
+"""
+
+import codecs
+import re
+from pathlib import Path
+
+from mas.tools.errors import ToolError
+from mas.tools.files.document import Document, Line, Part
+
+_MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_MAX_CONTROL_SHARE = 0.02
+
+
+def read(path: Path) -> Document:
+    text, encoding = decoded(path.read_bytes(), path.name)
+    return plain(text, encoding)
+
+
+def plain(text: str, encoding: str, notes: list[str] | None = None) -> Document:
+    """A document of the text as it is written."""
+    lines = numbered_lines(text)
+    return Document(f"text, {encoding}, {len(lines)} lines, {len(text)} characters", [Part(lines)], notes or [])
+
+
+def numbered_lines(text: str) -> list[Line]:
+    """Split at \\n, \\r\\n and \\r alone, as editors number lines: `str.splitlines` also splits at form feeds."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    if lines[-1] == "":
+        lines.pop()
+    return [Line(number, line) for number, line in enumerate(lines, start=1)]
+
+
+def decoded(data: bytes, name: str = "the file") -> tuple[str, str]:
+    """The text and the name of its encoding.
+
+    Raises:
+        ToolError: the bytes are no text.
+    """
+    text, encoding = _decoded(data)
+    if "\x00" in text or len(_CONTROL.findall(text[:10_000])) > _MAX_CONTROL_SHARE * len(text[:10_000]):
+        raise ToolError(f"{name} is binary, not text, and of no kind that read_file knows; it cannot be shown.")
+    return text, encoding
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace"), encoding.removesuffix("-sig")
+    try:
+        return data.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        return _guessed(data)
+
+
+def _guessed(data: bytes) -> tuple[str, str]:
+    """A damaged utf-8 has more good letters than bad bytes; otherwise it is the Windows superset of latin-1."""
+    text = data.decode("utf-8", "replace")
+    bad = text.count("\ufffd")
+    if sum(letter > "\x7f" for letter in text) > 2 * bad:
+        return text, f"utf-8 with {bad} damaged characters"
+    try:
+        return data.decode("cp1252"), "windows-1252 (guessed)"
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), "latin-1 (guessed)"

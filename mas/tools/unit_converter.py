@@ -1,0 +1,114 @@
+"""Unit conversion by pint, with a strict reading of what pint is given.
+
+The specification hands the whole text to pint's parser, which also computes (`9**9**7`). Here the number is read by a
+regular expression and the units may hold one-digit exponents only, never a power of a power.
+
+    unit_converter("10 meters", "ft")               # "32.8083989501 foot"
+    unit_converter("32 fahrenheit", "celsius")      # "0 degree_Celsius"
+    unit_converter("5 kg", "m")                     # ToolError: kg is [mass] and m is [length] …
+"""
+
+import functools
+import math
+import re
+import tokenize
+from typing import Any
+
+from mas.tools.errors import ToolError
+
+SIGNIFICANT_DIGITS = 12
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,3})?)\s*(\D.*)", re.DOTALL)
+_THOUSANDS = re.compile(r"\s*[+-]?\d+,\d")
+_UNIT = re.compile("[A-Za-z\u00b0\u00b5\u03bc%\u00c5/*^ _.0-9()-]{1,60}")  # degree, both micro signs, angstrom
+_LONG_NUMBER = re.compile(r"\d{2}")
+_POWER_OF_POWER = re.compile(r"[\d)]\s*(?:\*\*|\^)")  # 2**9**9, (m**9)**9
+_DEGREES = re.compile(r"deg(?:ree)?s?[ _]+(c|f|k)(?:elsius|ahrenheit|elvin)?", re.IGNORECASE)
+_TEMPERATURES = {"c": "degC", "f": "degF", "k": "kelvin"}
+
+
+def unit_converter(quantity: str, to_unit: str) -> str:
+    """Convert a quantity to another unit and return the converted value with its unit.
+
+    quantity: one number and one unit, such as "10 meters", "5 kg", "60 miles/hour", "3 m^2" or "32 fahrenheit".
+    to_unit: the unit alone, such as "ft", "lbs", "km/h", "celsius". Write degC and degF (C and F are coulomb and
+    farad), and 1000 rather than 1,000. Currencies are not supported.
+    """
+    import pint
+
+    value, from_unit = _split(quantity)
+    registry = _registry()
+    try:
+        source, target = _unit(registry, from_unit), _unit(registry, to_unit)
+        converted = registry.Quantity(value, source).to(target)
+        return f"{_rounded(converted.magnitude, _offset(registry, source, target))} {converted.units}"
+    except pint.DimensionalityError as error:
+        raise ToolError(
+            f"{from_unit} is {error.dim1 or error.units1} and {to_unit} is {error.dim2 or error.units2}, "
+            "so one cannot become the other; name two units of the same kind (degC and degF for temperatures)."
+        ) from error
+    except _pint_failures() as error:
+        cause = str(error).rstrip(".") or "malformed unit"
+        raise ToolError(
+            f"{quantity!r} cannot be converted to {to_unit!r}: {cause}; give one number and unit."
+        ) from error
+
+
+@functools.cache
+def _registry() -> Any:
+    """Built once: reading the table of units takes 0.1 s."""
+    import pint
+
+    return pint.UnitRegistry()
+
+
+def _pint_failures() -> tuple[type[Exception], ...]:
+    """What pint raises on a text that is no unit: its own errors, and whatever escapes its parser."""
+    import pint
+
+    escaping = (AssertionError, ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
+    return (pint.errors.PintError, tokenize.TokenError, RecursionError, *escaping)
+
+
+def _split(quantity: str) -> tuple[float, str]:
+    if _THOUSANDS.match(quantity):
+        raise ToolError(f"{quantity!r} holds a comma: write 1000 for a thousand and 1.5 for one and a half.")
+    found = _QUANTITY.fullmatch(quantity)
+    if found is None:
+        raise ToolError(f"{quantity!r} is not one number followed by a unit; write for example '10 meters'.")
+    return float(found[1]), found[2].strip()
+
+
+def _unit(registry: Any, text: str) -> Any:
+    """The pint unit of a text.
+
+    As written first, since case matters (mW, MW); then in lower case (Meters) and as one word (light years).
+    """
+    import pint
+
+    plain = text.strip().replace("²", "^2").replace("³", "^3")
+    if not _UNIT.fullmatch(plain) or _LONG_NUMBER.search(plain) or _POWER_OF_POWER.search(plain):
+        raise ToolError(f"{text!r} is not a unit; write one such as ft, kg, km/h, m^2 or degC.")
+    if degrees := _DEGREES.fullmatch(plain):
+        plain = _TEMPERATURES[degrees[1].lower()]
+    for spelling in (plain, plain.lower(), plain.lower().replace(" ", "_")):
+        try:
+            return registry.parse_units(spelling)
+        except pint.UndefinedUnitError:
+            continue
+    raise ToolError(f"the unit {text!r} is unknown; write its English name or its symbol, such as meter or m.")
+
+
+def _offset(registry: Any, source: Any, target: Any) -> float:
+    """What zero becomes, for temperatures: the size of the numbers in which the rounding error arose."""
+    if source.dimensionality != {"[temperature]": 1}:
+        return 0.0
+    return float(registry.Quantity(0.0, source).to(target).magnitude)
+
+
+def _rounded(value: float, offset: float) -> str:
+    if not math.isfinite(value):
+        raise OverflowError("the result is too large")
+    if offset:  # 32 fahrenheit are 0 celsius, not 5.7e-14
+        value = round(value, SIGNIFICANT_DIGITS - 1 - math.ceil(math.log10(abs(offset)))) + 0.0
+    return f"{value:.{SIGNIFICANT_DIGITS}g}"

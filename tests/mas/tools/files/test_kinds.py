@@ -1,0 +1,97 @@
+"""Choosing a reader: content before extension, and a clear word about kinds without a reader."""
+
+import importlib
+import zipfile
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook
+
+from mas.tools.errors import ToolError
+from mas.tools.files import kinds
+from mas.tools.files.kinds import kind_of, read_document
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(30)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.pdf", b"%PDF-1.7\n\x00", r"a PDF document"),
+        ("a.png", PNG, r"an image"),
+        ("a.txt", PNG, r"an image"),
+        ("a.mp3", b"ID3\x03" + bytes(30), r"an audio file"),
+        ("a.mp3", b"\xff\xfb\x90\x00" + bytes(30), r"an audio file"),
+        ("a.m4a", b"\x00\x00\x00\x20ftypM4A " + bytes(30), r"an audio file"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30), r"an old \(or password-protected\) Office file"),
+        ("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30), r"an old \(or password-protected\) Office file"),
+    ],
+)
+def test_a_kind_without_a_reader_is_named_with_those_that_have_one(
+    tmp_path: Path, name: str, data: bytes, words: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ToolError, match=rf"{name} is {words}; read_file reads \.csv, .*\.xlsx.* plain text"):
+        read_document(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "kind"),
+    [
+        ("a.zip", "readme.txt", ".zip"),
+        ("a.docx", "word/document.xml", ".docx"),
+        ("a", "ppt/presentation.xml", ".pptx"),
+        ("a.zip", "xl/workbook.xml", ".xlsx"),
+        ("a.ods", "content.xml", ".ods"),
+        ("a.csv", "readme.txt", ".zip"),
+    ],
+)
+def test_archives_are_told_apart(tmp_path: Path, name: str, member: str, kind: str) -> None:
+    with zipfile.ZipFile(tmp_path / name, "w") as archive:
+        archive.writestr(member, "")
+    assert kind_of(tmp_path / name) == kind
+
+
+def test_a_workbook_is_read_whatever_its_name(tmp_path: Path) -> None:
+    book = Workbook()
+    book.worksheets[0].append(["hello"])
+    for name in ("a.xlsx", "a.XLSX", "a.csv", "a"):
+        book.save(tmp_path / name)
+        assert read_document(tmp_path / name).summary.startswith("workbook")
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.pdf", "a.unknown", "noextension", "a.py", "a.pdb", "a.html"])
+def test_a_text_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("<p>hello</p>")
+    document = read_document(tmp_path / name)
+    assert document.summary.startswith("text")
+    assert document.parts[0].lines[0].text == "<p>hello</p>"
+
+
+@pytest.mark.parametrize("name", ["a.bin", "a.csv", "a.json", "a.docx", "a.txt"])
+def test_binary_data_of_no_known_kind_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"abc\x00\x01\x02")
+    with pytest.raises(ToolError, match=f"{name} is binary"):
+        read_document(tmp_path / name)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="not there any more"):
+        read_document(tmp_path)
+
+
+def test_every_reader_in_the_table_exists() -> None:
+    for target in {*kinds.READERS.values(), kinds.TEXT_READER}:
+        module, _, function = target.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_a_new_reader_is_one_line_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+    (tmp_path / "png_size.py").write_text(
+        "from mas.tools.files.document import Document, Part, Line\n"
+        "def read(path):\n    return Document('image', [Part([Line(1, str(path.stat().st_size))])])\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(kinds.READERS, ".png", "png_size:read")
+    assert read_document(tmp_path / "a.png").parts[0].lines[0].text == str(len(PNG))

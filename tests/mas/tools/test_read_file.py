@@ -1,0 +1,184 @@
+"""read_file from the agent's side: names, pages, searches and refusals, on real files."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from mas.tools.attachments import attached
+from mas.tools.errors import ToolError
+from mas.tools.files import kinds
+from mas.tools.files.pages import MAX_PAGE_CHARS
+from mas.tools.read_file import read_file
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """The question's files, with a secret beside them that belongs to nobody."""
+    (tmp_path / "secret.txt").write_text("secret")
+    files = tmp_path / "question"
+    files.mkdir()
+    (files / "notes.txt").write_text("\n".join(f"line {number}" for number in range(1, 3_001)))
+    (files / "rows.csv").write_text("id,name\n" + "".join(f"{number},name-{number}-end\n" for number in range(2_500)))
+    (files / "link.txt").symlink_to(tmp_path / "secret.txt")
+    book = openpyxl.Workbook()
+    book.worksheets[0].title = "Sales"
+    book.worksheets[0].append(["city", "n"])
+    book.create_sheet("Costs").append(["rent", 7])
+    book.save(files / "book.xlsx")
+    with attached([files / "notes.txt", files / "rows.csv", files / "book.xlsx"]):
+        yield files
+
+
+def all_pages(file: str) -> list[str]:
+    first = read_file(file)
+    count = int(re.search(r"page 1 of (\d+)", first)[1])  # type: ignore[index]
+    return [first, *(read_file(file, page=page) for page in range(2, count + 1))]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../secret.txt",
+        "/etc/passwd",
+        "notes.txt\x00",
+        "\x00",
+        "",
+        ".",
+        "..",
+        "./notes.txt",
+        "link.txt",
+        "NOTES.TXT",
+        "question/notes.txt",
+        "file:///etc/passwd",
+        "~/.ssh/id_rsa",
+        "notes.txt/../link.txt",
+        "..\\secret.txt",
+        "\ud800",
+    ],
+)
+def test_a_name_that_is_not_attached_is_refused_with_those_that_are(folder: Path, name: str) -> None:
+    with pytest.raises(ToolError, match=r"attached files: book\.xlsx, notes\.txt, rows\.csv"):
+        read_file(name)
+
+
+def test_an_absolute_path_of_an_attached_file_is_no_name(folder: Path) -> None:
+    with pytest.raises(ToolError, match="without a path"):
+        read_file(str(folder / "notes.txt"))
+
+
+def test_without_attachments_the_error_says_so() -> None:
+    with pytest.raises(ToolError, match="this question has no attachment"):
+        read_file("notes.txt")
+
+
+def test_text_pages_hold_every_line_once_and_stay_below_the_limit(folder: Path) -> None:
+    pages = all_pages("notes.txt")
+    assert len(pages) > 1
+    assert all(len(page) <= MAX_PAGE_CHARS for page in pages)
+    lines = [line for page in pages for line in page.split("\n\n", 1)[1].split("\n")]
+    assert lines == [f"line {number}" for number in range(1, 3_001)]
+
+
+def test_table_pages_hold_every_row_once_under_repeated_column_names(folder: Path) -> None:
+    pages = all_pages("rows.csv")
+    assert len(pages) > 1
+    assert all(page.split("\n\n", 1)[1].startswith("row | id | name\n") for page in pages)
+    assert re.findall(r"name-(\d+)-end", "".join(pages)) == [str(number) for number in range(2_500)]
+
+
+def test_the_first_line_says_how_to_get_the_rest(folder: Path) -> None:
+    assert re.match(
+        r'notes\.txt: text, utf-8, 3000 lines.*page 1 of \d+; the rest: page=2, or search="', read_file("notes.txt")
+    )
+    last = all_pages("notes.txt")[-1]
+    assert "the rest" not in last
+
+
+@pytest.mark.parametrize("page", [0, -1, 999])
+def test_a_page_that_does_not_exist_is_refused(folder: Path, page: int) -> None:
+    with pytest.raises(ToolError, match=rf"no page {page}: notes\.txt has the pages 1 to \d"):
+        read_file("notes.txt", page=page)
+
+
+def test_search_returns_matches_with_two_lines_around(folder: Path) -> None:
+    found = read_file("notes.txt", search="LINE 1500")
+    assert "lines that contain 'LINE 1500': 1" in found
+    assert found.split("\n\n")[1].split("\n") == [
+        "  1498 | line 1498",
+        "  1499 | line 1499",
+        "> 1500 | line 1500",
+        "  1501 | line 1501",
+        "  1502 | line 1502",
+    ]
+
+
+def test_search_without_a_match_says_so(folder: Path) -> None:
+    assert "lines that contain 'elephant': 0" in read_file("rows.csv", search="elephant")
+
+
+def test_a_long_search_result_is_paged_too(folder: Path) -> None:
+    assert "lines that contain 'line': 3000; page 2 of" in read_file("notes.txt", search="line", page=2)
+
+
+def test_empty_optional_arguments_count_as_not_given(folder: Path) -> None:
+    assert read_file("book.xlsx", sheet="", search=" ") == read_file("book.xlsx")
+
+
+def test_one_sheet_alone(folder: Path) -> None:
+    both, costs = read_file("book.xlsx"), read_file("book.xlsx", sheet=" costs")
+    assert "1 | city | n" in both
+    assert "1 | rent | 7" in both
+    assert "1 | city | n" not in costs
+    assert "1 | rent | 7" in costs
+
+
+def test_an_unknown_sheet_is_refused_with_the_names(folder: Path) -> None:
+    with pytest.raises(ToolError, match="named 'Sale'; its sheets: 'Sales', 'Costs'"):
+        read_file("book.xlsx", sheet="Sale")
+
+
+def test_a_sheet_of_a_text_is_refused(folder: Path) -> None:
+    with pytest.raises(ToolError, match=r"notes\.txt has no sheets"):
+        read_file("notes.txt", sheet="Sheet1")
+
+
+def test_a_changed_file_is_read_again(folder: Path) -> None:
+    read_file("rows.csv")
+    (folder / "rows.csv").write_text("id,name\n1,new\n")
+    assert "1 | 1 | new" in read_file("rows.csv")
+
+
+def test_a_file_that_has_gone_is_named(folder: Path) -> None:
+    (folder / "rows.csv").unlink()
+    with pytest.raises(ToolError, match=r"rows\.csv is attached to the question but is not there any more"):
+        read_file("rows.csv")
+
+
+def test_a_file_over_the_size_limit_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "MAX_FILE_BYTES", 1_000)
+    with pytest.raises(ToolError, match=r"notes\.txt has \d+ bytes; read_file reads at most 1000"):
+        read_file("notes.txt")
+
+
+def test_lone_surrogates_are_replaced(folder: Path) -> None:
+    file = folder / "lone.json"
+    file.write_text('{"a": "x\\ud800y", "b": "\\ud83d\\ude00"}')
+    with attached([file]):
+        shown = read_file("lone.json")
+    assert '"a": "x\ufffdy"' in shown
+    assert '"b": "\U0001f600"' in shown
+    shown.encode("utf-8")
+
+
+def test_a_huge_header_leaves_the_page_number_and_the_limit_intact(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for number in range(150):
+        book.create_sheet(f"{number} {'s' * 25}").append(["x" * 200])
+    book.save(tmp_path / "many.xlsx")
+    with attached([tmp_path / "many.xlsx"]):
+        pages = all_pages("many.xlsx")
+    assert all(len(page) <= MAX_PAGE_CHARS for page in pages)
+    assert sum(page.count("x" * 200) for page in pages) == 150

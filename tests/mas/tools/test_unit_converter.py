@@ -1,0 +1,110 @@
+"""The unit converter: a table of conversions, and nothing computed from a hostile text."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mas.tools.errors import ToolError
+from mas.tools.unit_converter import unit_converter
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit", "expected"),
+    [
+        ("10 meters", "ft", "32.8083989501 foot"),
+        ("10meters", "ft", "32.8083989501 foot"),
+        ("5 kg", "lbs", "11.0231131092 pound"),
+        ("1 mile", "km", "1.609344 kilometer"),
+        ("1 km", "mm", "1000000 millimeter"),
+        ("-2.5e3 m", "km", "-2.5 kilometer"),
+        (".5 hour", "minutes", "30 minute"),
+        ("60 miles per hour", "km/h", "96.56064 kilometer / hour"),
+        ("3 m²", "cm^2", "30000 centimeter ** 2"),
+        ("1 square foot", "in**2", "144 inch ** 2"),
+        ("1 m^-1", "cm^-1", "0.01 1 / centimeter"),
+        ("1 cup", "ml", "236.5882365 milliliter"),
+        ("5 µm", "nm", "5000 nanometer"),
+        ("50 %", "ppm", "500000 ppm"),
+        ("1 MW", "mW", "1000000000 milliwatt"),
+        ("1 mW", "MW", "1e-09 megawatt"),
+        ("2 Light Years", "KM", "1.89214609452e+13 kilometer"),
+        ("32 fahrenheit", "celsius", "0 degree_Celsius"),
+        ("0 celsius", "fahrenheit", "32 degree_Fahrenheit"),
+        ("98.6 degrees Fahrenheit", "degrees C", "37 degree_Celsius"),
+        ("-40 °F", "°C", "-40 degree_Celsius"),
+        ("300 K", "degC", "26.85 degree_Celsius"),
+        ("1e-9 kelvin", "mK", "1e-06 millikelvin"),
+    ],
+)
+def test_conversion(quantity: str, unit: str, expected: str) -> None:
+    assert unit_converter(quantity, unit) == expected
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit", "sentence"),
+    [
+        ("5 kg", "m", r"kg is \[mass\] and m is \[length\]"),
+        ("32 F", "C", "degC and degF for temperatures"),
+        ("20 degC", "m", r"\[temperature\]"),
+        ("5 EUR", "USD", "the unit 'EUR' is unknown"),
+        ("5 m", "parsnips", "the unit 'parsnips' is unknown"),
+        ("1,000 m", "km", "write 1000 for a thousand"),
+        ("1,5 m", "km", "1.5 for one and a half"),
+        ("5", "m", "not one number followed by a unit"),
+        ("meters", "m", "not one number followed by a unit"),
+        ("", "m", "not one number followed by a unit"),
+        ("2 * 3 m", "km", "cannot be converted"),
+        ("5 ft 3 in", "m", "cannot be converted"),
+        ("5 m", "", "is not a unit"),
+        ("5 m", "()", "malformed unit"),
+        ("5 m", "km; ls", "is not a unit"),
+        ("1 m", "m**", "cannot be converted"),
+        ("1e999 m", "km", "too large"),
+        ("1 (degC)(degF)", "K", "cannot be converted|so one cannot"),
+        ("10 __import__('os').system('id')", "m", "is not a unit"),
+    ],
+)
+def test_refusal_names_the_cause(quantity: str, unit: str, sentence: str) -> None:
+    with pytest.raises(ToolError, match=sentence):
+        unit_converter(quantity, unit)
+
+
+def test_powers_that_would_never_end_are_refused() -> None:
+    bombs = [
+        *("1 minute**9**9**9", "s", "1 minute^9^9^9", "s", "1 (minute**9)**9**9", "s", "1 m²^9^9^9", "s"),
+        *("1 s", "minute**9**9**9", "1 s", "9**9**9", "1 hour**99999999", "s**99999999"),
+    ]
+    program = (
+        "import sys\nfrom mas.tools.errors import ToolError\nfrom mas.tools.unit_converter import unit_converter\n"
+        "for quantity, unit in zip(sys.argv[1::2], sys.argv[2::2]):\n"
+        "    try:\n        unit_converter(quantity, unit)\n"
+        "    except ToolError:\n        print('refused')\n"
+    )
+    run = [sys.executable, "-c", program, *bombs]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.split() == ["refused"] * (len(bombs) // 2)
+
+
+@given(
+    st.floats(-1e6, 1e6),
+    st.sampled_from([("meter", "foot"), ("kg", "lb"), ("degC", "degF"), ("kelvin", "degC"), ("hour", "s")]),
+)
+@settings(max_examples=60, deadline=None)
+def test_there_and_back_is_the_same(value: float, units: tuple[str, str]) -> None:
+    there = unit_converter(f"{value!r} {units[0]}", units[1])
+    back = unit_converter(f"{there.split()[0]} {units[1]}", units[0])
+    assert float(back.split()[0]) == pytest.approx(value, rel=1e-9, abs=1e-8)
+
+
+@given(
+    st.text(alphabet="0123456789.eE+-*/^() _mkgsdFC°%²", max_size=20), st.text(alphabet="mkgs*/^()29._- ", max_size=12)
+)
+@settings(max_examples=200, deadline=None)
+def test_any_text_gives_a_value_or_a_tool_error(quantity: str, unit: str) -> None:
+    try:
+        assert unit_converter(quantity, unit)
+    except ToolError as error:
+        assert str(error)
