@@ -1,0 +1,206 @@
+"""A prompt set: a folder with one text an agent, which becomes the instructions of that agent's DSPy predictor.
+
+    prompts/baseline/
+        set.yaml                        system: gaia, description: …
+        planner_system_prompt.txt       one a predictor, named like it
+        …
+
+    prompts = read_prompt_set("baseline", ["planner", "finalizer"], "gaia", project_folder)
+    apply_prompt_set(program, prompts)
+    program.planner.signature.instructions == prompts.texts["planner"]      # True, character for character
+
+A tuned set has the same shape; other files in the folder (demos, provenance) are not read here.
+"""
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from mas.errors import UserError
+
+SET_FILE = "set.yaml"
+SUFFIX = "_system_prompt.txt"
+
+
+class Program(Protocol):
+    """What a `dspy.Module` offers here, so that reading a prompt set does not import dspy."""
+
+    def named_predictors(self) -> Iterable[tuple[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """Agents' texts, normalised when made, so that a text equals the instructions that DSPy makes of it."""
+
+    name: str
+    system: str  # the system that the texts are written for
+    texts: dict[str, str]  # agent -> instructions
+    folder: Path
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", {agent: _normalised(text) for agent, text in self.texts.items()})
+
+
+def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str, root: Path) -> PromptSet:
+    """Read `root/prompts/NAME`, or the folder that a path (anything with a `/`) leads to.
+
+    A relative path is looked for in the current folder, then in `root`.
+
+    Raises:
+        UserError: there is no such set, it is made for another system, or its files are not exactly the agents' texts.
+    """
+    folder = _find(str(name_or_path), root)
+    made_for, description = _read_set_file(folder / SET_FILE)
+    if made_for != system:
+        raise UserError(
+            f"The prompt set {folder} is made for the system '{made_for}', not for '{system}'; "
+            f"choose a set whose {SET_FILE} says 'system: {system}'."
+        )
+    _check_files(folder, agents)
+    texts = {agent: _read_prompt(folder / f"{agent}{SUFFIX}") for agent in agents}
+    return PromptSet(folder.name, system, texts, folder, description)
+
+
+def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
+    """Write the set as a new folder, and return it as `read_prompt_set` will read it there.
+
+    `set.yaml` comes last: a folder whose writing was cut off does not pass for a set.
+
+    Raises:
+        UserError: the folder holds a set already (none is ever overwritten), or cannot be written.
+    """
+    import yaml
+
+    about = {"system": prompt_set.system, "description": prompt_set.description}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / SET_FILE).exists():
+            raise UserError(f"{folder} holds a prompt set already; choose another name or remove that folder first.")
+        for agent, text in prompt_set.texts.items():
+            (folder / f"{agent}{SUFFIX}").write_text(text + "\n", encoding="utf-8", newline="\n")
+        set_text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120)
+        (folder / SET_FILE).write_text(set_text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UserError(f"The prompt set cannot be written to {folder}: {_cause(error)}; check the folder.") from error
+    return replace(prompt_set, name=folder.resolve().name, folder=folder)
+
+
+def apply_prompt_set(program: Program, prompt_set: PromptSet) -> None:
+    """Make each text the instructions of the predictor with the agent's name; fields and demos stay as they are.
+
+    Raises:
+        ValueError: the program's predictors are not exactly the set's agents; nothing has been changed then.
+    """
+    predictors = dict(program.named_predictors())
+    if predictors.keys() != prompt_set.texts.keys():
+        raise ValueError(
+            f"predictors {sorted(predictors)} and agents {sorted(prompt_set.texts)} of the prompt set "
+            f"{prompt_set.name!r} must have the same names"
+        )
+    for agent, text in prompt_set.texts.items():
+        predictors[agent].signature = predictors[agent].signature.with_instructions(text)
+
+
+def digest(prompt_set: PromptSet) -> str:
+    """SHA-256 over the texts alone, whatever the set is called and wherever it lies: equal digest, equal prompts."""
+    return hashlib.sha256(json.dumps(prompt_set.texts, sort_keys=True).encode()).hexdigest()
+
+
+def _normalised(text: str) -> str:
+    """The form that DSPy's `inspect.cleandoc` and the adapter's `textwrap.dedent` both leave alone.
+
+    Stripping first is needed: `cleandoc` alone is not stable on a text that begins with an empty and an indented line.
+    """
+    lines = re.sub(r"\r\n?", "\n", text)
+    return inspect.cleandoc(re.sub(r"(?m)^[^\S\n]+$", "", lines).strip())
+
+
+def _find(name: str, root: Path) -> Path:
+    shelf = root / "prompts"
+    path = Path(name).expanduser()
+    folders = [path, root / path] if "/" in name or path.is_absolute() else [shelf / name]
+    for folder in folders:
+        if name and _is_folder(folder):
+            return folder.resolve()
+    known = ", ".join(sorted(file.parent.name for file in shelf.glob(f"*/{SET_FILE}"))) or "none"
+    raise UserError(
+        f"There is no prompt set '{name}'; give the name of one in {shelf} (available: {known}) "
+        "or the path of a folder, with a '/' in it."
+    )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name too long for the file system, a parent folder that may not be entered
+        return False
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {file.name for file in folder.iterdir()}
+    except OSError as error:
+        raise UserError(f"The folder {folder} cannot be read: {_cause(error)}; check its permissions.") from error
+
+
+def _read_set_file(file: Path) -> tuple[str, str]:
+    """The system and the description."""
+    import yaml
+
+    expected = "expected the keys 'system' (the system's name) and, if you like, 'description' (a text)"
+    if file.name not in _names(file.parent):
+        raise UserError(f"The prompt set {file.parent} has no {SET_FILE}; {expected} in it.")
+    try:
+        about = yaml.safe_load(_read_text(file))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark else ""
+        raise UserError(f"{file} is not valid YAML{where}; {expected}.") from error
+    if not isinstance(about, dict) or not about.keys() <= {"system", "description"}:
+        raise UserError(f"{file} holds something else than a prompt set's keys; {expected} and nothing else.")
+    system, description = about.get("system"), about.get("description") or ""
+    if not isinstance(system, str) or not system.strip():
+        raise UserError(f"{file} does not name its system; {expected}.")
+    if not isinstance(description, str):
+        raise UserError(f"The description in {file} is not a text; {expected}.")
+    return system.strip(), description
+
+
+def _check_files(folder: Path, agents: Sequence[str]) -> None:
+    """Exactly one prompt file an agent: a misspelt name must not leave an agent with its default prompt unnoticed."""
+    expected = {f"{agent}{SUFFIX}" for agent in agents}
+    present = {name for name in _names(folder) if name.endswith(SUFFIX)}
+    if missing := sorted(expected - present):
+        raise UserError(f"The prompt set {folder} lacks {', '.join(missing)}; add one text file for each agent.")
+    if unknown := sorted(present - expected):
+        raise UserError(
+            f"The prompt set {folder} has {', '.join(unknown)}, which belong to no agent of the system; "
+            f"remove or rename them (the agents are {', '.join(agents)})."
+        )
+
+
+def _read_prompt(file: Path) -> str:
+    text = _read_text(file)
+    if not text.strip():
+        raise UserError(f"The prompt file {file} is empty; write the agent's instructions into it.")
+    return text
+
+
+def _read_text(file: Path) -> str:
+    """A byte order mark, as Windows editors write one, is dropped."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {_cause(error)}; it has to be a readable text file.") from error
+
+
+def _cause(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
