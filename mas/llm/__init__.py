@@ -1,0 +1,1 @@
+"""Language models: from a profile in `conf/model/` to one `dspy.LM` per agent."""

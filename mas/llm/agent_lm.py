@@ -1,0 +1,65 @@
+"""The `dspy.LM` that agents hold: native tools as the profile says, and a deadline over the whole call."""
+
+import asyncio
+from typing import Any
+
+import dspy
+from dspy.clients.base_lm import BaseLM
+from dspy.utils.exceptions import LMTimeoutError
+
+from mas.encodable import encodable
+from mas.llm.engine import TracedAsyncEngine, TracedEngine
+
+
+class AgentLM(dspy.LM):
+    """`dspy.LM` over an engine of our own.
+
+    With an engine of one's own, DSPy takes every model for one without function calling; the profile knows better.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        engine: Any,
+        async_engine: Any,
+        *,
+        native_tools: bool,
+        deadline_seconds: float,
+        **settings: Any,
+    ) -> None:
+        super().__init__(model, engine=TracedEngine(engine), async_engine=TracedAsyncEngine(async_engine), **settings)
+        self.native_tools = native_tools
+        self.deadline_seconds = deadline_seconds
+
+    @property
+    def supports_function_calling(self) -> bool:
+        return self.native_tools
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _mend(kwargs)
+        return super().__call__(*args, **kwargs)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """Ask the model; retries and waiting included, for `deadline_seconds` at most.
+
+        Raises:
+            LMTimeoutError: the deadline passed, even if bytes were still dripping in.
+        """
+        _mend(kwargs)
+        try:
+            async with asyncio.timeout(self.deadline_seconds):
+                return await super().acall(*args, **kwargs)
+        except TimeoutError as error:
+            message = f"no complete reply within {self.deadline_seconds:g} s (model.call_deadline_seconds)"
+            raise LMTimeoutError(message, model=self.model) from error
+
+    def dump_state(self) -> dict[str, Any]:
+        """Model and parameters; the engine holds connections and keys and is made anew from the profile."""
+        state: dict[str, Any] = BaseLM.dump_state(self)
+        return state
+
+
+def _mend(kwargs: dict[str, Any]) -> None:
+    """Replace lone surrogates in the messages, in place: DSPy tells its adapters' own lists by their identity."""
+    if messages := kwargs.get("messages"):
+        messages[:] = encodable(messages)

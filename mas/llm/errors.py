@@ -1,0 +1,15 @@
+"""Replies that arrived and still cannot be used."""
+
+from dspy.utils.exceptions import LMError
+
+
+class TruncatedReplyError(LMError):
+    """The reply stopped at the token limit: what it says is a fragment, never an answer."""
+
+    default_code = "truncated"
+
+
+class RefusedReplyError(LMError):
+    """The provider's content filter withheld the reply."""
+
+    default_code = "refused"

@@ -1,0 +1,231 @@
+"""What a request says, read from its text alone: who is asked, in which format, with which tools, after which turns.
+
+The formats read are those of DSPy's ChatAdapter and JSONAdapter, with native tool calls or with tools as text.
+
+    chat = read_chat(request)
+    chat.role                   # "researcher"
+    chat.request                # "Research the following topic or question: …"
+    chat.results[0].text        # what the first tool call returned
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dspy.lm15 import Message, Request, ToolCallPart, ToolResultPart
+
+Role = Literal["planner", "critic_planner", "researcher", "critic_researcher", "expert", "critic_expert", "finalizer"]
+
+# The field that tells one agent from all others, and the field that holds what the agent is asked.
+_ROLES: tuple[tuple[str, Role, str], ...] = (
+    ("research_steps", "planner", "request"),
+    ("plan_to_review", "critic_planner", "plan_to_review"),
+    ("research_to_review", "critic_researcher", "research_to_review"),
+    ("answer_to_review", "critic_expert", "answer_to_review"),
+    ("final_answer", "finalizer", "answer_request"),
+    ("expert_answer", "expert", "expert_request"),
+    ("result", "researcher", "research_request"),
+)
+_MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.MULTILINE)
+_FIELD_LINE = re.compile(r"^\d+\. `(\w+)` \((.*)\)", re.MULTILINE)
+_REMINDER = re.compile(
+    r"^Respond with (?:the corresponding output fields|a JSON object)\b.*\Z", re.MULTILINE | re.DOTALL
+)
+_TOOL_AS_TEXT = re.compile(r"(\w+), whose description is")
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """One call of the conversation with what came back."""
+
+    name: str
+    arguments: dict[str, Any]
+    text: str
+
+
+@dataclass
+class Turn:
+    """One request of the conversation, the tools used for it, and its reply (empty while it is open)."""
+
+    inputs: dict[str, str]
+    results: list[ToolResult] = field(default_factory=list)
+    reply: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A request as the simulated model sees it."""
+
+    role: Role | None  # None: the request is not one of the seven agents'
+    outputs: dict[str, str]  # field name to its type, in the order asked for
+    wants_json: bool
+    tools: frozenset[str]
+    native_tools: bool
+    turns: tuple[Turn, ...]  # at least one; the last is the one to answer
+    subject: str  # the role and the turns as text, free of format: the same under every adapter
+    seed: int | None
+
+    @property
+    def request(self) -> str:
+        """What the agent is asked now; in a feedback turn, the feedback."""
+        return self._asked(self.turns[-1])
+
+    @property
+    def first_request(self) -> str:
+        """What the agent was asked before any feedback."""
+        return self._asked(self.turns[0])
+
+    @property
+    def file(self) -> str | None:
+        """The bare name of the attachment, from the newest turn that names one."""
+        for turn in reversed(self.turns):
+            name = turn.inputs.get("file", "")
+            if name and name != "None":
+                return name
+        return None
+
+    @property
+    def results(self) -> list[ToolResult]:
+        """Everything that tools returned in this conversation, in order."""
+        return [result for turn in self.turns for result in turn.results]
+
+    def _asked(self, turn: Turn) -> str:
+        key = next((key for _, role, key in _ROLES if role == self.role), "")
+        return turn.inputs.get(key) or "\n\n".join(turn.inputs.values())
+
+
+def read_chat(request: Request) -> Chat:
+    """Everything the roles need to know; never fails on text that it does not understand."""
+    system = _system_text(request)
+    head, _, tail = system.partition("Your output fields are:")
+    outputs = dict(_FIELD_LINE.findall(tail.partition("All interactions will be structured")[0]))
+    inputs = dict(_FIELD_LINE.findall(head))
+    role = next((role for name, role, _ in _ROLES if name in outputs or name in inputs), None)
+    turns = _current_conversation(_turns(request.messages))
+    tools = {tool.name for tool in request.tools}
+    for turn in turns:
+        tools.update(_TOOL_AS_TEXT.findall(turn.inputs.get("tools", "")))
+    return Chat(
+        role=role,
+        outputs=outputs,
+        wants_json="Outputs will be a JSON object with the following fields." in tail,
+        tools=frozenset(tools),
+        native_tools=bool(request.tools),
+        turns=turns,
+        subject=json.dumps([role, [_plain(turn) for turn in turns]], ensure_ascii=False),
+        seed=request.config.seed,
+    )
+
+
+def request_text(request: Request) -> str:
+    """All text of a request in one string: what is hashed and what is counted as input."""
+    parts = [_system_text(request)]
+    for message in request.messages:
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                parts.append(f"{part.name} {json.dumps(part.input, sort_keys=True)}")
+            elif isinstance(part, ToolResultPart):
+                parts.append(_result_text(part))
+            else:
+                parts.append(getattr(part, "text", None) or "")
+    parts.extend(f"{tool.name} {getattr(tool, 'description', '')}" for tool in request.tools)
+    return "\n".join(parts)
+
+
+def marked_fields(text: str) -> dict[str, str]:
+    """The `[[ ## name ## ]]` sections of a message, or the keys of a JSON object; the first of equal names counts."""
+    sections = _MARKER.split(_REMINDER.sub("", text))
+    fields: dict[str, str] = {}
+    for name, value in zip(sections[1::2], sections[2::2], strict=True):
+        fields.setdefault(name, value.strip())
+    if not fields and text.lstrip().startswith("{"):
+        try:
+            fields = {str(key): _as_text(value) for key, value in json.loads(text).items()}
+        except ValueError:
+            return {}
+    fields.pop("completed", None)
+    return fields
+
+
+def _system_text(request: Request) -> str:
+    if isinstance(request.system, str):
+        return request.system
+    return "".join(getattr(part, "text", "") for part in request.system or ())
+
+
+def _turns(messages: tuple[Message, ...]) -> list[Turn]:
+    turns: list[Turn] = []
+    calls: dict[str, ToolCallPart] = {}
+    for message in messages:
+        fields = marked_fields(message.text or "")
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                calls[part.id] = part
+            elif isinstance(part, ToolResultPart) and turns:
+                turns[-1].results.append(_native_result(part, calls))
+        if message.role == "user":
+            _read_user(turns, fields)
+        elif message.role == "assistant" and turns:
+            turns[-1].reply.update(fields)
+    return turns or [Turn({"request": _bare_text(messages)})]
+
+
+def _bare_text(messages: tuple[Message, ...]) -> str:
+    """The plain text of messages that carry no field markers at all."""
+    return "\n".join(message.text or "" for message in messages)
+
+
+def _read_user(turns: list[Turn], fields: dict[str, str]) -> None:
+    asked = {name: value for name, value in fields.items() if name not in ("tools", "tool_call_results")}
+    if asked:
+        turns.append(Turn(dict(fields)))
+    elif turns:
+        turns[-1].inputs.update({"tools": fields["tools"]} if "tools" in fields else {})
+        turns[-1].results.extend(_text_results(turns[-1], fields.get("tool_call_results", "")))
+
+
+def _text_results(turn: Turn, text: str) -> list[ToolResult]:
+    """Results that came as text, each paired with its call in the reply before it."""
+    results = _json_list(text, "tool_call_results")
+    calls = _json_list(turn.reply.get("tool_calls", ""), "tool_calls")
+    arguments = [call.get("args", {}) for call in calls] + [{}] * len(results)
+    return [
+        ToolResult(str(result.get("name")), arguments[index], _as_text(result.get("value", "")))
+        for index, result in enumerate(results)
+    ]
+
+
+def _native_result(part: ToolResultPart, calls: dict[str, ToolCallPart]) -> ToolResult:
+    call = calls.get(part.id)
+    return ToolResult(part.name or (call.name if call else ""), dict(call.input) if call else {}, _result_text(part))
+
+
+def _result_text(part: ToolResultPart) -> str:
+    return "".join(getattr(content, "text", None) or "" for content in part.content)
+
+
+def _json_list(text: str, key: str) -> list[dict[str, Any]]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return []
+    items = value.get(key, []) if isinstance(value, dict) else value
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _current_conversation(turns: list[Turn]) -> tuple[Turn, ...]:
+    """The turns since the newest request that is not feedback: worked examples (demos) before it are another matter."""
+    for index in range(len(turns) - 1, -1, -1):
+        if not any("Use the following feedback" in value for value in turns[index].inputs.values()):
+            return tuple(turns[index:])
+    return tuple(turns)
+
+
+def _plain(turn: Turn) -> list[Any]:
+    inputs = {name: value for name, value in turn.inputs.items() if name not in ("tools", "history")}
+    return [inputs, [[result.name, result.text] for result in turn.results], turn.reply]

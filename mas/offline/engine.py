@@ -1,0 +1,106 @@
+"""The simulated model as an engine of DSPy's LM: one request in, one response out, the same response for the same text.
+
+It sees the request alone: no file, no data set, no gold answer, no clock. Native tool calls need an LM that reports
+`supports_function_calling`; otherwise tools and calls travel as text and work as well.
+
+    lm = dspy.LM("offline/simulated", engine=OfflineEngine(), async_engine=AsyncOfflineEngine())
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, Usage, response_to_events
+
+from mas.offline import mistakes
+from mas.offline.chat import Chat, read_chat, request_text
+from mas.offline.mistakes import Dice
+from mas.offline.roles import Reply, reply_to
+
+_CHARS_PER_TOKEN = 4
+
+
+def respond(request: Request) -> Response:
+    """The simulated model's response to a request; never fails."""
+    chat = read_chat(request)
+    text = request_text(request)
+    chance = mistakes.JSON_REPLY_MALFORMED if chat.wants_json else mistakes.REPLY_MALFORMED
+    if Dice(chat.subject, chat.seed).falls("malformed", chance):
+        parts: list[TextPart | ToolCallPart] = [TextPart("Let me think about this for a moment before I")]
+    else:
+        parts = _parts(chat, reply_to(chat, Dice(text, chat.seed)))
+    called = any(isinstance(part, ToolCallPart) for part in parts)
+    return Response(
+        id=None,
+        model=request.model,
+        message=Message.assistant(parts),
+        finish_reason="tool_call" if called else "stop",
+        usage=_usage(text, parts),
+    )
+
+
+def _parts(chat: Chat, reply: Reply) -> list[TextPart | ToolCallPart]:
+    if reply.calls and chat.native_tools:
+        first = len(chat.results) + 1
+        return [ToolCallPart(f"call_{first + i}", name, args) for i, (name, args) in enumerate(reply.calls)]
+    values = {name: reply.fields.get(name, "") for name in chat.outputs}
+    if "tool_calls" in values:
+        values["tool_calls"] = {"tool_calls": [{"name": name, "args": args} for name, args in reply.calls]}
+    return [TextPart(_written(values, chat.wants_json))]
+
+
+def _written(values: dict[str, Any], as_json: bool) -> str:
+    if as_json:
+        return json.dumps(values, ensure_ascii=False)
+    marked = {**values, "completed": ""}
+    return "\n\n".join(
+        f"[[ ## {name} ## ]]\n{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in marked.items()
+    )
+
+
+def _usage(text: str, parts: list[TextPart | ToolCallPart]) -> Usage:
+    written = sum(len(p.text) if isinstance(p, TextPart) else len(json.dumps(getattr(p, "input", {}))) for p in parts)
+    asked, replied = -(-len(text) // _CHARS_PER_TOKEN), -(-written // _CHARS_PER_TOKEN)
+    return Usage(input_tokens=asked, output_tokens=replied, total_tokens=asked + replied)
+
+
+class OfflineEngine:
+    """The simulated model for synchronous calls. It keeps no state: copies, pickles and reloads are all alike."""
+
+    def complete(self, request: Request) -> Response:
+        return respond(request)
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        yield from response_to_events(respond(request))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def dump_state(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def load_state(cls, state: dict[str, Any]) -> "OfflineEngine":
+        return cls()
+
+
+class AsyncOfflineEngine:
+    """The simulated model for asynchronous calls."""
+
+    async def complete(self, request: Request) -> Response:
+        return respond(request)
+
+    async def stream(self, request: Request) -> AsyncIterator[Any]:
+        for event in response_to_events(respond(request)):
+            yield event
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
+
+    def dump_state(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def load_state(cls, state: dict[str, Any]) -> "AsyncOfflineEngine":
+        return cls()

@@ -1,0 +1,80 @@
+"""Words and numbers as questions and files write them.
+
+    words("What is the unit_price of Widgets?")         # ["unit", "pric", "widget"]
+    number("$1,250.50")                                 # 1250.5
+    decimals_asked("… rounded to two decimal places")   # 2
+
+Words are compared by their stems, which need not be words themselves.
+"""
+
+import re
+
+STOP_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """a an the of in on at to for from by with and or is are was were be been has have had do does did what which
+        who whose whom when where how many much according attached file give only answer your as it its this that there
+        their than not listed table sheet spreadsheet workbook document please any all each value number named called
+        name s""",
+    )
+)
+_SMALL_NUMBERS = {"no": 0, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_PLACES = {"tenth": 1, "hundredth": 2, "cent": 2, "thousandth": 3, "ten": -1, "hundred": -2, "thousand": -3}
+_PLAIN = str.maketrans("\u2018\u2019\u201c\u201d`\u00d7\u00f7", "''\"\"'*/")
+_NUMBER = re.compile(r"^[^\w\-+.]{0,2}\s*([-+]?\d[\d,]*(?:\.\d+)?|[-+]?\.\d+)\s*%?$")
+
+
+def words(text: str) -> list[str]:
+    """Content words, lower case, without plural endings; `snake_case` and `camelCase` count as several words."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).replace("_", " ").lower()
+    return [stem(word) for word in re.findall(r"[^\W_]+", spaced) if word not in STOP_WORDS]
+
+
+def stem(word: str) -> str:
+    """A word without plural, past and `-ing` ending."""
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    for ending in ("ing", "ed", "e"):
+        if len(word) > len(ending) + 3 and word.endswith(ending):
+            return word.removesuffix(ending)
+    return word
+
+
+def number(text: str) -> float | None:
+    """The number that a whole cell is, without currency sign, thousands commas or percent sign."""
+    match = _NUMBER.match(text.strip())
+    return float(match[1].replace(",", "")) if match else None
+
+
+def plain_quotes(text: str) -> str:
+    """Typographic quotation marks and signs of arithmetic as a keyboard has them."""
+    return text.translate(_PLAIN)
+
+
+def position(phrase: str, text: str) -> int:
+    """Where `phrase` stands in `text` as whole words, whatever the case; -1 if nowhere."""
+    if phrase.lower() not in text.lower():
+        return -1
+    match = re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE)
+    return match.start() if match else -1
+
+
+def decimals_asked(question: str) -> int | None:
+    """Digits after the point that the question wants; negative: tens, hundreds; None: it does not say."""
+    text = question.lower()
+    if match := re.search(r"(\d+|no|zero|one|two|three|four|five|six) (?:decimal|digits? after|dp\b)", text):
+        return int(match[1]) if match[1].isdigit() else _SMALL_NUMBERS[match[1]]
+    if re.search(r"(?:nearest|closest|to an?|to the|as an?) (?:whole|integer|unit\b|full)|whole number|integer", text):
+        return 0
+    match = re.search(r"nearest (tenth|hundredth|cent|thousandth|ten|hundred|thousand)\b", text)
+    return _PLACES[match[1]] if match else None
+
+
+def written(value: float, decimals: int | None) -> str:
+    """A number as an answer: rounded as asked, otherwise without needless digits."""
+    if decimals is None:
+        return f"{value:.10g}" if abs(value) < 1e15 else f"{value:.0f}"
+    rounded = round(value + 1e-9 * (1 if value >= 0 else -1), decimals)
+    return f"{rounded:.{max(decimals, 0)}f}"

@@ -1,0 +1,190 @@
+"""The tool-using agent: a LangGraph subgraph (agent node ⇄ tools node) around one DSPy predictor.
+
+ReAct (Yao et al. 2022), as `gaia-design.md` "Researcher Subgraph Factory" and "Expert Subgraph Factory" draw it. The
+predictor's signature has the inputs `history: dspy.History` and `tools: list[dspy.Tool]` and the output
+`tool_calls: dspy.ToolCalls`; the other outputs are the agent's answer. The graph is compiled once a process and gets
+predictor, tools and limits at run time, so that any number of program copies share it.
+
+    turns, prediction = await react(predictor, {"research_request": "…", "file": None}, [], toolbox)
+"""
+
+import asyncio
+import functools
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+import dspy
+from dspy.adapters.types.tool import ToolCallResults
+from dspy.utils.exceptions import AdapterParseError
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from mas.encodable import encodable
+from mas.tools.settings import ToolSettings
+from mas.tracing.trace import span
+
+NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
+
+
+class ReactState(TypedDict):
+    """`turns` are `dspy.History` messages; `pending` are the inputs that no turn has carried yet."""
+
+    turns: list[dict[str, Any]]
+    pending: dict[str, Any]
+    steps: int
+    prediction: dspy.Prediction | None
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """What one agent may call, and how far it may go."""
+
+    tools: dict[str, dspy.Tool] = field(default_factory=dict)
+    max_steps: int = 10  # model calls that may ask for tools; one more is made for the answer
+    settings: ToolSettings = field(default_factory=ToolSettings)
+
+
+@dataclass(frozen=True)
+class ReactContext:
+    predictor: dspy.Predict
+    toolbox: Toolbox
+
+
+class StepLimitError(Exception):
+    """The agent went on calling tools after its last step."""
+
+
+async def react(
+    predictor: dspy.Predict, inputs: dict[str, Any], turns: list[dict[str, Any]], toolbox: Toolbox
+) -> tuple[list[dict[str, Any]], dspy.Prediction]:
+    """Run one agent from a request to its answer.
+
+    Args:
+        predictor: the tool-calling predictor.
+        inputs: the signature's inputs without `history` and `tools`.
+        turns: the conversation so far; left as it is.
+        toolbox: tools and limits.
+
+    Returns:
+        The conversation with this request's turns added, and the last prediction, which holds the answer.
+
+    Raises:
+        AdapterParseError: the model's reply could not be read, even by the fallback adapter.
+        StepLimitError: it would not stop calling tools.
+    """
+    state = ReactState(turns=list(turns), pending=dict(inputs), steps=0, prediction=None)
+    final = await react_graph().ainvoke(
+        state,
+        context=ReactContext(predictor, toolbox),
+        config={"recursion_limit": 2 * toolbox.max_steps + 5},
+    )
+    return final["turns"], final["prediction"]
+
+
+@functools.cache
+def react_graph() -> Any:
+    graph = StateGraph(ReactState, context_schema=ReactContext)
+    graph.add_node("agent", _agent)
+    graph.add_node("tools", _tools)
+    graph.add_edge(START, "agent")
+    graph.add_conditional_edges("agent", _next, ["tools", END])
+    graph.add_edge("tools", "agent")
+    return graph.compile()
+
+
+async def _agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, Any]:
+    predictor, toolbox = runtime.context.predictor, runtime.context.toolbox
+    native = (predictor.lm or dspy.settings.lm).supports_function_calling
+    # An adapter set to native would write past calls as `tool` messages even to a model without function calling.
+    with dspy.context(adapter=dspy.ChatAdapter(use_native_function_calling=native)):
+        prediction = await predictor.acall(
+            **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
+        )
+    calls = _calls(prediction, state["steps"])
+    if not calls.tool_calls:
+        _require_answer(prediction, predictor)
+        return {"turns": [*state["turns"], _turn(state, prediction, calls)], "pending": {}, "prediction": prediction}
+    if state["steps"] >= toolbox.max_steps:
+        raise StepLimitError(f"no answer after {toolbox.max_steps} steps of tool calls")
+    return {"turns": [*state["turns"], _turn(state, prediction, calls)], "pending": {}, "steps": state["steps"] + 1}
+
+
+def _next(state: ReactState) -> str:
+    return END if state["prediction"] is not None else "tools"
+
+
+async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, Any]:
+    """Run the calls of the newest turn side by side and put their results into it.
+
+    Call and results travel in one `ToolCalls`: DSPy's history drops results that stand anywhere else.
+    """
+    toolbox, turn = runtime.context.toolbox, state["turns"][-1]
+    calls: dspy.ToolCalls = turn["tool_calls"]
+    outcomes = await asyncio.gather(*(_run(call, toolbox) for call in calls.tool_calls))
+    observations = [text for text, _ in outcomes]
+    if state["steps"] >= toolbox.max_steps:
+        observations[-1] += NO_MORE_TOOLS
+    results = ToolCallResults.from_tool_calls_and_values(calls, observations, [failed for _, failed in outcomes])
+    seen = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": results})}
+    return {"turns": [*state["turns"][:-1], seen]}
+
+
+async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
+    """One tool call as an observation, and whether it failed.
+
+    A failure is the agent's to deal with, unless `tools.fail_fast` asks for the question to end with it.
+    """
+    arguments = call.args or {}
+    try:
+        with span("tool", call.name, inputs=arguments) as current:
+            text = _observation(await _call(call.name, arguments, toolbox), toolbox.settings.max_output_chars)
+            current.outputs = {"observation": text}
+        return text, False
+    except Exception as error:
+        if toolbox.settings.fail_fast:
+            raise
+        return _observation(f"{call.name} failed: {error}", toolbox.settings.max_output_chars), True
+
+
+async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> Any:
+    if name not in toolbox.tools:
+        offered = ", ".join(sorted(toolbox.tools)) or "none"
+        raise LookupError(f"there is no tool of that name; tools offered: {offered}")
+    tool = toolbox.tools[name]
+    if asyncio.iscoroutinefunction(tool.func):
+        return await tool.acall(**arguments)
+    return await asyncio.to_thread(tool, **arguments)
+
+
+def _observation(value: Any, max_chars: int) -> str:
+    """What a tool returned, fit for a prompt: text without lone surrogates, cut to a length that says so."""
+    text: str = encodable(str(value))
+    if len(text) <= max_chars:
+        return text
+    return f"{text[:max_chars]}\n[cut: the first {max_chars} of {len(text)} characters are shown]"
+
+
+def _calls(prediction: dspy.Prediction, step: int) -> dspy.ToolCalls:
+    """The prediction's tool calls, each with the id that its result must name."""
+    found = prediction.tool_calls
+    calls = found.tool_calls if found is not None else []
+    named = [
+        call if call.id else call.model_copy(update={"id": f"call_{step}_{index}"}) for index, call in enumerate(calls)
+    ]
+    return dspy.ToolCalls(tool_calls=named)
+
+
+def _turn(state: ReactState, prediction: dspy.Prediction, calls: dspy.ToolCalls) -> dict[str, Any]:
+    answers = {key: value for key, value in prediction.items() if key != "tool_calls" and value is not None}
+    return {**state["pending"], **({} if calls.tool_calls else answers), "tool_calls": calls}
+
+
+def _require_answer(prediction: dspy.Prediction, predictor: dspy.Predict) -> None:
+    answers = [name for name in predictor.signature.output_fields if name != "tool_calls"]
+    if not any(prediction.get(name) for name in answers):
+        raise AdapterParseError(
+            adapter_name="react",
+            signature=predictor.signature,
+            lm_response="",
+            message=f"The reply called no tool and gave no {' and no '.join(answers)}.",
+        )
