@@ -1,0 +1,145 @@
+"""Questions of one's own: `metadata.jsonl` or `metadata.parquet` with the attachments beside it.
+
+The same layout as GAIA's and as Hugging Face's file folders; one sub-folder a split if there are several.
+
+    my_folder/metadata.jsonl     {"task_id": "1", "Question": "What is sold most?", "file_name": "sales.csv", …}
+    my_folder/sales.csv
+
+    JsonlBenchmark(path="my_folder").load("all").examples[0].file      # …/my_folder/sales.csv
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval.benchmarks.example import Split
+from eval.benchmarks.rows import GAIA_COLUMNS, Attachments, Row, check_on_bad_row, complete_columns, read_rows
+from mas.errors import UserError
+
+METADATA = ("metadata.jsonl", "metadata.parquet")
+ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
+
+
+@dataclass
+class JsonlBenchmark:
+    """The keys of `conf/data/jsonl.yaml`, explained there."""
+
+    path: str
+    on_bad_row: str = "refuse"
+    columns: dict[str, str] = field(default_factory=lambda: dict(GAIA_COLUMNS))
+    name: str = "jsonl"
+    default_split: str = ONLY_SPLIT
+    scorer: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Find a user's mistake before anything heavy is imported.
+
+        Raises:
+            UserError: nothing at `path`, or a value that does not exist.
+        """
+        check_on_bad_row(self.on_bad_row)
+        complete_columns(self.columns)
+        self._splits()
+
+    def load(self, split: str) -> Split:
+        """Read one split: a sub-folder's name, or `all` where there is only one.
+
+        Raises:
+            UserError: no such split, or a row is bad and bad rows are refused.
+        """
+        self.check()
+        metadata = self._metadata_of(split)
+        attachments = Attachments(metadata.parent, metadata=metadata)
+        return read_rows(read_metadata(metadata), attachments, self.on_bad_row, self.columns)
+
+    def _metadata_of(self, split: str) -> Path:
+        splits = self._splits()
+        if split in splits:
+            return splits[split]
+        if split == ONLY_SPLIT and len(splits) == 1:
+            return next(iter(splits.values()))
+        raise UserError(f"{self.path} has no split {split!r}: give one that it has with split=…: {', '.join(splits)}.")
+
+    def _splits(self) -> dict[str, Path]:
+        path = Path(self.path)
+        if path.is_file():
+            return {ONLY_SPLIT: _known_ending(path)}
+        if not path.is_dir():
+            raise UserError(
+                f"data.path={self.path} does not exist under {Path.cwd()}: give a folder with"
+                f" {' or '.join(METADATA)}; {_nearest(path)}."
+            )
+        folders = {folder.name: folder for folder in sorted(path.iterdir()) if folder.is_dir()}
+        found = {name: _metadata_in(folder) for name, folder in ({ONLY_SPLIT: path} | folders).items()}
+        if splits := {name: metadata for name, metadata in found.items() if metadata}:
+            return splits
+        raise UserError(
+            f"data.path={self.path} holds no {METADATA[0]} or {METADATA[1]}, nor has a sub-folder with one: add it, or"
+            f" give another folder; there is {_listing(path)}."
+        )
+
+
+def read_metadata(metadata: Path) -> Iterator[Row]:
+    """The rows of a .jsonl or .parquet file, each with its place.
+
+    Raises:
+        UserError: a Parquet file that cannot be read (a malformed JSON line is a bad row instead).
+    """
+    return _parquet_rows(metadata) if metadata.suffix == ".parquet" else _jsonl_rows(metadata)
+
+
+def _jsonl_rows(metadata: Path) -> Iterator[Row]:
+    # Bytes, since splitting text would also break at U+2028 inside a question, and one line's encoding is one bad row.
+    for number, line in enumerate(metadata.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        place = f"{metadata}, line {number}"
+        if not line.strip():
+            continue
+        try:
+            yield Row(place, json.loads(line.decode("utf-8")))
+        except UnicodeDecodeError:
+            yield Row(place, problem="the line is not UTF-8")
+        except (ValueError, RecursionError) as error:
+            yield Row(place, problem=f"the line is not JSON ({error})")
+
+
+def _parquet_rows(metadata: Path) -> Iterator[Row]:
+    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow.parquet  # type: ignore[import-untyped]
+
+    try:
+        rows = pyarrow.parquet.read_table(metadata).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{metadata} cannot be read as Parquet ({type(error).__name__}): write it again.") from error
+    for number, content in enumerate(rows, start=1):
+        yield Row(f"{metadata}, row {number}", content)
+
+
+def _metadata_in(folder: Path) -> Path | None:
+    found = [folder / name for name in METADATA if (folder / name).is_file()]
+    if len(found) > 1:
+        raise UserError(
+            f"{folder} holds both {METADATA[0]} and {METADATA[1]}: remove one, or give data.path={found[0]}."
+        )
+    return found[0] if found else None
+
+
+def _known_ending(file: Path) -> Path:
+    if file.suffix not in (".jsonl", ".parquet"):
+        raise UserError(
+            f"data.path={file} must end in .jsonl or .parquet, or be a folder with {' or '.join(METADATA)}."
+        )
+    return file
+
+
+def _nearest(path: Path) -> str:
+    """What there is in the deepest folder of `path` that exists."""
+    folder = next(parent for parent in path.absolute().parents if parent.is_dir())
+    return f"in {folder} there is {_listing(folder)}"
+
+
+def _listing(folder: Path, most: int = 10) -> str:
+    names = sorted(entry.name for entry in folder.iterdir())
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) or "nothing") + rest

@@ -1,0 +1,70 @@
+"""Write the sample's questions and files again, the same ones each time.
+
+    python eval/benchmarks/make_sample.py            # eval/benchmarks/sample/
+    python eval/benchmarks/make_sample.py FOLDER
+
+Files that an earlier version wrote under other names stay; delete the folder first if the families have changed.
+"""
+
+import argparse
+import json
+import uuid
+from pathlib import Path
+from random import Random
+
+from eval.benchmarks import sample_attached, sample_puzzles
+from eval.benchmarks.sample_draw import Drawn, Family
+from eval.benchmarks.sample_set import SAMPLE
+
+SEED = 2023
+SPLITS = ("train", "val", "test")
+QUESTIONS_A_FAMILY = 2  # in each split
+FAMILIES = sample_attached.FAMILIES | sample_puzzles.FAMILIES
+
+
+def write_sample(folder: Path) -> None:
+    """Write `folder/SPLIT/metadata.jsonl` and the attachments beside it."""
+    for split in SPLITS:
+        (folder / split).mkdir(parents=True, exist_ok=True)
+        rows = [
+            _write_question(folder / split, family, Random(f"{SEED}/{split}/{family}/{index}"))
+            for index in range(QUESTIONS_A_FAMILY)
+            for family in FAMILIES
+        ]
+        lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (folder / split / "metadata.jsonl").write_bytes(lines.encode())
+
+
+def _write_question(folder: Path, family: str, rng: Random) -> dict[str, object]:
+    drawn = _draw(FAMILIES[family], rng)
+    task_id = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+    file_name = f"{task_id}{drawn.suffix}" if drawn.suffix else ""
+    if file_name:
+        (folder / file_name).write_bytes(drawn.content)
+    return {
+        "task_id": task_id,
+        "Question": drawn.question,
+        "Level": drawn.level,
+        "Final answer": drawn.answer,
+        "file_name": file_name,
+    }
+
+
+def _draw(family: Family, rng: Random) -> Drawn:
+    """A question that does not give its own answer away: a small number may stand in it by chance."""
+    while True:
+        drawn = family(rng)
+        if drawn.answer.lower() not in drawn.question.lower() or not drawn.suffix:
+            return drawn
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=SAMPLE)
+    folder: Path = parser.parse_args().folder
+    write_sample(folder)
+    print(f"Wrote {', '.join(SPLITS)} to {folder}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Raw rows, in GAIA's columns or one's own, checked and made into examples.
+
+Columns as in GAIA (https://huggingface.co/datasets/gaia-benchmark/GAIA). Whatever else a row holds, such as GAIA's
+annotated solution steps, is never looked at.
+
+    rows = [Row("metadata.jsonl, line 1", {"task_id": "7f", "Question": "How many?", "Final answer": "4"})]
+    read_rows(rows, Attachments(Path("my_folder"))).examples[0].target     # "4"
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from eval.benchmarks.example import Example, Split
+from mas.errors import UserError
+
+GAIA_COLUMNS = {
+    "id": "task_id",
+    "question": "Question",
+    "answer": "Final answer",
+    "level": "Level",
+    "file": "file_name",
+}
+ON_BAD_ROW = ("refuse", "skip")
+NO_GOLD = "?"  # GAIA's test split
+
+
+class BadRowError(Exception):
+    """What is wrong with one row, without the place."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as it was read. `problem` says why there is no content to look at (a malformed line)."""
+
+    place: str  # "metadata.jsonl, line 3"
+    content: object = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Attachments:
+    """The folder that file names are looked up in, and what must never be handed out from it."""
+
+    folder: Path
+    limit: Path | None = None  # links may lead this far and no further; None: the folder itself
+    metadata: Path | None = None  # holds the gold answers
+
+    def find(self, name: str) -> Path:
+        """The absolute path of a bare name, not followed through a link so that it keeps its ending.
+
+        Raises:
+            BadRowError: not a bare name, not there, outside the limit, or the metadata itself.
+        """
+        if not is_bare(name):
+            raise BadRowError(f"the attachment {name!r} is not the bare name of a file in the dataset's folder")
+        file = self.folder.absolute() / name
+        try:
+            real = file.resolve()
+            is_file = real.is_file()
+        except (OSError, RuntimeError) as error:  # a name that is too long, links in a circle
+            raise BadRowError(f"the attachment {name!r} cannot be opened ({type(error).__name__})") from error
+        if not real.is_relative_to((self.limit or self.folder).resolve()):
+            raise BadRowError(f"the attachment {name!r} is a link that leads out of the dataset's folder")
+        if not is_file:
+            raise BadRowError(f"the attachment {name!r} is not in {self.folder}")
+        if self._holds_answers(file, real):
+            raise BadRowError(f"the attachment {name!r} is the dataset's metadata, which holds the gold answers")
+        return file
+
+    def _holds_answers(self, file: Path, real: Path) -> bool:
+        is_metadata = self.metadata is not None and real == self.metadata.resolve()
+        return is_metadata or any(path.name.startswith("metadata.") for path in (file, real))
+
+
+def is_bare(name: str) -> bool:
+    """Whether it is a file's name alone, on every system: no folder, drive, `..` or NUL."""
+    return PureWindowsPath(name).name == name and name not in ("", ".", "..") and "\0" not in name
+
+
+def check_on_bad_row(on_bad_row: str) -> None:
+    """Raises UserError for a value that does not exist."""
+    if on_bad_row not in ON_BAD_ROW:
+        raise UserError(f"data.on_bad_row={on_bad_row} does not exist: use one of {', '.join(ON_BAD_ROW)}.")
+
+
+def complete_columns(columns: Mapping[str, str]) -> dict[str, str]:
+    """GAIA's column names, with those given in their place.
+
+    Raises:
+        UserError: a key that is not one of GAIA_COLUMNS.
+    """
+    if unknown := sorted(set(columns) - set(GAIA_COLUMNS)):
+        raise UserError(f"data.columns has no key {unknown[0]!r}: use some of {', '.join(GAIA_COLUMNS)}.")
+    return GAIA_COLUMNS | dict(columns)
+
+
+def read_rows(
+    rows: Iterable[Row],
+    attachments: Attachments,
+    on_bad_row: str = "refuse",
+    columns: Mapping[str, str] = GAIA_COLUMNS,
+) -> Split:
+    """Every row as an example.
+
+    Raises:
+        UserError: the first bad row if bad rows are refused, or no good row at all.
+    """
+    check_on_bad_row(on_bad_row)
+    columns = complete_columns(columns)
+    examples: dict[str, Example] = {}
+    places: dict[str, str] = {}
+    bad: list[str] = []
+    for row in rows:
+        try:
+            example = _example(row, attachments, columns)
+            if example.id in places:
+                raise BadRowError(f"the id {example.id!r} is already that of {places[example.id]}")
+        except BadRowError as error:
+            if on_bad_row == "refuse":
+                hint = "mend the row, or leave bad rows out with data.on_bad_row=skip"
+                raise UserError(f"{row.place}: {error}; {hint}.") from error
+            bad.append(f"{row.place}: {error}")
+        else:
+            examples[example.id], places[example.id] = example, row.place
+    if not examples:
+        reason = f"all {len(bad)} are bad, the first one being {bad[0]}" if bad else "the metadata is empty"
+        raise UserError(f"No rows are left in {attachments.metadata or attachments.folder}: {reason}; mend the data.")
+    return Split(tuple(examples.values()), tuple(bad))
+
+
+def _example(row: Row, attachments: Attachments, columns: Mapping[str, str]) -> Example:
+    if row.problem is not None:
+        raise BadRowError(row.problem)
+    if not isinstance(row.content, Mapping):
+        raise BadRowError(f"the row is a {type(row.content).__name__}, not an object with columns")
+    cells = {key: _Cell(column, row.content.get(column)) for key, column in columns.items()}
+    name = cells["file"].text(required=False)
+    return Example(
+        id=cells["id"].id(),
+        question=cells["question"].text(),
+        file=attachments.find(name) if name else None,
+        target=cells["answer"].answer(),
+        level=cells["level"].number_or_text(),
+        tags={"kind": Path(name).suffix.lower().lstrip(".") or "none"},
+    )
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One value of a row; it raises BadRowError if it cannot be read as what is asked for."""
+
+    column: str
+    value: Any
+
+    def text(self, required: bool = True) -> str:
+        text = "" if self._is_missing() else self.value
+        if not isinstance(text, str):
+            raise self._wrong_type("text")
+        if required and not text.strip():
+            raise BadRowError(f"{self.column!r} is missing or empty")
+        return self._encodable(text)
+
+    def id(self) -> str:
+        if isinstance(self.value, int) and not isinstance(self.value, bool):
+            return str(self.value)
+        return self.text().strip()
+
+    def answer(self) -> str | None:
+        answer = self.number_or_text()
+        return None if answer == NO_GOLD else answer
+
+    def number_or_text(self) -> str | None:
+        """A whole number loses its ".0", which Parquet's float columns add; blank is None."""
+        value = None if self._is_missing() else self.value
+        if isinstance(value, float):
+            return str(int(value)) if value.is_integer() else str(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong_type("text or a number")
+        return self._encodable((value or "").strip()) or None
+
+    def _is_missing(self) -> bool:
+        return self.value is None or (isinstance(self.value, float) and math.isnan(self.value))
+
+    def _wrong_type(self, expected: str) -> BadRowError:
+        return BadRowError(f"{self.column!r} must be {expected}, and is a {type(self.value).__name__}")
+
+    def _encodable(self, text: str) -> str:
+        """JSON can escape half a character, which no store or model takes."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise BadRowError(f"{self.column!r} holds half a character (a lone surrogate)") from error
+        return text

@@ -1,0 +1,129 @@
+"""From a command line to an exit code: Hydra's composition, and its errors, as this tool's users should see them.
+
+Exit codes: 0 finished · 1 the user's mistake, nothing spent · 2 finished, but some questions failed by error, or the
+accuracy is below `run.fail_under` · 3 stopped, resumable. Of a multirun, the first that is not 0 in the order 3, 1, 2.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+
+import hydra
+from dotenv import load_dotenv
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from eval.paths import PROJECT_ROOT
+from mas.errors import UserError
+
+FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
+WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
+
+Task = Callable[[DictConfig], int]
+
+
+def run_command(task: Task, config_name: str) -> int:
+    """Compose the configuration from `conf/` and the command line and hand it to `task`, once for each job.
+
+    Returns:
+        The exit code.
+    """
+    load_dotenv(PROJECT_ROOT / ".env")
+    codes: list[int] = []
+    decorated = hydra.main(config_path=str(PROJECT_ROOT / "conf"), config_name=config_name, version_base="1.3")
+    try:
+        _check_flags()
+        _raise_plain_errors()
+        decorated(lambda composed: codes.append(_guarded(task, composed)))()
+    except (HydraException, OmegaConfBaseException, UserError) as error:
+        codes.append(_complain(error))
+    except ValueError as error:
+        if not str(error).startswith("Config group override"):  # Hydra's answer to model=null
+            raise
+        codes.append(_complain(UserError("a group of choices was given null; name a choice, such as model=offline.")))
+    except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
+        codes.append(USER_ERROR if end.code else FINISHED)
+    return next((code for code in WORST_FIRST if code in codes), FINISHED)
+
+
+def _check_flags() -> None:
+    """Hydra answers a flag that it does not understand with its whole usage text."""
+    parser = get_args_parser()
+    parser.error = _refuse_flags  # type: ignore[method-assign,assignment]
+    _, unknown = parser.parse_known_args()
+    if flags := [argument for argument in unknown if argument.startswith("-")]:
+        raise UserError(f"{flags[0]} is not a flag; options are given as name=value, and --help lists them.")
+    if unknown:
+        raise UserError(f"{unknown[0]} stands after a flag; give all options name=value first, then the flags.")
+
+
+def _refuse_flags(message: str) -> None:
+    raise UserError(f"the flags cannot be read: {message}; options are given as name=value, and --help lists them.")
+
+
+def _raise_plain_errors() -> None:
+    """Hydra prints its own errors over several lines and exits, unless it is told to let them through."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+
+
+def _guarded(task: Task, composed: DictConfig) -> int:
+    """One job; its mistake must not keep the other jobs of a multirun from running."""
+    try:
+        return task(composed)
+    except (UserError, OmegaConfBaseException) as error:
+        return _complain(error)
+
+
+def _complain(error: Exception) -> int:
+    print(f"error: {sentence(error)}", file=sys.stderr)
+    return USER_ERROR
+
+
+def typed_list(key: str) -> list[str] | None:
+    """The items of `key=[a,b]` as they were typed, before Hydra took `1e10` for a number; None if not given."""
+    typed = None
+    for override in HydraConfig.get().overrides.task:
+        name, _, value = override.partition("=")
+        if name.lstrip("+") == key:
+            typed = [item.strip().strip("'\"") for item in value.strip().strip("[]").split(",") if item.strip()]
+    return typed
+
+
+def sentence(error: BaseException) -> str:
+    """One sentence that says what was wrong, what was expected and how to mend it."""
+    if isinstance(error, UserError):
+        return str(error)
+    text = _whole_message(error).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
+    if found := re.search(r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL):
+        group, _, name = found[1].rpartition("/")
+        return f"{group}={name} is not known; choose one of: {', '.join(found[2].split())}."
+    if found := re.search(r"Could not override '([^']*)'\. ?No match in the defaults list", text):
+        return f"{found[1]} is not a group of choices; the groups are the folders in conf/."
+    if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
+        return f"{found[2]} is not an option; see --help, or the files in conf/, for those there are."
+    if found := re.search(r"Missing mandatory value: (\S+)", text):
+        return f"{found[1]} has no value; give it on the command line: {found[1]}=…"
+    if found := re.search(r"is not a ListConfig.*?full_key: (\S+)", text, re.DOTALL):
+        return f"{found[1]} needs a list; give it as {found[1]}=[a,b]."
+    if found := re.search(r"(.*?)\s*full_key: (\S+)", text, re.DOTALL):
+        return f"{found[2]} has the wrong kind of value: {_one_line(found[1])}; correct it."
+    if "OverrideParseException" in type(error).__name__:
+        return (
+            f"the command line cannot be read: {_one_line(text)}; quote values with special characters: 'key=\"a=b\"'."
+        )
+    return _one_line(text.partition("full_key:")[0])
+
+
+def _whole_message(error: BaseException) -> str:
+    parts = [str(error)]
+    if error.__cause__ is not None:
+        parts.append(_whole_message(error.__cause__))
+    return "\n".join(parts)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,82 @@
+"""What ended a question, as data: a sentence, a class, the component it happened in."""
+
+from dataclasses import dataclass
+
+from dspy.utils.exceptions import (
+    AdapterParseError,
+    ContextWindowExceededError,
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMError,
+    LMRateLimitError,
+    LMServerError,
+    LMTimeoutError,
+    LMTransportError,
+)
+
+from mas.llm.errors import RefusedReplyError, TruncatedReplyError
+from mas.tracing.trace import Trace
+
+# The first class that matches; the names are the error classes of a record.
+_CLASSES: tuple[tuple[type[BaseException], str], ...] = (
+    (TruncatedReplyError, "truncated"),
+    (RefusedReplyError, "refused"),
+    (AdapterParseError, "malformed"),
+    (ContextWindowExceededError, "context_overflow"),
+    (LMBillingError, "quota_or_key"),
+    (LMAuthError, "quota_or_key"),
+    (LMConfigurationError, "quota_or_key"),
+    (LMRateLimitError, "infrastructure"),
+    (LMServerError, "infrastructure"),
+    (LMTransportError, "infrastructure"),
+    (LMTimeoutError, "infrastructure"),
+    (LMError, "infrastructure"),
+)
+MAX_MESSAGE_CHARS = 1_000
+
+
+@dataclass(frozen=True)
+class Failure:
+    message: str  # one sentence
+    kind: str  # error class
+    component: str  # agent, tool, or part of the harness
+    limit: str | None = None  # the limit that fired, if one did
+
+
+def describe(error: BaseException, trace: Trace, deadline_seconds: float) -> Failure:
+    """Class and place of the failure that ended the question recorded in `trace`."""
+    component = _component(trace)
+    if type(error) is TimeoutError:
+        message = f"no answer within {deadline_seconds:g} s (run.deadline_seconds)"
+        return Failure(message, "limit", component, "deadline_seconds")
+    message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]
+    return Failure(message, _kind(error, trace), component)
+
+
+def _kind(error: BaseException, trace: Trace) -> str:
+    for kind, name in _CLASSES:
+        if isinstance(error, kind):
+            return name
+    return "tool" if _innermost(trace, ("tool",)) else "internal"
+
+
+def _component(trace: Trace) -> str:
+    """The innermost agent or tool that was at work; failing that, the system itself."""
+    return _innermost(trace, ("agent", "tool")) or "system"
+
+
+def _innermost(trace: Trace, kinds: tuple[str, ...]) -> str | None:
+    """The name of the last failed span that nothing followed: earlier failures were dealt with."""
+    failed = [each for each in trace.spans if each.error and each.kind in kinds and _passed_on(each.id, trace)]
+    return failed[-1].name if failed else None
+
+
+def _passed_on(span_id: int, trace: Trace) -> bool:
+    """Whether the span's exception went on to end the question: every span around it failed as well."""
+    current = trace.spans[span_id]
+    while current.parent is not None:
+        current = trace.spans[current.parent]
+        if not current.error:
+            return False
+    return True

@@ -1,0 +1,10 @@
+"""The two folders that relative paths hang from, whatever folder a command is started in.
+
+PROJECT_ROOT / "conf"      # the checkout's configuration
+OUTPUTS / "mlflow.db"      # the local MLflow store
+"""
+
+from pathlib import Path
+
+PROJECT_ROOT = Path(__file__).resolve().parents[1]
+OUTPUTS = PROJECT_ROOT / "outputs"  # git-ignored: run folders and the MLflow store

@@ -1,0 +1,61 @@
+"""What is kept of one question: the row that the store holds and that everything else is made from."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Usage:
+    """What answering cost. `cost_usd` is None until the model's price is known."""
+
+    lm_calls: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+
+@dataclass
+class Record:
+    """One (run, example, epoch, try). Rows in error have no score and count as wrong."""
+
+    run_id: str
+    example_id: str
+    epoch: int  # from 1
+    attempt: int  # the contract's "try", from 1
+    thread_id: str  # correlation id, also of the logs
+    question: str
+    file: str | None  # bare name
+    level: str | None
+    target: str | None  # None: unscored
+    answer: str | None = None
+    reasoning_trace: str = ""
+    score: float | None = None  # None: unscored, or in error
+    explanation: str = ""  # of the score
+    parts: dict[str, float] = field(default_factory=dict)  # diagnostics beside the score
+    error: str | None = None  # one sentence
+    error_class: str | None = None
+    error_component: str | None = None  # agent, tool or part of the harness that failed
+    limit: str | None = None  # the limit that ended the question
+    usage: Usage = field(default_factory=Usage)
+    started_at: str = ""  # UTC, ISO 8601
+    wall_seconds: float = 0.0
+    seconds_by_agent: dict[str, float] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)  # the system's final state
+    trajectory: list[dict[str, Any]] = field(default_factory=list)  # mas.tracing.trace.Span, as dictionaries
+
+    @property
+    def correct(self) -> bool:
+        return self.score is not None and self.score >= 1.0
+
+    @property
+    def scored(self) -> bool:
+        """Whether the question has a gold answer, and so counts in the accuracy (in error or not)."""
+        return self.target is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Record":
+        return cls(**{**data, "usage": Usage(**data["usage"])})

@@ -1,0 +1,1 @@
+"""What is made from a run's records: table, summary, answers."""

@@ -1,0 +1,150 @@
+"""Examples → records: questions side by side, each in its own trace and under its own deadline.
+
+A failing question becomes a row with its error and never ends the batch; every finished row is in the store before the
+next one starts in its place.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import dspy
+
+from eval.benchmarks.example import Example
+from eval.failure import Failure, describe
+from eval.record import Record, Usage
+from eval.scorers.score import Score, Scorer
+from eval.store import plain
+from mas.tracing.trace import Listener, Trace, recording, span
+
+FIRST_EPOCH, FIRST_ATTEMPT = 1, 1
+
+
+class StoppedError(Exception):
+    """The run ended before all its questions did; what is finished is in the store."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """How one run's questions are run; the same for each of them."""
+
+    run_id: str
+    program: Any  # dspy.Module
+    scorer: Scorer
+    concurrency: int  # questions at once
+    deadline_seconds: float  # wall time of one question
+    fail_fast: bool
+    listener: Callable[[str, str], Listener]  # thread id, example id → where the trace's log lines go
+    redact: Callable[[str], str]  # takes secrets out of an error message
+    finished: Callable[[Record], None]  # keeps the record; called on the runner's own loop
+
+    async def run(self, examples: Sequence[Example]) -> None:
+        """Run every example once.
+
+        Raises:
+            StoppedError: `fail_fast`, and a question failed by error.
+        """
+        waiting = iter(examples)
+        with dspy.context(disable_history=True):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(self.concurrency, len(examples))):
+                        group.create_task(self._worker(waiting))
+            except ExceptionGroup as failed:
+                raise failed.exceptions[0] from None
+
+    async def _worker(self, waiting: Any) -> None:
+        for example in waiting:
+            record = await self.record_of(example)
+            self.finished(record)
+            if self.fail_fast and record.error:
+                raise StoppedError(f"question {example.id} failed ({record.error}) and run.fail_fast is on")
+
+    async def record_of(self, example: Example) -> Record:
+        """Answer and score one example; whatever goes wrong with it becomes part of its record."""
+        thread_id = uuid.uuid4().hex
+        trace = Trace(thread_id, self.listener(thread_id, example.id))
+        record = self._blank(example, thread_id)
+        with recording(trace):
+            try:
+                async with asyncio.timeout(self.deadline_seconds):
+                    with span("question", example.id) as current:
+                        await self._answer(example, record)
+                        current.outputs = {"answer": record.answer}
+            except Exception as error:  # noqa: BLE001  the boundary of one question: its failure becomes data
+                self._fail(record, describe(error, trace, self.deadline_seconds))
+            self._score(example, record)
+        _complete(record, trace)
+        record.state, record.trajectory = self._clean(record.state), self._clean(record.trajectory)
+        return record
+
+    async def _answer(self, example: Example, record: Record) -> None:
+        prediction = await self.program.acall(question=example.question, file=example.file)
+        answer = prediction.get("final_answer")
+        record.answer = None if answer is None else str(answer)
+        record.reasoning_trace = str(prediction.get("final_reasoning_trace") or "")
+
+    def _score(self, example: Example, record: Record) -> None:
+        """Rows in error never reach a scorer: a gold answer of `inf` or `none` would call them right."""
+        if record.error is not None or example.target is None:
+            return None
+        try:
+            score: Score = self.scorer(example.question, record.answer, example.target)
+        except Exception as error:  # noqa: BLE001  the same boundary: a scorer may be the user's own
+            failure = Failure(f"the scorer failed ({type(error).__name__}: {error})", "scorer", "scorer")
+            return self._fail(record, failure)
+        record.score, record.explanation, record.parts = score.value, score.explanation, dict(score.parts)
+        return None
+
+    def _clean(self, value: Any) -> Any:
+        """As the store will hold it, without secrets: a refusal may repeat the key, and the steps quote the refusal."""
+        return _each_text(plain(value), self.redact)
+
+    def _fail(self, record: Record, failure: Failure) -> None:
+        record.error = self.redact(failure.message)
+        record.error_class, record.error_component, record.limit = failure.kind, failure.component, failure.limit
+
+    def _blank(self, example: Example, thread_id: str) -> Record:
+        return Record(
+            run_id=self.run_id,
+            example_id=example.id,
+            epoch=FIRST_EPOCH,
+            attempt=FIRST_ATTEMPT,
+            thread_id=thread_id,
+            question=example.question,
+            file=example.file.name if example.file else None,
+            level=example.level,
+            target=example.target,
+            started_at=datetime.now(UTC).isoformat(),
+        )
+
+
+def _complete(record: Record, trace: Trace) -> None:
+    """What the trace says about the question: cost, times, state and steps."""
+    calls = [each for each in trace.spans if each.kind == "lm"]
+    record.usage = Usage(
+        lm_calls=len(calls),
+        tool_calls=sum(each.kind == "tool" for each in trace.spans),
+        input_tokens=sum(each.attributes.get("input_tokens", 0) for each in calls),
+        output_tokens=sum(each.attributes.get("output_tokens", 0) for each in calls),
+    )
+    for each in trace.spans:
+        if each.kind == "agent":
+            record.seconds_by_agent[each.name] = record.seconds_by_agent.get(each.name, 0.0) + each.seconds
+    record.wall_seconds = trace.seconds
+    record.state = trace.state
+    if record.error:
+        record.state |= {"error": record.error, "error_component": record.error_component}
+    record.trajectory = [vars(each) for each in trace.spans]
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with its texts changed, those used as keys left alone."""
+    if isinstance(value, dict):
+        return {key: _each_text(element, change) for key, element in value.items()}
+    if isinstance(value, list):
+        return [_each_text(element, change) for element in value]
+    return change(value) if isinstance(value, str) else value

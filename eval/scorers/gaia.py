@@ -1,0 +1,192 @@
+"""GAIA's official right-or-wrong rule, and a lenient one that tells wrong answers from wrongly formatted ones.
+
+Source of the rule: `scorer.py` of the GAIA leaderboard (https://huggingface.co/spaces/gaia-benchmark/leaderboard).
+Its quirks are kept on purpose, since scores are compared with published ones: the gold `1,000` is a list of two
+elements, and the gold `inf` matches any text that is not a number.
+
+    question_scorer("$1,234.50", "1234.5")                      # True
+    question_scorer("The answer is 17.", "17")                  # False
+    lenient_match("The answer is 17.", "17")                    # True: a format loss
+"""
+
+import re
+import string
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eval.scorers.score import Score
+
+_LIST_SEPARATORS = "[,;]"
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def question_scorer(model_answer: object, ground_truth: str) -> bool:
+    """Whether the answer is right by the official rule; no answer (None) is scored as the text `None`."""
+    answer = str(model_answer)
+    if _is_number(ground_truth):
+        return _as_number(answer) == float(ground_truth)
+    if re.search(_LIST_SEPARATORS, ground_truth):
+        return _same_list(answer, ground_truth)
+    return _squeezed(answer).translate(_NO_PUNCTUATION) == _squeezed(ground_truth).translate(_NO_PUNCTUATION)
+
+
+def _same_list(answer: str, ground_truth: str) -> bool:
+    answers, golds = re.split(_LIST_SEPARATORS, answer), re.split(_LIST_SEPARATORS, ground_truth)
+    return len(answers) == len(golds) and all(map(_same_element, answers, golds))
+
+
+def _same_element(answer: str, gold: str) -> bool:
+    if _is_number(gold):
+        return _as_number(answer) == float(gold)
+    return _squeezed(answer) == _squeezed(gold)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_number(text: str) -> float:
+    try:
+        return float(re.sub("[$%,]", "", text))
+    except ValueError:
+        return float("inf")
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s", "", text).lower()
+
+
+# The lenient rule. It only feeds a diagnostic, so it errs towards calling an answer wrong.
+
+_MAX_LENIENT_CHARS = 2000  # a longer answer is not a slip of format
+_PROSE = re.compile(
+    r"^.*\banswer\b[^.:=\n]{0,60}?(?:\bis\b|\bare\b|\bwas\b|\bwould be\b|[:=])"
+    r"|^(?:it|there|they|this|that)\s+(?:is|are|was|were)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_ARTICLE = re.compile(r"^(?:the|an?)\s+(?!and\b)", re.IGNORECASE)
+_MINUS_SIGNS = re.compile("[\N{MINUS SIGN}\N{EN DASH}\N{EM DASH}\N{FIGURE DASH}\N{HYPHEN}\N{NON-BREAKING HYPHEN}]")
+_OPENING = " \t\r\n\"'`*_:[](){}" + (
+    "\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}\N{LEFT DOUBLE QUOTATION MARK}"
+    "\N{RIGHT DOUBLE QUOTATION MARK}\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}"
+    "\N{RIGHT-POINTING DOUBLE ANGLE QUOTATION MARK}"
+)
+_CLOSING = _OPENING + "."  # never at the front: `.5` is a number
+_THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:[, ]\d{3})+)(?![\d,])")
+_QUANTITY = re.compile(
+    r"^[$€£¥]?\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*"
+    r"(?P<unit>(?:[^\W\d]|[%°/^·. -]|(?<=[a-z^])[23])*)$",
+    re.IGNORECASE,
+)
+_NOT_A_UNIT = re.compile(r"\b(?:hundred|thousand|k|million|mn|billion|bn|trillion|dozen|not|or|to)s?\b", re.IGNORECASE)
+_LENIENT_SEPARATORS = re.compile(r"\s*(?:[,;&\n]\s*(?:and\b)?|\band\b)\s*", re.IGNORECASE)
+
+
+def lenient_match(answer: object, ground_truth: str) -> bool:
+    """Whether the answer is right apart from how it is written.
+
+    Forgiven: prose before the answer, quotes, articles, trailing periods, a unit, thousands separators, typographic
+    minus signs, `and` between the elements of a list. Not forgiven: another order, another unit, another value.
+    """
+    if answer is None or len(str(answer)) > _MAX_LENIENT_CHARS:
+        return False
+    said, gold = _bare(str(answer)), _bare(ground_truth)
+    return _same_lenient_scalar(said, gold) or any(map(_same_lenient_list, _spellings(said), _spellings(gold)))
+
+
+def _bare(text: str) -> str:
+    """The text without what people wrap around an answer."""
+    spelt = _MINUS_SIGNS.sub("-", unicodedata.normalize("NFKC", text))
+    return _ARTICLE.sub("", _unwrapped(_PROSE.sub("", _unwrapped(spelt), count=1)))
+
+
+def _unwrapped(text: str) -> str:
+    return text.lstrip(_OPENING).rstrip(_CLOSING)
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """As written, then with thousands joined: `1,000` may be a number or two elements of a list."""
+    yield text
+    yield _without_thousands(text)
+
+
+def _without_thousands(text: str) -> str:
+    return _THOUSANDS.sub(lambda found: found[1] + re.sub("[, ]", "", found[2]), text)
+
+
+def _same_lenient_list(answer: str, gold: str) -> bool:
+    answers, golds = _LENIENT_SEPARATORS.split(answer), _LENIENT_SEPARATORS.split(gold)
+    return len(golds) > 1 and len(answers) == len(golds) and all(map(_same_lenient_scalar, answers, golds))
+
+
+def _same_lenient_scalar(answer: str, gold: str) -> bool:
+    said, right = _quantity(answer), _quantity(gold)
+    if said and right:
+        return said[0] == right[0] and right[1] in ("", said[1])
+    if said or right:
+        return False
+    words = _words(answer)
+    return bool(words) and words == _words(gold)
+
+
+def _quantity(text: str) -> tuple[float, str] | None:
+    """A number and its unit ("" if none); None if the text is anything else."""
+    found = _QUANTITY.match(_without_thousands(_unwrapped(text)))
+    if not found or _NOT_A_UNIT.search(found["unit"]):
+        return None
+    return float(found["number"]), _squeezed(found["unit"]).strip("%.")
+
+
+def _words(text: str) -> str:
+    return _squeezed(_ARTICLE.sub("", _unwrapped(text))).translate(_NO_PUNCTUATION)
+
+
+@dataclass(frozen=True)
+class GaiaScorer:
+    """Scores 1 or 0 by the official rule; the part `format_loss` is 1 where only the format was wrong."""
+
+    def __call__(self, question: str, answer: str | None, target: str) -> Score:
+        if question_scorer(answer, target):
+            return Score(1.0, f"right: {_kind(target)}, as expected", {"format_loss": 0.0})
+        lost = lenient_match(answer, target)
+        why = _why_wrong(answer, target) + (_FORMAT_ADVICE if lost else "")
+        return Score(0.0, why, {"format_loss": float(lost)})
+
+
+_FORMAT_ADVICE = (
+    "; its content is right and only its format is wrong: give the bare answer, without a sentence around it, "
+    "units, thousands separators, quotes or a final period"
+)
+
+
+def _kind(target: str) -> str:
+    if _is_number(target):
+        return "a number"
+    return "a list" if re.search(_LIST_SEPARATORS, target) else "a text"
+
+
+def _why_wrong(answer: str | None, target: str) -> str:
+    """In words and without the gold answer: an optimiser reads this, and must not learn answers from it."""
+    kind = _kind(target)
+    if answer is None or not answer.strip():
+        return f"expected {kind}; there is no answer"
+    if kind == "a number":
+        parses = _as_number(answer) != float("inf")
+        return f"expected a number; the answer {'is another number' if parses else 'does not parse as one'}"
+    if kind == "a text":
+        return "expected a text; the answer is another text"
+    return f"expected a list separated by commas or semicolons; {_why_other_list(answer, target)}"
+
+
+def _why_other_list(answer: str, target: str) -> str:
+    answers, golds = re.split(_LIST_SEPARATORS, answer), re.split(_LIST_SEPARATORS, target)
+    if len(answers) != len(golds):
+        return f"the answer has too {'few' if len(answers) < len(golds) else 'many'} elements"
+    pairs = enumerate(zip(answers, golds, strict=True), start=1)
+    wrong = [str(place) for place, pair in pairs if not _same_element(*pair)]
+    return f"these elements of the answer differ, counted from 1: {', '.join(wrong)}"

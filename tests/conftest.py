@@ -1,0 +1,41 @@
+"""What tests of the whole command share: runs that touch pytest's own folders alone, and a model server."""
+
+import os
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.eval.command_line import EvalCommand, Finished, command_in_process, without_secrets
+from tests.servers.running import RunningServer, running_llm
+
+
+@pytest.fixture
+def eval_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> EvalCommand:
+    """The command without keys, in a current folder of its own; every call has a new `run.dir` there."""
+    for name, value in {**without_secrets({}), "HYDRA_FULL_ERROR": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hugging-face"))
+    current = tmp_path / "current"
+    current.mkdir()
+    monkeypatch.chdir(current)
+    numbers = count(1)
+
+    def command(*arguments: str) -> Finished:
+        return command_in_process(tmp_path / f"run-{next(numbers)}", monkeypatch, capsys, arguments)
+
+    return command
+
+
+@pytest.fixture(scope="session")
+def llm_server() -> Iterator[RunningServer]:
+    """A loopback model that has function calling; reset it before counting its requests."""
+    with running_llm() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def clean_environment() -> dict[str, str]:
+    """For subprocesses: this process's environment without keys."""
+    return without_secrets(os.environ)

@@ -1,0 +1,310 @@
+"""GAIA from a folder laid out like its repository, and from a repository served over loopback."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+
+from eval.benchmarks.gaia import REVISION, GaiaBenchmark
+from mas.errors import UserError
+
+README = """---
+configs:
+- config_name: 2023_all
+  data_files:
+  - {split: validation, path: 2023/validation/metadata.parquet}
+  - {split: test, path: 2023/test/metadata.parquet}
+- config_name: 2023_level1
+  data_files:
+  - {split: validation, path: 2023/validation/metadata.level1.parquet}
+  - {split: test, path: 2023/test/metadata.level1.parquet}
+---
+# GAIA
+"""
+
+
+def row(id: str, **columns: Any) -> dict[str, Any]:
+    return {
+        "task_id": id,
+        "Question": f"Question {id}?",
+        "Level": "1",
+        "Final answer": "x",
+        "file_name": "",
+        "file_path": "",
+        "Annotator Metadata": {"Steps": "add forty and two", "Number of steps": "1"},
+    } | columns
+
+
+def write_table(root: Path, name: str, *rows: dict[str, Any]) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(list(rows)), root / name)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A small repository: two validation rows, one of them with a file, and one test row."""
+    root = tmp_path / "GAIA"
+    file = {"file_name": "a.csv", "file_path": "2023/validation/a.csv"}
+    write_table(root, "2023/validation/metadata.level1.parquet", row("1", **file), row("2"))
+    write_table(root, "2023/validation/metadata.parquet", row("1", **file), row("2"), row("3", Level="3"))
+    write_table(root, "2023/test/metadata.level1.parquet", row("t", **{"Final answer": "?"}))
+    write_table(root, "2023/test/metadata.parquet", row("t", **{"Final answer": "?"}))
+    (root / "2023/validation/a.csv").write_text("a,b\n")
+    (root / "2023/validation/unused.csv").write_text("nobody names me\n")
+    (root / "README.md").write_text(README)
+    return root
+
+
+def test_a_local_copy_is_read_with_its_files(root: Path) -> None:
+    first, second = GaiaBenchmark(path=str(root)).load("validation").examples
+    assert (first.id, first.target, first.file) == ("1", "x", root / "2023/validation/a.csv")
+    assert (second.id, second.file) == ("2", None)
+
+
+def test_the_annotators_solution_enters_no_example(root: Path) -> None:
+    assert "forty" not in repr(GaiaBenchmark(path=str(root)).load("validation"))
+
+
+def test_the_config_chooses_the_table(root: Path) -> None:
+    split = GaiaBenchmark(path=str(root), config="2023_all").load("validation")
+    assert [(example.id, example.level) for example in split.examples] == [("1", "1"), ("2", "1"), ("3", "3")]
+
+
+@pytest.mark.parametrize("level", ["1", 1, 1.0])
+def test_a_level_may_be_text_or_a_number(root: Path, level: object) -> None:
+    write_table(root, "2023/validation/metadata.level1.parquet", row("1", Level=level))
+    assert GaiaBenchmark(path=str(root)).load("validation").examples[0].level == "1"
+
+
+def test_the_test_split_is_unscored(root: Path) -> None:
+    (example,) = GaiaBenchmark(path=str(root)).load("test").examples
+    assert example.target is None
+
+
+def test_a_changed_local_file_is_seen_at_once(root: Path) -> None:
+    table = root / "2023/validation/metadata.level1.parquet"
+    assert GaiaBenchmark(path=str(root)).load("validation").examples[0].question == "Question 1?"
+    before = table.stat()
+    write_table(root, "2023/validation/metadata.level1.parquet", row("1", Question="Question I?"), row("2"))
+    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert GaiaBenchmark(path=str(root)).load("validation").examples[0].question == "Question I?"
+
+
+def test_a_bad_row_is_named_by_table_and_row(root: Path) -> None:
+    rows = (row("1"), row("2", file_name="../../README.md"))
+    write_table(root, "2023/validation/metadata.level1.parquet", *rows)
+    with pytest.raises(UserError, match=r"2023_level1/validation, row 2: the attachment '../../README\.md' is not the"):
+        GaiaBenchmark(path=str(root)).load("validation")
+    split = GaiaBenchmark(path=str(root), on_bad_row="skip").load("validation")
+    assert (len(split.examples), len(split.bad_rows)) == (1, 1)
+
+
+def test_a_link_out_of_the_local_copy_is_bad(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (root / "2023/validation/a.csv").unlink()
+    (root / "2023/validation/a.csv").symlink_to(tmp_path / "secret")
+    with pytest.raises(UserError, match="is a link that leads out of the dataset's folder"):
+        GaiaBenchmark(path=str(root)).load("validation")
+
+
+@pytest.mark.parametrize(
+    ("config", "split", "there_is"),
+    [("2023_level9", "validation", "2023_level1"), ("2023_level1", "train", "validation")],
+)
+def test_an_unknown_config_or_split_lists_those_there_are(root: Path, config: str, split: str, there_is: str) -> None:
+    with pytest.raises(UserError, match=rf"cannot be read as GAIA's {config}/{split}: .*Available.*'{there_is}'"):
+        GaiaBenchmark(path=str(root), config=config).load(split)
+
+
+@pytest.mark.parametrize("damage", ["README.md", "2023/validation/metadata.level1.parquet"])
+@pytest.mark.parametrize("content", [None, b"---\n- [broken\n---\n"])
+def test_a_damaged_local_copy_is_one_sentence(root: Path, damage: str, content: bytes | None) -> None:
+    (root / damage).unlink()
+    if content is not None:
+        (root / damage).write_bytes(content)
+    with pytest.raises(UserError, match="cannot be read as GAIA's 2023_level1/validation: ") as error:
+        GaiaBenchmark(path=str(root)).load("validation")
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_local_copy_is_found_by_the_check(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.path=.*gone is not a folder"):
+        GaiaBenchmark(path=str(tmp_path / "gone")).check()
+
+
+@pytest.fixture
+def no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of Hugging Face's libraries with nothing in it."""
+    for name in ("HF_TOKEN", "HF_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    return tmp_path / "hf"
+
+
+def test_without_a_token_the_check_says_where_to_get_access(no_token: Path) -> None:
+    with pytest.raises(UserError) as error:
+        GaiaBenchmark().check()
+    for part in (
+        "https://huggingface.co/datasets/gaia-benchmark/GAIA",
+        "accept the terms",
+        "HF_TOKEN",
+        "experiment=offline",
+    ):
+        assert part in str(error.value)
+
+
+def test_a_token_in_the_environment_passes_the_check(no_token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hf_x")
+    GaiaBenchmark(token_env="MY_TOKEN").check()
+
+
+def test_the_token_file_of_a_login_passes_the_check(no_token: Path) -> None:
+    no_token.mkdir()
+    (no_token / "token").write_text("hf_x")
+    GaiaBenchmark().check()
+
+
+def test_a_local_copy_needs_no_token(no_token: Path, root: Path) -> None:
+    GaiaBenchmark(path=str(root)).check()
+
+
+class LoopbackHub(BaseHTTPRequestHandler):
+    """As much of Hugging Face's HTTP interface as fetching one dataset takes."""
+
+    root: Path
+    gated = False
+    requested: list[str]
+
+    def log_message(self, *args: object) -> None:
+        """Tests print nothing."""
+
+    def do_GET(self) -> None:
+        path = unquote(self.path.split("?")[0])
+        self.requested.append(path)
+        if self.gated:
+            self._send(403, b"{}", {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted."})
+        elif "/resolve/" in path:
+            self._send_file(self.root / path.split("/resolve/")[1].split("/", 1)[1])
+        elif f"/tree/{REVISION}" in path:
+            inside = path.split(REVISION)[1].strip("/")
+            self._send_json([entry for entry in self._entries() if entry["path"].startswith(inside)])
+        elif "/revision/" in path:
+            siblings = [{"rfilename": entry["path"]} for entry in self._entries()]
+            self._send_json({"id": "gaia-benchmark/GAIA", "sha": REVISION, "siblings": siblings})
+        else:
+            self._send(404, b"{}")
+
+    do_HEAD = do_GET
+
+    def _entries(self) -> list[dict[str, Any]]:
+        files = sorted(file for file in self.root.rglob("*") if file.is_file())
+        return [
+            {
+                "type": "file",
+                "path": file.relative_to(self.root).as_posix(),
+                "size": file.stat().st_size,
+                "oid": "0" * 40,
+            }
+            for file in files
+        ]
+
+    def _send_file(self, file: Path) -> None:
+        if not file.is_file():
+            return self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
+        content = file.read_bytes()
+        etag = hashlib.sha1(content).hexdigest()
+        return self._send(200, content, {"ETag": f'"{etag}"', "X-Repo-Commit": REVISION})
+
+    def _send_json(self, value: object) -> None:
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+
+@contextmanager
+def serving(root: Path, gated: bool = False) -> Iterator[tuple[str, list[str]]]:
+    """The address of a hub with one repository, and the paths that were asked for."""
+    requested: list[str] = []
+    handler = type("Hub", (LoopbackHub,), {"root": root, "gated": gated, "requested": requested})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", requested
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def load_from(hub: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Its own process, since huggingface_hub reads the hub's address while it is imported."""
+    code = """
+from eval.benchmarks.gaia import GaiaBenchmark
+from mas.errors import UserError
+try:
+    for example in GaiaBenchmark().load("validation").examples:
+        print(example.id, example.file and (example.file.name, example.file.read_text()))
+except UserError as error:
+    print("UserError", error)
+"""
+    settings = {"HF_ENDPOINT": hub, "HF_HOME": str(home), "HF_TOKEN": "hf_secret_token", **environment}
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    run = [sys.executable, "-c", code]
+    return subprocess.run(run, env=keep | settings, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_hub_is_asked_only_for_the_table_and_the_files_that_it_names(root: Path, tmp_path: Path) -> None:
+    with serving(root) as (hub, requested):
+        done = load_from(hub, tmp_path / "hf")
+    assert done.stdout.splitlines() == ["1 ('a.csv', 'a,b\\n')", "2 None"], done.stderr
+    fetched = {path.split(REVISION)[1] for path in requested if "/resolve/" in path}
+    assert "/2023/validation/a.csv" in fetched
+    assert not fetched & {
+        "/2023/validation/unused.csv",
+        "/2023/test/metadata.parquet",
+        "/2023/validation/metadata.parquet",
+    }
+    again = load_from("http://127.0.0.1:1", tmp_path / "hf", HF_HUB_OFFLINE="1")
+    assert again.stdout == done.stdout, again.stderr
+    stored = [file for file in (tmp_path / "hf").rglob("*") if file.is_file() and b"hf_secret" in file.read_bytes()]
+    assert stored == []
+
+
+def test_a_token_without_access_is_one_sentence_that_does_not_show_it(root: Path, tmp_path: Path) -> None:
+    with serving(root, gated=True) as (hub, _):
+        done = load_from(hub, tmp_path / "hf")
+    assert done.stdout.startswith(
+        "UserError GAIA could not be fetched (DatasetNotFoundError): accept the terms at https://"
+    )
+    assert "hf_secret" not in done.stdout + done.stderr
+
+
+def test_no_network_is_the_same_sentence(tmp_path: Path) -> None:
+    done = load_from("http://127.0.0.1:1", tmp_path / "hf", HF_HUB_OFFLINE="1")
+    assert done.stdout.startswith("UserError GAIA could not be fetched (ConnectionError): accept the terms")
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_a_token_that_no_header_can_hold_is_not_shown(root: Path, tmp_path: Path) -> None:
+    with serving(root) as (hub, _):
+        done = load_from(hub, tmp_path / "hf", HF_TOKEN="hf_secret\ntoken")
+    assert done.stdout.startswith("UserError GAIA could not be fetched")
+    assert "hf_secret" not in done.stdout + done.stderr

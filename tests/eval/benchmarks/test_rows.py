@@ -1,0 +1,171 @@
+"""Which rows become examples, and what is said about those that do not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.benchmarks.example import Example
+from eval.benchmarks.rows import Attachments, Row, read_rows
+from mas.errors import UserError
+
+GOOD = {"task_id": "1", "Question": "How many?", "Level": 1, "Final answer": "4", "file_name": ""}
+
+
+def read_one(folder: Path, **columns: Any) -> Example:
+    (example,) = read_rows([Row("m.jsonl, line 1", GOOD | columns)], Attachments(folder)).examples
+    return example
+
+
+def refusal(folder: Path, *contents: object) -> str:
+    rows = [Row(f"m.jsonl, line {number}", content) for number, content in enumerate(contents, start=1)]
+    with pytest.raises(UserError) as error:
+        read_rows(rows, Attachments(folder))
+    return str(error.value)
+
+
+def without(column: str) -> dict[str, Any]:
+    return {key: value for key, value in GOOD.items() if key != column}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (without("Question"), "'Question' is missing or empty"),
+        (GOOD | {"Question": "  "}, "'Question' is missing or empty"),
+        (GOOD | {"Question": None}, "'Question' is missing or empty"),
+        (GOOD | {"Question": ["a"]}, "'Question' must be text, and is a list"),
+        (GOOD | {"Question": "half \ud83d"}, "'Question' holds half a character"),
+        (without("task_id"), "'task_id' is missing or empty"),
+        (GOOD | {"task_id": ""}, "'task_id' is missing or empty"),
+        (GOOD | {"task_id": True}, "'task_id' must be text, and is a bool"),
+        (GOOD | {"task_id": 1.5}, "'task_id' must be text, and is a float"),
+        (GOOD | {"Final answer": ["a"]}, "'Final answer' must be text or a number, and is a list"),
+        (GOOD | {"Final answer": True}, "'Final answer' must be text or a number, and is a bool"),
+        (GOOD | {"Level": {}}, "'Level' must be text or a number, and is a dict"),
+        (GOOD | {"file_name": 3}, "'file_name' must be text, and is a int"),
+        (GOOD | {"file_name": "gone.csv"}, "the attachment 'gone.csv' is not in "),
+        (GOOD | {"file_name": "sub/a.csv"}, "the attachment 'sub/a.csv' is not the bare name"),
+        (GOOD | {"file_name": "sub\\a.csv"}, "is not the bare name"),
+        (GOOD | {"file_name": "../a.csv"}, "the attachment '../a.csv' is not the bare name"),
+        (GOOD | {"file_name": ".."}, "the attachment '..' is not the bare name"),
+        (GOOD | {"file_name": "/etc/passwd"}, "the attachment '/etc/passwd' is not the bare name"),
+        (GOOD | {"file_name": "C:a.csv"}, "the attachment 'C:a.csv' is not the bare name"),
+        (GOOD | {"file_name": "a\0.csv"}, "is not the bare name"),
+        (GOOD | {"file_name": "n" * 300}, "cannot be opened (OSError)"),
+        (GOOD | {"file_name": "sub"}, "the attachment 'sub' is not in "),
+        (GOOD | {"file_name": "metadata.level1.parquet"}, "which holds the gold answers"),
+        (["a"], "the row is a list, not an object"),
+        (None, "the row is a NoneType, not an object"),
+    ],
+)
+def test_a_bad_row_is_refused_in_one_sentence_with_its_place_and_the_way_out(
+    tmp_path: Path, row: object, problem: str
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.csv").touch()
+    (tmp_path / "metadata.level1.parquet").touch()
+    message = refusal(tmp_path, GOOD | {"task_id": "other"}, row)
+    assert message.startswith("m.jsonl, line 2: ")
+    assert problem in message
+    assert message.endswith("or leave bad rows out with data.on_bad_row=skip.")
+    assert "\n" not in message
+
+
+def test_a_second_row_with_the_same_id_is_bad_and_names_the_first(tmp_path: Path) -> None:
+    message = refusal(tmp_path, GOOD | {"task_id": 7}, GOOD | {"task_id": " 7 "})
+    assert message.startswith("m.jsonl, line 2: the id '7' is already that of m.jsonl, line 1;")
+
+
+def test_a_link_out_of_the_folder_is_bad(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "note.txt").symlink_to(tmp_path / "secret.txt")
+    assert "'note.txt' is a link that leads out of the dataset's folder" in refusal(
+        folder, GOOD | {"file_name": "note.txt"}
+    )
+
+
+def test_a_link_to_the_metadata_is_bad(tmp_path: Path) -> None:
+    (tmp_path / "metadata.jsonl").touch()
+    (tmp_path / "note.txt").symlink_to("metadata.jsonl")
+    assert "which holds the gold answers" in refusal(tmp_path, GOOD | {"file_name": "note.txt"})
+
+
+def test_links_in_a_circle_are_bad(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").symlink_to("b.txt")
+    (tmp_path / "b.txt").symlink_to("a.txt")
+    assert "'a.txt'" in refusal(tmp_path, GOOD | {"file_name": "a.txt"})
+
+
+def test_a_link_within_the_folder_keeps_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "blob").write_text("x")
+    (tmp_path / "note.txt").symlink_to("blob")
+    assert read_one(tmp_path, file_name="note.txt").file == tmp_path / "note.txt"
+
+
+def test_a_file_is_absolute_also_when_the_folder_is_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    assert read_one(Path("data"), file_name="a.csv").file == tmp_path / "data" / "a.csv"
+
+
+@pytest.mark.parametrize("gold", [None, "", " ", "?", float("nan")])
+def test_a_row_without_gold_is_unscored(tmp_path: Path, gold: object) -> None:
+    assert read_one(tmp_path, **{"Final answer": gold}).target is None
+
+
+def test_a_row_without_the_answer_column_is_unscored(tmp_path: Path) -> None:
+    (example,) = read_rows([Row("x", without("Final answer"))], Attachments(tmp_path)).examples
+    assert example.target is None
+
+
+@pytest.mark.parametrize(("gold", "target"), [(17, "17"), (17.0, "17"), (0.5, "0.5"), (0, "0"), (" a, b ", "a, b")])
+def test_a_gold_answer_is_text(tmp_path: Path, gold: object, target: str) -> None:
+    assert read_one(tmp_path, **{"Final answer": gold}).target == target
+
+
+@pytest.mark.parametrize(("level", "text"), [(1, "1"), (2.0, "2"), ("3", "3"), ("", None), (None, None)])
+def test_a_level_is_text(tmp_path: Path, level: object, text: str | None) -> None:
+    assert read_one(tmp_path, Level=level).level == text
+
+
+def test_an_example_holds_nothing_of_other_columns_but_the_kind_of_file(tmp_path: Path) -> None:
+    (tmp_path / "a.XLSX").touch()
+    example = read_one(tmp_path, file_name="a.XLSX", **{"Annotator Metadata": {"Steps": "solution"}})
+    assert example.tags == {"kind": "xlsx"}
+    assert "solution" not in repr(example)
+    assert read_one(tmp_path).tags == {"kind": "none"}
+
+
+def test_skipped_rows_are_returned_with_their_places(tmp_path: Path) -> None:
+    rows = [Row("m, line 1", GOOD), Row("m, line 2", problem="not JSON"), Row("m, line 3", GOOD | {"task_id": 3})]
+    split = read_rows(rows, Attachments(tmp_path), on_bad_row="skip")
+    assert [example.id for example in split.examples] == ["1", "3"]
+    assert split.bad_rows == ("m, line 2: not JSON",)
+
+
+def test_no_rows_left_is_refused_even_when_bad_rows_are_skipped(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="all 1 are bad, the first one being m, line 1: not JSON"):
+        read_rows([Row("m, line 1", problem="not JSON")], Attachments(tmp_path), on_bad_row="skip")
+    with pytest.raises(UserError, match="the metadata is empty"):
+        read_rows([], Attachments(tmp_path))
+
+
+def test_an_unknown_way_with_bad_rows_lists_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.on_bad_row=drop does not exist: use one of refuse, skip\."):
+        read_rows([], Attachments(tmp_path), on_bad_row="drop")
+
+
+def test_own_column_names_replace_gaias_one_by_one(tmp_path: Path) -> None:
+    row = {"task_id": "1", "prompt": "How many?", "gold": 4}
+    columns = {"question": "prompt", "answer": "gold"}
+    (example,) = read_rows([Row("m", row)], Attachments(tmp_path), columns=columns).examples
+    assert (example.id, example.question, example.target, example.level) == ("1", "How many?", "4", None)
+
+
+def test_an_unknown_column_key_lists_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.columns has no key 'qestion': use some of id, question, answer"):
+        read_rows([], Attachments(tmp_path), columns={"qestion": "prompt"})

@@ -1,0 +1,104 @@
+"""`eval/run.py` as tests run it: in their own process where that will do, and what a run left behind.
+
+finished = eval_command("experiment=offline", "limit=2")      # the fixture in tests/conftest.py
+finished.code, finished.err, finished.summary["accuracy"]     # 0, "", 1.0
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.command import run_command
+from eval.paths import PROJECT_ROOT
+from eval.run import task
+
+SCRIPT = PROJECT_ROOT / "eval" / "run.py"
+TABLE = "name,price\napple,7\npear,9\n"
+PRICE = "In the attached file, what is the price of apple? Give only the number."
+SUM = "What is 2 + 3? Give only the number."
+SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One command that has ended, and its run's folder (which it may not have made)."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        summary: dict[str, Any] = json.loads((self.folder / "summary.json").read_text("utf-8"))
+        return summary
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The objects of a file of JSON lines."""
+        return [json.loads(line) for line in (self.folder / name).read_text("utf-8").splitlines()]
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        return self.lines("answers.jsonl")
+
+    @property
+    def records(self) -> dict[str, dict[str, Any]]:
+        """By question."""
+        return {record["example_id"]: record for record in self.lines("records.jsonl")}
+
+    @property
+    def system_log(self) -> list[dict[str, Any]]:
+        return self.lines("logs/multi_agent_system.log")
+
+
+EvalCommand = Callable[..., Finished]
+
+
+def command_in_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: Sequence[str]
+) -> Finished:
+    """Run the command as `python eval/run.py ARGUMENTS` would; what comes twice, counts last."""
+    flags = list(takewhile(lambda argument: argument.startswith("-"), arguments))
+    given = [*flags, "tracking=off", f"run.dir={folder}", *arguments[len(flags) :]]
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *given])
+    capsys.readouterr()
+    code = run_command(task, "eval")
+    out, err = capsys.readouterr()
+    return Finished(code, out, err, folder)
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Empty rather than absent, since a developer's `.env` fills in only what is absent."""
+    return {**environment, **dict.fromkeys(SECRETS, "")}
+
+
+def write_questions(folder: Path, *rows: Mapping[str, Any] | str) -> Path:
+    """A folder for `data=jsonl`; a row that is a string is a line as it stands."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    (folder / "metadata.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return folder
+
+
+def question(id: str, text: str, answer: str | None = None, **columns: Any) -> dict[str, Any]:
+    gold = {} if answer is None else {"Final answer": answer}
+    return {"task_id": id, "Question": text, "Level": 1, **gold, **columns}
+
+
+def dataset(folder: Path, *rows: dict[str, Any]) -> list[str]:
+    """Overrides for the simulated model on these rows; their attachments are made."""
+    write_questions(folder, *rows)
+    for row in rows:
+        if name := row.get("file_name"):
+            (folder / name).write_text(TABLE)
+    return ["model=offline", "data=jsonl", f"data.path={folder}"]
+
+
+def attached(id: str, answer: str | None, file: str, **columns: Any) -> dict[str, Any]:
+    return question(id, PRICE, answer, file_name=file, **columns)

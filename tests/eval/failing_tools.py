@@ -1,0 +1,19 @@
+"""A tool that fails as the attachment's name says: `system.tools.read_file=tests.eval.failing_tools.read_file`."""
+
+import asyncio
+
+from mas.tools.read_file import read_file as real_read_file
+
+TOO_SLOW_SECONDS = 60.0
+
+
+async def read_file(file: str) -> str:
+    """Read a file that is attached to the question.
+
+    file: its bare name.
+    """
+    if file.startswith("slow"):
+        await asyncio.sleep(TOO_SLOW_SECONDS)
+    if file.startswith("bad"):
+        raise RuntimeError("the disk is on fire")
+    return real_read_file(file)

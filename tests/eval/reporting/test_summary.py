@@ -1,0 +1,72 @@
+from collections.abc import Callable
+
+import pytest
+
+from eval.record import Record, Usage
+from eval.reporting.summary import final_attempts, summarise
+from mas.offline import SIMULATED_NOTICE
+
+Make = Callable[..., Record]
+FAILED = {"answer": None, "score": None, "error": "it broke", "error_class": "LMServerError"}
+
+
+def test_questions_in_error_count_as_wrong(record: Make) -> None:
+    records = [record("a", score=1.0), record("b"), record("c", **FAILED), record("d", **FAILED)]
+    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
+    assert (summary["n"], summary["n_correct"], summary["accuracy"], summary["n_error"]) == (4, 1, 0.25, 2)
+    assert summary["errors_by_class"] == {"LMServerError": 2}
+
+
+def test_unscored_questions_stay_outside_the_accuracy(record: Make) -> None:
+    unscored = record("b", target=None, score=None)
+    summary = summarise("run-1", [record("a", score=1.0), unscored], simulated=False, wall_seconds=1.0)
+    assert (summary["n"], summary["accuracy"], summary["n_unscored"]) == (2, 1.0, 1)
+    alone = summarise("run-1", [unscored], simulated=False, wall_seconds=1.0)
+    assert (alone["accuracy"], alone["accuracy_ci95"]) == (None, None)
+
+
+def test_levels_are_summed_up_apart(record: Make) -> None:
+    records = [record("a", score=1.0), record("b", level="2", **FAILED), record("c", level=None)]
+    levels = summarise("run-1", records, simulated=False, wall_seconds=1.0)["by_level"]
+    assert list(levels) == ["1", "2"]
+    assert levels["1"] == {
+        "n": 1, "n_correct": 1, "accuracy": 1.0, "accuracy_ci95": [pytest.approx(0.2065, abs=1e-4), 1.0], "n_error": 0
+    }  # fmt: skip
+    assert (levels["2"]["accuracy"], levels["2"]["n_error"]) == (0.0, 1)
+
+
+def test_the_last_attempt_is_scored_but_every_attempt_is_paid_for(record: Make) -> None:
+    usage = Usage(lm_calls=3, tool_calls=2, input_tokens=100, output_tokens=10, cost_usd=0.5)
+    first = record("a", usage=usage, seconds_by_agent={"planner": 1.5}, **FAILED)
+    second = record("a", attempt=2, score=1.0, usage=usage, seconds_by_agent={"planner": 0.5, "expert": 1.0})
+    summary = summarise("run-1", [second, first], simulated=False, wall_seconds=1.0)
+    assert (summary["n"], summary["accuracy"], summary["n_error"]) == (1, 1.0, 0)
+    assert summary["usage"] == {
+        "lm_calls": 6, "tool_calls": 4, "input_tokens": 200, "output_tokens": 20, "cost_usd": 1.0
+    }  # fmt: skip
+    assert summary["by_agent"] == {"planner": 2.0, "expert": 1.0}
+    assert final_attempts([second, first]) == [second]
+
+
+def test_one_unknown_cost_makes_the_total_unknown(record: Make) -> None:
+    records = [record("a", usage=Usage(cost_usd=0.5)), record("b", usage=Usage())]
+    assert summarise("run-1", records, simulated=False, wall_seconds=1.0)["usage"]["cost_usd"] is None
+
+
+def test_only_a_simulated_run_carries_the_notice(record: Make) -> None:
+    def notice_of(simulated: bool) -> str | None:
+        text: str | None = summarise("r", [record()], simulated=simulated, wall_seconds=1.0)["notice"]
+        return text
+
+    assert notice_of(True) == SIMULATED_NOTICE
+    assert notice_of(False) is None
+
+
+def test_a_run_without_records_has_a_summary() -> None:
+    summary = summarise("run-1", [], simulated=False, wall_seconds=0.0, bad_rows=["x.jsonl:3: no question"])
+    assert (summary["n"], summary["accuracy"], summary["by_level"], summary["n_bad_rows"]) == (0, None, {}, 1)
+
+
+def test_format_losses_are_counted(record: Make) -> None:
+    records = [record("a", parts={"format_loss": 1.0}), record("b", parts={"format_loss": 0.0}), record("c")]
+    assert summarise("run-1", records, simulated=False, wall_seconds=1.0)["format_loss"] == 1

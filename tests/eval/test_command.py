@@ -1,0 +1,132 @@
+"""Exit codes and sentences of the command, around a task that does nothing."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig
+from omegaconf.errors import MissingMandatoryValue
+
+from eval.command import run_command, typed_list
+from eval.paths import PROJECT_ROOT
+from mas.errors import UserError
+
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+
+    def command(task: Callable[[DictConfig], int], *arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["eval/run.py", *arguments])
+        return run_command(task, "eval")
+
+    return command
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_one_jobs_code_is_the_commands_code(run: Run, code: int) -> None:
+    assert run(lambda composed: code) == code
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [([0, 0, 0], 0), ([0, 2, 0], 2), ([2, 1, 0], 1), ([1, 3, 2], 3), ([3, 0, 0], 3)],
+)
+def test_a_multirun_runs_every_job_and_ends_with_the_worst_code(run: Run, codes: list[int], expected: int) -> None:
+    seeds: list[int] = []
+
+    def task(composed: DictConfig) -> int:
+        seeds.append(composed.seed)
+        return codes[len(seeds) - 1]
+
+    assert run(task, "--multirun", "seed=0,1,2") == expected
+    assert seeds == [0, 1, 2]
+
+
+def test_a_users_mistake_in_one_job_is_told_and_the_others_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    seeds: list[int] = []
+
+    def task(composed: DictConfig) -> int:
+        seeds.append(composed.seed)
+        if composed.seed == 0:
+            raise UserError("seed=0 is unlucky; take another.")
+        if composed.seed == 1:
+            raise MissingMandatoryValue("Missing mandatory value: data.path")
+        return 2
+
+    assert run(task, "-m", "seed=0,1,2") == 1
+    assert seeds == [0, 1, 2]
+    assert capsys.readouterr().err.splitlines() == [
+        "error: seed=0 is unlucky; take another.",
+        "error: data.path has no value; give it on the command line: data.path=…",
+    ]
+
+
+def test_a_choice_unknown_to_any_job_stops_a_multirun_before_its_first(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def task(composed: DictConfig) -> int:
+        raise AssertionError("a job has been run")
+
+    assert run(task, "-m", "model=offline,nope") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: model=nope is not known; choose one of: ")
+    assert "offline" in line
+
+
+def test_a_fault_of_the_program_itself_is_not_hidden(run: Run) -> None:
+    def task(composed: DictConfig) -> int:
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        run(task)
+    with pytest.raises(ValueError, match="another bug"):
+        run(lambda composed: int("another bug"))
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h", "--cfg=job", "--version"])
+def test_flags_that_only_show_something_end_with_0_and_run_nothing(
+    run: Run, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[DictConfig] = []
+    assert run(lambda composed: len(ran.append(composed) or ran), flag) == 0  # type: ignore[func-returns-value]
+    assert ran == []
+    out, err = capsys.readouterr()
+    assert out and not err
+
+
+def test_help_shows_every_option_and_choice(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run(lambda composed: 0, "--help")
+    out = capsys.readouterr().out
+    for option in ("prompts", "split", "limit", "ids", "level", "shuffle", "seed"):
+        assert f"\n{option}: " in out
+    for option in ("concurrency", "deadline_seconds", "dir", "fail_under"):
+        assert f"\n  {option}: " in out
+    for group in (folder for folder in (PROJECT_ROOT / "conf").iterdir() if folder.is_dir()):
+        assert f"{group.name}: {', '.join(sorted(file.stem for file in group.glob('*.yaml')))}\n" in out
+    assert "python eval/run.py model=gpt-4o-mini" in out
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("ids=[1e10,007]", ["1e10", "007"]),
+        ("ids=[ a , 'b c' ]", ["a", "b c"]),
+        ('ids=["1.0"]', ["1.0"]),
+        ("ids=[]", []),
+        ("seed=1", None),
+    ],
+)
+def test_a_list_is_had_as_it_was_typed(run: Run, typed: str, expected: list[str] | None) -> None:
+    seen: list[list[str] | None] = []
+
+    def task(composed: DictConfig) -> int:
+        seen.append(typed_list("ids"))
+        return 0
+
+    assert run(task, typed) == 0
+    assert seen == [expected]

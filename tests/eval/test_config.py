@@ -1,0 +1,153 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from eval.benchmarks.sample_set import SampleBenchmark
+from eval.config import EvalConfig, build_part, read_config
+from eval.paths import PROJECT_ROOT
+from eval.scorers.gaia import GaiaScorer
+from eval.tracking import LocalTracking
+from mas.errors import UserError
+from mas.gaia.system import AgentSettings, GaiaSystem
+from mas.offline.model import OfflineModel
+
+
+def composed(*overrides: str) -> DictConfig:
+    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
+        return compose("eval", ["experiment=offline", *overrides])
+
+
+def config(*overrides: str) -> EvalConfig:
+    return read_config(composed(*overrides))
+
+
+def test_parts_become_their_dataclasses() -> None:
+    found = config()
+    assert isinstance(found.system, GaiaSystem)
+    assert isinstance(found.model, OfflineModel)
+    assert isinstance(found.data, SampleBenchmark)
+    assert isinstance(found.data.scorer, GaiaScorer)
+    assert isinstance(found.tracking, LocalTracking)
+    assert isinstance(found.system.agents["planner"], AgentSettings)
+
+
+def test_values_reach_their_fields_with_their_types() -> None:
+    found = config(
+        "limit=5", "shuffle=true", "seed=7", "level=2", "run.concurrency=3", "run.deadline_seconds=4",
+        "run.fail_under=0.5", "system.agents.expert.retry_limit=9", "tools.max_output_chars=100",
+    )  # fmt: skip
+    assert (found.selection.limit, found.selection.shuffle, found.selection.seed) == (5, True, 7)
+    assert found.selection.level == "2", "levels are text"
+    assert (found.run.concurrency, found.run.fail_under) == (3, 0.5)
+    assert isinstance(found.run.deadline_seconds, float)
+    assert found.system.agents["expert"].retry_limit == 9
+    assert found.tools.max_output_chars == 100
+
+
+def test_split_and_prompts_default_to_what_data_and_system_say() -> None:
+    assert (config().split, config().prompts) == ("val", "baseline")
+    assert config("split=test").split == "test"
+    assert config("prompts=null").prompts is None
+    assert config("split=null").split == "val"
+
+
+def test_ids_stay_as_they_were_typed() -> None:
+    config = composed("ids=[1e10,007]")
+    assert read_config(config, raw_ids=["1e10", "007"]).selection.ids == ["1e10", "007"]
+    assert config.ids == ["1e10", "007"], "the configuration that is saved says the same"
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("limit=0", "limit=0"),
+        ("limit=-3", "limit=-3"),
+        ("run.concurrency=0", "run.concurrency=0"),
+        ("run.deadline_seconds=0", "run.deadline_seconds=0"),
+        ("run.deadline_seconds=-1", "run.deadline_seconds=-1"),
+        ("run.deadline_seconds=nan", "run.deadline_seconds=nan"),
+        ("run.fail_under=1.01", "run.fail_under=1.01"),
+        ("run.fail_under=-0.1", "run.fail_under=-0.1"),
+        ("run.fail_under=nan", "run.fail_under=nan"),
+        ("tools.max_output_chars=0", "tools.max_output_chars=0"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_what_is_expected(override: str, key: str) -> None:
+    with pytest.raises(UserError, match="out of range; expected") as raised:
+        config(override)
+    assert str(raised.value).startswith(key)
+
+
+@pytest.mark.parametrize("override", ["limit=1", "run.fail_under=0", "run.fail_under=1", "run.concurrency=1"])
+def test_the_ends_of_a_range_are_allowed(override: str) -> None:
+    assert config(override)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "limit=many", "limit=1.5", "shuffle=maybe", "seed=x", "ids=a", "run.concurrency=all",
+        "run.deadline_seconds=soon", "run.fail_under=high", "tools.fail_fast=perhaps", "model.native_tools=perhaps",
+        "system.max_research_steps=few", "model.name=null", "system.agents.expert.tools=calculator", "run=5",
+        "tools=null", "prompts=[a]",
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused(override: str) -> None:
+    with pytest.raises(OmegaConfBaseException):
+        config(override)
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["+nope=1", "+run.nope=1", "+tools.nope=1", "+system.nope=1", "+system.agents.planner.nope=1", "+model.nope=1",
+     "+data.nope=1", "+data.scorer.nope=1", "+tracking.nope=1"],
+)  # fmt: skip
+def test_a_key_that_no_dataclass_has_is_refused_at_every_depth(override: str) -> None:
+    with pytest.raises(OmegaConfBaseException, match="nope"):
+        config(override)
+
+
+def node(**values: Any) -> DictConfig:
+    return OmegaConf.create(values)
+
+
+def test_a_mandatory_value_is_named_by_its_full_key() -> None:
+    with pytest.raises(UserError, match=r"data\.path has no value.*data\.path=…"):
+        build_part(node(_target_="eval.benchmarks.jsonl.JsonlBenchmark", path="???"), "data")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("no.such.Thing", "no.such.Thing cannot be loaded"),
+        ("mas.errors.Nope", "mas.errors.Nope cannot be loaded"),
+        ("math.pi", "math.pi is a float"),
+        (None, "data has no _target_"),
+    ],
+)
+def test_a_target_that_cannot_be_had_is_the_users_mistake(target: str | None, words: str) -> None:
+    with pytest.raises(UserError) as raised:
+        build_part(node(_target_=target), "data")
+    assert words in str(raised.value)
+
+
+def test_checking_returns_the_prompt_set_that_is_named(tmp_path: Path) -> None:
+    prompts = config(f"run.dir={tmp_path}").check()
+    assert prompts is not None
+    assert (prompts.name, len(prompts.texts)) == ("baseline", 7)
+    assert config("prompts=null").check() is None
+
+
+def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.db").touch()
+    with pytest.raises(UserError, match="already holds a run"):
+        config(f"run.dir={tmp_path}").check()
+
+
+def test_data_without_a_scorer_is_refused_before_anything_is_spent() -> None:
+    with pytest.raises(UserError, match=r"data\.scorer has no _target_"):
+        config("~data.scorer").check()

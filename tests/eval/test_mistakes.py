@@ -1,0 +1,270 @@
+"""Users' mistakes: one clear sentence, exit code 1, nothing on stdout, nothing left behind and no call of the model.
+
+All of them run against a loopback model that counts its requests, on questions that it could answer.
+"""
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.paths import OUTPUTS, PROJECT_ROOT
+from tests.eval.command_line import SCRIPT, EvalCommand, Finished, question, write_questions
+from tests.servers.running import RunningServer
+
+Q = question("q1", "What is 2 + 3?", "5")
+GPT = "model=gpt-4o-mini"
+
+
+def run_folders() -> set[str]:
+    parent = OUTPUTS / "eval"
+    return {folder.name for folder in parent.iterdir()} if parent.exists() else set()
+
+
+class Refused:
+    """Runs the command with a mistake in it, and checks all that holds for every mistake."""
+
+    def __init__(self, command: EvalCommand, server: RunningServer, tmp_path: Path) -> None:
+        self.command, self.server, self.folder = command, server, tmp_path
+        self.data = write_questions(tmp_path / "data", Q)
+        self.base = ["model=openai_compatible", f"model.base_url={server.base_url}", "data=jsonl"]
+
+    def __call__(self, *mistake: str, words: Sequence[str], path: Path | None = None, base: bool = True) -> None:
+        self.server.reset()
+        before = run_folders()
+        given = [*self.base, f"data.path={path or self.data}"] if base else []
+        finished = self.command(*given, *mistake)
+        self.check(finished, words)
+        assert self.server.stats()["requests"] == 0
+        assert not finished.folder.exists(), "a run folder was made"
+        assert run_folders() == before
+        assert list(Path.cwd().iterdir()) == []
+
+    @staticmethod
+    def check(finished: Finished, words: Sequence[str]) -> None:
+        assert (finished.code, finished.out) == (1, "")
+        assert finished.err.startswith("error: ") and finished.err.endswith("\n")
+        assert len(finished.err.splitlines()) == 1, finished.err
+        for word in [*words, " "]:
+            assert word in finished.err
+        for noise in ("Traceback", "hydra.cc", "full_key", "object_type", "HYDRA_FULL_ERROR"):
+            assert noise not in finished.err
+
+
+@pytest.fixture
+def refused(eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path) -> Refused:
+    return Refused(eval_command, llm_server, tmp_path)
+
+
+def test_the_same_command_without_a_mistake_does_ask_the_model(refused: Refused) -> None:
+    """Else the counts of 0 below would say nothing."""
+    refused.server.reset()
+    finished = refused.command(*refused.base, f"data.path={refused.data}")
+    assert (finished.code, finished.err) == (0, "")
+    assert refused.server.stats()["requests"] >= 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([Q, '{"task_id": "q2", '], ["metadata.jsonl, line 2", "not JSON", "data.on_bad_row=skip"]),
+        ([Q, "[1]"], ["metadata.jsonl, line 2", "not an object"]),
+        ([Q, {**Q, "task_id": "q2", "file_name": "gone.csv"}], ["line 2", "gone.csv", "is not in"]),
+        ([{**Q, "file_name": "../secret.csv"}], ["line 1", "../secret.csv", "bare name"]),
+        ([Q, {**Q, "Question": "Another?"}], ["line 2", "'q1'", "already", "line 1"]),
+        ([{"Question": "Who?"}], ["line 1", "'task_id'", "missing"]),
+        ([{"task_id": "q1"}], ["line 1", "'Question'", "missing"]),
+        ([{**Q, "Question": ["no", "text"]}], ["line 1", "'Question'", "must be text"]),
+        ([""], ["metadata", "empty"]),
+    ],
+    ids=["malformed", "no object", "no attachment", "outside", "duplicate id", "no id", "no question", "type", "empty"],
+)
+def test_a_bad_row_is_named_by_file_and_line(
+    refused: Refused, tmp_path: Path, rows: list[dict[str, Any] | str], words: list[str]
+) -> None:
+    refused(path=write_questions(tmp_path / "bad", *rows), words=words)
+
+
+CHOICES = [
+    (["model=gpt-5000"], ["model=gpt-5000", "gpt-4o-mini", "offline"]),
+    (["system=mars"], ["system=mars", "choose one of", "gaia"]),
+    (["data=nope"], ["data=nope", "gaia_level1", "jsonl", "sample"]),
+    (["tracking=nope"], ["tracking=nope", "local", "off"]),
+    (["experiment=nope"], ["experiment=nope", "offline"]),
+    (["debug=nope"], ["debug=nope", "few", "one"]),
+    (["model=null"], ["null", "model=offline"]),
+    (["model=offline,gpt-4o"], ["model=offline,gpt-4o", "--multirun"]),
+    (["nope=1"], ["nope is not an option", "--help"]),
+    (["+nope=1"], ["nope is not an option"]),
+    (["run.nope=1"], ["run.nope is not an option"]),
+    (["system.agents.planner.nope=1"], ["system.agents.planner.nope is not an option"]),
+    (["+model.nope=1"], ["model.nope is not an option"]),
+    (["~run.nope"], ["run.nope", "does not exist"]),
+    (["+system.agents.boss.retry_limit=1"], ["system.agents", "boss", "planner"]),
+    (["--nope"], ["--nope is not a flag", "name=value"]),
+    (["-x"], ["-x is not a flag"]),
+    (["--cfg", "nope"], ["--cfg", "nope", "job"]),
+    (["limit=1", "--resolve", "seed=2"], ["seed=2", "flag"]),
+    (["--config-name=nope"], ["nope", "config"]),
+]
+TYPES = [
+    (["limit"], ["command line cannot be read", "limit"]),
+    (["ids=[a"], ["command line cannot be read", "[a"]),
+    (["data.path='a"], ["command line cannot be read"]),
+    (["limit=many"], ["limit", "'many'", "Integer"]),
+    (["shuffle=maybe"], ["shuffle", "'maybe'", "bool"]),
+    (["system.agents.expert.tools=calculator"], ["system.agents.expert.tools=[a,b]"]),
+    (["run.deadline_seconds=soon"], ["run.deadline_seconds", "'soon'", "Float"]),
+    (["system.agents.expert.retry_limit=x"], ["system.agents.expert.retry_limit", "'x'", "Integer"]),
+    (["run=5"], ["RunSettings"]),
+    (["tools=null"], ["tools", "not Optional"]),
+    (["limit=${nope}"], ["nope", "not found"]),
+]
+RANGES = [
+    (["limit=0"], ["limit=0", "at least 1", "null"]),
+    (["run.concurrency=0"], ["run.concurrency=0", "at least 1"]),
+    (["run.deadline_seconds=0"], ["run.deadline_seconds=0", "more than 0"]),
+    (["run.fail_under=50"], ["run.fail_under=50", "0 to 1"]),
+    (["tools.max_output_chars=0"], ["tools.max_output_chars=0", "at least 1"]),
+    (["system.agents.planner.retry_limit=0"], ["system.agents.planner.retry_limit=0", "at least 1"]),
+    (["system.agents.expert.max_steps=0"], ["system.agents.expert.max_steps=0", "at least 1"]),
+    (["system.max_research_steps=-1"], ["system.max_research_steps=-1", "0 means no research"]),
+    (["system.on_retry_exhausted=cry"], ["cry", "give_up", "best_effort"]),
+    (["data.on_bad_row=weep"], ["weep", "refuse", "skip"]),
+    (["data.columns.id=null"], ["data.columns.id"]),
+    (["+data.columns.nope=x"], ["nope"]),
+]
+MISSING = [
+    (["data.path=???"], ["data.path has no value", "data.path=…"]),
+    (["model.base_url=???"], ["model.base_url has no value", "model.base_url=…"]),
+    (["model.base_url=localhost"], ["model.base_url=localhost", "not a URL", "http://"]),
+    (["model.base_url=http://127.0.0.1:99999/v1"], ["model.base_url", "99999"]),
+    (["data.path=/no/such/folder"], ["/no/such/folder does not exist"]),
+    (["model.api_key_env=NO_SUCH_KEY"], ["NO_SUCH_KEY", "environment variable"]),
+    ([GPT], ["gpt-4o-mini", "OPENAI_API_KEY", "experiment=offline"]),
+    (["data=gaia_level1", "~data.path"], ["HF_TOKEN", "terms", "experiment=offline"]),
+    (["data=gaia_level1", "data.path=null"], ["HF_TOKEN", "huggingface.co/datasets/gaia-benchmark/GAIA"]),
+    (["~data.scorer"], ["data.scorer", "GaiaScorer"]),
+    (["~model._target_"], ["model has no _target_"]),
+]
+SELECTIONS = [
+    (["ids=[q1,nope]"], ["nope", "q1"]),
+    (["level=7"], ["level=7", "levels of this split: 1"]),
+    (["split=nope"], ["'nope'", "split=", "all"]),
+]
+TOOLS = [
+    (["system.agents.expert.tools=[abacus]"], ["system.agents.expert.tools", "abacus", "calculator", "read_file"]),
+    (["+system.agents.planner.tools=[calculator]"], ["system.agents.planner.tools", "researcher and expert"]),
+    (["system.tools.calculator=no.such.tool"], ["no.such.tool cannot be loaded", "package.module.function"]),
+    (["system.tools.calculator=mas.tools.calculator.nope"], ["mas.tools.calculator.nope cannot be loaded"]),
+    (["system.tools.calculator=calculator"], ["calculator cannot be loaded"]),
+    (["system.tools.calculator=math.pi"], ["math.pi is a float", "function"]),
+    (["system._target_=no.such.System"], ["no.such.System cannot be loaded"]),
+]
+MISTAKES = [*CHOICES, *TYPES, *RANGES, *MISSING, *SELECTIONS, *TOOLS]
+
+
+@pytest.mark.parametrize(("mistake", "words"), MISTAKES, ids=[" ".join(mistake) for mistake, _ in MISTAKES])
+def test_a_mistake_on_the_command_line_is_one_sentence(refused: Refused, mistake: list[str], words: list[str]) -> None:
+    refused(*mistake, words=words)
+
+
+def test_an_endpoint_where_nothing_listens_is_named(refused: Refused) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        refused(f"model.base_url={url}", words=["model.base_url", url.removesuffix("/v1"), "start it"])
+
+
+def test_mandatory_values_are_named_when_nothing_gives_them(refused: Refused) -> None:
+    refused("model=offline", "data=jsonl", base=False, words=["data.path=…"])
+    refused("model=openai_compatible", "data=sample", base=False, words=["model.base_url=…"])
+
+
+def test_a_run_folder_that_holds_a_run_or_cannot_be_one_is_refused(refused: Refused, tmp_path: Path) -> None:
+    used, file = tmp_path / "used", tmp_path / "file"
+    used.mkdir()
+    (used / "run.db").write_bytes(b"precious")
+    file.write_text("precious")
+    refused(f"run.dir={used}", words=["already holds a run", "new folder"])
+    refused(f"run.dir={file}", words=[str(file), "cannot be written", "run.dir=…"])
+    refused(f"run.dir={file}/run", words=["cannot be written"])
+    assert [path.name for path in used.iterdir()] == ["run.db"]
+    assert (used / "run.db").read_bytes() == b"precious"
+
+
+@pytest.fixture
+def prompt_set(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(PROJECT_ROOT / "prompts" / "baseline", tmp_path / "my_prompts"))
+
+
+def test_prompt_sets_that_cannot_be_used_are_refused(refused: Refused, prompt_set: Path) -> None:
+    expert = prompt_set / "expert_system_prompt.txt"
+    refused("prompts=nope", words=["'nope'", "baseline"])
+    refused("prompts=./nope", words=["'./nope'", "baseline"])
+    expert.write_text(" \n")
+    refused(f"prompts={prompt_set}", words=[str(expert), "is empty"])
+    expert.write_bytes(b"\xff\xfe\xfa")
+    refused(f"prompts={prompt_set}", words=[str(expert), "UTF-8"])
+    expert.unlink()
+    refused(f"prompts={prompt_set}", words=["lacks expert_system_prompt.txt"])
+    expert.mkdir()
+    refused(f"prompts={prompt_set}", words=[str(expert), "cannot be read"])
+    (prompt_set / "set.yaml").write_text("system: mars\n")
+    refused(f"prompts={prompt_set}", words=["'mars'", "'gaia'", "system: gaia"])
+    (prompt_set / "set.yaml").unlink()
+    refused(f"prompts={prompt_set}", words=["set.yaml"])
+
+
+HEAVY = ("dspy", "mlflow", "langgraph", "litellm", "datasets", "pandas", "openai", "pydantic", "scipy")
+LOADED = f"""
+import runpy, sys
+sys.argv = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as end:
+    print([name for name in {HEAVY!r} if name in sys.modules], end.code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([], 1, "OPENAI_API_KEY"),
+        ([GPT], 1, "OPENAI_API_KEY"),
+        ([GPT, "data=sample"], 1, "OPENAI_API_KEY"),
+        (["model=offline"], 1, "HF_TOKEN"),
+        (["model=nope"], 1, "gpt-4o-mini"),
+        (["--help"], 0, ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_nothing_heavy_is_loaded_for_a_missing_key_or_help(
+    clean_environment: dict[str, str], tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    command = [sys.executable, "-c", LOADED, str(SCRIPT), *arguments]
+    environment = {**clean_environment, "HF_HOME": str(tmp_path)}
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    *shown, loaded = ended.stdout.splitlines()
+    assert loaded == f"[] {code}"
+    assert bool(shown) == (code == 0), "only help is shown"
+    assert len(ended.stderr.splitlines()) == code
+    assert words in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_ends_the_real_command_with_1(clean_environment: dict[str, str], tmp_path: Path) -> None:
+    data = write_questions(tmp_path / "data", Q, "{")
+    command = [sys.executable, str(SCRIPT), "model=offline", "data=jsonl", "data.path=data"]
+    ended = subprocess.run(command, env=clean_environment, cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("error: data/metadata.jsonl, line 2: ")
+    assert len(ended.stderr.splitlines()) == 1
+    assert json.loads((data / "metadata.jsonl").read_text().splitlines()[0]) == Q
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]

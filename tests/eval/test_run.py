@@ -1,0 +1,202 @@
+"""`eval/run.py` from the command line to what a run leaves behind, with the simulated model or one over loopback."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+
+from eval import run_folder
+from eval.run_folder import make_run_folder
+from eval.store import RunStore
+from mas.offline import SIMULATED_NOTICE
+from tests.eval.command_line import SUM, EvalCommand, Finished, dataset, question, write_questions
+from tests.servers.one_answer import refusal, server_that_answers
+from tests.servers.running import RunningServer
+
+OFFLINE = "experiment=offline"
+QUESTION_COUNTS = {"n", "n_correct", "accuracy", "accuracy_ci95", "n_error"}
+
+
+def test_a_run_leaves_its_files_and_says_what_came_out(eval_command: EvalCommand) -> None:
+    finished = eval_command(OFFLINE, "limit=3")
+    assert (finished.code, finished.err) == (0, "")
+    names = {path.relative_to(finished.folder).as_posix() for path in finished.folder.rglob("*") if path.is_file()}
+    assert names == {
+        "config.yaml", "run.db", "answers.jsonl", "records.jsonl", "summary.json", "correlation_ids.jsonl",
+        "logs/entry_point.log", "logs/multi_agent_system.log",
+    }  # fmt: skip
+    for text in ("3/3 done", "accuracy", "95% interval", "level 1", "tokens", "cost: n/a", str(finished.folder)):
+        assert text in finished.out
+    assert {"run_id", *QUESTION_COUNTS, "simulated", "usage", "wall_seconds", "by_level", "mlflow"} <= set(
+        finished.summary
+    )
+    assert finished.summary["n"] == 3
+    assert finished.summary["usage"]["lm_calls"] >= 15
+    assert all(set(level) >= QUESTION_COUNTS for level in finished.summary["by_level"].values())
+    assert [answer.keys() for answer in finished.answers] == [
+        {"task_id", "model_answer", "reasoning_trace", "thread_id"}
+    ] * 3
+
+
+def test_all_files_tell_the_same_and_come_from_the_store(eval_command: EvalCommand) -> None:
+    finished = eval_command(OFFLINE, "limit=5", "shuffle=true")
+    with RunStore(finished.folder / "run.db") as store:
+        stored = {record.example_id: record for record in store.records()}
+    assert len(stored) == 5
+    assert finished.records.keys() == stored.keys()
+    assert finished.summary["n_correct"] == sum(record.correct for record in stored.values())
+    assert finished.summary["accuracy"] == finished.summary["n_correct"] / 5
+    low, high = finished.summary["accuracy_ci95"]
+    assert 0 <= low <= finished.summary["accuracy"] <= high <= 1
+    assert {record.run_id for record in stored.values()} == {finished.summary["run_id"]}
+    for answer in finished.answers:
+        record = stored[answer["task_id"]]
+        assert (answer["model_answer"], answer["thread_id"]) == (record.answer, record.thread_id)
+        assert record.state["final_answer"] == record.answer
+    listed = {(line["task_id"], line["thread_id"]) for line in finished.lines("correlation_ids.jsonl")}
+    assert listed == {(answer["task_id"], answer["thread_id"]) for answer in finished.answers}
+
+
+def test_the_resolved_configuration_is_saved(eval_command: EvalCommand) -> None:
+    finished = eval_command(OFFLINE, "limit=1", "run.concurrency=2", "system.agents.expert.retry_limit=4")
+    text = (finished.folder / "config.yaml").read_text("utf-8")
+    saved = yaml.safe_load(text)
+    assert "${" not in text
+    assert (saved["limit"], saved["run"]["concurrency"], saved["prompts"]) == (1, 2, "baseline")
+    assert saved["system"]["agents"]["expert"]["retry_limit"] == 4
+
+
+def test_a_simulated_score_says_so_wherever_it_is_shown(eval_command: EvalCommand) -> None:
+    finished = eval_command(OFFLINE, "limit=1")
+    assert "Simulated model" in SIMULATED_NOTICE and "LLM" in SIMULATED_NOTICE
+    first, *rest = finished.out.splitlines()
+    assert first == SIMULATED_NOTICE, "before anything else"
+    assert SIMULATED_NOTICE in rest, "beside the score"
+    assert (finished.summary["simulated"], finished.summary["notice"]) == (True, SIMULATED_NOTICE)
+
+
+def test_a_score_of_a_real_model_has_no_such_notice(
+    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path
+) -> None:
+    data = dataset(tmp_path / "data", question("a", SUM, "5"))
+    finished = eval_command(*data, "model=openai_compatible", f"model.base_url={llm_server.base_url}")
+    assert finished.code == 0
+    assert "imulated" not in finished.out
+    assert (finished.summary["simulated"], finished.summary["notice"]) == (False, None)
+    assert finished.summary["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize(("floor", "code"), [("0.5", 0), ("0.51", 2), ("0", 0), ("null", 0)])
+def test_an_accuracy_below_the_floor_is_exit_code_2(
+    eval_command: EvalCommand, tmp_path: Path, floor: str, code: int
+) -> None:
+    data = dataset(tmp_path / "data", question("right", SUM, "5"), question("wrong", SUM, "6"))
+    finished = eval_command(*data, f"run.fail_under={floor}")
+    assert finished.summary["accuracy"] == 0.5
+    assert finished.code == code
+    assert ("is below run.fail_under" in finished.out) == (code == 2)
+
+
+def test_ids_are_text_however_much_they_look_like_numbers(eval_command: EvalCommand, tmp_path: Path) -> None:
+    ids = ["1e10", "007", "1.0", "null", "q 1", "9"]
+    data = dataset(tmp_path / "data", *(question(id, SUM, "5") for id in ids))
+    assert [answer["task_id"] for answer in eval_command(*data).answers] == ids
+    chosen = eval_command(*data, "ids=[007,1e10,'q 1',null]")
+    assert (chosen.code, [answer["task_id"] for answer in chosen.answers]) == (0, ["007", "1e10", "q 1", "null"])
+    assert set(chosen.records) == {"007", "1e10", "q 1", "null"}
+    assert [answer["task_id"] for answer in eval_command(*data, "ids=007").answers] == ["007"]
+    saved = yaml.safe_load((chosen.folder / "config.yaml").read_text("utf-8"))
+    assert saved["ids"] == ["007", "1e10", "q 1", "null"], "the saved configuration gives the same run again"
+
+
+def test_the_same_seed_chooses_the_same_questions(eval_command: EvalCommand, tmp_path: Path) -> None:
+    data = dataset(tmp_path / "data", *(question(f"q{n}", SUM, "5", Level=n % 2 + 1) for n in range(10)))
+
+    def ids(*arguments: str) -> list[str]:
+        return [answer["task_id"] for answer in eval_command(*data, *arguments).answers]
+
+    shuffled = ids("shuffle=true", "seed=3")
+    assert ids("shuffle=true", "seed=3", "limit=4") == shuffled[:4] == ids("shuffle=true", "seed=3", "limit=4")
+    assert ids("shuffle=true", "seed=4") != shuffled
+    assert ids("level=2") == ["q1", "q3", "q5", "q7", "q9"]
+    assert ids("level=1", "limit=2") == ["q0", "q2"]
+
+
+def test_bad_rows_may_be_skipped_and_are_then_shown(eval_command: EvalCommand, tmp_path: Path) -> None:
+    data = write_questions(tmp_path / "data", question("a", SUM, "5"), "{broken")
+    finished = eval_command("model=offline", "data=jsonl", f"data.path={data}", "data.on_bad_row=skip")
+    assert finished.code == 0
+    assert (finished.summary["n"], finished.summary["n_bad_rows"]) == (1, 1)
+    assert "line 2" in finished.summary["bad_rows"][0]
+    assert "1 unreadable row" in finished.out
+
+
+def test_a_key_is_nowhere_in_the_runs_folder(
+    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", llm_server.base_url)
+    finished = eval_command(*dataset(tmp_path / "data", question("a", SUM, "5")), "model=gpt-4o-mini")
+    assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
+    check_absent("very-secret", finished)
+
+
+def test_a_key_that_the_server_repeats_is_taken_out(
+    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key")
+    data = dataset(tmp_path / "data", question("a", SUM, "5"))
+    with server_that_answers(401, refusal("Incorrect API key provided: sk-very-secret-key.")) as base_url:
+        finished = eval_command(*data, "model=gpt-4o-mini", f"model.base_url={base_url}")
+    assert finished.code == 2
+    record = finished.records["a"]
+    assert (record["error_class"], record["error_component"]) == ("quota_or_key", "planner")
+    assert "Incorrect API key provided: ***" in record["error"]
+    check_absent("very-secret", finished)
+
+
+def check_absent(text: str, finished: Finished) -> None:
+    files = [path for path in finished.folder.rglob("*") if path.is_file()]
+    assert len(files) >= 8
+    assert [path.name for path in files if text.encode() in path.read_bytes()] == []
+    assert text not in finished.out + finished.err
+
+
+def test_a_multirun_runs_each_value_in_a_folder_of_its_own(eval_command: EvalCommand, tmp_path: Path) -> None:
+    data = dataset(tmp_path / "data", question("a", SUM, "5"), question("b", SUM, "6"))
+    job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
+    finished = eval_command("--multirun", *data, job, "run.fail_under=0.9", "ids=[a],[b]")
+    assert (finished.code, finished.err) == (2, ""), "the second job is below its floor"
+    accuracies = [json.loads((tmp_path / f"job-{n}" / "summary.json").read_text())["accuracy"] for n in range(2)]
+    assert accuracies == [1.0, 0.0]
+
+
+def test_one_jobs_mistake_keeps_no_other_job_from_running(eval_command: EvalCommand, tmp_path: Path) -> None:
+    data = dataset(tmp_path / "data", question("a", SUM, "5"))
+    job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
+    finished = eval_command("-m", *data, job, "limit=0,1")
+    assert finished.code == 1
+    assert finished.err == "error: limit=0 is out of range; expected at least 1, or null for all questions.\n"
+    assert not (tmp_path / "job-0").exists()
+    assert json.loads((tmp_path / "job-1" / "summary.json").read_text())["accuracy"] == 1.0
+
+
+def test_relative_paths_hang_from_the_current_folder(eval_command: EvalCommand) -> None:
+    dataset(Path("mine"), question("a", SUM, "5"))
+    finished = eval_command("model=offline", "data=jsonl", "data.path=mine", "run.dir=results/first")
+    assert finished.code == 0
+    assert Path("results/first/answers.jsonl").is_file()
+    assert "results: results/first" in finished.out
+
+
+def test_runs_that_start_at_the_same_moment_have_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_folder, "OUTPUTS", tmp_path)
+    with ThreadPoolExecutor(20) as pool:
+        folders = list(pool.map(lambda _: make_run_folder("eval", "my / own?name", None), range(60)))
+    assert len(set(folders)) == 60
+    assert all(folder.is_dir() and folder.parent == tmp_path / "eval" for folder in folders)
+    assert folders[0].name.partition("_my_own_name")[1], "what a file system may not take is replaced"

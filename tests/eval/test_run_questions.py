@@ -1,0 +1,186 @@
+"""What becomes of single questions in a run: failures, missing gold answers, logs, and what a prompt may hold."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.paths import PROJECT_ROOT
+from tests.eval.command_line import SCRIPT, SUM, EvalCommand, Finished, attached, dataset, question
+from tests.servers.running import RunningServer, running_llm
+
+FAILING = ("system.tools.read_file=tests.eval.failing_tools.read_file", "tools.fail_fast=true")
+CANARIES = "canary-7f3a", "1e77", "zebra;lion"
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> list[str]:
+    """One question that never ends, one whose tool fails, two that work; golds that no answer at all would match."""
+    return dataset(
+        tmp_path / "mixed",
+        attached("slow", "inf", "slow.csv"),
+        attached("bad", "None", "bad.csv", Level=2),
+        attached("works", "7", "works.csv"),
+        question("sum", SUM, "5", Level=2),
+    )
+
+
+def test_a_failing_question_is_a_wrong_row_and_the_others_go_on(eval_command: EvalCommand, mixed: list[str]) -> None:
+    finished = eval_command(*mixed, *FAILING, "run.deadline_seconds=2")
+    assert (finished.code, finished.err) == (2, "")
+    records, summary = finished.records, finished.summary
+    assert {id: record["score"] for id, record in records.items()} == {
+        "slow": None, "bad": None, "works": 1.0, "sum": 1.0,
+    }  # fmt: skip
+    bad, slow = records["bad"], records["slow"]
+    assert "the disk is on fire" in bad["error"]
+    assert (bad["error_class"], bad["error_component"], bad["limit"]) == ("tool", "read_file", None)
+    assert "run.deadline_seconds" in slow["error"]
+    assert (slow["error_class"], slow["error_component"], slow["limit"]) == ("limit", "read_file", "deadline_seconds")
+    assert 2 <= slow["wall_seconds"] < 10
+    assert slow["state"]["research_steps"], "how far it got is kept"
+    assert (summary["n"], summary["n_correct"], summary["accuracy"], summary["n_error"]) == (4, 2, 0.5, 2)
+    assert summary["errors_by_class"] == {"tool": 1, "limit": 1}
+    assert summary["by_level"]["2"]["accuracy"] == 0.5
+    assert [(answer["task_id"], answer["model_answer"]) for answer in finished.answers] == [
+        ("slow", ""), ("bad", ""), ("works", "7"), ("sum", "5"),
+    ]  # fmt: skip
+
+
+def test_fail_fast_stops_the_run_with_3_and_keeps_what_is_done(eval_command: EvalCommand, mixed: list[str]) -> None:
+    finished = eval_command(*mixed, *FAILING, "run.fail_fast=true", "run.concurrency=1", "ids=[works,bad,sum]")
+    assert (finished.code, finished.err) == (3, "")
+    assert "stopped before the end, 2 of 3 done: question bad failed" in " ".join(finished.out.split())
+    assert list(finished.records) == ["works", "bad"]
+    assert [answer["task_id"] for answer in finished.answers] == ["works", "bad"]
+
+
+def test_tool_failures_end_no_question_unless_asked(eval_command: EvalCommand, mixed: list[str]) -> None:
+    finished = eval_command(*mixed, FAILING[0], "ids=[bad]")
+    assert finished.code == 0
+    record = finished.records["bad"]
+    failed = [step for step in record["trajectory"] if step["kind"] == "tool" and step["error"]]
+    assert failed and "the disk is on fire" in failed[0]["error"]
+    assert record["answer"] and record["error"] is None
+
+
+@pytest.mark.parametrize("gold", [None, "?", ""])
+def test_questions_without_gold_are_answered_and_unscored(
+    eval_command: EvalCommand, tmp_path: Path, gold: str | None
+) -> None:
+    finished = eval_command(*dataset(tmp_path / "data", question("a", SUM, gold), attached("b", gold, "t.csv")))
+    assert finished.code == 0
+    assert [answer["model_answer"] for answer in finished.answers] == ["5", "7"]
+    summary = finished.summary
+    assert (summary["n"], summary["n_unscored"], summary["accuracy"], summary["accuracy_ci95"]) == (2, 2, None, None)
+    assert "n/a" in finished.out and "unscored" in finished.out
+
+
+def test_only_scored_questions_count_in_the_accuracy(eval_command: EvalCommand, tmp_path: Path) -> None:
+    rows = question("a", SUM, "5"), question("b", SUM, "6"), question("c", SUM)
+    summary = eval_command(*dataset(tmp_path / "data", *rows)).summary
+    assert (summary["n"], summary["n_unscored"], summary["accuracy"]) == (3, 1, 0.5)
+
+
+def lines_of(finished: Finished, task_id: str) -> list[dict[str, Any]]:
+    """The log lines that the answer's thread id retrieves."""
+    (thread_id,) = [answer["thread_id"] for answer in finished.answers if answer["task_id"] == task_id]
+    lines = [line for line in finished.system_log if line["correlation_id"] == thread_id]
+    assert {line["task_id"] for line in lines} == {task_id}
+    return lines
+
+
+def test_a_thread_id_retrieves_all_that_happened_in_its_question(eval_command: EvalCommand, tmp_path: Path) -> None:
+    rows = attached("a", "7", "a.csv"), question("b", SUM, "5")
+    finished = eval_command(*dataset(tmp_path / "data", *rows))
+    lines = lines_of(finished, "a")
+    assert [line["step"] for line in lines if line["event"] == "step"] == [
+        "planner", "critic_planner", "researcher", "critic_researcher", "expert", "critic_expert", "finalizer",
+    ]  # fmt: skip
+    messages = [line for line in lines if line["event"] == "message"]
+    assert {("orchestrator", "planner", "instruction"), ("planner", "orchestrator", "response")} <= {
+        (line["sender"], line["receiver"], line["type"]) for line in messages
+    }
+    assert "price of apple" in messages[0]["content"]
+    decisions = [line["decision"] for line in lines if line["event"] == "decision"]
+    assert decisions == ["approve"] * 3
+    assert [line["component"] for line in lines if line["event"] == "tool finished"] == ["read_file"]
+    timed = [line for line in lines if line["event"].endswith(" finished")]
+    assert {"lm finished", "agent finished", "question finished"} <= {line["event"] for line in timed}
+    assert all(line["seconds"] >= 0 for line in timed)
+    assert len(lines) + len(lines_of(finished, "b")) == len(finished.system_log)
+    ended = [line for line in finished.lines("logs/entry_point.log") if line["event"] == "question finished"]
+    assert {line["correlation_id"] for line in ended} == {answer["thread_id"] for answer in finished.answers}
+
+
+def test_a_failed_questions_error_is_in_its_log(eval_command: EvalCommand, mixed: list[str]) -> None:
+    finished = eval_command(*mixed, *FAILING, "ids=[bad]")
+    errors = [line for line in lines_of(finished, "bad") if line["level"] == "error"]
+    assert {"tool failed", "question failed"} <= {line["event"] for line in errors}
+    assert all("the disk is on fire" in line["error"] for line in errors)
+    (ended,) = [line for line in finished.lines("logs/entry_point.log") if line["event"] == "question finished"]
+    assert (ended["level"], ended["error_component"]) == ("error", "read_file")
+
+
+def test_rejections_are_warnings_and_the_limit_names_the_agent(eval_command: EvalCommand, tmp_path: Path) -> None:
+    data = dataset(tmp_path / "data", question("a", SUM, "5"))
+    with running_llm("--reject", "expert") as server:
+        finished = eval_command(
+            *data, "model=openai_compatible", f"model.base_url={server.base_url}", "system.agents.expert.retry_limit=2"
+        )
+    assert finished.code == 0, "a question that was given up is wrong, not in error"
+    assert finished.answers[0]["model_answer"] == "The question could not be answered."
+    assert "expert" in finished.answers[0]["reasoning_trace"]
+    lines = lines_of(finished, "a")
+    decided = [(line["decision"], line["level"]) for line in lines if line["event"] == "decision"]
+    assert decided.count(("reject", "warning")) == 2
+    assert set(decided) == {("approve", "info"), ("reject", "warning")}
+    (exhausted,) = [line for line in lines if line["event"] == "retries exhausted"]
+    assert (exhausted["level"], exhausted["agent"]) == ("warning", "expert")
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_the_gold_answer_is_in_no_prompt(
+    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, over_http: bool
+) -> None:
+    files = "a.csv", "b.csv", "c.csv"
+    rows = [attached(f"q{n}", gold, file) for n, (gold, file) in enumerate(zip(CANARIES, files, strict=True))]
+    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}"] if over_http else []
+    llm_server.reset()
+    finished = eval_command(*dataset(tmp_path / "data", *rows), *model)
+    assert finished.code == 0
+    records = list(finished.records.values())
+    assert {record["target"] for record in records} == set(CANARIES), "else the search below would find nothing"
+    calls = [step for record in records for step in record["trajectory"] if step["kind"] == "lm"]
+    prompts = json.dumps([step["inputs"] for step in calls])
+    assert len(calls) >= 15 and prompts.count("price of apple") >= 15
+    texts = [prompts, (finished.folder / "logs" / "multi_agent_system.log").read_text(), json.dumps(finished.answers)]
+    if over_http:
+        wire = llm_server.requests()
+        assert len(wire) == len(calls)
+        texts.append(json.dumps(wire))
+    for text in texts:
+        assert not [canary for canary in CANARIES if canary in text]
+
+
+def test_an_interrupted_run_ends_with_3_and_keeps_what_is_done(
+    clean_environment: dict[str, str], tmp_path: Path
+) -> None:
+    data = dataset(tmp_path / "data", attached("works", "7", "works.csv"), attached("slow", "7", "slow.csv"))
+    folder = tmp_path / "run"
+    command = [sys.executable, str(SCRIPT), *data, *FAILING, "tracking=off", f"run.dir={folder}"]
+    environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("1/2 done, 1 correct"):
+                break
+        process.send_signal(signal.SIGINT)
+        out = process.communicate(timeout=30)[0]
+    assert process.returncode == 3
+    assert "stopped before the end, 1 of 2 done: interrupted" in " ".join(out.split())
+    assert Finished(3, out, "", folder).answers[0]["model_answer"] == "7"

@@ -1,0 +1,296 @@
+"""The runner around stand-in programs; the real ones run in test_run.py."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from eval.benchmarks.example import Example
+from eval.record import Record
+from eval.runner import Runner, StoppedError
+from eval.scorers.gaia import GaiaScorer
+from eval.scorers.score import Score
+from mas.tracing.trace import event, keep_state, span
+
+Body = Callable[[str], Awaitable[dict[str, Any]]]
+
+
+@dataclass
+class Program:
+    """What the runner needs of a program, with a body that the test writes."""
+
+    body: Body
+    at_once: int = 0
+    most_at_once: int = 0
+    started: list[str] = field(default_factory=list)
+
+    async def acall(self, question: str, file: object = None) -> dict[str, Any]:
+        self.started.append(question)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return await self.body(question)
+        finally:
+            self.at_once -= 1
+
+
+async def answer_42(question: str) -> dict[str, Any]:
+    await asyncio.sleep(0.005)
+    return {"final_answer": "42", "final_reasoning_trace": "because"}
+
+
+def runner_of(body: Body, finished: Callable[[Record], None], **changes: Any) -> tuple[Runner, Program]:
+    program = Program(body)
+    settings: dict[str, Any] = {
+        "run_id": "run-1",
+        "program": program,
+        "scorer": GaiaScorer(),
+        "concurrency": 3,
+        "deadline_seconds": 5.0,
+        "fail_fast": False,
+        "listener": lambda thread_id, example_id: lambda level, event, fields: None,
+        "redact": lambda text: text,
+        "finished": finished,
+    }
+    return Runner(**{**settings, **changes}), program
+
+
+def run(body: Body, examples: list[Example], **changes: Any) -> list[Record]:
+    records: list[Record] = []
+    runner, _ = runner_of(body, records.append, **changes)
+    asyncio.run(runner.run(examples))
+    return records
+
+
+def one(body: Body, target: str | None = "42", **changes: Any) -> Record:
+    (record,) = run(body, [Example("a", "a?", target=target)], **changes)
+    return record
+
+
+def examples(number: int) -> list[Example]:
+    return [Example(str(n), f"{n}?", target="42", level="1") for n in range(number)]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 50])
+def test_as_many_questions_run_at_once_as_asked_for_and_no_more(concurrency: int) -> None:
+    records: list[Record] = []
+    runner, program = runner_of(answer_42, records.append, concurrency=concurrency)
+    asyncio.run(runner.run(examples(12)))
+    assert program.most_at_once == min(concurrency, 12)
+    assert sorted(record.example_id for record in records) == sorted(str(n) for n in range(12))
+
+
+def test_a_record_is_kept_before_the_next_question_starts_in_its_place() -> None:
+    steps: list[str] = []
+
+    async def body(question: str) -> dict[str, Any]:
+        steps.append(f"start {question}")
+        await asyncio.sleep(0)
+        return {"final_answer": "42"}
+
+    runner, _ = runner_of(body, lambda record: steps.append(f"kept {record.question}"), concurrency=1)
+    asyncio.run(runner.run(examples(3)))
+    assert steps == ["start 0?", "kept 0?", "start 1?", "kept 1?", "start 2?", "kept 2?"]
+
+
+def test_a_slow_question_does_not_hold_up_the_others() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        await asyncio.sleep(0.2 if question == "0?" else 0.001)
+        return {"final_answer": "42"}
+
+    records = run(body, examples(8), concurrency=2)
+    assert records[-1].example_id == "0"
+
+
+def test_an_answer_is_scored_and_its_record_is_whole() -> None:
+    record = one(answer_42)
+    assert (record.run_id, record.example_id, record.epoch, record.attempt) == ("run-1", "a", 1, 1)
+    assert (record.answer, record.reasoning_trace, record.score, record.error) == ("42", "because", 1.0, None)
+    assert record.explanation and record.parts == {"format_loss": 0.0}
+    assert record.wall_seconds >= 0.005
+    assert len(record.thread_id) == 32
+
+
+def test_thread_ids_are_each_questions_own() -> None:
+    given: dict[str, str] = {}
+
+    def listener(thread_id: str, example_id: str) -> Any:
+        given[example_id] = thread_id
+        return lambda level, event, fields: None
+
+    records = run(answer_42, examples(6), listener=listener)
+    assert {record.example_id: record.thread_id for record in records} == given
+    assert len(set(given.values())) == 6
+
+
+def test_a_failing_question_is_a_row_and_the_others_go_on() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        if question == "1?":
+            raise RuntimeError("the disk\nis on fire")
+        return {"final_answer": "42"}
+
+    records = {record.example_id: record for record in run(body, examples(4))}
+    assert [records[str(n)].correct for n in range(4)] == [True, False, True, True]
+    failed = records["1"]
+    assert failed.error == "RuntimeError: the disk is on fire", "one sentence on one line"
+    assert (failed.error_class, failed.error_component, failed.limit) == ("internal", "system", None)
+    assert failed.scored and failed.score is None
+    assert failed.state == {"error": failed.error, "error_component": "system"}
+
+
+def test_the_work_of_a_failed_question_is_still_counted() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        with span("agent", "expert"):
+            with span("lm", "m") as call:
+                call.attributes |= {"input_tokens": 11, "output_tokens": 7}
+            with span("tool", "calculator"):
+                raise ValueError("no such number")
+
+    record = one(body)
+    usage = record.usage
+    assert (usage.lm_calls, usage.tool_calls, usage.input_tokens, usage.output_tokens) == (1, 1, 11, 7)
+    assert (record.error_class, record.error_component) == ("tool", "calculator")
+    assert record.seconds_by_agent.keys() == {"expert"}
+    assert [step["kind"] for step in record.trajectory] == ["question", "agent", "lm", "tool"]
+
+
+@pytest.mark.parametrize("gold", ["inf", "None", "none", ""])
+def test_a_failed_question_never_reaches_the_scorer(gold: str) -> None:
+    """By the official rule alone no answer at all would match each of these."""
+
+    async def body(question: str) -> dict[str, Any]:
+        raise RuntimeError("no")
+
+    asked: list[str] = []
+
+    def scorer(question: str, answer: str | None, target: str) -> Score:
+        asked.append(target)
+        return GaiaScorer()(question, answer, target)
+
+    record = one(body, target=gold, scorer=scorer)
+    assert asked == []
+    assert record.score is None and not record.correct
+
+
+def test_a_question_without_gold_is_answered_and_not_scored() -> None:
+    def scorer(question: str, answer: str | None, target: str) -> Score:
+        raise AssertionError("scored without a gold answer")
+
+    record = one(answer_42, target=None, scorer=scorer)
+    assert (record.answer, record.score, record.error) == ("42", None, None)
+    assert not record.scored
+
+
+def test_a_question_beyond_its_deadline_is_cut_off_and_says_so() -> None:
+    cut: list[str] = []
+
+    async def body(question: str) -> dict[str, Any]:
+        with span("agent", "researcher"):
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                cut.append(question)
+                raise
+        return {}
+
+    record = one(body, deadline_seconds=0.05)
+    assert cut == ["a?"]
+    assert record.error == "no answer within 0.05 s (run.deadline_seconds)"
+    assert (record.error_class, record.error_component, record.limit) == ("limit", "researcher", "deadline_seconds")
+    assert 0.05 <= record.wall_seconds < 5
+
+
+def test_a_tools_own_timeout_is_not_taken_for_the_deadline() -> None:
+    class PageTimeoutError(TimeoutError):
+        pass
+
+    async def body(question: str) -> dict[str, Any]:
+        with span("tool", "browser"):
+            raise PageTimeoutError("the page did not load")
+
+    record = one(body)
+    assert (record.error_class, record.error_component, record.limit) == ("tool", "browser", None)
+
+
+def test_a_scorer_that_fails_costs_its_question_alone() -> None:
+    def scorer(question: str, answer: str | None, target: str) -> Score:
+        if question == "1?":
+            raise KeyError("gold")
+        return Score(1.0, "fine")
+
+    records = {record.example_id: record for record in run(answer_42, examples(3), scorer=scorer)}
+    assert (records["1"].error_class, records["1"].error_component) == ("scorer", "scorer")
+    assert records["1"].answer == "42", "the answer is kept"
+    assert records["0"].correct and records["2"].correct
+
+
+def test_a_secret_is_taken_out_of_errors_steps_and_state() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        keep_state({"notes": ["sk-123 was refused"], "sk": 1})
+        with span("agent", "planner", inputs={"tries": [{"key": "sk-123"}]}):
+            event("refused", key="sk-123")
+            raise RuntimeError("bad key sk-123")
+
+    record = one(body, redact=lambda text: text.replace("sk-123", "***"))
+    assert record.error == "RuntimeError: bad key ***"
+    assert record.state["notes"] == ["*** was refused"]
+    assert record.trajectory[1]["inputs"] == {"tries": [{"key": "***"}]}
+    assert "sk-123" not in str(record)
+
+
+def test_fail_fast_stops_at_the_first_error_and_keeps_what_is_done() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        if question == "2?":
+            raise RuntimeError("no")
+        return {"final_answer": "42"}
+
+    records: list[Record] = []
+    runner, program = runner_of(body, records.append, concurrency=1, fail_fast=True)
+    with pytest.raises(StoppedError, match="question 2 failed"):
+        asyncio.run(runner.run(examples(5)))
+    assert [record.example_id for record in records] == ["0", "1", "2"]
+    assert program.started == ["0?", "1?", "2?"]
+
+
+def test_what_the_store_raises_stops_the_run_as_it_is() -> None:
+    class FullDiskError(Exception):
+        pass
+
+    def finished(record: Record) -> None:
+        raise FullDiskError("no room")
+
+    runner, _ = runner_of(answer_42, finished)
+    with pytest.raises(FullDiskError, match="no room"):
+        asyncio.run(runner.run(examples(5)))
+
+
+def test_questions_side_by_side_keep_their_traces_apart() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        for step in range(3):
+            with span("agent", f"{question} {step}"):
+                await asyncio.sleep(0.001)
+                event("moment", of=question)
+        return {"final_answer": question}
+
+    for record in run(body, examples(6), concurrency=6):
+        agents = [step for step in record.trajectory if step["kind"] == "agent"]
+        assert [step["name"] for step in agents] == [f"{record.question} {n}" for n in range(3)]
+        assert {moment["of"] for step in agents for moment in step["events"]} == {record.question}
+
+
+def test_the_gold_answer_is_not_handed_to_the_program() -> None:
+    seen: list[dict[str, Any]] = []
+
+    class Nosy:
+        async def acall(self, **inputs: Any) -> dict[str, Any]:
+            seen.append(inputs)
+            return {"final_answer": "1"}
+
+    run(answer_42, [Example("a", "a?", target="CANARY")], program=Nosy())
+    assert seen == [{"question": "a?", "file": None}]
+
+
+def test_no_questions_are_no_work() -> None:
+    assert run(answer_42, []) == []

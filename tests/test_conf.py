@@ -1,0 +1,211 @@
+"""Every file in `conf/` composes and builds; two questions run with each that needs no key and no gate."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from eval.config import PARTS, build_part, read_config
+from eval.paths import PROJECT_ROOT
+from tests.eval.command_line import EvalCommand, Finished, question, write_questions
+from tests.servers.running import RunningServer
+
+CONF = PROJECT_ROOT / "conf"
+OPTIONS = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml"))
+MANDATORY = {  # what the user must give to a choice
+    ("model", "openai_compatible"): ["model.base_url=http://127.0.0.1:9/v1"],
+    ("data", "jsonl"): ["data.path=my_folder"],
+}
+COMMAND = re.compile(r"python eval/run\.py((?: [\w.]+=\S+)+)")
+
+
+@pytest.fixture(autouse=True)
+def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+def composed(*overrides: str) -> DictConfig:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("eval", list(overrides))
+
+
+def choice(group: str, option: str) -> list[str]:
+    return [f"{group}={option}", *MANDATORY.get((group, option), [])]
+
+
+def test_there_is_a_choice_in_every_group() -> None:
+    assert {group for group, _ in OPTIONS} >= {*PARTS, "experiment", "debug"}
+    assert {path.suffix for path in CONF.rglob("*") if path.is_file()} == {".yaml"}
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_choice_composes_into_a_valid_configuration(group: str, option: str) -> None:
+    config = read_config(composed(*choice(group, option)))
+    assert all(getattr(config, part) is not None for part in PARTS)
+
+
+@pytest.mark.parametrize(("group", "option"), [each for each in OPTIONS if each[0] in PARTS])
+def test_every_part_builds_with_the_values_of_its_file(group: str, option: str) -> None:
+    node = composed(*choice(group, option))[group]
+    part = build_part(node, group)
+    assert f"{type(part).__module__}.{type(part).__qualname__}" == node._target_
+    values: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
+    for key, value in values.items():
+        if key != "_target_" and not isinstance(value, dict):
+            assert getattr(part, key) == value
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_mandatory_values_are_the_documented_ones(group: str, option: str) -> None:
+    node = OmegaConf.load(CONF / group / f"{option}.yaml")
+    assert isinstance(node, DictConfig)
+    given = {override.partition("=")[0] for override in MANDATORY.get((group, option), [])}
+    assert {f"{group}.{key!s}" for key in node if OmegaConf.is_missing(node, key)} == given
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """Every example command in a comment of `conf/`, with the file that it stands in."""
+    files = sorted(CONF.rglob("*.yaml"))
+    texts = [(file.relative_to(CONF).as_posix(), file.read_text("utf-8").replace("\\n", "\n")) for file in files]
+    return [(name, found[1].split()) for name, text in texts for found in COMMAND.finditer(text)]
+
+
+@pytest.mark.parametrize(("file", "overrides"), commands(), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_command_in_a_comment_is_valid(file: str, overrides: list[str]) -> None:
+    assert read_config(composed(*overrides))
+
+
+def test_most_files_begin_with_their_command() -> None:
+    assert len({file for file, _ in commands()}) >= 10
+
+
+def test_the_defaults_are_the_owners_command() -> None:
+    config = read_config(composed())
+    names = config.system.name, config.model.name, config.data.name, config.split, config.prompts
+    assert names == ("gaia", "gpt-4o-mini", "gaia_level1", "validation", "baseline")
+    assert (config.data.config, config.data.revision) == ("2023_level1", "682dd723ee1e1697e00360edccf2366dc8418dd9")
+    limits = {name: config.system.agents[name].retry_limit for name in ("planner", "researcher", "expert")}
+    assert limits == {"planner": 3, "researcher": 5, "expert": 5}
+    assert (config.system.on_retry_exhausted, config.data.on_bad_row) == ("give_up", "refuse")
+
+
+def test_the_offline_experiment_is_the_simulated_model_on_the_sample() -> None:
+    config = read_config(composed("experiment=offline"))
+    assert (config.model.name, config.model.simulated, config.data.name) == ("offline", True, "sample")
+
+
+def test_a_debug_choice_shrinks_any_run() -> None:
+    for others in ([], ["experiment=offline"], ["experiment=offline", "data=gaia"]):
+        one, few = (read_config(composed(*others, f"debug={option}")) for option in ("one", "few"))
+        assert (one.selection.limit, one.run.fail_fast) == (1, True)
+        assert few.selection.limit == 3
+    assert read_config(composed("debug=few", "limit=2")).selection.limit == 2, "the command line has the last word"
+
+
+def two_questions(folder: Path) -> Path:
+    write_questions(
+        folder,
+        question("sum", "What is 2 + 3? Give only the number.", "5"),
+        question("price", "What is the price of apple in the attached file?", "7", file_name="prices.csv"),
+    )
+    (folder / "prices.csv").write_text("name,price\napple,7\npear,9\n")
+    return folder
+
+
+def check_two(finished: Finished, accuracy: float | None = 1.0) -> None:
+    assert (finished.code, finished.err) == (0, "")
+    summary = finished.summary
+    assert (summary["n"], summary["n_error"]) == (2, 0)
+    assert all(answer["model_answer"] for answer in finished.answers)
+    if accuracy is not None:
+        assert summary["accuracy"] == accuracy
+
+
+def test_two_questions_run_with_the_sample_and_the_simulated_model(eval_command: EvalCommand) -> None:
+    check_two(eval_command("experiment=offline", "limit=2"), accuracy=None)
+    check_two(eval_command("system=gaia", "model=offline", "data=sample", "limit=2", "split=train"), accuracy=None)
+    check_two(eval_command("experiment=offline", "limit=2", "model.native_tools=false"), accuracy=None)
+
+
+@pytest.mark.parametrize(("debug", "n"), [("one", 1), ("few", 3)])
+def test_the_debug_choices_run(eval_command: EvalCommand, debug: str, n: int) -> None:
+    finished = eval_command("experiment=offline", f"debug={debug}")
+    assert (finished.code, finished.summary["n"]) == (0, n)
+
+
+def test_two_questions_run_with_ones_own_data(eval_command: EvalCommand, tmp_path: Path) -> None:
+    folder = two_questions(tmp_path / "mine")
+    check_two(eval_command("model=offline", "data=jsonl", f"data.path={folder}"))
+    check_two(eval_command("model=offline", "data=jsonl", f"data.path={folder}/metadata.jsonl", "tracking=off"))
+
+
+@pytest.mark.parametrize("data", ["gaia", "gaia_level1"])
+def test_two_questions_run_with_a_local_copy_of_gaia(eval_command: EvalCommand, tmp_path: Path, data: str) -> None:
+    split = tmp_path / "GAIA" / "2023" / "validation"
+    metadata = two_questions(split) / "metadata.jsonl"
+    rows = [{"file_name": "", **json.loads(line)} for line in metadata.read_text("utf-8").splitlines()]
+    metadata.unlink()
+    for name in ("metadata.parquet", "metadata.level1.parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), split / name)
+    (tmp_path / "GAIA" / "README.md").write_text(
+        "---\nconfigs:\n"
+        "- {config_name: 2023_all, data_files: [{split: validation, path: 2023/validation/metadata.parquet}]}\n"
+        "- {config_name: 2023_level1, "
+        "data_files: [{split: validation, path: 2023/validation/metadata.level1.parquet}]}\n"
+        "---\n"
+    )
+    check_two(eval_command("model=offline", f"data={data}", f"data.path={tmp_path / 'GAIA'}"))
+
+
+@pytest.mark.parametrize("native", ["true", "false"])
+def test_two_questions_run_with_an_openai_compatible_server(
+    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, native: str
+) -> None:
+    data = ["data=jsonl", f"data.path={two_questions(tmp_path / 'mine')}"]
+    llm_server.reset()
+    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}", "model.name=mine"]
+    check_two(eval_command(*data, *model, f"model.native_tools={native}"))
+    requests = llm_server.requests()
+    assert {request["model"] for request in requests} == {"mine"}
+    assert any("tools" in request for request in requests) == (native == "true")
+
+
+@pytest.mark.parametrize("model", ["gpt-4o-mini", "gpt-4o"])
+def test_two_questions_run_with_openais_profiles_on_another_endpoint(
+    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    monkeypatch.setenv("OPENAI_BASE_URL", llm_server.base_url)
+    llm_server.reset()
+    check_two(eval_command("data=jsonl", f"data.path={two_questions(tmp_path / 'mine')}", f"model={model}"))
+    assert {request["model"] for request in llm_server.requests()} == {model}
+
+
+def test_two_questions_run_with_local_tracking(eval_command: EvalCommand, tmp_path: Path) -> None:
+    folder = tmp_path / "tracked"
+    finished = eval_command("experiment=offline", "limit=2", "tracking=local", f"tracking.folder={folder}")
+    check_two(finished, accuracy=None)
+    link = finished.summary["mlflow"]
+    assert link.keys() == {"uri", "experiment_id", "run_id"}
+    assert link["uri"] == f"sqlite:///{folder}/mlflow.db"
+
+    from mlflow import MlflowClient
+
+    run = MlflowClient(tracking_uri=link["uri"]).get_run(link["run_id"])
+    assert run.data.metrics["n"] == 2
+    assert run.data.metrics["accuracy"] == finished.summary["accuracy"]
+    assert (run.data.params["model.name"], run.data.params["limit"]) == ("offline", "2")
+    assert run.data.tags["simulated"] == "true"
+    assert {path.name for path in (folder / "mlflow-artifacts").rglob("answers.jsonl")} == {"answers.jsonl"}
+
+
+def test_two_questions_run_without_tracking(eval_command: EvalCommand) -> None:
+    finished = eval_command("experiment=offline", "limit=2", "tracking=off")
+    check_two(finished, accuracy=None)
+    assert finished.summary["mlflow"] is None
