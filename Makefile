@@ -24,7 +24,7 @@ eval: setup
 	$(BIN)/python eval/run.py experiment=offline
 
 test: lint
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" -n 2
 
 test-slow: setup
 	$(BIN)/pytest -m slow

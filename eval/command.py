@@ -8,16 +8,17 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 import hydra
 from dotenv import load_dotenv
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from eval.paths import PROJECT_ROOT
+from eval.paths import OUTPUTS, PROJECT_ROOT
 from mas.errors import UserError
 
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
@@ -33,6 +34,7 @@ def run_command(task: Task, config_name: str) -> int:
         The exit code.
     """
     load_dotenv(PROJECT_ROOT / ".env")
+    OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     codes: list[int] = []
     decorated = hydra.main(config_path=str(PROJECT_ROOT / "conf"), config_name=config_name, version_base="1.3")
     try:
@@ -48,6 +50,13 @@ def run_command(task: Task, config_name: str) -> int:
     except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
         codes.append(USER_ERROR if end.code else FINISHED)
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process now. A tool that hangs in a thread would keep an ordinary exit waiting for it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _check_flags() -> None:

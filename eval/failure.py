@@ -9,10 +9,12 @@ from dspy.utils.exceptions import (
     LMBillingError,
     LMConfigurationError,
     LMError,
+    LMInvalidRequestError,
     LMRateLimitError,
     LMServerError,
     LMTimeoutError,
     LMTransportError,
+    LMUnsupportedFeatureError,
 )
 
 from mas.llm.errors import RefusedReplyError, TruncatedReplyError
@@ -31,6 +33,8 @@ _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
     (LMServerError, "infrastructure"),
     (LMTransportError, "infrastructure"),
     (LMTimeoutError, "infrastructure"),
+    (LMInvalidRequestError, "internal"),  # a request that this server will never take: no passing fault
+    (LMUnsupportedFeatureError, "internal"),
     (LMError, "infrastructure"),
 )
 MAX_MESSAGE_CHARS = 1_000

@@ -5,12 +5,11 @@ python eval/run.py experiment=offline         simulated model, sample questions:
 python eval/run.py --help                     every option
 """
 
-import sys
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.command import run_command, typed_list
+from eval.command import leave, run_command, typed_list
 from eval.config import read_config
 
 
@@ -23,4 +22,4 @@ def task(composed: DictConfig) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(task, "eval"))
+    leave(run_command(task, "eval"))

@@ -18,6 +18,7 @@ from mas.llm.model import AgentModel
 
 OPENAI_URL = "https://api.openai.com/v1"
 CONNECT_TIMEOUT_SECONDS = 5.0
+MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
 
 
 @dataclass
@@ -36,6 +37,7 @@ class OpenAIChatModel:
     simulated: bool = False
 
     def check(self) -> None:
+        self._check_ranges()
         if self.api_key_env and not os.environ.get(self.api_key_env):
             raise UserError(
                 f"model={self.name} needs an API key: set the environment variable {self.api_key_env} (or put it into "
@@ -44,9 +46,20 @@ class OpenAIChatModel:
         if self.base_url:
             _check_reachable(self.base_url)
 
+    def _check_ranges(self) -> None:
+        for name, valid, expected in (
+            ("call_deadline_seconds", self.call_deadline_seconds > 0, "more than 0 seconds"),
+            ("num_retries", self.num_retries >= 0, "0 or more"),
+            ("max_connections", self.max_connections >= 1, "at least 1"),
+            ("max_tokens", self.max_tokens is None or self.max_tokens >= 1, "at least 1, or null"),
+            ("temperature", self.temperature is None or 0 <= self.temperature <= 2, "0 to 2, or null"),
+        ):
+            if not valid:
+                raise UserError(f"model.{name}={getattr(self, name)} is out of range; expected {expected}.")
+
     def secrets(self) -> list[str]:
-        key = os.environ.get(self.api_key_env or "")
-        return [key] if key else []
+        key = os.environ.get(self.api_key_env or "") or ""
+        return [key] if len(key) >= MIN_SECRET_CHARS else []
 
     def lm(self, agent: AgentModel) -> Any:
         from mas.llm.agent_lm import AgentLM

@@ -47,7 +47,7 @@ def empty() -> Trace:
         (LMServerError("500"), "infrastructure"),
         (LMTransportError("reset"), "infrastructure"),
         (LMTimeoutError("late"), "infrastructure"),
-        (LMInvalidRequestError("what?"), "infrastructure"),
+        (LMInvalidRequestError("what?"), "internal"),
         (LMError("else"), "infrastructure"),
         (RuntimeError("a bug"), "internal"),
         (KeyError("a bug"), "internal"),

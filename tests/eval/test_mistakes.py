@@ -224,8 +224,9 @@ def test_prompt_sets_that_cannot_be_used_are_refused(refused: Refused, prompt_se
 
 HEAVY = ("dspy", "mlflow", "langgraph", "litellm", "datasets", "pandas", "openai", "pydantic", "scipy")
 LOADED = f"""
-import runpy, sys
+import os, runpy, sys
 sys.argv = sys.argv[1:]
+os._exit = sys.exit  # the command leaves without the interpreter's clean-up; here the modules are still to be counted
 try:
     runpy.run_path(sys.argv[0], run_name="__main__")
 except SystemExit as end:

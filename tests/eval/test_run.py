@@ -1,6 +1,8 @@
 """`eval/run.py` from the command line to what a run leaves behind, with the simulated model or one over loopback."""
 
 import json
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,10 +10,11 @@ import pytest
 import yaml
 
 from eval import run_folder
+from eval.paths import PROJECT_ROOT
 from eval.run_folder import make_run_folder
 from eval.store import RunStore
 from mas.offline import SIMULATED_NOTICE
-from tests.eval.command_line import SUM, EvalCommand, Finished, dataset, question, write_questions
+from tests.eval.command_line import SCRIPT, SUM, EvalCommand, Finished, dataset, question, write_questions
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer
 
@@ -200,3 +203,22 @@ def test_runs_that_start_at_the_same_moment_have_folders_of_their_own(
     assert len(set(folders)) == 60
     assert all(folder.is_dir() and folder.parent == tmp_path / "eval" for folder in folders)
     assert folders[0].name.partition("_my_own_name")[1], "what a file system may not take is replaced"
+
+
+def test_a_tool_that_hangs_does_not_keep_the_command_from_ending(
+    tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    folder = write_questions(tmp_path / "questions", question("q1", "What does the note say?", file_name="note.txt"))
+    (folder / "note.txt").write_text("The code is 7.\n")
+    tool = "system.tools.read_file=tests.eval.failing_tools.never_returns"
+    where = [f"data.path={folder}", f"run.dir={tmp_path / 'run'}", "tracking=off"]
+    ended = subprocess.run(
+        [sys.executable, SCRIPT, "model=offline", "data=jsonl", *where, tool, "run.deadline_seconds=2"],
+        env={**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)},
+        capture_output=True,
+        timeout=120,  # the tool would keep it for an hour
+        check=False,
+    )
+    assert ended.returncode == 2
+    record = json.loads((tmp_path / "run" / "records.jsonl").read_text())
+    assert record["limit"] == "deadline_seconds"

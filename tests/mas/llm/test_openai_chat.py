@@ -41,7 +41,7 @@ def test_a_missing_key_is_one_sentence_that_names_the_variable_and_a_way_out(mon
     monkeypatch.setenv("SOME_KEY", "")
     with pytest.raises(UserError, match="SOME_KEY"):
         OpenAIChatModel("gpt-4o-mini", api_key_env="SOME_KEY").check()
-    monkeypatch.setenv("SOME_KEY", "sk-1")
+    monkeypatch.setenv("SOME_KEY", "sk-12345678")
     OpenAIChatModel("gpt-4o-mini", api_key_env="SOME_KEY").check()
 
 
@@ -83,15 +83,17 @@ def test_a_server_that_listens_passes_the_check() -> None:
 
 
 def test_the_secrets_are_the_key_and_only_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_KEY", "sk-1")
-    assert OpenAIChatModel("m", api_key_env="SOME_KEY").secrets() == ["sk-1"]
+    monkeypatch.setenv("SOME_KEY", "sk-12345678")
+    assert OpenAIChatModel("m", api_key_env="SOME_KEY").secrets() == ["sk-12345678"]
+    monkeypatch.setenv("SOME_KEY", "x")
+    assert OpenAIChatModel("m", api_key_env="SOME_KEY").secrets() == []
     monkeypatch.delenv("SOME_KEY")
     assert OpenAIChatModel("m", api_key_env="SOME_KEY").secrets() == []
     assert OpenAIChatModel("m").secrets() == []
 
 
 def test_name_key_and_settings_arrive_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_KEY", "sk-1")
+    monkeypatch.setenv("SOME_KEY", "sk-12345678")
     with serving(complete_with("hello")) as server:
         profile = OpenAIChatModel(
             "org/model:7b", base_url=server.base_url, api_key_env="SOME_KEY", temperature=0.2, max_tokens=77
@@ -100,7 +102,7 @@ def test_name_key_and_settings_arrive_at_the_server(monkeypatch: pytest.MonkeyPa
         assert run_blocking(profile.lm(AgentModel(name="other", temperature=0.9)).acall("hi")) == ["hello"]
     first, second = server.requests
     assert first.path == "/v1/chat/completions"
-    assert first.headers["authorization"] == "Bearer sk-1"
+    assert first.headers["authorization"] == "Bearer sk-12345678"
     assert (first.body["model"], first.body["temperature"]) == ("org/model:7b", 0.2)
     assert 77 in (first.body.get("max_tokens"), first.body.get("max_completion_tokens"))
     assert (second.body["model"], second.body["temperature"]) == ("other", 0.9)
