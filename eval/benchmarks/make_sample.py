@@ -3,7 +3,8 @@
     python eval/benchmarks/make_sample.py            # eval/benchmarks/sample/
     python eval/benchmarks/make_sample.py FOLDER
 
-Files that an earlier version wrote under other names stay; delete the folder first if the families have changed.
+Files that an earlier version wrote under other names stay: delete the folder first, and raise SAMPLE_VERSION.
+`families.json`, beside each split's metadata, says what each question is: for tests and analysis, never read by a run.
 """
 
 import argparse
@@ -18,25 +19,28 @@ from eval.benchmarks.sample_set import SAMPLE
 
 SEED = 2023
 SPLITS = ("train", "val", "test")
-QUESTIONS_A_FAMILY = 2  # in each split
+DIFFICULTIES = (1, 1, 2, 2, 3)  # of a family's questions in each split: 1 is a short table of unlike names
 FAMILIES = sample_attached.FAMILIES | sample_puzzles.FAMILIES
 
 
 def write_sample(folder: Path) -> None:
-    """Write `folder/SPLIT/metadata.jsonl` and the attachments beside it."""
+    """Write `folder/SPLIT/metadata.jsonl`, `families.json` and the attachments beside them."""
     for split in SPLITS:
         (folder / split).mkdir(parents=True, exist_ok=True)
-        rows = [
-            _write_question(folder / split, family, Random(f"{SEED}/{split}/{family}/{index}"))
-            for index in range(QUESTIONS_A_FAMILY)
-            for family in FAMILIES
-        ]
+        kinds = [(family, index) for index in range(len(DIFFICULTIES)) for family in FAMILIES]
+        rows = [_write_question(folder / split, split, family, index) for family, index in kinds]
         lines = "".join(f"{json.dumps(row)}\n" for row in rows)
         (folder / split / "metadata.jsonl").write_bytes(lines.encode())
+        about = {
+            str(row["task_id"]): {"family": family, "difficulty": DIFFICULTIES[index]}
+            for row, (family, index) in zip(rows, kinds, strict=True)
+        }
+        (folder / split / "families.json").write_bytes(f"{json.dumps(about, indent=1)}\n".encode())
 
 
-def _write_question(folder: Path, family: str, rng: Random) -> dict[str, object]:
-    drawn = _draw(FAMILIES[family], rng)
+def _write_question(folder: Path, split: str, family: str, index: int) -> dict[str, object]:
+    rng = Random(f"{SEED}/{split}/{family}/{index}")
+    drawn = _draw(FAMILIES[family], rng, DIFFICULTIES[index])
     task_id = str(uuid.UUID(int=rng.getrandbits(128), version=4))
     file_name = f"{task_id}{drawn.suffix}" if drawn.suffix else ""
     if file_name:
@@ -50,10 +54,10 @@ def _write_question(folder: Path, family: str, rng: Random) -> dict[str, object]
     }
 
 
-def _draw(family: Family, rng: Random) -> Drawn:
+def _draw(family: Family, rng: Random, difficulty: int) -> Drawn:
     """A question that does not give its own answer away: a small number may stand in it by chance."""
     while True:
-        drawn = family(rng)
+        drawn = family(rng, difficulty)
         if drawn.answer.lower() not in drawn.question.lower() or not drawn.suffix:
             return drawn
 

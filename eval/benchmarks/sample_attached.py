@@ -1,39 +1,41 @@
 """The sample's families whose answer lies in an attachment: tables, workbooks, JSON and letters.
 
-FAMILIES["csv_lookup"](random.Random(1)).question     # "In the attached file, how many ropes did … ship in May? …"
+The difficulty, 1 to 3, is how much there is to confuse: more rows, names that look alike, columns beside the right one.
+
+FAMILIES["csv_lookup"](random.Random(1), 1).question     # "In the attached file, how many ropes did … ship in May? …"
 """
 
 import json
 from random import Random
 
-from eval.benchmarks.sample_draw import Drawn, Family, csv_bytes, names, xlsx_bytes
+from eval.benchmarks.sample_draw import Drawn, Family, csv_bytes, names, shuffled, xlsx_bytes
 
 MONTHS = ("January", "February", "March", "April", "May", "June")
 GOODS = ("crates", "barrels", "lanterns", "bricks", "blankets", "candles", "ropes", "kettles")
 ROLES = ("cook", "pilot", "clerk", "smith", "nurse", "archivist")
 PLACES = ("clock", "stove", "piano", "globe", "mirror", "barometer", "bookcase", "fireplace")
+ALIKE = {1: 0, 2: 2, 3: 4}  # names that look like the one that is asked for
 
 
-def csv_lookup(rng: Random) -> Drawn:
+def csv_lookup(rng: Random, difficulty: int) -> Drawn:
     goods = rng.choice(GOODS)
-    table = [[trader, *(rng.randint(120, 9800) for _ in MONTHS)] for trader in names(rng, 12)]
-    row, month = rng.choice(table), rng.randrange(len(MONTHS))
+    asked, *others = names(rng, {1: 8, 2: 16, 3: 30}[difficulty], ALIKE[difficulty])
+    table = [[trader, *(rng.randint(120, 9800) for _ in MONTHS)] for trader in shuffled(rng, [asked, *others])]
+    row, month = next(row for row in table if row[0] == asked), rng.randrange(len(MONTHS))
     wordings = (
         "In the attached file, how many {goods} did {name} ship in {month}? Give only the number.",
         "The attached table lists the {goods} shipped by each trader. What is {name}'s figure for {month}? Answer"
         " with the number alone, without thousands separators.",
         "How many {goods} left {name}'s store in {month}, going by the attached list? Answer with a plain number.",
     )
-    question = rng.choice(wordings).format(goods=goods, name=row[0], month=MONTHS[month])
+    question = rng.choice(wordings).format(goods=goods, name=asked, month=MONTHS[month])
     return Drawn(question, str(row[month + 1]), 1, ".csv", csv_bytes([["trader", *MONTHS], *table]))
 
 
-def csv_extreme(rng: Random) -> Drawn:
-    litres = rng.sample(range(210, 9900), 18)
-    coast, *places = names(rng, 19)
-    table = [(place, rng.randint(4, 60), oil) for place, oil in zip(places, litres, strict=True)]
+def csv_extreme(rng: Random, difficulty: int) -> Drawn:
+    coast, table = _lighthouses(rng, difficulty)
     highest = rng.random() < 0.5
-    place = (max if highest else min)(table, key=lambda row: row[2])[0]
+    place = (max if highest else min)(table, key=lambda row: row[3])[0]
     wordings = (
         "According to the attached table, which lighthouse of the {coast} coast had the {extreme} oil consumption? Give"
         " its name only.",
@@ -41,12 +43,48 @@ def csv_extreme(rng: Random) -> Drawn:
     )
     words = {"extreme": "highest", "amount": "most"} if highest else {"extreme": "lowest", "amount": "least"}
     question = rng.choice(wordings).format(coast=coast, **words)
-    return Drawn(question, place, 1, ".csv", csv_bytes([["lighthouse", "height_m", "oil_litres"], *table]))
+    return Drawn(question, place, 1, ".csv", _lighthouse_file(table, difficulty))
 
 
-def csv_total(rng: Random) -> Drawn:
-    goods, depots = rng.choice(GOODS), names(rng, 4)
-    table = [(day, rng.choice(depots), rng.randint(15, 480), rng.randint(0, 14)) for day in range(1, 41)]
+def csv_two_step(rng: Random, difficulty: int) -> Drawn:
+    """Find the row first, then read another of its cells."""
+    coast, table = _lighthouses(rng, difficulty)
+    highest = rng.random() < 0.5
+    _, keeper, height, _, _ = (max if highest else min)(table, key=lambda row: row[3])
+    wordings = (
+        ("In the attached table of the {coast} coast, what is the height in metres of the lighthouse that burned the"
+         " {amount} oil? Give only the number.", height),
+        ("Who is the keeper of the lighthouse with the {extreme} oil consumption in the attached file about {coast}?"
+         " Give the name alone.", keeper),
+    )  # fmt: skip
+    words = {"extreme": "highest", "amount": "most"} if highest else {"extreme": "lowest", "amount": "least"}
+    wording, answer = rng.choice(wordings)
+    question = wording.format(coast=coast, **words)
+    return Drawn(question, str(answer), 2, ".csv", _lighthouse_file(table, difficulty))
+
+
+def _lighthouses(rng: Random, difficulty: int) -> tuple[str, list[tuple[str, str, int, int, int]]]:
+    """The coast's name; lighthouse, keeper, height, oil burned and oil stored, no number twice in a column."""
+    count = {1: 9, 2: 18, 3: 32}[difficulty]
+    coast, *people = names(rng, 2 * count + 1)
+    lighthouses, keepers = people[:count], people[count:]
+    heights = rng.sample(range(11, 90), count)
+    burned, stored = rng.sample(range(210, 9900), count), rng.sample(range(210, 9900), count)
+    return coast, list(zip(lighthouses, keepers, heights, burned, stored, strict=True))
+
+
+def _lighthouse_file(table: list[tuple[str, str, int, int, int]], difficulty: int) -> bytes:
+    """The oil in store, which nobody asks for, is only there in the more difficult ones."""
+    header = ("lighthouse", "keeper", "height_m", "oil_burned_litres", "oil_stored_litres")
+    columns = 5 if difficulty > 1 else 4
+    return csv_bytes([row[:columns] for row in (header, *table)])
+
+
+def csv_total(rng: Random, difficulty: int) -> Drawn:
+    goods = rng.choice(GOODS)
+    depots = names(rng, {1: 3, 2: 4, 3: 6}[difficulty], ALIKE[difficulty])
+    days = {1: 15, 2: 40, 3: 75}[difficulty]
+    table = [(day, rng.choice(depots), rng.randint(15, 480), rng.randint(0, 14)) for day in range(1, days + 1)]
     depot = rng.choice(table)[1]
     total = sum(row[2] for row in table if row[1] == depot)
     wordings = (
@@ -60,31 +98,34 @@ def csv_total(rng: Random) -> Drawn:
     return Drawn(question, str(total), 2, ".csv", csv_bytes([["day", "depot", "received", "damaged"], *table]))
 
 
-def xlsx_lookup(rng: Random) -> Drawn:
-    wharves, ships = names(rng, rng.choice((2, 3))), names(rng, 9)
+def xlsx_lookup(rng: Random, difficulty: int) -> Drawn:
+    wharves = names(rng, difficulty + 1)
+    asked, *others = names(rng, {1: 6, 2: 10, 3: 18}[difficulty], ALIKE[difficulty])
+    ships = shuffled(rng, [asked, *others])
     header = ["ship", "tonnes", "crew", "days_at_sea"]
     sheets = {
         wharf: [[ship, rng.randint(900, 9900), rng.randint(101, 190), rng.randint(201, 290)] for ship in ships]
         for wharf in wharves
     }
     wharf, column = rng.choice(wharves), rng.randrange(1, 4)
-    row = rng.choice(sheets[wharf])
+    row = next(row for row in sheets[wharf] if row[0] == asked)
     wordings = (
         "The attached workbook has one sheet for each wharf. On the sheet {wharf}, what is the value of `{column}` for"
         " the ship {ship}? Give only the number.",
         "Look at the attached spreadsheet: which number stands under `{column}` for {ship} at the wharf {wharf}?"
         " Answer with the number alone.",
     )
-    question = rng.choice(wordings).format(wharf=wharf, column=header[column], ship=row[0])
+    question = rng.choice(wordings).format(wharf=wharf, column=header[column], ship=asked)
     content = xlsx_bytes({title: [header, *rows] for title, rows in sheets.items()})
     return Drawn(question, str(row[column]), 1, ".xlsx", content)
 
 
-def xlsx_difference(rng: Random) -> Drawn:
+def xlsx_difference(rng: Random, difficulty: int) -> Drawn:
     goods = rng.choice(GOODS)
-    output = {mill: [rng.randint(300, 7900) for _ in MONTHS] for mill in names(rng, 10)}
+    asked, *others = names(rng, {1: 6, 2: 12, 3: 22}[difficulty], ALIKE[difficulty])
+    output = {mill: [rng.randint(300, 7900) for _ in MONTHS] for mill in shuffled(rng, [asked, *others])}
     month = rng.randrange(len(MONTHS))
-    less, more = sorted(rng.sample(sorted(output), 2), key=lambda mill: output[mill][month])
+    less, more = sorted((asked, rng.choice(others)), key=lambda mill: output[mill][month])
     wordings = (
         "In the attached workbook, how many more {goods} did {more} make in {month} than {less}? Give only the number.",
         "By how many {goods} did the output of {less} fall short of that of {more} in {month}, according to the"
@@ -95,14 +136,14 @@ def xlsx_difference(rng: Random) -> Drawn:
     return Drawn(question, str(output[more][month] - output[less][month]), 2, ".xlsx", content)
 
 
-def json_lookup(rng: Random) -> Drawn:
+def json_lookup(rng: Random, difficulty: int) -> Drawn:
+    asked, *others = names(rng, {1: 3, 2: 6, 3: 10}[difficulty], ALIKE[difficulty])
     stations = {
         station: {"crew": [{"name": name, "role": role, "locker": rng.randint(100, 999)} for name, role in crew]}
-        for station in names(rng, 5)
-        for crew in [list(zip(names(rng, len(ROLES)), rng.sample(ROLES, len(ROLES)), strict=True))]
+        for station in shuffled(rng, [asked, *others])
+        for crew in [list(zip(names(rng, len(ROLES)), shuffled(rng, ROLES), strict=True))]
     }
-    station = rng.choice(list(stations))
-    member = rng.choice(stations[station]["crew"])
+    member = rng.choice(stations[asked]["crew"])
     wordings = (
         ("What is the locker number of the {role} at station {station} in the attached file? Give only the number.", 1),
         ("According to the attached JSON file, what is the name of the {role} at station {station}? Give one word.", 0),
@@ -114,13 +155,13 @@ def json_lookup(rng: Random) -> Drawn:
     wording, asks_locker = rng.choice(wordings)
     answer = str(member["locker"] if asks_locker else member["name"])
     content = json.dumps({"stations": stations}, indent=1).encode()
-    return Drawn(wording.format(role=member["role"], station=station), answer, 1, ".json", content)
+    return Drawn(wording.format(role=member["role"], station=asked), answer, 1, ".json", content)
 
 
-def letter_fact(rng: Random) -> Drawn:
-    writer, reader, town, neighbour = names(rng, 4)
-    pier, steps, boxes = rng.sample(range(112, 980), 3)
-    place, other = rng.sample(PLACES, 2)
+def letter_fact(rng: Random, difficulty: int) -> Drawn:
+    writer, reader, town, neighbour, village = names(rng, 5)
+    pier, steps, boxes, *wrong = rng.sample(range(112, 980), 6)
+    place, other, elsewhere = rng.sample(PLACES, 3)
     questions = (
         (f"In the attached letter, from which pier does the boat to {town} leave? Give only the number.", str(pier)),
         (
@@ -132,24 +173,33 @@ def letter_fact(rng: Random) -> Drawn:
         (f"How many boxes of seed does the attached letter say were sold at {town}? Answer with a number.", str(boxes)),
     )
     question, answer = rng.choice(questions)
-    letter = (
-        f"Dear {reader},\n\nThank you for the parcel, which came on the first dry day in weeks. The market at {town}"
+    paragraphs = [
+        f"Thank you for the parcel, which came on the first dry day in weeks. The market at {town}"
         f" went well, and we sold {boxes} boxes of seed before noon. The boat to {town} leaves from pier {pier}, since"
         f" the landing that {neighbour} recommends is closed. From the boat it is a short walk to the house,"
         f" with {steps} steps up at the end. The spare key used to hang behind the {other}, where everybody looked for"
         f" it. It hangs behind the {place} now, so please put it back there. {neighbour} has promised to feed the hens"
-        f" while I am away. Bring warm socks, because the stove smokes in an east wind.\n\nYours, {writer}\n"
-    )
-    return Drawn(question, answer, 1, ".txt", letter.encode())
+        " while I am away. Bring warm socks, because the chimney smokes in an east wind.",
+        f"The boat to {village} is another matter: it leaves from pier {wrong[0]}, and at the market there we sold no"
+        f" more than {wrong[1]} boxes.",
+        f"{neighbour} keeps a key of the boathouse behind the {elsewhere}, above the {wrong[2]} steps to the water. You"
+        " will not need it.",
+    ]
+    return Drawn(question, answer, 1, ".txt", _letter(reader, writer, paragraphs[:difficulty]))
 
 
-def csv_list(rng: Random) -> Drawn:
-    valley, *places = names(rng, 17)
+def _letter(reader: str, writer: str, paragraphs: list[str]) -> bytes:
+    return "\n\n".join([f"Dear {reader},", *paragraphs, f"Yours, {writer}\n"]).encode()
+
+
+def csv_list(rng: Random, difficulty: int) -> Drawn:
+    count, most = {1: (10, 2), 2: (18, 4), 3: (30, 6)}[difficulty]
+    valley, *places = names(rng, count + 1)
     villages = [(name, rng.randint(120, 990), rng.choice(("yes", "no"))) for name in places]
-    limit = rng.randrange(350, 800, 50)
+    limit = rng.randrange(350, 900, 50)
     chosen = sorted(name for name, people, well in villages if people > limit and well == "yes")
-    if not 2 <= len(chosen) <= 5:
-        return csv_list(rng)
+    if not difficulty < len(chosen) <= most:
+        return csv_list(rng, difficulty)
     wordings = (
         "Which villages of the {valley} valley, listed in the attached file, have more than {limit} inhabitants and a"
         " well? Give the names in alphabetical order, separated by commas.",
@@ -163,6 +213,7 @@ def csv_list(rng: Random) -> Drawn:
 FAMILIES: dict[str, Family] = {
     "csv_lookup": csv_lookup,
     "csv_extreme": csv_extreme,
+    "csv_two_step": csv_two_step,
     "csv_total": csv_total,
     "xlsx_lookup": xlsx_lookup,
     "xlsx_difference": xlsx_difference,

@@ -1,4 +1,4 @@
-"""What a sample question is made of: invented names, and the bytes of small files.
+"""What an invented question is made of: names, numbers and the bytes of small files.
 
 The bytes depend on nothing but the content, so that the same seed writes the same sample.
 
@@ -11,13 +11,16 @@ import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from random import Random
+from typing import TypeVar
 
 SYLLABLES = ("dra", "vel", "mo", "ri", "kes", "ta", "lun", "bo", "sha", "ner", "fi", "gol", "pa", "tim", "ze", "wor")
 ENDINGS = ("n", "ck", "th", "va", "del", "ro", "mar", "s")
 ZIP_DATE = (2020, 1, 1, 0, 0, 0)
 
 Rows = Sequence[Sequence[object]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -26,20 +29,37 @@ class Drawn:
 
     question: str
     answer: str
-    level: int = 1
+    level: int = 1  # GAIA's, by the kind of question; how much there is to get wrong is the difficulty
     suffix: str = ""  # ".csv"
     content: bytes = b""
 
 
-Family = Callable[[Random], Drawn]
+Family = Callable[[Random, int], Drawn]  # the number is the difficulty, 1 to 3
 
 
-def names(rng: Random, count: int) -> list[str]:
-    """Different invented names, so that no model can know anything about them."""
-    found: dict[str, None] = {}
+def names(rng: Random, count: int, alike: int = 0) -> list[str]:
+    """Different invented names, so that no model can know anything about them.
+
+    The first is followed by `alike` that have its stem and another ending (at most 7), to be confused with it.
+    """
+    stem = _stem(rng)
+    found = dict.fromkeys(stem + ending for ending in rng.sample(ENDINGS, alike + 1))
     while len(found) < count:
-        found["".join(rng.sample(SYLLABLES, 2)).capitalize() + rng.choice(ENDINGS)] = None
+        found[_stem(rng) + rng.choice(ENDINGS)] = None
     return list(found)
+
+
+def _stem(rng: Random) -> str:
+    return "".join(rng.sample(SYLLABLES, 2)).capitalize()
+
+
+def shuffled(rng: Random, items: Sequence[T]) -> list[T]:
+    return rng.sample(items, len(items))
+
+
+def rounded(value: Decimal, places: int) -> str:
+    """Half goes up, as at school; never in exponent form."""
+    return format(value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP), "f")
 
 
 def csv_bytes(rows: Rows) -> bytes:

@@ -1,15 +1,14 @@
 """The sample's families without an attachment: arithmetic, units of measure and puzzles with words.
 
-FAMILIES["unit_conversion"](random.Random(1)).question     # "Convert 83.7 miles to kilometres. …"
+FAMILIES["unit_conversion"](random.Random(1), 1).question     # "Convert 83.7 miles to kilometres. …"
 """
 
-from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from functools import cache
 from random import Random
 from typing import Any
 
-from eval.benchmarks.sample_draw import SYLLABLES, Drawn, Family, names
+from eval.benchmarks.sample_draw import SYLLABLES, Drawn, Family, names, rounded
 
 CONVERSIONS = (  # as written in the question, and as pint knows them
     ("miles", "kilometres", "mile", "kilometer"),
@@ -22,37 +21,38 @@ CONVERSIONS = (  # as written in the question, and as pint knows them
 )
 
 
-def rounded(value: Decimal, places: int) -> str:
-    """Half goes up, as at school; never in exponent form."""
-    return format(value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP), "f")
+def arithmetic(rng: Random, difficulty: int) -> Drawn:
+    return rng.choice((_percentages, _product, _power))(rng, difficulty)
 
 
-def arithmetic(rng: Random) -> Drawn:
-    return rng.choice((_percentages, _product, _power))(rng)
-
-
-def _percentages(rng: Random) -> Drawn:
-    stock, first, second = rng.randint(2000, 90000), rng.randint(11, 49), rng.randint(11, 49)
-    left = Decimal(stock) * (100 - first) / 100 * (100 - second) / 100
+def _percentages(rng: Random, difficulty: int) -> Drawn:
+    stock, *sold = rng.randint(2000, 90000), *(rng.randint(11, 49) for _ in range(difficulty))
+    left = Decimal(stock)
+    for percent in sold:
+        left = left * (100 - percent) / 100
+    later = "".join(f", then {percent} percent of what remains" for percent in sold[1:])
     question = (
-        f"A granary holds {stock} kilograms of rye. First {first} percent of it is sold, then {second} percent of what"
-        " remains. How many kilograms are left? Round to two decimal places and give only the number."
+        f"A granary holds {stock} kilograms of rye. {'First ' if later else ''}{sold[0]} percent of it is sold{later}."
+        " How many kilograms are left? Round to two decimal places and give only the number."
     )
     return Drawn(question, rounded(left, 2))
 
 
-def _product(rng: Random) -> Drawn:
+def _product(rng: Random, difficulty: int) -> Drawn:
     shelves, boxes, nails = rng.randint(13, 97), rng.randint(13, 97), rng.randint(113, 997)
-    broken = rng.randint(1001, 9999)
+    bent, lost = rng.randint(1001, 9999), rng.randint(101, 999)
+    rest, missing = ("straight", bent) if difficulty == 1 else ("there and straight", bent + lost)
+    loss = f" {lost} others are lost." if difficulty > 1 else ""
     question = (
-        f"A shop has {shelves} shelves with {boxes} boxes each, and {nails} nails in every box. {broken} nails are"
-        " bent. How many are straight? Give the number without thousands separators."
+        f"A shop has {shelves} shelves with {boxes} boxes each, and {nails} nails in every box. {bent} nails are"
+        f" bent.{loss} How many are {rest}? Give the number without thousands separators."
     )
-    return Drawn(question, str(shelves * boxes * nails - broken))
+    return Drawn(question, str(shelves * boxes * nails - missing))
 
 
-def _power(rng: Random) -> Drawn:
-    base, exponent, divisor = rng.randint(12, 98), rng.randint(15, 60), rng.randint(1009, 9973)
+def _power(rng: Random, difficulty: int) -> Drawn:
+    base, exponent = rng.randint(12, 98), rng.randint(10 * difficulty, 20 * difficulty)
+    divisor = rng.randint(1009, 9973)
     question = (
         f"What is the remainder when {base} to the power of {exponent} is divided by {divisor}? Give only the number."
     )
@@ -67,9 +67,9 @@ def _registry() -> Any:
     return pint.UnitRegistry(non_int_type=Decimal)
 
 
-def unit_conversion(rng: Random) -> Drawn:
+def unit_conversion(rng: Random, difficulty: int) -> Drawn:
     source, target, source_unit, target_unit = rng.choice(CONVERSIONS)
-    amount = Decimal(rng.randint(1001, 49999)) / 10
+    amount = Decimal(rng.randint(1001, 49999)).scaleb(1 - difficulty)  # none, one or two decimals
     converted = _registry().Quantity(amount, source_unit).to(target_unit).magnitude
     wordings = (
         "Convert {amount} {source} to {target}. Round to two decimal places and give only the number.",
@@ -80,29 +80,29 @@ def unit_conversion(rng: Random) -> Drawn:
     return Drawn(question, rounded(converted, 2))
 
 
-def word_puzzle(rng: Random) -> Drawn:
-    puzzles: tuple[Callable[[Random], Drawn], ...] = (_backwards, _count_letter, _reversed_sentence)
-    return rng.choice(puzzles)(rng)
+def word_puzzle(rng: Random, difficulty: int) -> Drawn:
+    puzzles: tuple[Family, ...] = (_backwards, _count_letter, _reversed_sentence)
+    return rng.choice(puzzles)(rng, difficulty)
 
 
-def _backwards(rng: Random) -> Drawn:
-    word = "".join(rng.choices(SYLLABLES, k=5))
+def _backwards(rng: Random, difficulty: int) -> Drawn:
+    word = "".join(rng.choices(SYLLABLES, k=3 + difficulty))
     return Drawn(f"Write the word `{word}` backwards, in lower case letters. Give only the result.", word[::-1])
 
 
-def _count_letter(rng: Random) -> Drawn:
-    text = " ".join(names(rng, 9)).lower()
+def _count_letter(rng: Random, difficulty: int) -> Drawn:
+    text = " ".join(names(rng, 5 * difficulty)).lower()
     letter = rng.choice(sorted(set(text) - {" "}))
     question = f"How often does the letter {letter} occur in this line: `{text}`? Give only the number."
     return Drawn(question, str(text.count(letter)))
 
 
-def _reversed_sentence(rng: Random) -> Drawn:
-    words = [name.lower() for name in names(rng, 5)]
-    position = rng.randrange(5)
-    ordinal = ("first", "second", "third", "fourth", "last")[position]
+def _reversed_sentence(rng: Random, difficulty: int) -> Drawn:
+    words = [name.lower() for name in names(rng, 3 + difficulty)]
+    ordinals = (*("first", "second", "third", "fourth", "fifth")[: len(words) - 1], "last")
+    word, ordinal = rng.choice(list(zip(words, ordinals, strict=True)))
     sentence = f"Answer with the {ordinal} of these words and nothing else: {', '.join(words)}."
-    return Drawn(f"This sentence is written backwards; do what it says. {sentence[::-1]}", words[position])
+    return Drawn(f"This sentence is written backwards; do what it says. {sentence[::-1]}", word)
 
 
 FAMILIES: dict[str, Family] = {

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import random
 import re
 from pathlib import Path
@@ -10,13 +11,17 @@ import openpyxl
 import pytest
 
 from eval.benchmarks.example import Example
-from eval.benchmarks.make_sample import FAMILIES, SPLITS, write_sample
-from eval.benchmarks.sample_set import SAMPLE, SampleBenchmark
+from eval.benchmarks.make_sample import DIFFICULTIES, FAMILIES, SPLITS, write_sample
+from eval.benchmarks.sample_draw import names
+from eval.benchmarks.sample_set import SAMPLE, SAMPLE_VERSION, SampleBenchmark
 from mas.errors import UserError
 
 EXAMPLES = {split: SampleBenchmark().load(split).examples for split in SPLITS}
 ALL = [example for split in SPLITS for example in EXAMPLES[split]]
 ATTACHED = [example for example in ALL if example.file]
+ABOUT = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
+FAMILY = {example_id: about["family"] for split in SPLITS for example_id, about in ABOUT[split].items()}
+IN_A_FAMILY = 15
 
 
 def table(example: Example) -> list[dict[str, str]]:
@@ -25,8 +30,10 @@ def table(example: Example) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def asking(*words: str) -> list[Example]:
-    return [example for example in ALL if any(word in example.question for word in words)]
+def asking(family: str) -> list[Example]:
+    examples = [example for example in ALL if FAMILY[example.id] == family]
+    assert len(examples) == IN_A_FAMILY
+    return examples
 
 
 def named(example: Example, candidates: list[str]) -> list[str]:
@@ -53,7 +60,7 @@ def test_the_generator_writes_the_committed_files(written: Path) -> None:
 
 def test_the_generator_writes_the_committed_workbooks(written: Path) -> None:
     files = [example.file for example in ATTACHED if example.file and example.file.suffix == ".xlsx"]
-    assert len(files) >= 6
+    assert len(files) == 2 * IN_A_FAMILY
     for file in files:
         assert cells(file) == cells(written / file.relative_to(SAMPLE))
 
@@ -73,10 +80,43 @@ def test_a_workbook_does_not_hold_the_time_of_writing(written: Path, tmp_path: P
 @pytest.mark.parametrize("split", SPLITS)
 def test_each_split_has_enough_questions_and_most_need_their_file(split: str) -> None:
     examples = EXAMPLES[split]
-    assert len(examples) >= 22
+    assert len(examples) >= 60
     assert sum(example.file is not None for example in examples) >= 0.6 * len(examples)
     assert {example.level for example in examples} == {"1", "2", "3"}
     assert sum(example.level == "1" for example in examples) > len(examples) / 2
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_each_split_has_every_family_in_every_difficulty(split: str) -> None:
+    assert len(FAMILIES) >= 10
+    assert list(ABOUT[split]) == [example.id for example in EXAMPLES[split]]
+    found = sorted((about["family"], about["difficulty"]) for about in ABOUT[split].values())
+    assert found == sorted((family, difficulty) for family in FAMILIES for difficulty in DIFFICULTIES)
+
+
+def test_a_run_does_not_see_what_family_a_question_is_of() -> None:
+    assert all(example.tags.keys() == {"kind"} for example in ALL)
+
+
+def test_the_sample_stays_small_and_says_its_version() -> None:
+    files = [file for file in SAMPLE.rglob("*") if file.is_file()]
+    assert len(files) == len(ATTACHED) + 2 * len(SPLITS)
+    assert sum(file.stat().st_size for file in files) < 2_000_000
+    assert SampleBenchmark().version == SAMPLE_VERSION == 2
+
+
+def test_a_more_difficult_question_has_a_longer_file() -> None:
+    for family in ("csv_lookup", "csv_extreme", "csv_two_step", "csv_total", "csv_list", "json_lookup", "letter_fact"):
+        sizes = [len(FAMILIES[family](random.Random(1), difficulty).content) for difficulty in (1, 2, 3)]
+        assert sizes == sorted(set(sizes)), family
+
+
+def test_names_are_different_and_the_first_ones_look_alike() -> None:
+    for seed in range(20):
+        first, *others = names(random.Random(seed), 30, alike=4)
+        assert len({first, *others}) == 30
+        shared = [name for name in others if name[:4] == first[:4]]
+        assert set(others[:4]) <= set(shared)
 
 
 def test_no_id_or_question_is_in_two_splits() -> None:
@@ -104,7 +144,7 @@ def test_golds_have_gaias_form() -> None:
 def test_every_family_stays_within_its_promises_for_any_seed() -> None:
     for family in FAMILIES.values():
         for seed in range(20):
-            drawn = family(random.Random(seed))
+            drawn = family(random.Random(seed), 1 + seed % 3)
             assert drawn.answer and drawn.question.strip() == drawn.question and "{" not in drawn.question
             assert bool(drawn.suffix) == bool(drawn.content)
 
@@ -113,37 +153,40 @@ def test_every_family_stays_within_its_promises_for_any_seed() -> None:
 
 
 def test_looked_up_golds_are_in_the_table() -> None:
-    examples = asking("trader", "ship in", "'s store in")
-    assert len(examples) == 6
-    for example in examples:
+    for example in asking("csv_lookup"):
         rows = {row["trader"]: row for row in table(example)}
         months = [month for month in next(iter(rows.values())) if month != "trader"]
         (trader,), (month,) = named(example, list(rows)), named(example, months)
         assert rows[trader][month] == example.target
 
 
+def most_extreme(example: Example) -> dict[str, str]:
+    rows = sorted(table(example), key=lambda row: int(row["oil_burned_litres"]))
+    assert int(rows[0]["oil_burned_litres"]) < int(rows[1]["oil_burned_litres"])
+    assert int(rows[-2]["oil_burned_litres"]) < int(rows[-1]["oil_burned_litres"])
+    return rows[-1 if "highest" in example.question or "most oil" in example.question else 0]
+
+
 def test_extreme_golds_are_the_extreme() -> None:
-    examples = asking("which lighthouse", "Which lighthouse")
-    assert len(examples) == 6
-    for example in examples:
-        rows = sorted(table(example), key=lambda row: int(row["oil_litres"]))
-        highest = "highest" in example.question or "most oil" in example.question
-        assert rows[-1 if highest else 0]["lighthouse"] == example.target
+    for example in asking("csv_extreme"):
+        assert most_extreme(example)["lighthouse"] == example.target
+
+
+def test_two_step_golds_stand_in_the_row_of_the_extreme() -> None:
+    for example in asking("csv_two_step"):
+        asked = "keeper" if "keeper" in example.question else "height_m"
+        assert most_extreme(example)[asked] == example.target
 
 
 def test_totals_add_up() -> None:
-    examples = asking("received by the depot", "Add up everything", "altogether")
-    assert len(examples) == 6
-    for example in examples:
+    for example in asking("csv_total"):
         rows = table(example)
         (depot,) = named(example, sorted({row["depot"] for row in rows}))
         assert sum(int(row["received"]) for row in rows if row["depot"] == depot) == int(example.target or "")
 
 
 def test_lists_hold_every_village_that_meets_the_condition_in_order() -> None:
-    examples = asking("illages")
-    assert len(examples) == 6
-    for example in examples:
+    for example in asking("csv_list"):
         (limit,) = re.findall(r"\d+", example.question)
         rows = table(example)
         chosen = [row["village"] for row in rows if row["well"] == "yes" and int(row["inhabitants"]) > int(limit)]
@@ -151,9 +194,7 @@ def test_lists_hold_every_village_that_meets_the_condition_in_order() -> None:
 
 
 def test_workbook_golds_are_a_cell_or_the_difference_of_two() -> None:
-    examples = [example for example in ATTACHED if example.tags["kind"] == "xlsx"]
-    assert len(examples) == 12
-    for example in examples:
+    for example in asking("xlsx_lookup") + asking("xlsx_difference"):
         assert example.file
         sheets = cells(example.file)
         title = next((title for title in sheets if re.search(rf"\b{title}\b", example.question)), "output")
@@ -165,9 +206,7 @@ def test_workbook_golds_are_a_cell_or_the_difference_of_two() -> None:
 
 
 def test_json_and_letter_golds_are_in_the_file_once() -> None:
-    examples = [example for example in ATTACHED if example.tags["kind"] in ("json", "txt")]
-    assert len(examples) == 12
-    for example in examples:
+    for example in asking("json_lookup") + asking("letter_fact"):
         assert example.file and example.target
         text = example.file.read_text()
         if example.tags["kind"] == "txt":
@@ -183,14 +222,35 @@ def test_json_and_letter_golds_are_in_the_file_once() -> None:
 def test_converted_golds_agree_with_the_definition_of_the_units() -> None:
     factors = {"miles": 1.609344, "kilograms": 1 / 0.45359237, "feet": 0.3048, "litres": 1 / 3.785411784}
     factors |= {"inches": 2.54, "knots": 1.852}
-    examples = [
-        example for example in ALL if not example.file and re.search("Convert|How much|Express", example.question)
-    ]
-    assert len(examples) == 6
-    for example in examples:
+    for example in asking("unit_conversion"):
         (amount, unit) = re.search(r"([\d.]+) (\w+)", example.question).groups()  # type: ignore[union-attr]
         value = (float(amount) - 32) / 1.8 if unit == "degrees" else float(amount) * factors[unit]
         assert float(example.target or "") == pytest.approx(value, abs=0.00501)
+
+
+def test_sums_come_out_as_their_text_says() -> None:
+    for example in asking("arithmetic"):
+        first, *others = (int(number) for number in re.findall(r"\d+", example.question))
+        if "power" in example.question:
+            value = float(first ** others[0] % others[1])
+        elif "granary" in example.question:
+            value = first * math.prod(1 - percent / 100 for percent in others)
+        else:
+            value = first * others[0] * others[1] - sum(others[2:])
+        assert float(example.target or "") == pytest.approx(value, abs=0.00501)
+
+
+def test_puzzles_come_out_as_their_text_says() -> None:
+    for example in asking("word_puzzle"):
+        if "written backwards" in example.question:
+            ordinal, words = re.search(r"the (\w+) of .* else: (.*?)\.", example.question[::-1]).groups()  # type: ignore[union-attr]
+            position = ("first", "second", "third", "fourth", "fifth", "last").index(ordinal)
+            answer = words.split(", ")[-1 if ordinal == "last" else position]
+        else:
+            text = re.findall("`(.+)`", example.question)[0]
+            letter = re.findall(r"letter (\w) ", example.question)
+            answer = str(list(text).count(letter[0])) if letter else "".join(reversed(text))
+        assert example.target == answer
 
 
 def test_the_split_has_gaias_name_too() -> None:

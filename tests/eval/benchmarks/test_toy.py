@@ -1,0 +1,171 @@
+"""The toy questions: the same for the same settings, and with golds that other code than the generator's works out."""
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+
+import pytest
+
+from eval.benchmarks.example import Example
+from eval.benchmarks.toy_families import FAMILIES
+from eval.benchmarks.toy_set import TOY_VERSION, ToyBenchmark
+from eval.scorers.gaia import question_scorer
+from mas.errors import UserError
+
+SIZES = {"train": 60, "val": 60, "test": 250}
+ALL = [example for split in SIZES for example in ToyBenchmark().load(split).examples]
+OTHER_SEED = [example for split in SIZES for example in ToyBenchmark(seed=1).load(split).examples]
+
+
+def numbers(text: str) -> list[Fraction]:
+    return [Fraction(found) for found in re.findall(r"\d+(?:\.\d+)?", text)]
+
+
+def written(value: Fraction, places: int) -> str:
+    scaled = floor(value * 10**places + Fraction(1, 2))
+    return f"{scaled // 10**places}.{scaled % 10**places:0{places}d}" if places else str(scaled)
+
+
+def price_total(question: str) -> str:
+    prices = {good: int(price) for good, price in re.findall(r"(\w+): (\d+) crowns each", question)}
+    bought = re.findall(rf"(\d+) ({'|'.join(prices)})", question)
+    return str(sum(int(count) * prices[good] for count, good in bought))
+
+
+def change(question: str) -> str:
+    basket = re.findall(r"(\d+) \w+ at ([\d.]+) crowns each", question)
+    (paid,) = re.findall(r"(?:with|over) (\d+) crowns", question)
+    return written(Fraction(paid) - sum(Fraction(count) * Fraction(price) for count, price in basket), 2)
+
+
+def percentage(question: str) -> str:
+    left, *others = numbers(question)
+    for percent in others[:2]:
+        left -= left * percent / 100
+    return written(left + sum(others[2:]), 2)
+
+
+def unit_rule(question: str) -> str:
+    (large,) = re.findall(r"has [\d.]+ (\w+)", question)
+    factor = 100 if "of cloth" in question else {"kilograms": 1000, "litres": 1000, "kilometres": 1000}[large]
+    stock, daily, days, *extra = numbers(question)
+    left = stock + sum(extra) - daily * days / factor
+    in_large = f"How many {large}" in question or f"left in {large}" in question
+    return written(left, 2) if in_large else written(left * factor, 0)
+
+
+def sorting(question: str) -> str:
+    sold = {name: int(count) for name, count in re.findall(r"([A-Z]\w+) (\d+)", question)}
+    if limit := re.findall(r"more than (\d+)", question):
+        return ", ".join(sorted(name for name, count in sold.items() if count > int(limit[0])))
+    ranked = sorted((count, name) for name, count in sold.items())
+    if "from the most" in question:
+        ranked.reverse()
+    return ", ".join(name for _, name in ranked)
+
+
+def counting(question: str) -> str:
+    log, condition = question.split(": ")[1].split(". ", 1)
+    sold, limits = [int(count) for count in log.split(", ")], [int(limit) for limit in re.findall(r"\d+", condition)]
+    if "at least" in condition:
+        return str(len([count for count in sold if not (count < limits[0] or count > limits[1])]))
+    above = "more than" in condition
+    return str(len([count for count in sold if (count > limits[0] if above else count < limits[0])]))
+
+
+def two_step(question: str) -> str:
+    (spent,) = numbers(" ".join(re.findall(r"spends \d+", question)))
+    wage, days = numbers(question)[:2]
+    left = wage * days - spent
+    if bonus := re.findall(r"On (\d+) of these days there is a bonus of (\d+)", question):
+        left += int(bonus[0][0]) * int(bonus[0][1])
+    if share := re.findall(r"among (\d+) people", question):
+        return written(left / int(share[0]), 2)
+    return str(left)
+
+
+REWORKED: dict[str, Callable[[str], str]] = {
+    "price_total": price_total,
+    "change": change,
+    "percentage": percentage,
+    "unit_rule": unit_rule,
+    "sorting": sorting,
+    "counting": counting,
+    "two_step": two_step,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_golds_come_out_as_the_text_says(family: str) -> None:
+    examples = [example for example in ALL + OTHER_SEED if example.tags["family"] == family]
+    assert len(examples) >= 100
+    for example in examples:
+        assert example.target == REWORKED[family](example.question), example.question
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_stays_within_its_promises_for_any_seed(family: str) -> None:
+    for seed in range(200):
+        drawn = FAMILIES[family](random.Random(seed), 1 + seed % 3)
+        assert re.fullmatch(r"\d+(\.\d\d)?|[A-Za-z]+(, [A-Za-z]+)+", drawn.answer), drawn
+        assert "{" not in drawn.question and drawn.question == " ".join(drawn.question.split())
+        assert not drawn.suffix
+
+
+def test_the_same_settings_make_the_same_questions() -> None:
+    assert [example for split in SIZES for example in ToyBenchmark().load(split).examples] == ALL
+    assert ALL[0] == Example(
+        id="toy-0-train-000",
+        question=ALL[0].question,
+        target=price_total(ALL[0].question),
+        level="1",
+        tags={"kind": "none", "family": "price_total", "difficulty": "1"},
+    )
+
+
+def test_another_seed_makes_other_questions_with_other_ids() -> None:
+    assert not {example.question for example in ALL} & {example.question for example in OTHER_SEED}
+    assert not {example.id for example in ALL} & {example.id for example in OTHER_SEED}
+
+
+def test_the_splits_have_the_default_sizes_and_share_nothing() -> None:
+    assert {split: len(ToyBenchmark().load(split).examples) for split in SIZES} == SIZES
+    assert len({example.id for example in ALL}) == len({example.question for example in ALL}) == sum(SIZES.values())
+
+
+def test_a_longer_split_begins_with_the_shorter_one() -> None:
+    assert ToyBenchmark(n_val=80).load("val").examples[:60] == ToyBenchmark().load("val").examples
+    assert ToyBenchmark(n_train=7).load("test") == ToyBenchmark().load("test")
+
+
+@pytest.mark.parametrize("split", SIZES)
+def test_each_split_has_every_family_in_every_difficulty(split: str) -> None:
+    found = {(e.tags["family"], e.tags["difficulty"]) for e in ToyBenchmark().load(split).examples}
+    assert found == {(family, difficulty) for family in FAMILIES for difficulty in ("1", "2", "3")}
+
+
+def test_the_scorer_takes_a_gold_and_not_the_gold_in_prose_or_out_of_order() -> None:
+    for example in ALL:
+        assert example.target
+        assert question_scorer(example.target, example.target)
+        assert not question_scorer(f"The answer is {example.target} crowns.", example.target)
+        if ", " in example.target:
+            assert not question_scorer(", ".join(reversed(example.target.split(", "))), example.target)
+
+
+@pytest.mark.parametrize("size", ["n_train", "n_val", "n_test"])
+def test_an_empty_split_is_refused(size: str) -> None:
+    with pytest.raises(UserError, match=rf"data\.{size}=0 is too small; at least 1"):
+        replace(ToyBenchmark(), **{size: 0}).check()  # type: ignore[arg-type]
+
+
+def test_an_unknown_split_lists_those_there_are() -> None:
+    with pytest.raises(UserError, match=r"no split 'dev': use one of train, val, test\.$"):
+        ToyBenchmark().load("dev")
+
+
+def test_it_says_its_version() -> None:
+    assert ToyBenchmark().version == TOY_VERSION == 1
