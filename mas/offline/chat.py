@@ -8,25 +8,32 @@ The formats read are those of DSPy's ChatAdapter and JSONAdapter, with native to
     chat.results[0].text        # what the first tool call returned
 """
 
+import inspect
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from dspy.lm15 import Message, Request, ToolCallPart, ToolResultPart
 
-Role = Literal["planner", "critic_planner", "researcher", "critic_researcher", "expert", "critic_expert", "finalizer"]
+from mas.offline.skills import Role
 
-# The field that tells one agent from all others, and the field that holds what the agent is asked.
-_ROLES: tuple[tuple[str, Role, str], ...] = (
-    ("research_steps", "planner", "request"),
-    ("plan_to_review", "critic_planner", "plan_to_review"),
-    ("research_to_review", "critic_researcher", "research_to_review"),
-    ("answer_to_review", "critic_expert", "answer_to_review"),
-    ("final_answer", "finalizer", "answer_request"),
-    ("expert_answer", "expert", "expert_request"),
-    ("result", "researcher", "research_request"),
+# The fields that tell one agent from all others, and the field that holds what the agent is asked ("": the first).
+_ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
+    (frozenset({"problem_and_steps"}), "toy_solve", "problem_and_steps"),
+    (frozenset({"result_to_finalize"}), "toy_finalize", "result_to_finalize"),
+    (frozenset({"problem", "steps"}), "toy_plan", "problem"),
+    (frozenset({"research_steps"}), "planner", "request"),
+    (frozenset({"plan_to_review"}), "critic_planner", "plan_to_review"),
+    (frozenset({"research_to_review"}), "critic_researcher", "research_to_review"),
+    (frozenset({"answer_to_review"}), "critic_expert", "answer_to_review"),
+    (frozenset({"answer_request", "final_answer"}), "finalizer", "answer_request"),
+    (frozenset({"expert_answer"}), "expert", "expert_request"),
+    (frozenset({"research_request", "result"}), "researcher", "research_request"),
+    (frozenset({"final_answer"}), "single", ""),
 )
+_FEEDBACK = "Use the following feedback"
+_NO_QUESTION = ("file", "history", "tools", "tool_call_results")
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.MULTILINE)
 _FIELD_LINE = re.compile(r"^\d+\. `(\w+)` \((.*)\)", re.MULTILINE)
 _REMINDER = re.compile(
@@ -57,14 +64,25 @@ class Turn:
 class Chat:
     """A request as the simulated model sees it."""
 
-    role: Role | None  # None: the request is not one of the seven agents'
+    role: Role | None  # None: the request is none of the known agents'
     outputs: dict[str, str]  # field name to its type, in the order asked for
     wants_json: bool
     tools: frozenset[str]
     native_tools: bool
     turns: tuple[Turn, ...]  # at least one; the last is the one to answer
-    subject: str  # the role and the turns as text, free of format: the same under every adapter
-    seed: int | None
+    prompt: str  # the instructions
+    demos: tuple[Turn, ...]  # worked examples before the conversation
+    seed: int | None  # the sample id
+
+    @property
+    def occasion(self) -> str:
+        """What is asked, free of format and tool results: the same under every adapter and at every step of a turn."""
+        turns = [
+            [{name: text for name, text in turn.inputs.items() if name not in _NO_QUESTION[1:]}, turn.reply]
+            for turn in self.turns
+        ]
+        turns[-1][1] = {}
+        return json.dumps([self.role, turns], ensure_ascii=False)
 
     @property
     def request(self) -> str:
@@ -92,7 +110,8 @@ class Chat:
 
     def _asked(self, turn: Turn) -> str:
         key = next((key for _, role, key in _ROLES if role == self.role), "")
-        return turn.inputs.get(key) or "\n\n".join(turn.inputs.values())
+        texts = [text for name, text in turn.inputs.items() if name not in _NO_QUESTION]
+        return turn.inputs.get(key) or (texts[0] if texts and self.role == "single" else "\n\n".join(texts))
 
 
 def read_chat(request: Request) -> Chat:
@@ -101,8 +120,8 @@ def read_chat(request: Request) -> Chat:
     head, _, tail = system.partition("Your output fields are:")
     outputs = dict(_FIELD_LINE.findall(tail.partition("All interactions will be structured")[0]))
     inputs = dict(_FIELD_LINE.findall(head))
-    role = next((role for name, role, _ in _ROLES if name in outputs or name in inputs), None)
-    turns = _current_conversation(_turns(request.messages))
+    role = next((role for names, role, _ in _ROLES if names <= outputs.keys() | inputs.keys()), None)
+    demos, turns = _parted(_turns(request.messages))
     tools = {tool.name for tool in request.tools}
     for turn in turns:
         tools.update(_TOOL_AS_TEXT.findall(turn.inputs.get("tools", "")))
@@ -113,7 +132,8 @@ def read_chat(request: Request) -> Chat:
         tools=frozenset(tools),
         native_tools=bool(request.tools),
         turns=turns,
-        subject=json.dumps([role, [_plain(turn) for turn in turns]], ensure_ascii=False),
+        prompt=_instructions(system),
+        demos=demos,
         seed=request.config.seed,
     )
 
@@ -218,14 +238,15 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _current_conversation(turns: list[Turn]) -> tuple[Turn, ...]:
-    """The turns since the newest request that is not feedback: worked examples (demos) before it are another matter."""
+def _parted(turns: list[Turn]) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+    """The worked examples (demos), and the turns since the newest request that is not feedback."""
     for index in range(len(turns) - 1, -1, -1):
-        if not any("Use the following feedback" in value for value in turns[index].inputs.values()):
-            return tuple(turns[index:])
-    return tuple(turns)
+        if not any(value.startswith(_FEEDBACK) for value in turns[index].inputs.values()):
+            return tuple(turns[:index]), tuple(turns[index:])
+    return (), tuple(turns)
 
 
-def _plain(turn: Turn) -> list[Any]:
-    inputs = {name: value for name, value in turn.inputs.items() if name not in ("tools", "history")}
-    return [inputs, [[result.name, result.text] for result in turn.results], turn.reply]
+def _instructions(system: str) -> str:
+    """What DSPy's adapters call the objective; the whole text if it is no such message."""
+    _, found, text = system.partition("In adhering to this structure, your objective is:")
+    return inspect.cleandoc(text) if found else system

@@ -3,32 +3,37 @@
 It sees the request alone: no file, no data set, no gold answer, no clock. Native tool calls need an LM that reports
 `supports_function_calling`; otherwise tools and calls travel as text and work as well.
 
-    lm = dspy.LM("offline/simulated", engine=OfflineEngine(), async_engine=AsyncOfflineEngine())
+    lm = dspy.LM("offline/normal-0", engine=OfflineEngine(), async_engine=AsyncOfflineEngine())
+
+World and seed stand in the model's name, and so in the request: replies are a function of it, and caches tell them
+apart.
 """
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, Usage, response_to_events
 
-from mas.offline import mistakes
 from mas.offline.chat import Chat, read_chat, request_text
-from mas.offline.mistakes import Dice
-from mas.offline.roles import Reply, reply_to
+from mas.offline.conduct import Conduct, World
+from mas.offline.reply import Reply
+from mas.offline.roles import conduct_of, reply_to
 
 _CHARS_PER_TOKEN = 4
+_STILL_BROKEN_AS_JSON = 0.45  # of the replies without any format
 
 
 def respond(request: Request) -> Response:
     """The simulated model's response to a request; never fails."""
     chat = read_chat(request)
+    conduct = conduct_of(chat, world_of(request.model))
     text = request_text(request)
-    chance = mistakes.JSON_REPLY_MALFORMED if chat.wants_json else mistakes.REPLY_MALFORMED
-    if Dice(chat.subject, chat.seed).falls("malformed", chance):
+    if _breaks_format(chat, conduct):
         parts: list[TextPart | ToolCallPart] = [TextPart("Let me think about this for a moment before I")]
     else:
-        parts = _parts(chat, reply_to(chat, Dice(text, chat.seed)))
+        parts = _parts(chat, reply_to(chat, conduct))
     called = any(isinstance(part, ToolCallPart) for part in parts)
     return Response(
         id=None,
@@ -37,6 +42,18 @@ def respond(request: Request) -> Response:
         finish_reason="tool_call" if called else "stop",
         usage=_usage(text, parts),
     )
+
+
+def world_of(model: str) -> World:
+    """The world that a model's name speaks of, as `null-3` does; the normal one of seed 0 for any other name."""
+    found = re.search(r"(?:^|/)([a-z]+)-(\d+)$", model)
+    return World(found[1], int(found[2])) if found else World()
+
+
+def _breaks_format(chat: Chat, conduct: Conduct) -> bool:
+    """No format at all: DSPy's adapter cannot parse it. Asked again for JSON, the same draw meets better odds."""
+    chance = 1 - conduct.chance("keep_to_the_output_format")
+    return 1 - conduct.draw("keep_to_the_output_format") < chance * (_STILL_BROKEN_AS_JSON if chat.wants_json else 1)
 
 
 def _parts(chat: Chat, reply: Reply) -> list[TextPart | ToolCallPart]:

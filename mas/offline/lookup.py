@@ -111,7 +111,9 @@ def _extreme(
 
 def _asked_for(question: str, table: Table, measure: int) -> int:
     """The column of the thing asked for: named after `which` or `what`, else the first name column."""
-    opening = re.search(r"\b(?:which|what|whose|name (?:of )?the)\b(.{0,40})", question, re.IGNORECASE)
+    opening = re.search(
+        r"\b(?:which|what|whose|who is the|who was the|name (?:of )?the)\b(.{0,40})", question, re.IGNORECASE
+    )
     asked = words(opening[1]) if opening else []
     if re.search(r"\bwhat (?:is|was) the (?:highest|lowest|largest|smallest|maximum|minimum)", question, re.IGNORECASE):
         return measure

@@ -1,9 +1,12 @@
 """The profile of the simulated model: `conf/model/offline.yaml`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from mas.errors import UserError
 from mas.llm.model import AgentModel
+
+WORLDS = ("normal", "null", "harmful", "leaky")
 
 
 @dataclass
@@ -11,27 +14,53 @@ class OfflineModel:
     """No key, no network, no cost; no statement about any LLM either."""
 
     name: str = "offline"
+    world: str | None = "normal"  # on the command line `null` is no text: None means the world of that name
+    seed: int = 0
     native_tools: bool = True  # false: tools are described in the prompt
     call_deadline_seconds: float = 60.0
-    simulated: bool = True
+    simulated: ClassVar[bool] = True  # not a setting: nobody may switch off what the scores say
+
+    def __post_init__(self) -> None:
+        self.world = self.world or "null"
 
     def check(self) -> None:
-        """Nothing can be missing: the model is part of the package."""
+        """See that there is such a world; nothing can be missing, since the model is part of the package.
+
+        Raises:
+            UserError: there is none, or the seed is no number that one can be made from.
+        """
+        if self.world not in WORLDS:
+            raise UserError(
+                f"There is no simulated world '{self.world}'; set model.world to one of {', '.join(WORLDS)}."
+            )
+        if self.seed < 0:
+            raise UserError(f"model.seed is {self.seed}; expected a whole number from 0 on.")
 
     def secrets(self) -> list[str]:
         return []
 
     def lm(self, agent: AgentModel) -> Any:
-        from mas.llm.agent_lm import AgentLM
+        """The `dspy.LM` of one agent. World and seed are in its model's name: no cache takes one world for another."""
         from mas.offline.engine import AsyncOfflineEngine, OfflineEngine
 
+        return self._lm(OfflineEngine(), AsyncOfflineEngine(), agent.temperature)
+
+    def reflection_lm(self) -> Any:
+        """The `dspy.LM` that reads feedback and proposes prompts, of the same world and seed."""
+        from mas.offline.reflection import AsyncOfflineReflection, OfflineReflection
+
+        return self._lm(OfflineReflection(), AsyncOfflineReflection(), None)
+
+    def _lm(self, engine: Any, async_engine: Any, temperature: float | None) -> Any:
+        from mas.llm.agent_lm import AgentLM
+
         return AgentLM(
-            "offline/simulated",
-            OfflineEngine(),
-            AsyncOfflineEngine(),
+            f"offline/{self.world}-{self.seed}",
+            engine,
+            async_engine,
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
             num_retries=0,
-            temperature=agent.temperature,
+            temperature=temperature,
             cache=False,
         )

@@ -87,6 +87,8 @@ def solve(question: str) -> Finding | None:
 def _puzzle(question: str) -> str | None:
     quoted = re.findall(r"['\"]([^'\"]+)['\"]", question)
     asked = question.lower()
+    if turned := re.search(r"written backwards[^.]*\. (.+)", question):
+        return _of_these_words(turned[1][::-1])
     if re.search(r"\brevers|\bbackwards?\b", asked):
         match = re.search(
             r"(?:word|string|letters? (?:of|in)|spell|write|reverse)\s+(?!the|of|in|word)([A-Za-z]+)", question
@@ -107,6 +109,15 @@ def _puzzle(question: str) -> str | None:
     return None
 
 
+def _of_these_words(sentence: str) -> str | None:
+    match = re.search(r"the (first|second|third|fourth|last) of these words[^:]*: ([^.]+)", sentence)
+    if not match:
+        return None
+    words = match[2].split(", ")
+    place = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1}[match[1]]
+    return words[place] if place < len(words) else None
+
+
 def _conversion(question: str) -> tuple[str, str] | None:
     patterns = (
         (rf"convert ({_N}) ?({_UNIT}) (?:in)?to ({_UNIT})", (1, 2, 3)),
@@ -121,7 +132,9 @@ def _conversion(question: str) -> tuple[str, str] | None:
         ),
         (rf"({_N}) ?(?:degrees )?({_UNIT})\W.*\b(?:in|into|to) (?:degrees )?({_UNIT})", (1, 2, 3)),
     )
-    text = re.sub(r"\bdegrees? (?=celsius|fahrenheit|c\b|f\b)", "", question, flags=re.IGNORECASE)
+    text = re.sub(
+        r"\bdegrees? (?=celsius|fahrenheit|c\b|f\b)|\bUS liquid (?=gallon)", "", question, flags=re.IGNORECASE
+    )
     for index, (pattern, order) in enumerate(patterns):
         match = re.search(pattern, text, re.IGNORECASE)
         if match and (index < 3 or re.search(r"\bconver|\bexpress|\bequivalent", text, re.IGNORECASE)):
@@ -137,8 +150,8 @@ def _trimmed(unit: str) -> str:
 
 
 def _sum(question: str) -> str | None:
-    if remainder := _remainder_of_shares(question):
-        return remainder
+    if found := _remainder_of_shares(question) or _boxed(question):
+        return found
     for pattern, form in _WORDED:
         if match := re.search(pattern, question, re.IGNORECASE):
             return form.format(*(group.replace(",", "").replace("$", "") for group in match.groups()))
@@ -156,9 +169,18 @@ def _remainder_of_shares(question: str) -> str | None:
     """What is left of an amount of which one share after another is taken away."""
     shares = re.findall(rf"({_N}) ?(?:%|percent)", question)
     amount = re.search(rf"({_N})(?! ?(?:%|percent)|[\d.,]*\d)", question)
-    if len(shares) < 2 or not amount or not re.search(r"\b(left|remain\w*)\b", question, re.IGNORECASE):
+    if not shares or not amount or not re.search(r"\b(left|remain\w*)\b", question, re.IGNORECASE):
         return None
     return " * ".join([amount[1].replace(",", ""), *(f"(1 - {share} / 100)" for share in shares)])
+
+
+def _boxed(question: str) -> str | None:
+    """So many shelves of so many boxes of so many nails, less those that do not count."""
+    held = re.search(rf"({_N}) \w+ with ({_N}) \w+ each, and ({_N}) \w+ in every", question)
+    if not held:
+        return None
+    less = re.findall(rf"({_N}) \w+ are (?:bent|lost|broken)", question)
+    return " - ".join([" * ".join(held.groups()), *less])
 
 
 def reckoned(expression: str) -> float | None:

@@ -21,7 +21,7 @@ STOP_WORDS = frozenset(
 _SMALL_NUMBERS = {"no": 0, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _PLACES = {"tenth": 1, "hundredth": 2, "cent": 2, "thousandth": 3, "ten": -1, "hundred": -2, "thousand": -3}
 _PLAIN = str.maketrans("\u2018\u2019\u201c\u201d`\u00d7\u00f7", "''\"\"'*/")
-_NUMBER = re.compile(r"^[^\w\-+.]{0,2}\s*([-+]?\d[\d,]*(?:\.\d+)?|[-+]?\.\d+)\s*%?$")
+_NUMBER = re.compile(r"^(?:about\s+)?[^\w\-+.]{0,2}\s*([-+]?\d[\d,]*(?:\.\d+)?|[-+]?\.\d+)\s*%?$")
 
 
 def words(text: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import dspy
 import pytest
 
-from mas.offline import mistakes
+from mas.offline.conduct import Conduct
 from mas.offline.engine import AsyncOfflineEngine, OfflineEngine
 
 
@@ -134,8 +134,7 @@ def _with_results(calls: dspy.ToolCalls, offered: dict[str, dspy.Tool], step: in
 @pytest.fixture
 def flawless(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulated model that makes no mistakes, so that what it reads and computes can be tested alone."""
-    for name in [name for name in vars(mistakes) if name.isupper()]:
-        monkeypatch.setattr(mistakes, name, 0.0)
+    monkeypatch.setattr(Conduct, "chance", lambda *_, **__: 1.0)
 
 
 @pytest.fixture(params=["native", "text", "json"])

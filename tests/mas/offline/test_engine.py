@@ -14,9 +14,9 @@ import pytest
 from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import AdapterParseError
 
-from mas.offline import SIMULATED_NOTICE, engine, mistakes
+from mas.offline import SIMULATED_NOTICE, engine
+from mas.offline.conduct import FORMAT, Conduct
 from mas.offline.engine import AsyncOfflineEngine, OfflineEngine
-from mas.offline.mistakes import Dice
 from mas.tools.calculator import calculator
 
 FINALIZER = (
@@ -25,13 +25,16 @@ FINALIZER = (
 )
 
 
-def finalizer_request(answer: str, seed: int | None = None) -> Request:
-    text = f"[[ ## answer_request ## ]]\nGive it.\n\nThe expert's answer:\n{answer}\n\nThe expert's reasoning:\nSo."
-    return Request("simulated", (Message.user(text),), system=FINALIZER, config=Config(seed=seed))
+def finalizer_request(answer: str, seed: int | None = None, model: str = "simulated") -> Request:
+    text = (
+        f"[[ ## answer_request ## ]]\nGive it.\n\nThe question:\nHow long is {answer}?\n\n"
+        f"The expert's answer:\n{answer}\n\nThe expert's reasoning:\nSo."
+    )
+    return Request(model, (Message.user(text),), system=FINALIZER, config=Config(seed=seed))
 
 
-def replies(seed: int | None) -> list[str | None]:
-    return [OfflineEngine().complete(finalizer_request(f"{n} boats", seed)).message.text for n in range(200)]
+def replies(seed: int | None, model: str = "simulated") -> list[str | None]:
+    return [OfflineEngine().complete(finalizer_request(f"{n} boats", seed, model)).message.text for n in range(200)]
 
 
 def lm(**settings: Any) -> dspy.LM:
@@ -63,16 +66,15 @@ def test_the_seed_draws_other_mistakes() -> None:
     assert replies(1) != replies(2)
 
 
+def test_another_world_has_other_luck() -> None:
+    assert replies(1, "offline/normal-0") == replies(1)
+    assert replies(1, "offline/normal-5") != replies(1)
+
+
 def test_mistakes_come_about_as_often_as_their_chance_says() -> None:
-    wrapped = sum("Based on" in (reply or "") for seed in range(5) for reply in replies(seed))
+    wrapped = sum(" is " in (reply or "") or "arrive" in (reply or "") for seed in range(5) for reply in replies(seed))
 
-    assert wrapped / 1000 == pytest.approx(mistakes.FINALIZER_WRAPS_IN_PROSE, abs=0.04)
-
-
-def test_dice_fall_independently_for_each_kind_of_mistake() -> None:
-    rolls = [(dice.falls("one", 0.5), dice.falls("two", 0.5)) for dice in (Dice(str(n)) for n in range(200))]
-
-    assert set(rolls) == {(a, b) for a in (True, False) for b in (True, False)}
+    assert 0.3 < wrapped / 1000 < 0.6  # unasked, an answer without prose has the odds 0.55
 
 
 def test_a_reply_opens_no_file_and_no_connection(agents: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,9 +141,13 @@ def test_usage_counts_a_token_for_four_characters() -> None:
     assert response.finish_reason == "stop"
 
 
+def broken(monkeypatch: pytest.MonkeyPatch, draw: float) -> None:
+    """Every reply draws the same luck: 0 keeps any format, 1 breaks all of them."""
+    monkeypatch.setattr(Conduct, "draw", lambda self, skill: draw if skill == FORMAT else 0.0)
+
+
 def test_a_malformed_reply_is_asked_again_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mistakes, "REPLY_MALFORMED", 1.0)
-    monkeypatch.setattr(mistakes, "JSON_REPLY_MALFORMED", 0.0)
+    broken(monkeypatch, 0.98)  # beyond the odds of 0.96, within those of the second try
     model = lm(cache=False)
     with dspy.context(lm=model):
         reply = dspy.Predict("answer_request -> final_answer, final_reasoning_trace")(answer_request="Give it.")
@@ -151,8 +157,7 @@ def test_a_malformed_reply_is_asked_again_as_json(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_reply_malformed_twice_is_a_parse_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mistakes, "REPLY_MALFORMED", 1.0)
-    monkeypatch.setattr(mistakes, "JSON_REPLY_MALFORMED", 1.0)
+    broken(monkeypatch, 1.0)
     with dspy.context(lm=lm(cache=False)), pytest.raises(AdapterParseError):
         dspy.Predict("answer_request -> final_answer, final_reasoning_trace")(answer_request="Give it.")
 

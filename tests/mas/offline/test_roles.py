@@ -190,7 +190,10 @@ def test_critic_of_the_expert_works_the_answer_out_itself(agents: Any, answer: s
 
 @pytest.mark.parametrize(("step", "decision"), [("Read shop.csv", "approve"), ("Look around", "reject")])
 def test_critic_of_the_planner_wants_the_file_read(agents: Any, step: str, decision: str) -> None:
-    plan = f"Review the following plan.\n\nThe research steps:\n1. {step}\n\nThe expert steps:\n1. Answer."
+    plan = (
+        f"Review the following plan.\n\nThe research steps:\n1. {step}\n\n"
+        "The expert steps:\n1. Answer in the form asked for."
+    )
 
     assert agents.ask("critic_planner", plan_to_review=plan, file="shop.csv").decision == decision
 
