@@ -9,6 +9,10 @@ from dspy.utils.exceptions import LMTimeoutError
 
 from mas.encodable import encodable
 from mas.llm.engine import TracedAsyncEngine, TracedEngine
+from mas.llm.limits import Limits
+from mas.llm.loop import may_block, run_blocking
+
+NO_LIMITS = Limits()
 
 
 class AgentLM(dspy.LM):
@@ -25,9 +29,11 @@ class AgentLM(dspy.LM):
         *,
         native_tools: bool,
         deadline_seconds: float,
+        limits: Limits = NO_LIMITS,
         **settings: Any,
     ) -> None:
-        super().__init__(model, engine=TracedEngine(engine), async_engine=TracedAsyncEngine(async_engine), **settings)
+        traced = TracedEngine(engine, limits)
+        super().__init__(model, engine=traced, async_engine=TracedAsyncEngine(async_engine, limits), **settings)
         self.native_tools = native_tools
         self.deadline_seconds = deadline_seconds
 
@@ -36,6 +42,9 @@ class AgentLM(dspy.LM):
         return self.native_tools
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The same, waited for. Where waiting could block the agents' loop, DSPy's own way, which has no deadline."""
+        if may_block() and dspy.settings.send_stream is None:  # a stream belongs to the loop that opened it
+            return run_blocking(self.acall(*args, **kwargs))
         _mend(kwargs)
         return super().__call__(*args, **kwargs)
 

@@ -1,4 +1,5 @@
-"""Every request to a language model passes here: traced, and refused when the reply is no whole answer.
+"""Every request to a language model passes here: traced, and refused when the model cannot take it or the reply is no
+whole answer.
 
 DSPy asks an engine for one attempt at a time and keeps the retries to itself, so a retried request is two spans.
 """
@@ -12,18 +13,22 @@ from dspy.lm15 import Request, TextPart, ToolCallPart
 
 from mas.encodable import encodable
 from mas.llm.errors import RefusedReplyError, TruncatedReplyError
+from mas.llm.limits import Limits
 from mas.tracing.trace import Span, span
+
+MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
 
 
 class TracedEngine:
     """A synchronous engine with a span around each request. Copies share the connections."""
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
+    def __init__(self, inner: Any, limits: Limits) -> None:
+        self.inner, self.limits = inner, limits
 
     def complete(self, request: Request) -> Response:
         with span("lm", request.model, inputs=_request(request)) as current:
-            return _accept(self.inner.complete(request), current)
+            self.limits.check_inputs(request)
+            return _accept(request, self.inner.complete(request), self.limits, current)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TracedEngine":
         return self
@@ -32,27 +37,40 @@ class TracedEngine:
 class TracedAsyncEngine:
     """The asynchronous counterpart."""
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
+    def __init__(self, inner: Any, limits: Limits) -> None:
+        self.inner, self.limits = inner, limits
 
     async def complete(self, request: Request) -> Response:
         with span("lm", request.model, inputs=_request(request)) as current:
-            return _accept(await self.inner.complete(request), current)
+            self.limits.check_inputs(request)
+            return _accept(request, await self.inner.complete(request), self.limits, current)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TracedAsyncEngine":
         return self
 
 
 def _request(request: Request) -> dict[str, Any]:
-    return {key: value for key, value in request_to_dict(request).items() if key != "model"}
+    return {key: _without_media(value) for key, value in request_to_dict(request).items() if key != "model"}
 
 
-def _accept(response: Response, current: Span) -> Response:
+def _without_media(value: Any) -> Any:
+    """Megabytes of an image would be in the record once for every request that carries it."""
+    if isinstance(value, list):
+        return [_without_media(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("type") in MEDIA_KINDS and isinstance(data := value.get("data"), str):
+        return {**value, "data": f"[{len(data)} characters of base64]"}
+    return {key: _without_media(item) for key, item in value.items()}
+
+
+def _accept(request: Request, response: Response, limits: Limits, current: Span) -> Response:
     """Note what the reply cost and how it ended.
 
     Raises:
         TruncatedReplyError: it stopped at the token limit. DSPy alone would parse the fragment as an answer.
         RefusedReplyError: the provider withheld it.
+        TruncatedPromptError: it answers a part of what was asked.
     """
     message = dataclasses.replace(response.message, parts=tuple(_mended(part) for part in response.message.parts))
     response = dataclasses.replace(response, message=message)
@@ -62,6 +80,7 @@ def _accept(response: Response, current: Span) -> Response:
         "input_tokens": response.usage.input_tokens or 0,
         "output_tokens": response.usage.output_tokens or 0,
     }
+    limits.check_whole(request, response.usage.input_tokens)
     if response.finish_reason == "length":
         raise TruncatedReplyError("the reply was cut off at the model's token limit", model=response.model)
     if response.finish_reason == "content_filter":

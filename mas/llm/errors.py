@@ -9,6 +9,12 @@ class TruncatedReplyError(LMError):
     default_code = "truncated"
 
 
+class TruncatedPromptError(LMError):
+    """The server cut the prompt in silence: the reply answers a part of the question."""
+
+    default_code = "truncated_prompt"
+
+
 class RefusedReplyError(LMError):
     """The provider's content filter withheld the reply."""
 

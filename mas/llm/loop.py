@@ -15,14 +15,20 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 _STARTING = threading.Lock()  # functools.cache alone makes several when the first callers come at once
 MAX_BLOCKING_CALLS = 64  # tools that wait in a thread must not keep the model client waiting for one
+LOOP_THREAD, POOL_THREADS = "mas-loop", "mas-blocking"
 
 
 @functools.cache
 def background_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    loop.set_default_executor(ThreadPoolExecutor(MAX_BLOCKING_CALLS, thread_name_prefix="mas-blocking"))
-    threading.Thread(target=loop.run_forever, name="mas-loop", daemon=True).start()
+    loop.set_default_executor(ThreadPoolExecutor(MAX_BLOCKING_CALLS, thread_name_prefix=POOL_THREADS))
+    threading.Thread(target=loop.run_forever, name=LOOP_THREAD, daemon=True).start()
     return loop
+
+
+def may_block() -> bool:
+    """Whether the caller may wait for the loop: not on it, nor in its pool, whose threads a model call needs."""
+    return not threading.current_thread().name.startswith((LOOP_THREAD, POOL_THREADS))
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -33,7 +39,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     """
     with _STARTING:
         loop = background_loop()
-    if threading.current_thread().name == "mas-loop":
+    if threading.current_thread().name == LOOP_THREAD:
         coroutine.close()
         raise RuntimeError("called synchronously from the agents' own event loop: await the async form instead")
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)

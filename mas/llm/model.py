@@ -1,26 +1,49 @@
 """What a model profile in `conf/model/` must offer: one of these a run, one `dspy.LM` an agent.
 
 A profile's dataclass imports nothing heavy, so that a missing key is told before anything else is loaded.
+
+    AgentModel("gpt-4o", agent="planner")      # the planner asks gpt-4o, whatever the profile says
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from mas.errors import UserError
+
+
+@dataclass
+class AgentOverride:
+    """One agent's own entry in a profile (`model.agents.<agent>`); null leaves the profile's value."""
+
+    name: str | None = None
+    temperature: float | None = None
 
 
 @dataclass(frozen=True)
 class AgentModel:
-    """What one agent changes about the run's model; None leaves the profile's value."""
+    """What the system's settings change for one agent; None leaves it to the profile."""
 
     name: str | None = None
     temperature: float | None = None
+    agent: str = ""  # whose LM it is; empty: nobody's in particular (a judge, a rewriter of prompts)
+
+    def over(self, profile: Mapping[str, AgentOverride]) -> "AgentModel":
+        """With the profile's entry for this agent where the system's settings are silent."""
+        entry = profile.get(self.agent, AgentOverride())
+        name = entry.name if self.name is None else self.name
+        return AgentModel(name, entry.temperature if self.temperature is None else self.temperature, self.agent)
 
 
 class Model(Protocol):
     """A model profile."""
 
     name: str
-    simulated: bool  # whether scores made with it say anything about an LLM
+
+    @property
+    def simulated(self) -> bool:
+        """Whether scores made with it say nothing about any LLM."""
+        ...
 
     def check(self) -> None:
         """See that the model can be reached in principle, without importing or spending anything.
@@ -37,3 +60,18 @@ class Model(Protocol):
     def lm(self, agent: AgentModel) -> Any:
         """The `dspy.LM` of one agent; LMs of one profile share their connections."""
         ...
+
+
+def check_agents(model: Model, agent_names: Collection[str]) -> None:
+    """See that a profile with models of its own for some agents fits the system that is to run.
+
+    Raises:
+        UserError: it names an agent that the system does not have, and would be left unused without a word.
+    """
+    own: Mapping[str, AgentOverride] = getattr(model, "agents", {})
+    if unknown := sorted(set(own) - set(agent_names)):
+        there = ", ".join(agent_names) or "none that can have a model of its own"
+        raise UserError(
+            f"model.agents names {', '.join(unknown)}, which this system does not have; its agents: {there}. Choose "
+            "another system, or a model without agents, such as model=gpt-4o-mini."
+        )

@@ -3,13 +3,16 @@
 import asyncio
 import copy
 import json
+import warnings
 from typing import Any
 
 import dspy
 import pytest
+from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMTimeoutError
 
 from mas.llm.errors import RefusedReplyError, TruncatedReplyError
+from mas.llm.loop import MAX_BLOCKING_CALLS, run_blocking
 from mas.llm.model import AgentModel
 from mas.tracing.trace import Trace, recording
 from tests.scripted_model import INPUT_TOKENS, OUTPUT_TOKENS, Reply, ScriptedModel, answering, said
@@ -51,6 +54,50 @@ def test_the_deadline_ends_a_call_that_takes_too_long() -> None:
     with pytest.raises(LMTimeoutError, match=r"no complete reply within 0\.05 s"):
         finalize(lm_of(model))
     assert model.requests == []
+
+
+def test_the_deadline_ends_a_synchronous_call_as_well() -> None:
+    lm = lm_of(ScriptedModel(answering(), deadline_seconds=0.05, reply_seconds=60.0))
+    with pytest.raises(LMTimeoutError, match=r"no complete reply within 0\.05 s"), dspy.context(lm=lm):
+        dspy.Predict(REQUEST)(answer_request="How many?")
+
+
+class Counting(BaseCallback):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        self.calls.append("start")
+
+    def on_lm_end(self, call_id: str, outputs: Any, exception: Exception | None = None) -> None:
+        self.calls.append("end")
+
+
+def test_a_synchronous_call_keeps_dspys_books_once() -> None:
+    lm, counting = lm_of(ScriptedModel(answering())), Counting()
+    with dspy.context(lm=lm, callbacks=[counting]), dspy.track_usage() as usage, warnings.catch_warnings():
+        warnings.simplefilter("error")  # DSPy warns of messages that come from no adapter
+        dspy.Predict(REQUEST)(answer_request="How many?")
+    assert counting.calls == ["start", "end"]
+    assert len(lm.history) == 1
+    assert len(usage.usage_data[lm.model]) == 1
+
+
+def test_a_synchronous_call_never_waits_where_waiting_would_block_the_loop() -> None:
+    lm = lm_of(ScriptedModel(answering(), native_tools=False))
+
+    def call() -> Any:
+        with dspy.context(lm=lm):
+            return dspy.Predict(REQUEST)(answer_request="How many?").final_answer
+
+    async def on_the_loop() -> Any:
+        return call()
+
+    async def in_more_threads_than_its_pool_has() -> list[Any]:
+        return await asyncio.gather(*(asyncio.to_thread(call) for _ in range(MAX_BLOCKING_CALLS + 1)))
+
+    assert run_blocking(on_the_loop()) == "42"
+    assert set(run_blocking(in_more_threads_than_its_pool_has())) == {"42"}
 
 
 def test_a_cut_off_call_is_closed_in_the_trace() -> None:

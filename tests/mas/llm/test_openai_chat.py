@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,28 @@ def test_more_than_a_hundred_requests_are_in_flight_at_once() -> None:
         assert lm.supports_function_calling, "the lifted cap does not cost the native tools"
         assert run_blocking(all_at_once(lm)) == [["hello"]] * AT_ONCE
     assert len(server.requests) == AT_ONCE
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_no_more_requests_are_in_flight_than_the_profile_allows_and_the_others_wait(synchronous: bool) -> None:
+    in_flight, peak = 0, 0
+
+    async def slow(request: Received, writer: asyncio.StreamWriter) -> None:
+        nonlocal in_flight, peak
+        in_flight += 1
+        peak = max(peak, in_flight)
+        await asyncio.sleep(0.05)
+        in_flight -= 1
+        await answer(writer, completion("hello"))
+
+    def ask_one(lm: Any) -> Any:
+        return lm("hi") if synchronous else run_blocking(lm.acall("hi"))
+
+    with serving(slow) as server, ThreadPoolExecutor(8) as threads:
+        profile = OpenAIChatModel("any", base_url=server.base_url, num_retries=0, max_connections=2)
+        lms = [profile.lm(AgentModel(agent=str(number))) for number in range(8)]
+        assert list(threads.map(ask_one, lms)) == [["hello"]] * 8
+    assert peak == 2
 
 
 def test_a_truncated_reply_is_no_answer_and_is_not_asked_for_again() -> None:

@@ -1,0 +1,59 @@
+"""What model servers of several kinds answer about themselves, and a model behind each; none of them is the real thing.
+
+with serving(ollama(context_length=4096)) as server:
+    OllamaModel("qwen3", base_url=server.base_url, context_tokens=8192).check()      # UserError
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from tests.mas.llm.loopback import Handler, Received, answer
+from tests.servers.llm import Server as ChatServer
+from tests.servers.perfect_model import PerfectModel
+
+
+def chat(**pages: dict[str, Any] | None) -> Handler:
+    """The model of `tests/servers` behind `/v1/chat/completions`; `pages`: what `/<name with _ for />` answers."""
+    model = ChatServer(PerfectModel())
+    by_path = {f"/{name.replace('_', '/')}": page for name, page in pages.items()}
+
+    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+        page = by_path.get(request.path)
+        if page is not None:
+            await answer(writer, page)
+        else:
+            status, content = model.answer("POST", request.path, json.dumps(request.body).encode())
+            await answer(writer, content, str(status) + (" OK" if status == 200 else " No"))
+
+    return handle
+
+
+def vllm(*names: str, max_model_len: int | None = 40960) -> Handler:
+    served = [{"id": name, "object": "model", "max_model_len": max_model_len} for name in names]
+    return chat(v1_models={"object": "list", "data": served})
+
+
+def ollama(
+    *names: str, context_length: int | None = 40960, loaded: bool = True, capabilities: tuple[str, ...] = ("tools",)
+) -> Handler:
+    """Ollama with these models, in memory or loaded when asked to; `None`: too old to say with which context."""
+    model = chat()
+    running = {f"{name}:latest" for name in names if loaded}
+
+    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+        name = request.body.get("model", "")
+        if request.path == "/api/ps":
+            length = {} if context_length is None else {"context_length": context_length}
+            await answer(writer, {"models": [{"name": each, "model": each, **length} for each in sorted(running)]})
+        elif request.path == "/api/show" and name in names:
+            await answer(writer, {"capabilities": ["completion", *capabilities], "parameters": ""})
+        elif request.path == "/api/generate" and name in names:
+            running.add(f"{name}:latest")
+            await answer(writer, {"model": name, "done": True, "done_reason": "load", "response": ""})
+        elif request.path.startswith("/api/"):
+            await answer(writer, {"error": f"model '{name}' not found"}, "404 Not Found")
+        else:
+            await model(request, writer)
+
+    return handle
