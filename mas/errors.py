@@ -1,4 +1,4 @@
-"""The one exception that a user sees as a sentence."""
+"""The one exception that a user sees as a sentence, and what an agent that is not ours can do wrong."""
 
 
 class UserError(Exception):
@@ -6,3 +6,11 @@ class UserError(Exception):
 
     Commands print it without a traceback and exit with 1, before anything is spent.
     """
+
+
+class AgentUnavailableError(Exception):
+    """Someone's own agent could not be reached, did not answer in time, or failed on its side: it may pass."""
+
+
+class AgentReplyError(Exception):
+    """Someone's own agent answered with something that is no answer, or refused the question."""

@@ -153,7 +153,15 @@ async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> Any:
     tool = toolbox.tools[name]
     if asyncio.iscoroutinefunction(tool.func):
         return await tool.acall(**arguments)
-    return await asyncio.to_thread(tool, **arguments)
+    return await asyncio.to_thread(_contained, tool, arguments)
+
+
+def _contained(tool: dspy.Tool, arguments: dict[str, Any]) -> Any:
+    """A `StopIteration` that leaves a thread through a future leaves its waiter waiting for ever."""
+    try:
+        return tool(**arguments)
+    except StopIteration as error:
+        raise RuntimeError("the tool ran out of items (StopIteration)") from error
 
 
 def _observation(value: Any, max_chars: int) -> str:

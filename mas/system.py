@@ -4,7 +4,7 @@ A system is a dataclass whose fields are the keys of its file in `conf/system/`;
 Neither `eval/` nor `optimize/` knows which one runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -20,6 +20,11 @@ class System(Protocol):
     default_prompts: str | None  # folder under `prompts/`; None: the system has no prompts of ours
 
     @property
+    def needs_model(self) -> bool:
+        """Whether the run's model is used at all. If not, it is neither checked nor named in the results."""
+        ...
+
+    @property
     def agent_names(self) -> Sequence[str]:
         """Names of the prompts that can be tuned: one file each in a prompt set, one predictor each in the program."""
         ...
@@ -30,6 +35,10 @@ class System(Protocol):
         Raises:
             UserError: they do not.
         """
+        ...
+
+    def secrets(self) -> Collection[str]:
+        """The values that no log, record or report may ever show."""
         ...
 
     def open_resources(self) -> AbstractContextManager[Any]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mas.gaia import messages
 from mas.gaia.state import WORKERS, AgentMessage, GraphState, Step, Worker
-from mas.tracing.trace import event
+from mas.tracing.trace import event, limit_reached
 
 
 def orchestrate(state: GraphState) -> GraphState:
@@ -43,6 +43,7 @@ def check_retry_limit(state: GraphState) -> GraphState:
     failing = next((w for w in WORKERS if _read(state, f"{w}_retry_count") >= _read(state, f"{w}_retry_limit")), None)
     if failing is None:
         return state
+    limit_reached(f"retry_limit:{failing}")
     event("retries exhausted", "warning", agent=failing, retry_count=_read(state, f"{failing}_retry_count"))
     return _with(
         state,

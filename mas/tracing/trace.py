@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["question", "orchestrator", "agent", "lm", "tool"]
+Kind = Literal["question", "orchestrator", "agent", "lm", "tool", "scorer"]
 Level = Literal["info", "warning", "error"]
 Listener = Callable[[Level, str, dict[str, Any]], None]
 
@@ -41,25 +41,40 @@ class Span:
         return 0.0 if self.end_seconds is None else self.end_seconds - self.start_seconds
 
 
-class Trace:
-    """The spans of one question, and the listener that turns them into log lines."""
+Observer = Callable[[Span], None]  # told of a span twice: as it opens (`end_seconds` is None) and as it ends
 
-    def __init__(self, thread_id: str, listener: Listener | None = None) -> None:
+
+class Trace:
+    """The spans of one question, the listener that turns them into log lines, and the observer that shows them live."""
+
+    def __init__(self, thread_id: str, listener: Listener | None = None, observer: Observer | None = None) -> None:
         self.thread_id = thread_id  # the correlation id
         self.spans: list[Span] = []
+        self.limit: str | None = None  # one of the system's own that ended the question's work: "retry_limit:expert"
         self.state: dict[
             str, Any
         ] = {}  # the system's newest state, so that a failed question still shows how far it got
         self._listener = listener
+        self._observer = observer
         self._started = time.monotonic()
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self._started
 
+    def within(self, span: Span, kind: Kind) -> bool:
+        """Whether the span, or one around it, is of that kind."""
+        while span.kind != kind and span.parent is not None:
+            span = self.spans[span.parent]
+        return span.kind == kind
+
     def log(self, level: Level, event: str, **fields: Any) -> None:
         if self._listener:
             self._listener(level, event, fields)
+
+    def observe(self, span: Span) -> None:
+        if self._observer:
+            self._observer(span)
 
 
 _trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -96,6 +111,7 @@ def span(kind: Kind, name: str, inputs: dict[str, Any] | None = None, **attribut
     if trace:
         trace.spans.append(current)
         trace.log("info", f"{kind} started", component=name)
+        trace.observe(current)
     token = _span.set(current)
     try:
         yield current
@@ -107,10 +123,13 @@ def span(kind: Kind, name: str, inputs: dict[str, Any] | None = None, **attribut
         if trace:
             current.end_seconds = trace.seconds
             _log_end(trace, current)
+            trace.observe(current)
 
 
 def _log_end(trace: Trace, ended: Span) -> None:
     fields = {"component": ended.name, "seconds": round(ended.seconds, 4), **ended.attributes}
+    if ended.kind == "tool":
+        fields |= {"arguments": ended.inputs, **ended.outputs}
     if ended.error:
         trace.log("error", f"{ended.kind} failed", error=ended.error, **fields)
     else:
@@ -121,6 +140,13 @@ def current_thread_id() -> str | None:
     """The correlation id of the question being recorded, if one is."""
     trace = _trace.get()
     return trace.thread_id if trace else None
+
+
+def limit_reached(limit: str) -> None:
+    """Note that a limit of the system itself ended the question's work, such as `retry_limit:expert`."""
+    trace = _trace.get()
+    if trace is not None:
+        trace.limit = limit
 
 
 def keep_state(state: Any) -> None:

@@ -310,3 +310,11 @@ def test_the_conversation_so_far_is_left_as_it_is() -> None:
     assert first == before and len(second) == 2
     assert prediction.result == "better"
     assert [role for role, _ in said(model.requests[-1][1])] == ["user", "assistant", "user"]
+
+
+def test_a_tool_that_raises_stop_iteration_does_not_hang_its_agent() -> None:
+    def runs_out() -> str:
+        return next(iter(()))
+
+    outcome = run([Call("runs_out")], DONE, toolbox=box(runs_out))
+    assert "ran out of items" in outcome.observations[0]

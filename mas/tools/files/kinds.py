@@ -76,10 +76,13 @@ def read_document(path: Path) -> Document:
     """
     if not path.is_file():
         raise ToolError(f"{path.name} is attached to the question but is not there any more; go on without it.")
-    status = path.stat()
-    if status.st_size > MAX_FILE_BYTES:
-        raise ToolError(f"{path.name} has {status.st_size} bytes; read_file reads at most {MAX_FILE_BYTES}.")
-    return _read(path, status.st_mtime_ns, status.st_size)
+    try:
+        status = path.stat()
+        if status.st_size > MAX_FILE_BYTES:
+            raise ToolError(f"{path.name} has {status.st_size} bytes; read_file reads at most {MAX_FILE_BYTES}.")
+        return _read(path, status.st_mtime_ns, status.st_size)
+    except OSError as error:  # its own text would show the agent where on this machine the file lies
+        raise ToolError(f"{path.name} cannot be read ({error.strerror}); go on without it.") from error
 
 
 @functools.lru_cache(maxsize=4)

@@ -182,3 +182,18 @@ def test_a_huge_header_leaves_the_page_number_and_the_limit_intact(tmp_path: Pat
         pages = all_pages("many.xlsx")
     assert all(len(page) <= MAX_PAGE_CHARS for page in pages)
     assert sum(page.count("x" * 200) for page in pages) == 150
+
+
+def test_an_attachment_that_cannot_be_opened_is_named_without_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "towns.csv").write_text("town\nRome\n")
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with attached([tmp_path / "towns.csv"]), pytest.raises(ToolError) as refused:
+        read_file("towns.csv")
+    assert "towns.csv cannot be read (Permission denied)" in str(refused.value)
+    assert str(tmp_path) not in str(refused.value)

@@ -1,0 +1,53 @@
+"""The single agent's settings, and how its program is made from them."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mas.agent_settings import AgentSettings, check_agent, check_agent_names, toolbox
+from mas.llm.model import AgentModel, Model
+from mas.prompts import PromptSet, apply_prompt_set
+from mas.tools.settings import ToolSettings
+
+AGENTS = ("agent",)
+
+
+@dataclass
+class SingleAgentSystem:
+    """Its fields are the keys of `conf/system/single_agent.yaml`."""
+
+    needs_model: ClassVar[bool] = True
+
+    name: str = "single_agent"
+    default_prompts: str | None = "single_agent_baseline"
+    tools: dict[str, str] = field(default_factory=dict)  # name → "package.module.function"
+    agents: dict[str, AgentSettings] = field(default_factory=dict)
+
+    @property
+    def agent_names(self) -> Sequence[str]:
+        return AGENTS
+
+    def check(self) -> None:
+        check_agent_names(self.agents, AGENTS, "single_agent")
+        check_agent("agent", self._settings, self.tools, AGENTS)
+
+    def secrets(self) -> Sequence[str]:
+        return ()  # no tool of this system has a key yet
+
+    def open_resources(self) -> AbstractContextManager[Any]:
+        return nullcontext()  # no tool of this system holds a connection yet
+
+    def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
+        from mas.single_agent.program import SingleAgentProgram
+
+        settings = self._settings
+        program = SingleAgentProgram(settings.retry_limit, toolbox(settings, self.tools, tools))
+        program.agent.lm = model.lm(AgentModel(settings.model, settings.temperature, "agent"))
+        if prompts is not None:
+            apply_prompt_set(program, prompts)
+        return program
+
+    @property
+    def _settings(self) -> AgentSettings:
+        return self.agents.get("agent", AgentSettings())
