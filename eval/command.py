@@ -1,7 +1,8 @@
 """From a command line to an exit code: Hydra's composition, and its errors, as this tool's users should see them.
 
 Exit codes: 0 finished · 1 the user's mistake, nothing spent · 2 finished, but some questions failed by error, or the
-accuracy is below `run.fail_under` · 3 stopped, resumable. Of a multirun, the first that is not 0 in the order 3, 1, 2.
+accuracy is below `run.fail_under` · 3 stopped before the end. Of a multirun, the first that is not 0 in the
+order 3, 1, 2.
 """
 
 import os
@@ -23,6 +24,8 @@ from mas.errors import UserError
 
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
+MISTAKES = (HydraException, OmegaConfBaseException, UserError)
+NULL_CHOICE = "Config group override"  # begins Hydra's ValueError about model=null
 
 Task = Callable[[DictConfig], int]
 
@@ -37,19 +40,36 @@ def run_command(task: Task, config_name: str) -> int:
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     codes: list[int] = []
     decorated = hydra.main(config_path=str(PROJECT_ROOT / "conf"), config_name=config_name, version_base="1.3")
-    try:
-        _check_flags()
-        _raise_plain_errors()
-        decorated(lambda composed: codes.append(_guarded(task, composed)))()
-    except (HydraException, OmegaConfBaseException, UserError) as error:
-        codes.append(_complain(error))
-    except ValueError as error:
-        if not str(error).startswith("Config group override"):  # Hydra's answer to model=null
-            raise
-        codes.append(_complain(UserError("a group of choices was given null; name a choice, such as model=offline.")))
-    except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
-        codes.append(USER_ERROR if end.code else FINISHED)
+
+    def jobs() -> int:
+        try:
+            _check_flags()
+            _raise_plain_errors()
+            decorated(lambda composed: codes.append(_guarded(task, composed)))()
+        except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
+            return USER_ERROR if end.code else FINISHED
+        return FINISHED
+
+    codes.append(told(jobs))
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
+
+
+def told(command: Callable[[], int]) -> int:
+    """The exit code of `command`; a user's mistake in it is told in one sentence."""
+    try:
+        return command()
+    except KeyboardInterrupt:
+        print("stopped by Ctrl-C; every question that was finished is kept in its run's folder.", file=sys.stderr)
+        return STOPPED
+    except (*MISTAKES, ValueError) as error:
+        if not is_mistake(error):
+            raise
+        return _complain(error)
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Whether it is the user's, so that `sentence` has something to say about it."""
+    return isinstance(error, MISTAKES) or str(error).startswith(NULL_CHOICE)
 
 
 def leave(code: int) -> NoReturn:
@@ -106,6 +126,8 @@ def sentence(error: BaseException) -> str:
     """One sentence that says what was wrong, what was expected and how to mend it."""
     if isinstance(error, UserError):
         return str(error)
+    if str(error).startswith(NULL_CHOICE):
+        return "a group of choices was given null; name a choice, such as model=offline."
     text = _whole_message(error).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
     if found := re.search(r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL):
         group, _, name = found[1].rpartition("/")
@@ -113,7 +135,7 @@ def sentence(error: BaseException) -> str:
     if found := re.search(r"Could not override '([^']*)'\. ?No match in the defaults list", text):
         return f"{found[1]} is not a group of choices; the groups are the folders in conf/."
     if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
-        return f"{found[2]} is not an option; see --help, or the files in conf/, for those there are."
+        return f"{found[2]} is not an option; {_options_beside(error)}."
     if found := re.search(r"Missing mandatory value: (\S+)", text):
         return f"{found[1]} has no value; give it on the command line: {found[1]}=…"
     if found := re.search(r"is not a ListConfig.*?full_key: (\S+)", text, re.DOTALL):
@@ -125,6 +147,16 @@ def sentence(error: BaseException) -> str:
             f"the command line cannot be read: {_one_line(text)}; quote values with special characters: 'key=\"a=b\"'."
         )
     return _one_line(text.partition("full_key:")[0])
+
+
+def _options_beside(error: BaseException | None) -> str:
+    """The keys that stand where an unknown one was given."""
+    while error is not None:
+        node = getattr(error, "parent_node", None)
+        if node is not None and OmegaConf.is_dict(node) and len(node):
+            return f"choose one of: {', '.join(sorted(str(key) for key in node if key not in ('_target_', 'hydra')))}"
+        error = error.__cause__ or error.__context__
+    return "see --help, or the files in conf/, for those there are"
 
 
 def _whole_message(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """The configuration of one evaluation, checked: Hydra's YAML → dataclasses whose types and keys are enforced.
 
 Nothing heavy is imported here: a mistake in the configuration is told in a fraction of a second. `_target_` names the
-dataclass of each replaceable part (system, model, data, tracking); the rest of its node are that dataclass's fields.
+dataclass of each replaceable part (PARTS below); the rest of its node are that dataclass's fields.
 """
 
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.paths import PROJECT_ROOT
 from mas.errors import UserError
+from mas.llm.model import check_agents
 from mas.prompts import PromptSet, read_prompt_set
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
@@ -44,6 +45,7 @@ class Selection:
 class EvalConfig:
     system: Any
     model: Any
+    scorer: Any
     data: Any
     tracking: Any
     selection: Selection
@@ -61,16 +63,58 @@ class EvalConfig:
         Raises:
             UserError: the first thing that is wrong.
         """
-        self.system.check()
-        names, system = self.system.agent_names, self.system.name
-        prompts = read_prompt_set(self.prompts, names, system, PROJECT_ROOT) if self.prompts is not None else None
+        prompts = self.check_system()
         if self.run.dir and (Path(self.run.dir) / "run.db").exists():
             raise UserError(f"run.dir={self.run.dir} already holds a run; name a new folder, or leave run.dir out.")
-        if not callable(self.data.scorer):
-            raise UserError("data.scorer has no _target_; name a scorer, such as eval.scorers.gaia.GaiaScorer.")
-        self.model.check()
+        self.scorer.check()
+        self.check_model()
         self.data.check()
         return prompts
+
+    def check_system(self) -> PromptSet | None:
+        """The part of `check` that is about the program under test: its settings and its prompt set."""
+        self.system.check()
+        if self.prompts is None:
+            return None
+        return read_prompt_set(self.prompts, self.system.agent_names, self.system.name, PROJECT_ROOT)
+
+    def check_model(self) -> None:
+        """The part that is about the model, for this system."""
+        if self.needs_model:
+            check_agents(self.model, self.system.agent_names)
+            self.model.check()
+
+    @property
+    def needs_model(self) -> bool:
+        return bool(self.system.needs_model)
+
+    @property
+    def model_name(self) -> str:
+        """As results name it: "none" if the system asks no model of ours."""
+        return str(self.model.name) if self.needs_model else "none"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any model that is asked is, be it the judge."""
+        return (self.needs_model and bool(self.model.simulated)) or any(judge.simulated for judge in self._judges)
+
+    @property
+    def _judges(self) -> list[Any]:
+        judge = getattr(self.scorer, "judge", None)
+        return [] if judge is None else [judge]
+
+    def secrets(self) -> list[str]:
+        """Longest first: one may contain another. With the model's key even if no model is asked: an agent that is not
+        ours may use the same one.
+        """
+        judges = [secret for judge in self._judges for secret in judge.secrets()]
+        return sorted({*self.model.secrets(), *self.system.secrets(), *judges}, key=len, reverse=True)
+
+    def redact(self, text: str) -> str:
+        """The text without secrets: a refusal may repeat the key."""
+        for secret in self.secrets():
+            text = text.replace(secret, "***")
+        return text
 
 
 @dataclass
@@ -88,7 +132,7 @@ class _Plain:
     run: RunSettings = field(default_factory=RunSettings)
 
 
-PARTS = ("system", "model", "data", "tracking")
+PARTS = ("system", "model", "scorer", "data", "tracking")
 
 
 def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalConfig:

@@ -17,11 +17,13 @@ from dspy.utils.exceptions import (
     LMUnsupportedFeatureError,
 )
 
-from mas.llm.errors import RefusedReplyError, TruncatedReplyError
+from mas.errors import AgentReplyError, AgentUnavailableError
+from mas.llm.errors import RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.tracing.trace import Trace
 
 # The first class that matches; the names are the error classes of a record.
 _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
+    (TruncatedPromptError, "context_overflow"),
     (TruncatedReplyError, "truncated"),
     (RefusedReplyError, "refused"),
     (AdapterParseError, "malformed"),
@@ -36,6 +38,8 @@ _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
     (LMInvalidRequestError, "internal"),  # a request that this server will never take: no passing fault
     (LMUnsupportedFeatureError, "internal"),
     (LMError, "infrastructure"),
+    (AgentUnavailableError, "infrastructure"),
+    (AgentReplyError, "internal"),
 )
 MAX_MESSAGE_CHARS = 1_000
 
@@ -56,6 +60,15 @@ def describe(error: BaseException, trace: Trace, deadline_seconds: float) -> Fai
         return Failure(message, "limit", component, "deadline_seconds")
     message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]
     return Failure(message, _kind(error, trace), component)
+
+
+def describe_scoring(error: BaseException, deadline_seconds: float) -> Failure:
+    """The failure of a scorer: a judge that cannot be asked or understood, or a user's own function."""
+    if type(error) is TimeoutError:
+        message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
+        return Failure(message, "scorer", "scorer", "deadline_seconds")
+    message = " ".join(f"the scorer failed ({type(error).__name__}: {error})".split())[:MAX_MESSAGE_CHARS]
+    return Failure(message, "scorer", "scorer")
 
 
 def _kind(error: BaseException, trace: Trace) -> str:

@@ -38,6 +38,7 @@ class Record:
     error_component: str | None = None  # agent, tool or part of the harness that failed
     limit: str | None = None  # the limit that ended the question
     usage: Usage = field(default_factory=Usage)
+    scorer_usage: Usage = field(default_factory=Usage)  # what judging cost; never part of `usage`
     started_at: str = ""  # UTC, ISO 8601
     wall_seconds: float = 0.0
     seconds_by_agent: dict[str, float] = field(default_factory=dict)
@@ -58,4 +59,5 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Record":
-        return cls(**{**data, "usage": Usage(**data["usage"])})
+        usages = {key: Usage(**data.get(key, {})) for key in ("usage", "scorer_usage")}
+        return cls(**{**data, **usages})

@@ -92,7 +92,7 @@ class RunStore:
         except (sqlite3.Error, OSError) as error:
             raise StoreError(
                 f"{self.path} cannot be {what} ({error}): check that the disk has room, the folder is writable and "
-                f"the file is a run's database; rows already written are kept, so the run can be resumed"
+                f"the file is a run's database; rows already written are kept, and show in the run's answers"
             ) from error
 
     def write(self, record: Record) -> None:

@@ -18,10 +18,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eval.paths import OUTPUTS, PROJECT_ROOT
+from eval.reporting.files import write_summary
 
 MAX_PARAM_CHARS = 500  # MLflow itself refuses more than 6000
 _PARAMS_PER_CALL = 100  # MLflow's limit
-_ARTIFACTS = ("summary.json", "answers.jsonl", "records.jsonl", "config.yaml", "logs")
+_ARTIFACTS = (
+    "summary.json",
+    "answers.jsonl",
+    "records.jsonl",
+    "run.db",
+    "config.yaml",
+    "correlation_ids.jsonl",
+    "logs",
+)
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else an import in MLflow waits for the network
@@ -86,13 +95,15 @@ def _export(
     client = _client(uri)
     experiment_id = _experiment_id(client, config.experiment, folder / "mlflow-artifacts")
     run_id = _start_run(client, experiment_id, summary, tags)
+    link = {"uri": uri, "experiment_id": experiment_id, "run_id": run_id}
     try:
+        write_summary(run_folder, {**summary, "mlflow": link})  # so that the copy in MLflow names its run as well
         _log(client, run_id, run_folder, summary, params)
     except BaseException:
         client.set_terminated(run_id, "FAILED")
         raise
-    client.set_terminated(run_id, "FINISHED")
-    return {"uri": uri, "experiment_id": experiment_id, "run_id": run_id}
+    client.set_terminated(run_id, "KILLED" if summary["stopped"] else "FINISHED")
+    return link
 
 
 def _client(uri: str) -> Any:
@@ -136,9 +147,10 @@ def _log(client: Any, run_id: str, run_folder: Path, summary: Mapping[str, Any],
 def _metrics(summary: Mapping[str, Any]) -> dict[str, float]:
     """The summary's numbers, without the unknown ones: MLflow has no null."""
     low, high = summary["accuracy_ci95"] or (None, None)
-    keys = ("accuracy", "n", "n_correct", "n_error", "n_unscored", "format_loss", "wall_seconds")
+    keys = ("accuracy", "n", "n_correct", "n_scored", "n_error", "n_unscored", "format_loss", "wall_seconds")
     found: dict[str, float | None] = {
         **{key: summary[key] for key in keys},
+        "mean_score": summary.get("mean_score"),
         "accuracy_ci95_low": low,
         "accuracy_ci95_high": high,
         **summary["usage"],

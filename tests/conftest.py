@@ -35,6 +35,18 @@ def llm_server() -> Iterator[RunningServer]:
         yield server
 
 
+@pytest.fixture
+def sure_command(eval_command: EvalCommand, llm_server: RunningServer) -> EvalCommand:
+    """The command with a model that makes no mistakes, for tests of what surrounds it; another may still be named."""
+    model = ("model=openai_compatible", f"model.base_url={llm_server.base_url}")
+
+    def command(*arguments: str) -> Finished:
+        flags = [each for each in arguments if each.startswith("-")]  # Hydra wants them before or after all options
+        return eval_command(*flags, *model, *(each for each in arguments if each not in flags))
+
+    return command
+
+
 @pytest.fixture(scope="session")
 def clean_environment() -> dict[str, str]:
     """For subprocesses: this process's environment without keys."""

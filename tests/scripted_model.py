@@ -39,6 +39,7 @@ _AGENTS = (
     ("expert_answer", "expert"),
     ("final_answer", "finalizer"),
     ("result", "researcher"),
+    ("verdict", "judge"),  # eval/scorers/judging.py
 )
 _FIELD = re.compile(r"^\d+\. `(\w+)` \(", re.MULTILINE)
 

@@ -12,10 +12,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from eval.benchmarks.columns import GAIA_COLUMNS, complete_columns, found_columns
 from eval.benchmarks.example import Split
-from eval.benchmarks.rows import GAIA_COLUMNS, Attachments, Row, check_on_bad_row, complete_columns, read_rows
+from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
 from mas.errors import UserError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")
@@ -27,11 +27,11 @@ class JsonlBenchmark:
     """The keys of `conf/data/jsonl.yaml`, explained there."""
 
     path: str
+    files: str | None = None
     on_bad_row: str = "refuse"
     columns: dict[str, str] = field(default_factory=lambda: dict(GAIA_COLUMNS))
     name: str = "jsonl"
     default_split: str = ONLY_SPLIT
-    scorer: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Find a user's mistake before anything heavy is imported.
@@ -41,6 +41,7 @@ class JsonlBenchmark:
         """
         check_on_bad_row(self.on_bad_row)
         complete_columns(self.columns)
+        attachments_folder(self.files, Path(self.path))
         self._splits()
 
     def load(self, split: str) -> Split:
@@ -51,8 +52,11 @@ class JsonlBenchmark:
         """
         self.check()
         metadata = self._metadata_of(split)
-        attachments = Attachments(metadata.parent, metadata=metadata)
-        return read_rows(read_metadata(metadata), attachments, self.on_bad_row, self.columns)
+        attachments = Attachments(attachments_folder(self.files, metadata), metadata=metadata)
+        rows = list(read_metadata(metadata))
+        keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
+        found_columns(self.columns, keys, str(metadata), optional=GAIA_COLUMNS)  # GAIA's own are a matter of each row
+        return read_rows(rows, attachments, self.on_bad_row, self.columns)
 
     def _metadata_of(self, split: str) -> Path:
         splits = self._splits()
@@ -128,7 +132,8 @@ def _metadata_in(folder: Path) -> Path | None:
 def _known_ending(file: Path) -> Path:
     if file.suffix not in (".jsonl", ".parquet"):
         raise UserError(
-            f"data.path={file} must end in .jsonl or .parquet, or be a folder with {' or '.join(METADATA)}."
+            f"data.path={file} must end in .jsonl or .parquet, or be a folder with {' or '.join(METADATA)}"
+            f"{'; for this file give data=csv' if file.suffix == '.csv' else ''}."
         )
     return file
 

@@ -13,16 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns
 from eval.benchmarks.example import Example, Split
 from mas.errors import UserError
 
-GAIA_COLUMNS = {
-    "id": "task_id",
-    "question": "Question",
-    "answer": "Final answer",
-    "level": "Level",
-    "file": "file_name",
-}
 ON_BAD_ROW = ("refuse", "skip")
 NO_GOLD = "?"  # GAIA's test split
 
@@ -47,6 +41,7 @@ class Attachments:
     folder: Path
     limit: Path | None = None  # links may lead this far and no further; None: the folder itself
     metadata: Path | None = None  # holds the gold answers
+    data_files: frozenset[str] = frozenset()  # bare names of further files that hold them
 
     def find(self, name: str) -> Path:
         """The absolute path of a bare name, not followed through a link so that it keeps its ending.
@@ -72,12 +67,28 @@ class Attachments:
 
     def _holds_answers(self, file: Path, real: Path) -> bool:
         is_metadata = self.metadata is not None and real == self.metadata.resolve()
-        return is_metadata or any(path.name.startswith("metadata.") for path in (file, real))
+        names = {file.name, real.name}
+        return is_metadata or bool(names & self.data_files) or any(name.startswith("metadata.") for name in names)
 
 
 def is_bare(name: str) -> bool:
     """Whether it is a file's name alone, on every system: no folder, drive, `..` or NUL."""
     return PureWindowsPath(name).name == name and name not in ("", ".", "..") and "\0" not in name
+
+
+def attachments_folder(files: str | None, beside: Path) -> Path:
+    """The folder of `data.files`; without it, the one that holds the file `beside`.
+
+    Raises:
+        UserError: `data.files` is no folder.
+    """
+    if files is None:
+        return beside.parent
+    if not Path(files).is_dir():
+        raise UserError(
+            f"data.files={files} is not a folder: give the one that holds the attachments, or leave it out."
+        )
+    return Path(files)
 
 
 def check_on_bad_row(on_bad_row: str) -> None:
@@ -86,24 +97,13 @@ def check_on_bad_row(on_bad_row: str) -> None:
         raise UserError(f"data.on_bad_row={on_bad_row} does not exist: use one of {', '.join(ON_BAD_ROW)}.")
 
 
-def complete_columns(columns: Mapping[str, str]) -> dict[str, str]:
-    """GAIA's column names, with those given in their place.
-
-    Raises:
-        UserError: a key that is not one of GAIA_COLUMNS.
-    """
-    if unknown := sorted(set(columns) - set(GAIA_COLUMNS)):
-        raise UserError(f"data.columns has no key {unknown[0]!r}: use some of {', '.join(GAIA_COLUMNS)}.")
-    return GAIA_COLUMNS | dict(columns)
-
-
 def read_rows(
     rows: Iterable[Row],
     attachments: Attachments,
     on_bad_row: str = "refuse",
-    columns: Mapping[str, str] = GAIA_COLUMNS,
+    columns: Columns = GAIA_COLUMNS,
 ) -> Split:
-    """Every row as an example.
+    """Every row as an example; where there is no column for ids, the row's number, from 1, is its id.
 
     Raises:
         UserError: the first bad row if bad rows are refused, or no good row at all.
@@ -113,9 +113,9 @@ def read_rows(
     examples: dict[str, Example] = {}
     places: dict[str, str] = {}
     bad: list[str] = []
-    for row in rows:
+    for number, row in enumerate(rows, start=1):
         try:
-            example = _example(row, attachments, columns)
+            example = _example(row, number, attachments, columns)
             if example.id in places:
                 raise BadRowError(f"the id {example.id!r} is already that of {places[example.id]}")
         except BadRowError as error:
@@ -131,21 +131,29 @@ def read_rows(
     return Split(tuple(examples.values()), tuple(bad))
 
 
-def _example(row: Row, attachments: Attachments, columns: Mapping[str, str]) -> Example:
+def _example(row: Row, number: int, attachments: Attachments, columns: Columns) -> Example:
     if row.problem is not None:
         raise BadRowError(row.problem)
     if not isinstance(row.content, Mapping):
         raise BadRowError(f"the row is a {type(row.content).__name__}, not an object with columns")
-    cells = {key: _Cell(column, row.content.get(column)) for key, column in columns.items()}
+    _require_columns(row.content, columns)
+    cells = {key: _Cell(column or "", row.content.get(column) if column else None) for key, column in columns.items()}
     name = cells["file"].text(required=False)
     return Example(
-        id=cells["id"].id(),
+        id=cells["id"].id() if columns["id"] else str(number),
         question=cells["question"].text(),
         file=attachments.find(name) if name else None,
         target=cells["answer"].answer(),
         level=cells["level"].number_or_text(),
         tags={"kind": Path(name).suffix.lower().lstrip(".") or "none"},
     )
+
+
+def _require_columns(content: Mapping[str, Any], columns: Columns) -> None:
+    for key in ("id", "question"):
+        if columns[key] and columns[key] not in content:
+            there = ", ".join(map(str, content)) or "nothing"
+            raise BadRowError(f"{columns[key]!r} is missing or empty (data.columns.{key}); the row has: {there}")
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ def _in_order(records: list[Record], example_ids: Sequence[str]) -> list[Record]
 
 
 def _answer(record: Record) -> dict[str, str]:
-    answered = record.error is None and record.answer is not None
+    unjudged = record.error_component == "scorer"  # the answer stands; only its score is missing
+    answered = (record.error is None or unjudged) and record.answer is not None
     return {
         "task_id": record.example_id,
         "model_answer": str(record.answer) if answered else "",

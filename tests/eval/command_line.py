@@ -92,12 +92,12 @@ def question(id: str, text: str, answer: str | None = None, **columns: Any) -> d
 
 
 def dataset(folder: Path, *rows: dict[str, Any]) -> list[str]:
-    """Overrides for the simulated model on these rows; their attachments are made."""
+    """Overrides for these rows; their attachments are made. `sure_command` answers them without a mistake."""
     write_questions(folder, *rows)
     for row in rows:
         if name := row.get("file_name"):
             (folder / name).write_text(TABLE)
-    return ["model=offline", "data=jsonl", f"data.path={folder}"]
+    return ["data=jsonl", f"data.path={folder}"]
 
 
 def attached(id: str, answer: str | None, file: str, **columns: Any) -> dict[str, Any]:

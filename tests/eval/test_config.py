@@ -30,7 +30,7 @@ def test_parts_become_their_dataclasses() -> None:
     assert isinstance(found.system, GaiaSystem)
     assert isinstance(found.model, OfflineModel)
     assert isinstance(found.data, SampleBenchmark)
-    assert isinstance(found.data.scorer, GaiaScorer)
+    assert isinstance(found.scorer, GaiaScorer)
     assert isinstance(found.tracking, LocalTracking)
     assert isinstance(found.system.agents["planner"], AgentSettings)
 
@@ -104,7 +104,7 @@ def test_a_value_of_another_type_is_refused(override: str) -> None:
 @pytest.mark.parametrize(
     "override",
     ["+nope=1", "+run.nope=1", "+tools.nope=1", "+system.nope=1", "+system.agents.planner.nope=1", "+model.nope=1",
-     "+data.nope=1", "+data.scorer.nope=1", "+tracking.nope=1"],
+     "+data.nope=1", "+scorer.nope=1", "+tracking.nope=1"],
 )  # fmt: skip
 def test_a_key_that_no_dataclass_has_is_refused_at_every_depth(override: str) -> None:
     with pytest.raises(OmegaConfBaseException, match="nope"):
@@ -148,6 +148,18 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
         config(f"run.dir={tmp_path}").check()
 
 
-def test_data_without_a_scorer_is_refused_before_anything_is_spent() -> None:
-    with pytest.raises(UserError, match=r"data\.scorer has no _target_"):
-        config("~data.scorer").check()
+def test_a_scorer_without_a_target_is_refused_before_anything_is_spent() -> None:
+    with pytest.raises(UserError, match=r"scorer has no _target_"):
+        config("~scorer._target_")
+
+
+def test_the_judge_is_one_of_the_models_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-judge")
+    found = config("scorer=graded", "model@scorer.judge=gpt-4o", "scorer.judge.temperature=0.5")
+    assert (found.scorer.judge.name, found.scorer.judge.temperature) == ("gpt-4o", 0.5)
+    assert found.redact("key sk-of-the-judge") == "key ***"
+    assert found.simulated, "the system's model is"
+    real = config("scorer=graded", "model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1")
+    assert not real.simulated
+    real.scorer.judge.simulated = True
+    assert real.simulated

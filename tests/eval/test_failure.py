@@ -19,7 +19,7 @@ from dspy.utils.exceptions import (
 )
 
 from eval.failure import MAX_MESSAGE_CHARS, Failure, describe
-from mas.llm.errors import RefusedReplyError, TruncatedReplyError
+from mas.llm.errors import RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.llm.loop import run_blocking
 from mas.llm.model import AgentModel
 from mas.llm.openai_chat import OpenAIChatModel
@@ -37,6 +37,7 @@ def empty() -> Trace:
     ("error", "kind"),
     [
         (TruncatedReplyError("cut"), "truncated"),
+        (TruncatedPromptError("cut"), "context_overflow"),
         (RefusedReplyError("withheld"), "refused"),
         (UNPARSABLE, "malformed"),
         (ContextWindowExceededError(), "context_overflow"),

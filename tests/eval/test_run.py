@@ -1,6 +1,7 @@
 """`eval/run.py` from the command line to what a run leaves behind, with the simulated model or one over loopback."""
 
 import json
+import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -81,10 +82,10 @@ def test_a_simulated_score_says_so_wherever_it_is_shown(eval_command: EvalComman
 
 
 def test_a_score_of_a_real_model_has_no_such_notice(
-    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path
+    sure_command: EvalCommand, llm_server: RunningServer, tmp_path: Path
 ) -> None:
     data = dataset(tmp_path / "data", question("a", SUM, "5"))
-    finished = eval_command(*data, "model=openai_compatible", f"model.base_url={llm_server.base_url}")
+    finished = sure_command(*data, "model=openai_compatible", f"model.base_url={llm_server.base_url}")
     assert finished.code == 0
     assert "imulated" not in finished.out
     assert (finished.summary["simulated"], finished.summary["notice"]) == (False, None)
@@ -93,32 +94,32 @@ def test_a_score_of_a_real_model_has_no_such_notice(
 
 @pytest.mark.parametrize(("floor", "code"), [("0.5", 0), ("0.51", 2), ("0", 0), ("null", 0)])
 def test_an_accuracy_below_the_floor_is_exit_code_2(
-    eval_command: EvalCommand, tmp_path: Path, floor: str, code: int
+    sure_command: EvalCommand, tmp_path: Path, floor: str, code: int
 ) -> None:
     data = dataset(tmp_path / "data", question("right", SUM, "5"), question("wrong", SUM, "6"))
-    finished = eval_command(*data, f"run.fail_under={floor}")
+    finished = sure_command(*data, f"run.fail_under={floor}")
     assert finished.summary["accuracy"] == 0.5
     assert finished.code == code
     assert ("is below run.fail_under" in finished.out) == (code == 2)
 
 
-def test_ids_are_text_however_much_they_look_like_numbers(eval_command: EvalCommand, tmp_path: Path) -> None:
+def test_ids_are_text_however_much_they_look_like_numbers(sure_command: EvalCommand, tmp_path: Path) -> None:
     ids = ["1e10", "007", "1.0", "null", "q 1", "9"]
     data = dataset(tmp_path / "data", *(question(id, SUM, "5") for id in ids))
-    assert [answer["task_id"] for answer in eval_command(*data).answers] == ids
-    chosen = eval_command(*data, "ids=[007,1e10,'q 1',null]")
+    assert [answer["task_id"] for answer in sure_command(*data).answers] == ids
+    chosen = sure_command(*data, "ids=[007,1e10,'q 1',null]")
     assert (chosen.code, [answer["task_id"] for answer in chosen.answers]) == (0, ["007", "1e10", "q 1", "null"])
     assert set(chosen.records) == {"007", "1e10", "q 1", "null"}
-    assert [answer["task_id"] for answer in eval_command(*data, "ids=007").answers] == ["007"]
+    assert [answer["task_id"] for answer in sure_command(*data, "ids=007").answers] == ["007"]
     saved = yaml.safe_load((chosen.folder / "config.yaml").read_text("utf-8"))
     assert saved["ids"] == ["007", "1e10", "q 1", "null"], "the saved configuration gives the same run again"
 
 
-def test_the_same_seed_chooses_the_same_questions(eval_command: EvalCommand, tmp_path: Path) -> None:
+def test_the_same_seed_chooses_the_same_questions(sure_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", *(question(f"q{n}", SUM, "5", Level=n % 2 + 1) for n in range(10)))
 
     def ids(*arguments: str) -> list[str]:
-        return [answer["task_id"] for answer in eval_command(*data, *arguments).answers]
+        return [answer["task_id"] for answer in sure_command(*data, *arguments).answers]
 
     shuffled = ids("shuffle=true", "seed=3")
     assert ids("shuffle=true", "seed=3", "limit=4") == shuffled[:4] == ids("shuffle=true", "seed=3", "limit=4")
@@ -137,22 +138,22 @@ def test_bad_rows_may_be_skipped_and_are_then_shown(eval_command: EvalCommand, t
 
 
 def test_a_key_is_nowhere_in_the_runs_folder(
-    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sure_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key")
     monkeypatch.setenv("OPENAI_BASE_URL", llm_server.base_url)
-    finished = eval_command(*dataset(tmp_path / "data", question("a", SUM, "5")), "model=gpt-4o-mini")
+    finished = sure_command(*dataset(tmp_path / "data", question("a", SUM, "5")), "model=gpt-4o-mini")
     assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
     check_absent("very-secret", finished)
 
 
 def test_a_key_that_the_server_repeats_is_taken_out(
-    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sure_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key")
     data = dataset(tmp_path / "data", question("a", SUM, "5"))
     with server_that_answers(401, refusal("Incorrect API key provided: sk-very-secret-key.")) as base_url:
-        finished = eval_command(*data, "model=gpt-4o-mini", f"model.base_url={base_url}")
+        finished = sure_command(*data, "model=gpt-4o-mini", f"model.base_url={base_url}")
     assert finished.code == 2
     record = finished.records["a"]
     assert (record["error_class"], record["error_component"]) == ("quota_or_key", "planner")
@@ -167,19 +168,19 @@ def check_absent(text: str, finished: Finished) -> None:
     assert text not in finished.out + finished.err
 
 
-def test_a_multirun_runs_each_value_in_a_folder_of_its_own(eval_command: EvalCommand, tmp_path: Path) -> None:
+def test_a_multirun_runs_each_value_in_a_folder_of_its_own(sure_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", question("a", SUM, "5"), question("b", SUM, "6"))
     job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
-    finished = eval_command("--multirun", *data, job, "run.fail_under=0.9", "ids=[a],[b]")
+    finished = sure_command("--multirun", *data, job, "run.fail_under=0.9", "ids=[a],[b]")
     assert (finished.code, finished.err) == (2, ""), "the second job is below its floor"
     accuracies = [json.loads((tmp_path / f"job-{n}" / "summary.json").read_text())["accuracy"] for n in range(2)]
     assert accuracies == [1.0, 0.0]
 
 
-def test_one_jobs_mistake_keeps_no_other_job_from_running(eval_command: EvalCommand, tmp_path: Path) -> None:
+def test_one_jobs_mistake_keeps_no_other_job_from_running(sure_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", question("a", SUM, "5"))
     job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
-    finished = eval_command("-m", *data, job, "limit=0,1")
+    finished = sure_command("-m", *data, job, "limit=0,1")
     assert finished.code == 1
     assert finished.err == "error: limit=0 is out of range; expected at least 1, or null for all questions.\n"
     assert not (tmp_path / "job-0").exists()
@@ -206,14 +207,15 @@ def test_runs_that_start_at_the_same_moment_have_folders_of_their_own(
 
 
 def test_a_tool_that_hangs_does_not_keep_the_command_from_ending(
-    tmp_path: Path, clean_environment: dict[str, str]
+    tmp_path: Path, clean_environment: dict[str, str], llm_server: RunningServer
 ) -> None:
     folder = write_questions(tmp_path / "questions", question("q1", "What does the note say?", file_name="note.txt"))
     (folder / "note.txt").write_text("The code is 7.\n")
     tool = "system.tools.read_file=tests.eval.failing_tools.never_returns"
     where = [f"data.path={folder}", f"run.dir={tmp_path / 'run'}", "tracking=off"]
+    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}"]
     ended = subprocess.run(
-        [sys.executable, SCRIPT, "model=offline", "data=jsonl", *where, tool, "run.deadline_seconds=2"],
+        [sys.executable, SCRIPT, *model, "data=jsonl", *where, tool, "run.deadline_seconds=2"],
         env={**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)},
         capture_output=True,
         timeout=120,  # the tool would keep it for an hour
@@ -222,3 +224,25 @@ def test_a_tool_that_hangs_does_not_keep_the_command_from_ending(
     assert ended.returncode == 2
     record = json.loads((tmp_path / "run" / "records.jsonl").read_text())
     assert record["limit"] == "deadline_seconds"
+
+
+def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_what_was_finished(
+    tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    """A limit on the size of its files stands in for the disk: writing beyond it fails just so."""
+    limit = 1_000_000
+    where = [f"run.dir={tmp_path / 'run'}", "tracking=off", "run.concurrency=2"]
+    ended = subprocess.run(
+        [sys.executable, SCRIPT, "experiment=offline", *where],
+        env={**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 3, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "cannot be written" in ended.stdout + ended.stderr or "File too large" in ended.stderr
+    with RunStore(tmp_path / "run" / "run.db") as store:
+        assert len(list(store.records())) > 0

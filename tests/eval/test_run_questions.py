@@ -29,8 +29,8 @@ def mixed(tmp_path: Path) -> list[str]:
     )
 
 
-def test_a_failing_question_is_a_wrong_row_and_the_others_go_on(eval_command: EvalCommand, mixed: list[str]) -> None:
-    finished = eval_command(*mixed, *FAILING, "run.deadline_seconds=2")
+def test_a_failing_question_is_a_wrong_row_and_the_others_go_on(sure_command: EvalCommand, mixed: list[str]) -> None:
+    finished = sure_command(*mixed, *FAILING, "run.deadline_seconds=2")
     assert (finished.code, finished.err) == (2, "")
     records, summary = finished.records, finished.summary
     assert {id: record["score"] for id, record in records.items()} == {
@@ -51,16 +51,20 @@ def test_a_failing_question_is_a_wrong_row_and_the_others_go_on(eval_command: Ev
     ]  # fmt: skip
 
 
-def test_fail_fast_stops_the_run_with_3_and_keeps_what_is_done(eval_command: EvalCommand, mixed: list[str]) -> None:
-    finished = eval_command(*mixed, *FAILING, "run.fail_fast=true", "run.concurrency=1", "ids=[works,bad,sum]")
+def test_fail_fast_stops_the_run_with_3_and_keeps_what_is_done(sure_command: EvalCommand, mixed: list[str]) -> None:
+    finished = sure_command(*mixed, *FAILING, "run.fail_fast=true", "run.concurrency=1", "ids=[works,bad,sum]")
     assert (finished.code, finished.err) == (3, "")
-    assert "stopped before the end, 2 of 3 done: question bad failed" in " ".join(finished.out.split())
+    out = " ".join(finished.out.split())
+    assert "stopped: question bad failed" in out and "1 of 3 questions were not run and count as wrong" in out
+    summary = finished.summary
+    assert (summary["n"], summary["n_correct"], summary["accuracy"]) == (3, 1, pytest.approx(1 / 3))
+    assert summary["stopped"].startswith("question bad failed")
     assert list(finished.records) == ["works", "bad"]
     assert [answer["task_id"] for answer in finished.answers] == ["works", "bad"]
 
 
-def test_tool_failures_end_no_question_unless_asked(eval_command: EvalCommand, mixed: list[str]) -> None:
-    finished = eval_command(*mixed, FAILING[0], "ids=[bad]")
+def test_tool_failures_end_no_question_unless_asked(sure_command: EvalCommand, mixed: list[str]) -> None:
+    finished = sure_command(*mixed, FAILING[0], "ids=[bad]")
     assert finished.code == 0
     record = finished.records["bad"]
     failed = [step for step in record["trajectory"] if step["kind"] == "tool" and step["error"]]
@@ -70,9 +74,9 @@ def test_tool_failures_end_no_question_unless_asked(eval_command: EvalCommand, m
 
 @pytest.mark.parametrize("gold", [None, "?", ""])
 def test_questions_without_gold_are_answered_and_unscored(
-    eval_command: EvalCommand, tmp_path: Path, gold: str | None
+    sure_command: EvalCommand, tmp_path: Path, gold: str | None
 ) -> None:
-    finished = eval_command(*dataset(tmp_path / "data", question("a", SUM, gold), attached("b", gold, "t.csv")))
+    finished = sure_command(*dataset(tmp_path / "data", question("a", SUM, gold), attached("b", gold, "t.csv")))
     assert finished.code == 0
     assert [answer["model_answer"] for answer in finished.answers] == ["5", "7"]
     summary = finished.summary
@@ -80,9 +84,9 @@ def test_questions_without_gold_are_answered_and_unscored(
     assert "n/a" in finished.out and "unscored" in finished.out
 
 
-def test_only_scored_questions_count_in_the_accuracy(eval_command: EvalCommand, tmp_path: Path) -> None:
+def test_only_scored_questions_count_in_the_accuracy(sure_command: EvalCommand, tmp_path: Path) -> None:
     rows = question("a", SUM, "5"), question("b", SUM, "6"), question("c", SUM)
-    summary = eval_command(*dataset(tmp_path / "data", *rows)).summary
+    summary = sure_command(*dataset(tmp_path / "data", *rows)).summary
     assert (summary["n"], summary["n_unscored"], summary["accuracy"]) == (3, 1, 0.5)
 
 
@@ -94,9 +98,9 @@ def lines_of(finished: Finished, task_id: str) -> list[dict[str, Any]]:
     return lines
 
 
-def test_a_thread_id_retrieves_all_that_happened_in_its_question(eval_command: EvalCommand, tmp_path: Path) -> None:
+def test_a_thread_id_retrieves_all_that_happened_in_its_question(sure_command: EvalCommand, tmp_path: Path) -> None:
     rows = attached("a", "7", "a.csv"), question("b", SUM, "5")
-    finished = eval_command(*dataset(tmp_path / "data", *rows))
+    finished = sure_command(*dataset(tmp_path / "data", *rows))
     lines = lines_of(finished, "a")
     assert [line["step"] for line in lines if line["event"] == "step"] == [
         "planner", "critic_planner", "researcher", "critic_researcher", "expert", "critic_expert", "finalizer",
@@ -117,8 +121,8 @@ def test_a_thread_id_retrieves_all_that_happened_in_its_question(eval_command: E
     assert {line["correlation_id"] for line in ended} == {answer["thread_id"] for answer in finished.answers}
 
 
-def test_a_failed_questions_error_is_in_its_log(eval_command: EvalCommand, mixed: list[str]) -> None:
-    finished = eval_command(*mixed, *FAILING, "ids=[bad]")
+def test_a_failed_questions_error_is_in_its_log(sure_command: EvalCommand, mixed: list[str]) -> None:
+    finished = sure_command(*mixed, *FAILING, "ids=[bad]")
     errors = [line for line in lines_of(finished, "bad") if line["level"] == "error"]
     assert {"tool failed", "question failed"} <= {line["event"] for line in errors}
     assert all("the disk is on fire" in line["error"] for line in errors)
@@ -126,10 +130,10 @@ def test_a_failed_questions_error_is_in_its_log(eval_command: EvalCommand, mixed
     assert (ended["level"], ended["error_component"]) == ("error", "read_file")
 
 
-def test_rejections_are_warnings_and_the_limit_names_the_agent(eval_command: EvalCommand, tmp_path: Path) -> None:
+def test_rejections_are_warnings_and_the_limit_names_the_agent(sure_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", question("a", SUM, "5"))
     with running_llm("--reject", "expert") as server:
-        finished = eval_command(
+        finished = sure_command(
             *data, "model=openai_compatible", f"model.base_url={server.base_url}", "system.agents.expert.retry_limit=2"
         )
     assert finished.code == 0, "a question that was given up is wrong, not in error"
@@ -143,15 +147,11 @@ def test_rejections_are_warnings_and_the_limit_names_the_agent(eval_command: Eva
     assert (exhausted["level"], exhausted["agent"]) == ("warning", "expert")
 
 
-@pytest.mark.parametrize("over_http", [False, True])
-def test_the_gold_answer_is_in_no_prompt(
-    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, over_http: bool
-) -> None:
+def test_the_gold_answer_is_in_no_prompt(sure_command: EvalCommand, llm_server: RunningServer, tmp_path: Path) -> None:
     files = "a.csv", "b.csv", "c.csv"
     rows = [attached(f"q{n}", gold, file) for n, (gold, file) in enumerate(zip(CANARIES, files, strict=True))]
-    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}"] if over_http else []
     llm_server.reset()
-    finished = eval_command(*dataset(tmp_path / "data", *rows), *model)
+    finished = sure_command(*dataset(tmp_path / "data", *rows))
     assert finished.code == 0
     records = list(finished.records.values())
     assert {record["target"] for record in records} == set(CANARIES), "else the search below would find nothing"
@@ -159,20 +159,20 @@ def test_the_gold_answer_is_in_no_prompt(
     prompts = json.dumps([step["inputs"] for step in calls])
     assert len(calls) >= 15 and prompts.count("price of apple") >= 15
     texts = [prompts, (finished.folder / "logs" / "multi_agent_system.log").read_text(), json.dumps(finished.answers)]
-    if over_http:
-        wire = llm_server.requests()
-        assert len(wire) == len(calls)
-        texts.append(json.dumps(wire))
+    wire = llm_server.requests()
+    assert len(wire) == len(calls)
+    texts.append(json.dumps(wire))
     for text in texts:
         assert not [canary for canary in CANARIES if canary in text]
 
 
 def test_an_interrupted_run_ends_with_3_and_keeps_what_is_done(
-    clean_environment: dict[str, str], tmp_path: Path
+    clean_environment: dict[str, str], tmp_path: Path, llm_server: RunningServer
 ) -> None:
+    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}"]
     data = dataset(tmp_path / "data", attached("works", "7", "works.csv"), attached("slow", "7", "slow.csv"))
     folder = tmp_path / "run"
-    command = [sys.executable, str(SCRIPT), *data, *FAILING, "tracking=off", f"run.dir={folder}"]
+    command = [sys.executable, str(SCRIPT), *model, *data, *FAILING, "tracking=off", f"run.dir={folder}"]
     environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}
     with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -182,5 +182,6 @@ def test_an_interrupted_run_ends_with_3_and_keeps_what_is_done(
         process.send_signal(signal.SIGINT)
         out = process.communicate(timeout=30)[0]
     assert process.returncode == 3
-    assert "stopped before the end, 1 of 2 done: interrupted" in " ".join(out.split())
-    assert Finished(3, out, "", folder).answers[0]["model_answer"] == "7"
+    assert "stopped: interrupted by Ctrl-C; 1 of 2 questions were not run" in " ".join(out.split())
+    ended = Finished(3, out, "", folder)
+    assert (ended.answers[0]["model_answer"], ended.summary["accuracy"]) == ("7", 0.5)

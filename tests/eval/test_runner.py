@@ -226,6 +226,45 @@ def test_a_scorer_that_fails_costs_its_question_alone() -> None:
     assert records["0"].correct and records["2"].correct
 
 
+def test_a_scorer_may_wait_and_its_calls_are_counted_apart() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        with span("lm", "m") as call:
+            call.attributes |= {"input_tokens": 11, "output_tokens": 7}
+        return {"final_answer": "42"}
+
+    async def judge(question: str, answer: str | None, target: str) -> Score:
+        with span("agent", "judging"), span("lm", "judge") as call:
+            call.attributes |= {"input_tokens": 100, "output_tokens": 3}
+            await asyncio.sleep(0.05)
+        return Score(0.5, "half", {"rule": 1.0})
+
+    record = one(body, scorer=judge)
+    assert (record.score, record.explanation, record.parts, record.correct) == (0.5, "half", {"rule": 1.0}, False)
+    answering, judging = record.usage, record.scorer_usage
+    assert (answering.lm_calls, answering.input_tokens, answering.output_tokens) == (1, 11, 7)
+    assert (judging.lm_calls, judging.input_tokens, judging.output_tokens) == (1, 100, 3)
+    assert [step["kind"] for step in record.trajectory] == ["question", "lm", "scorer", "agent", "lm"]
+    assert record.seconds_by_agent == {}
+    assert record.wall_seconds < 0.05, "the time of the answer, not of its judging"
+    assert Record.from_dict(record.to_dict()) == record
+
+
+def test_a_scorer_that_waits_too_long_or_gives_no_score_costs_its_question_alone() -> None:
+    async def slow(question: str, answer: str | None, target: str) -> Score:
+        await asyncio.sleep(30)
+        raise AssertionError
+
+    async def none(question: str, answer: str | None, target: str) -> Any:
+        return None
+
+    late = one(answer_42, scorer=slow, deadline_seconds=0.1)
+    assert late.error == "no verdict of the scorer within 0.1 s (run.deadline_seconds)"
+    assert (late.error_class, late.error_component, late.limit) == ("scorer", "scorer", "deadline_seconds")
+    assert (late.answer, late.score) == ("42", None)
+    for scorer in (none, lambda question, answer, target: True):
+        assert one(answer_42, scorer=scorer).error_component == "scorer"
+
+
 def test_a_secret_is_taken_out_of_errors_steps_and_state() -> None:
     async def body(question: str) -> dict[str, Any]:
         keep_state({"notes": ["sk-123 was refused"], "sk": 1})

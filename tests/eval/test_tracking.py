@@ -65,7 +65,9 @@ def test_a_run_is_found_again_in_a_real_store(
     assert run.data.metrics == pytest.approx(
         {
             "accuracy": 0.5, "accuracy_ci95_low": 0.0945, "accuracy_ci95_high": 0.9055, "n": 2, "n_correct": 1,
-            "n_error": 1, "n_unscored": 0, "format_loss": 0, "wall_seconds": 2.0, "lm_calls": 4, "tool_calls": 2,
+            "n_error": 1, "n_unscored": 0,
+            "n_scored": 2, "format_loss": 0,
+            "wall_seconds": 2.0, "lm_calls": 4, "tool_calls": 2,
             "input_tokens": 20, "output_tokens": 10, "accuracy_level_1": 1.0, "accuracy_level_2/x": 0.0,
         },
         abs=1e-4,

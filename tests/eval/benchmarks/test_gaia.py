@@ -1,17 +1,10 @@
 """GAIA from a folder laid out like its repository, and from a repository served over loopback."""
 
-import hashlib
-import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -19,6 +12,7 @@ import pytest
 
 from eval.benchmarks.gaia import REVISION, GaiaBenchmark
 from mas.errors import UserError
+from tests.servers.hub import serving
 
 README = """---
 configs:
@@ -180,80 +174,6 @@ def test_a_local_copy_needs_no_token(no_token: Path, root: Path) -> None:
     GaiaBenchmark(path=str(root)).check()
 
 
-class LoopbackHub(BaseHTTPRequestHandler):
-    """As much of Hugging Face's HTTP interface as fetching one dataset takes."""
-
-    root: Path
-    gated = False
-    requested: list[str]
-
-    def log_message(self, *args: object) -> None:
-        """Tests print nothing."""
-
-    def do_GET(self) -> None:
-        path = unquote(self.path.split("?")[0])
-        self.requested.append(path)
-        if self.gated:
-            self._send(403, b"{}", {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted."})
-        elif "/resolve/" in path:
-            self._send_file(self.root / path.split("/resolve/")[1].split("/", 1)[1])
-        elif f"/tree/{REVISION}" in path:
-            inside = path.split(REVISION)[1].strip("/")
-            self._send_json([entry for entry in self._entries() if entry["path"].startswith(inside)])
-        elif "/revision/" in path:
-            siblings = [{"rfilename": entry["path"]} for entry in self._entries()]
-            self._send_json({"id": "gaia-benchmark/GAIA", "sha": REVISION, "siblings": siblings})
-        else:
-            self._send(404, b"{}")
-
-    do_HEAD = do_GET
-
-    def _entries(self) -> list[dict[str, Any]]:
-        files = sorted(file for file in self.root.rglob("*") if file.is_file())
-        return [
-            {
-                "type": "file",
-                "path": file.relative_to(self.root).as_posix(),
-                "size": file.stat().st_size,
-                "oid": "0" * 40,
-            }
-            for file in files
-        ]
-
-    def _send_file(self, file: Path) -> None:
-        if not file.is_file():
-            return self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
-        content = file.read_bytes()
-        etag = hashlib.sha1(content).hexdigest()
-        return self._send(200, content, {"ETag": f'"{etag}"', "X-Repo-Commit": REVISION})
-
-    def _send_json(self, value: object) -> None:
-        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
-
-    def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-
-@contextmanager
-def serving(root: Path, gated: bool = False) -> Iterator[tuple[str, list[str]]]:
-    """The address of a hub with one repository, and the paths that were asked for."""
-    requested: list[str] = []
-    handler = type("Hub", (LoopbackHub,), {"root": root, "gated": gated, "requested": requested})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", requested
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def load_from(hub: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Its own process, since huggingface_hub reads the hub's address while it is imported."""
     code = """
@@ -272,7 +192,7 @@ except UserError as error:
 
 
 def test_the_hub_is_asked_only_for_the_table_and_the_files_that_it_names(root: Path, tmp_path: Path) -> None:
-    with serving(root) as (hub, requested):
+    with serving(root, REVISION) as (hub, requested):
         done = load_from(hub, tmp_path / "hf")
     assert done.stdout.splitlines() == ["1 ('a.csv', 'a,b\\n')", "2 None"], done.stderr
     fetched = {path.split(REVISION)[1] for path in requested if "/resolve/" in path}
@@ -289,7 +209,7 @@ def test_the_hub_is_asked_only_for_the_table_and_the_files_that_it_names(root: P
 
 
 def test_a_token_without_access_is_one_sentence_that_does_not_show_it(root: Path, tmp_path: Path) -> None:
-    with serving(root, gated=True) as (hub, _):
+    with serving(root, REVISION, gated=True) as (hub, _):
         done = load_from(hub, tmp_path / "hf")
     assert done.stdout.startswith(
         "UserError GAIA could not be fetched (DatasetNotFoundError): accept the terms at https://"
@@ -304,7 +224,7 @@ def test_no_network_is_the_same_sentence(tmp_path: Path) -> None:
 
 
 def test_a_token_that_no_header_can_hold_is_not_shown(root: Path, tmp_path: Path) -> None:
-    with serving(root) as (hub, _):
+    with serving(root, REVISION) as (hub, _):
         done = load_from(hub, tmp_path / "hf", HF_TOKEN="hf_secret\ntoken")
     assert done.stdout.startswith("UserError GAIA could not be fetched")
     assert "hf_secret" not in done.stdout + done.stderr

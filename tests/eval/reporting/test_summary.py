@@ -30,7 +30,8 @@ def test_levels_are_summed_up_apart(record: Make) -> None:
     levels = summarise("run-1", records, simulated=False, wall_seconds=1.0)["by_level"]
     assert list(levels) == ["1", "2"]
     assert levels["1"] == {
-        "n": 1, "n_correct": 1, "accuracy": 1.0, "accuracy_ci95": [pytest.approx(0.2065, abs=1e-4), 1.0], "n_error": 0
+        "n": 1, "n_scored": 1, "n_correct": 1, "accuracy": 1.0,
+        "accuracy_ci95": [pytest.approx(0.2065, abs=1e-4), 1.0], "n_error": 0,
     }  # fmt: skip
     assert (levels["2"]["accuracy"], levels["2"]["n_error"]) == (0.0, 1)
 
@@ -70,3 +71,37 @@ def test_a_run_without_records_has_a_summary() -> None:
 def test_format_losses_are_counted(record: Make) -> None:
     records = [record("a", parts={"format_loss": 1.0}), record("b", parts={"format_loss": 0.0}), record("c")]
     assert summarise("run-1", records, simulated=False, wall_seconds=1.0)["format_loss"] == 1
+
+
+def test_partial_credit_shows_in_the_mean_alone(record: Make) -> None:
+    records = [
+        record("a", score=1.0),
+        record("b", score=0.5),
+        record("c", **FAILED),
+        record("d", target=None, score=None),
+    ]
+    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
+    assert (summary["n_correct"], summary["mean_score"]) == (1, 0.5), "an error is 0, no gold is outside"
+    assert summarise("run-1", records[:1], simulated=False, wall_seconds=1.0)["mean_score"] is None
+
+
+def test_a_judge_is_compared_with_the_rules(record: Make) -> None:
+    verdicts = [(1.0, 1.0, 1.0), (1.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)]
+    judged = [
+        record(str(n), score=score, parts={"rule": rule, "exact": exact})
+        for n, (score, rule, exact) in enumerate(verdicts)
+    ]
+    records = [*judged, record("e", **FAILED), record("g", score=1.0, parts={"format_loss": 0.0})]
+    agreement = summarise("run-1", records, simulated=False, wall_seconds=1.0)["judge_agreement"]
+    assert agreement["rule"] == {"n": 5, "share": 0.6, "kappa": 0.1667}
+    assert agreement["exact"] == {"n": 5, "share": 0.6, "kappa": 0.2857}
+    assert summarise("run-1", records[-2:], simulated=False, wall_seconds=1.0)["judge_agreement"] is None
+
+
+def test_what_judging_cost_is_no_part_of_the_usage(record: Make) -> None:
+    usage, judging = Usage(lm_calls=3, input_tokens=100), Usage(lm_calls=1, input_tokens=7, output_tokens=2)
+    records = [record("a", usage=usage, scorer_usage=judging), record("b", usage=usage, scorer_usage=judging)]
+    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
+    assert (summary["usage"]["lm_calls"], summary["usage"]["input_tokens"]) == (6, 200)
+    scored = summary["scorer_usage"]
+    assert (scored["lm_calls"], scored["input_tokens"], scored["output_tokens"]) == (2, 14, 4)

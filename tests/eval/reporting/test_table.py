@@ -25,8 +25,8 @@ def row(text: str, name: str) -> list[str]:
 
 def test_accuracy_stands_with_its_interval_for_all_and_by_level(record: Make) -> None:
     text = shown([record("a", score=1.0), record("b", level="2"), record("c", level="2", error="x", score=None)])
-    assert row(text, "all") == ["all", "33.3%", "6.1% to 79.2%", "1", "3", "1"]
-    assert row(text, "level 2") == ["level 2", "0.0%", "0.0% to 65.8%", "0", "2", "1"]
+    assert row(text, "all") == ["all", "33.3%", "6.1% to 79.2%", "1", "3", "3", "1"]
+    assert row(text, "level 2") == ["level 2", "0.0%", "0.0% to 65.8%", "0", "2", "2", "1"]
     assert "time: 12.3 s" in text
 
 

@@ -1,0 +1,41 @@
+"""One question answered outside a run: the same runner, deadline and failures, and nothing stored.
+
+answered(Example("question", "What is 2 + 2?"), config, prompts, print).answer      # "4"
+"""
+
+from eval.benchmarks.example import Example
+from eval.config import EvalConfig
+from eval.record import Record
+from eval.runner import Runner
+from eval.scorers.score import Score
+from mas.llm.loop import run_blocking
+from mas.prompts import PromptSet
+from mas.tracing.trace import Observer
+
+
+def answered(example: Example, config: EvalConfig, prompts: PromptSet | None, observer: Observer) -> Record:
+    """The question's record, unscored; its spans go to `observer` as they open and end.
+
+    Raises:
+        UserError: a mistake seen only now: a tool that cannot be loaded.
+    """
+    records: list[Record] = []
+    with config.system.open_resources() as resources:
+        runner = Runner(
+            run_id="ask",
+            program=config.system.build(config.model, prompts, config.tools, resources),
+            scorer=_no_score,
+            concurrency=1,
+            deadline_seconds=config.run.deadline_seconds,
+            fail_fast=False,
+            listener=lambda _thread_id, _example_id: lambda _level, _event, _fields: None,
+            redact=config.redact,
+            finished=records.append,
+            observer=observer,
+        )
+        run_blocking(runner.run([example]))
+    return records[0]
+
+
+def _no_score(question: str, answer: str | None, target: str) -> Score:
+    raise AssertionError("a question without a gold answer is not scored")

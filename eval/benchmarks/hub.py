@@ -1,0 +1,149 @@
+"""Hugging Face: tables and files of a dataset repository, or of a local folder laid out like one.
+
+Read through `datasets`, which is imported where it is used. What can go wrong on the way becomes one sentence that the
+caller words, from a cause that never quotes the error: an HTTP library may quote the header with the token in it.
+
+    HubRepository("owner/name", revision=None, token_env="HF_TOKEN", refusal=refusal).table("default", "test")
+"""
+
+import glob
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from eval.benchmarks.rows import is_bare
+from mas.errors import UserError
+
+HUB = "https://huggingface.co/datasets"
+Table = list[Mapping[str, Any]]
+Choose = Callable[[Sequence[str]], Sequence[str]]  # the columns there are → those that are read
+
+
+@dataclass(frozen=True)
+class HubRepository:
+    """A dataset repository at one revision."""
+
+    repo: str
+    revision: str | None
+    token_env: str
+    refusal: Callable[[str], UserError]  # the sentence, from its cause
+
+    def table(self, config: str | None, split: str, choose: Choose | None = None) -> Table:
+        """The rows of one split.
+
+        Raises:
+            UserError: no access, or no such config or split; or what `choose` raises.
+        """
+        from datasets import load_dataset
+
+        with self._fetching():
+            try:
+                loaded = load_dataset(self.repo, config, split=split, revision=self.revision, token=self.token())
+                return _rows(loaded, choose)
+            except ValueError as error:
+                if missing := what_there_is(error):
+                    raise UserError(f"{self.repo} has no {config or 'default'}/{split}: {missing}.") from None
+                raise
+
+    def files(self, folder: str, names: Iterable[object]) -> Path:
+        """The snapshot's folder, holding those files of `folder` that `names` names; what is no name is left out."""
+        from huggingface_hub import snapshot_download
+
+        inside = f"{folder}/" if folder else ""
+        bare = [name for name in names if isinstance(name, str) and is_bare(name)]
+        patterns = [f"{inside}{glob.escape(name)}" for name in bare]
+        with self._fetching():
+            snapshot = snapshot_download(
+                self.repo,
+                repo_type="dataset",
+                revision=self.revision,
+                allow_patterns=[*patterns, "README.md"],
+                token=self.token(),
+            )
+        return Path(snapshot)
+
+    def data_files(self, config: str | None) -> frozenset[str]:
+        """The bare names of the files that the rows come from."""
+        with self._fetching():
+            return data_files(self.repo, config, revision=self.revision, token=self.token())
+
+    def token(self) -> str | None:
+        """None: the token file that `hf auth login` writes is used, if any."""
+        return os.environ.get(self.token_env, "").strip() or None
+
+    @contextmanager
+    def _fetching(self) -> Iterator[None]:
+        from datasets.exceptions import DatasetsError
+        from huggingface_hub.errors import HfHubHTTPError
+
+        http_errors = HfHubHTTPError.__bases__  # of the HTTP library in use, which differs between releases
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # else a line for each of its retries
+        try:
+            yield
+        except (DatasetsError, OSError, RuntimeError, ValueError, *http_errors) as error:
+            raise self.refusal(type(error).__name__) from None
+
+
+class LocalTableError(Exception):
+    """Why a local folder cannot be read: half a sentence."""
+
+
+def local_table(path: str, config: str | None, split: str, choose: Choose | None = None) -> Table:
+    """The rows of one split of a local folder.
+
+    Raises:
+        LocalTableError: no such config or split, or nothing that can be read; or what `choose` raises.
+    """
+    import yaml
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
+
+    # Streamed: a changed file is seen at once, where a table in the cache might be the old one.
+    with tempfile.TemporaryDirectory() as cache:
+        try:
+            return _rows(load_dataset(path, config, split=split, streaming=True, cache_dir=cache), choose)
+        except (DatasetsError, ValueError, RuntimeError, OSError, yaml.YAMLError) as error:
+            raise LocalTableError(one_line(error)) from error
+
+
+def data_files(repo: str, config: str | None, **options: Any) -> frozenset[str]:
+    """The bare names of the files that the rows of a repository, or of a local folder, come from."""
+    from datasets import load_dataset_builder
+
+    found = load_dataset_builder(repo, config, **options).config.data_files or {}
+    return frozenset(PurePosixPath(str(file)).name for files in found.values() for file in files)
+
+
+def _rows(loaded: Any, choose: Choose | None) -> Table:
+    if choose is None:
+        return list(loaded)
+    names = loaded.column_names or list(next(iter(loaded), {}))  # streamed JSON tells its columns by its rows alone
+    return list(loaded.select_columns(list(choose(names))))
+
+
+def what_there_is(error: ValueError) -> str | None:
+    """The library's own list of configs or splits; None if the error is about something else."""
+    text = one_line(error).partition(" Example of usage")[0]
+    return text if any(sign in text for sign in ("Available", "available", "Should be one of")) else None
+
+
+def token_file() -> Path:
+    """Where huggingface_hub keeps its token; asked for here, because importing that library takes a second."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
+    return Path(os.path.expandvars(os.environ.get("HF_TOKEN_PATH") or f"{home}/token")).expanduser()
+
+
+def link_limit(root: Path) -> Path:
+    """How far links may lead: in Hugging Face's cache, files of `snapshots/REVISION` are links into `blobs`."""
+    root = root.resolve()
+    return root.parent.parent if root.parent.name == "snapshots" else root
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -1,0 +1,101 @@
+"""Any dataset of Hugging Face, or a local folder laid out like one, with its columns mapped.
+
+columns = {"question": "question", "answer": "answer"}
+HuggingFaceBenchmark(repo="owner/name", config="main", columns=columns).load("test").examples[0].target
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eval.benchmarks.columns import GAIA_COLUMNS, complete_columns, found_columns
+from eval.benchmarks.example import Split
+from eval.benchmarks.hub import HUB, Choose, HubRepository, LocalTableError, Table, data_files, link_limit, local_table
+from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
+from mas.errors import UserError
+
+_REPO = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+", re.ASCII)
+
+
+@dataclass
+class HuggingFaceBenchmark:
+    """The keys of `conf/data/hf.yaml`, explained there."""
+
+    repo: str
+    config: str | None = None
+    revision: str | None = None
+    token_env: str = "HF_TOKEN"
+    files: str | None = None
+    on_bad_row: str = "refuse"
+    columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
+    name: str = "hf"
+    default_split: str = "test"
+
+    def check(self) -> None:
+        """Find a user's mistake before `datasets` is imported.
+
+        Raises:
+            UserError: a name that no repository can have and no folder has, or a value that does not exist.
+        """
+        check_on_bad_row(self.on_bad_row)
+        complete_columns(self.columns)
+        attachments_folder(self.files, Path())
+        if not self._is_local and not _REPO.fullmatch(self.repo):
+            raise UserError(
+                f"data.repo={self.repo} is neither a folder nor the name of a dataset: give owner/name, as in "
+                f"{HUB}/owner/name."
+            )
+
+    def load(self, split: str) -> Split:
+        """Read one split.
+
+        Raises:
+            UserError: no access, no such config, split or column, or a row is bad and bad rows are refused.
+        """
+        self.check()
+        columns: dict[str, str | None] = {}
+
+        def choose(names: Sequence[str]) -> list[str]:
+            columns.update(found_columns(self.columns, names, self.repo))
+            return [column for column in columns.values() if column]
+
+        contents = self._local_table(split, choose) if self._is_local else self._hub().table(self.config, split, choose)
+        if not contents:
+            raise UserError(f"{self.repo} has no rows in split {split}: give another with split=….")
+        rows = [Row(f"{self.repo}, {split}, row {number}", each) for number, each in enumerate(contents, start=1)]
+        names = [each.get(columns["file"]) for each in contents] if columns["file"] else []
+        return read_rows(rows, self._attachments([name for name in names if name]), self.on_bad_row, columns)
+
+    def _attachments(self, names: Sequence[object]) -> Attachments:
+        if not names:
+            return Attachments(Path(self.files or "."))
+        hub = self._hub()
+        holding_answers = data_files(self.repo, self.config) if self._is_local else hub.data_files(self.config)
+        if self.files:
+            return Attachments(Path(self.files), data_files=holding_answers)
+        root = Path(self.repo) if self._is_local else hub.files("", names)
+        return Attachments(root, limit=link_limit(root), data_files=holding_answers)
+
+    @property
+    def _is_local(self) -> bool:
+        return bool(self.repo) and Path(self.repo).is_dir()
+
+    def _local_table(self, split: str, choose: Choose) -> Table:
+        try:
+            return local_table(self.repo, self.config, split, choose)
+        except LocalTableError as error:
+            raise UserError(
+                f"data.repo={self.repo} cannot be read as {self.config or 'default'}/{split}: {error}; correct "
+                "data.repo, data.config or split."
+            ) from error
+
+    def _hub(self) -> HubRepository:
+        return HubRepository(self.repo, self.revision, self.token_env, self._no_access)
+
+    def _no_access(self, cause: str) -> UserError:
+        revision = f" at revision {self.revision}" if self.revision else ""
+        return UserError(
+            f"{self.repo}{revision} could not be fetched ({cause}): check the name at {HUB}/{self.repo}, be online and,"
+            f" if the dataset is gated or private, accept its terms there and put your token into {self.token_env}."
+        )

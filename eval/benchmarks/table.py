@@ -1,0 +1,151 @@
+"""Questions of one's own in a CSV or Parquet file, one row a question.
+
+questions.csv     id,prompt,label,file
+                  007,What is sold most?,soap,sales.csv
+
+columns = {"id": "id", "question": "prompt", "answer": "label", "file": "file"}
+CsvBenchmark(path="questions.csv", columns=columns).load("all").examples[0].id      # "007"
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, found_columns
+from eval.benchmarks.example import Split
+from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
+from mas.errors import UserError
+
+ONLY_SPLIT = "all"
+MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
+WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are awkward on a command line
+
+
+@dataclass
+class _TableBenchmark:
+    """What the two kinds of file share."""
+
+    path: str
+    files: str | None = None
+    on_bad_row: str = "refuse"
+    columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
+    default_split: str = ONLY_SPLIT
+
+    def check(self) -> None:
+        """Find a user's mistake before anything heavy is imported.
+
+        Raises:
+            UserError: no file at `path`, no folder at `files`, or a value that does not exist.
+        """
+        check_on_bad_row(self.on_bad_row)
+        complete_columns(self.columns)
+        path = Path(self.path)
+        if not path.is_file():
+            found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
+            raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
+        attachments_folder(self.files, path)
+
+    def load(self, split: str) -> Split:
+        """Read the file, whose only split is `all`.
+
+        Raises:
+            UserError: another split, a file or column that cannot be read, or a row is bad and bad rows are refused.
+        """
+        self.check()
+        if split != ONLY_SPLIT:
+            raise UserError(
+                f"{self.path} has no split {split!r}: it is one file, so leave split out, or give split=all."
+            )
+        path = Path(self.path)
+        columns = found_columns(self.columns, self._names(path), str(path))
+        attachments = Attachments(attachments_folder(self.files, path), metadata=path)
+        return read_rows(self._rows(path, columns), attachments, self.on_bad_row, columns)
+
+    def _names(self, path: Path) -> Sequence[str]:
+        raise NotImplementedError
+
+    def _rows(self, path: Path, columns: Columns) -> Iterator[Row]:
+        raise NotImplementedError
+
+
+@dataclass
+class CsvBenchmark(_TableBenchmark):
+    """The keys of `conf/data/csv.yaml`, explained there. Cells stay text as written; an empty one is missing."""
+
+    delimiter: str = ","
+    name: str = "csv"
+
+    def check(self) -> None:
+        super().check()
+        delimiter = WORDS.get(self.delimiter, self.delimiter)
+        if len(delimiter) != 1 or delimiter in '"\r\n ':
+            raise UserError(f"data.delimiter={self.delimiter!r} is not one character; give one, or tab or semicolon.")
+
+    def _names(self, path: Path) -> Sequence[str]:
+        _, names = next(self._lines(path), (0, []))
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
+        return names
+
+    def _rows(self, path: Path, columns: Columns) -> Iterator[Row]:
+        lines = self._lines(path)
+        _, names = next(lines)
+        for number, cells in lines:
+            place = f"{path}, line {number}"
+            if len(cells) == len(names):
+                yield Row(place, {name: cell or None for name, cell in zip(names, cells, strict=True)})
+            else:
+                problem = f"the row has {len(cells)} cells, the header {len(names)} (is a comma not in quotes?)"
+                yield Row(place, problem=problem)
+
+    def _lines(self, path: Path) -> Iterator[tuple[int, list[str]]]:
+        """The records that are not blank, each with the number of the line on which it begins."""
+        delimiter = WORDS.get(self.delimiter, self.delimiter)
+        csv.field_size_limit(max(MAX_FIELD_CHARS, csv.field_size_limit()))  # of the process; it is only ever raised
+        number = 1
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                # Strict: a quote that is never closed would else swallow the rest of the file into one cell.
+                reader = csv.reader(file, delimiter=delimiter, strict=True)
+                for cells in reader:
+                    if cells:
+                        yield number, cells
+                    number = reader.line_num + 1
+        except csv.Error as error:
+            raise UserError(f"{path}, line {number} cannot be read as CSV ({error}): mend its quotes.") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path} is not UTF-8: save it as UTF-8.") from error
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({error.strerror}): give a readable file.") from error
+
+
+@dataclass
+class ParquetBenchmark(_TableBenchmark):
+    """The keys of `conf/data/parquet.yaml`, explained there. Only the columns that are mapped are read."""
+
+    name: str = "parquet"
+
+    def _names(self, path: Path) -> Sequence[str]:
+        import pyarrow.parquet  # type: ignore[import-untyped]
+
+        names: list[str] = _parquet(path, pyarrow.parquet.read_schema).names
+        return names
+
+    def _rows(self, path: Path, columns: Columns) -> Iterator[Row]:
+        import pyarrow.parquet
+
+        wanted = [column for column in columns.values() if column]
+        contents: list[Mapping[str, Any]] = _parquet(path, pyarrow.parquet.read_table, columns=wanted).to_pylist()
+        for number, content in enumerate(contents, start=1):
+            yield Row(f"{path}, row {number}", content)
+
+
+def _parquet(path: Path, read: Any, **options: Any) -> Any:
+    import pyarrow
+
+    try:
+        return read(path, **options)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{path} cannot be read as Parquet ({type(error).__name__}): write it again.") from error

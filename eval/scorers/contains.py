@@ -1,0 +1,47 @@
+"""The gold answer somewhere within the answer, as whole words and whole numbers.
+
+    ContainsScorer()("?", "It is Paris, in France.", "paris").value      # 1.0
+    ContainsScorer()("?", "17.5", "17").value                            # 0.0: another number
+
+An answer that names several candidates, or denies the right one, passes as well: meant for answers in sentences.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from eval.scorers.score import Score
+
+_TYPOGRAPHIC = str.maketrans("\u2019\u2018\u201c\u201d\u2212\u2013", "''\"\"--")  # quotes; minus and en dash
+# No letter or digit beside it. Beside a digit at its edge also no further part of a number: `17` is not in 17.5 or -17,
+# while the hyphen of `3-17` only joins two numbers.
+_BEFORE = r"(?<!\w)"
+_AFTER = r"(?!\w)"
+_BEFORE_DIGIT = r"(?<!\w)(?<!\d[.,])(?<!(?<!\w)-)(?<!(?<!\w)\.)"
+_AFTER_DIGIT = r"(?!\w)(?![.,]\d)"
+
+
+@dataclass
+class ContainsScorer:
+    """Both sides in Unicode's compatibility form, lower case, white space as one space, plain quotes and dashes."""
+
+    def check(self) -> None:
+        """Nothing can be wrong."""
+
+    def __call__(self, question: str, answer: str | None, target: str) -> Score:
+        if answer is None or not answer.strip():
+            return Score(0.0, "expected an answer that holds a given text; there is no answer")
+        if _pattern(_normalised(target)).search(_normalised(answer)):
+            return Score(1.0, "right: the answer holds the expected text")
+        return Score(0.0, "expected an answer that holds a given text as whole words; this one does not")
+
+
+def _normalised(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().translate(_TYPOGRAPHIC).split())
+
+
+def _pattern(target: str) -> re.Pattern[str]:
+    first, last = target[:1], target[-1:]
+    before = _BEFORE_DIGIT if first.isdigit() else _BEFORE if re.match(r"\w", first) else ""
+    after = _AFTER_DIGIT if last.isdigit() else _AFTER if re.match(r"\w", last) else ""
+    return re.compile(before + re.escape(target) + after)

@@ -1,0 +1,151 @@
+"""A rule of one's own: any function, also a coroutine function, of (question, answer, target).
+
+    # my_rules.py, in the current folder
+    def shares_a_word(question: str, answer: str | None, target: str) -> float:
+        return 1.0 if set((answer or "").split()) & set(target.split()) else 0.0
+
+    python eval/run.py scorer=function scorer.target=my_rules:shares_a_word
+
+It returns a bool, a number from 0 to 1, a dictionary (`value`, and if wanted `explanation` and `parts`) or a `Score`.
+A function that waits or computes for long does not hold up the other questions: it runs in a thread.
+"""
+
+import asyncio
+import importlib
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval.scorers.score import Score, ScorerError
+from mas.errors import UserError
+
+EXPECTED = "expected a bool, a number from 0 to 1, a dictionary with `value`, or a Score"
+
+
+@dataclass
+class FunctionScorer:
+    """The keys of `conf/scorer/function.yaml`."""
+
+    target: str  # "package.module:function"
+
+    def __post_init__(self) -> None:
+        self._function: Callable[..., Any] | None = None  # loaded by `check`
+
+    def check(self) -> None:
+        """Load the function.
+
+        Raises:
+            UserError: it cannot be loaded, or does not take three arguments.
+        """
+        function = _loaded(self.target)
+        try:
+            inspect.signature(function).bind("question", "answer", "target")
+        except TypeError as error:
+            raise UserError(
+                f"scorer.target={self.target} cannot be called ({error}): its arguments are question, answer, target."
+            ) from error
+        except ValueError:  # a function in C that does not tell its arguments
+            pass
+        self._function = function
+
+    async def __call__(self, question: str, answer: str | None, target: str) -> Score:
+        """Score one answer.
+
+        Raises:
+            ScorerError: what came back is no score.
+            Exception: whatever the function itself raises.
+        """
+        if self._function is None:
+            self.check()
+        function: Any = self._function
+        if inspect.iscoroutinefunction(function):
+            return as_score(await function(question, answer, target))
+        returned = await asyncio.to_thread(function, question, answer, target)
+        return as_score(await returned if inspect.isawaitable(returned) else returned)
+
+
+def as_score(returned: object) -> Score:
+    """What a user's function returned, as a score.
+
+    Raises:
+        ScorerError: another type, or out of range.
+    """
+    if isinstance(returned, Score):
+        return Score(_value(returned.value), str(returned.explanation), _parts(returned.parts))
+    if isinstance(returned, Mapping):
+        if "value" not in returned or (unknown := set(returned) - {"value", "explanation", "parts"}):
+            wrong = "no `value`" if "value" not in returned else f"the unknown key {min(map(str, unknown))!r}"
+            raise ScorerError(f"the function returned a dictionary with {wrong}; {EXPECTED}")
+        value = _value(returned["value"])
+        return Score(value, str(returned.get("explanation") or _words(value)), _parts(returned.get("parts") or {}))
+    value = _value(returned)
+    return Score(value, _words(value))
+
+
+def _value(value: object) -> float:
+    number = _number(value)
+    if number is None:
+        raise ScorerError(f"the function returned {_described(value)}; {EXPECTED}")
+    if not 0 <= number <= 1:  # false for nan too
+        raise ScorerError(f"the function returned {number}; expected 0 to 1")
+    return number
+
+
+def _parts(parts: object) -> dict[str, float]:
+    if not isinstance(parts, Mapping):
+        raise ScorerError(f"the function returned parts that are {_described(parts)}; expected names with numbers")
+    numbers = {str(name): _number(value) for name, value in parts.items()}
+    if wrong := [name for name, number in numbers.items() if number is None or not math.isfinite(number)]:
+        raise ScorerError(f"the function returned the part {wrong[0]!r}, which is no finite number")
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _number(value: object) -> float | None:
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):  # NumPy's scalars are not Python's
+        value = value.item() if getattr(value, "ndim", 1) == 0 else value
+    return float(value) if isinstance(value, bool | int | float) else None
+
+
+def _described(value: object) -> str:
+    return "nothing (is a `return` missing?)" if value is None else f"a {type(value).__name__}"
+
+
+def _words(value: float) -> str:
+    return "right" if value >= 1 else "wrong" if value <= 0 else f"partly right: {value:g}"
+
+
+def _loaded(target: str) -> Callable[..., Any]:
+    module_name, _, name = target.partition(":") if ":" in target else target.rpartition(".")
+    if not (module_name and name):
+        raise UserError(f"scorer.target={target} names no function: give package.module:function.")
+    here = Path.cwd()
+    try:
+        with _importable(here):
+            found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:  # the user's own module may raise anything while it is imported
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(
+            f"scorer.target={target} cannot be loaded ({reason}): give package.module:function of something that can "
+            f"be imported from {here}."
+        ) from error
+    if not callable(found):
+        raise UserError(f"scorer.target={target} is a {type(found).__name__}: give a function.")
+    return found  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """For the import alone: a file there must not stand in for a library that is loaded later."""
+    importlib.invalidate_caches()
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

@@ -1,0 +1,176 @@
+"""Any dataset of Hugging Face: from a local folder laid out like one, and what is said when it cannot be had."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+
+from eval.benchmarks.hugging_face import HuggingFaceBenchmark
+from mas.errors import UserError
+from tests.servers.hub import serving
+
+README = """---
+configs:
+- config_name: main
+  data_files:
+  - {split: test, path: data/test.parquet}
+  - {split: train, path: data/train.parquet}
+- config_name: other
+  data_files: [{split: test, path: data/other.parquet}]
+---
+"""
+COLUMNS: dict[str, str | None] = {"question": "prompt", "answer": "label"}
+ROWS = [{"prompt": "Who?", "label": "Ann", "steps": "think of Bo"}, {"prompt": "When?", "label": "7", "steps": "now"}]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+
+
+def write(root: Path, name: str, *rows: dict[str, Any]) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(list(rows)), root / name)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "repo"
+    write(root, "data/test.parquet", *ROWS)
+    write(root, "data/train.parquet", {**ROWS[0], "prompt": "Train?"})
+    write(root, "data/other.parquet", {**ROWS[0], "prompt": "Other?"})
+    (root / "README.md").write_text(README)
+    return root
+
+
+def benchmark(root: Path, columns: dict[str, str | None] = COLUMNS, **settings: Any) -> HuggingFaceBenchmark:
+    return HuggingFaceBenchmark(str(root), **{"config": "main", "columns": columns, **settings})
+
+
+def questions(root: Path, split: str = "test", **settings: Any) -> list[str]:
+    return [example.question for example in benchmark(root, **settings).load(split).examples]
+
+
+def test_config_and_split_choose_the_rows(root: Path) -> None:
+    assert questions(root) == ["Who?", "When?"]
+    assert questions(root, "train") == ["Train?"]
+    assert questions(root, config="other") == ["Other?"]
+
+
+def test_rows_without_ids_are_numbered_and_other_columns_stay_out(root: Path) -> None:
+    split = benchmark(root).load("test")
+    assert [(each.id, each.target) for each in split.examples] == [("1", "Ann"), ("2", "7")]
+    assert "Bo" not in repr(split)
+
+
+def test_json_lines_in_a_folder_need_no_readme(tmp_path: Path) -> None:
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    (folder / "test.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    assert questions(folder, config=None) == ["Who?", "When?"]
+
+
+def refusal(root: Path, split: str = "test", **settings: Any) -> str:
+    with pytest.raises(UserError) as raised:
+        questions(root, split, **settings)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_column_that_is_not_there_lists_those_that_are(root: Path) -> None:
+    message = refusal(root, columns={"question": "prompt", "answer": "gold"})
+    assert "has no column 'gold' (data.columns.answer)" in message and message.endswith(": prompt, label, steps.")
+
+
+@pytest.mark.parametrize(
+    ("settings", "there_is"),
+    [({"config": "nope"}, "'main'"), ({"config": None}, "'other'"), ({"split": "dev"}, "'train'")],
+)
+def test_an_unknown_config_or_split_lists_those_there_are(root: Path, settings: dict[str, Any], there_is: str) -> None:
+    message = refusal(root, **settings)
+    assert "cannot be read as" in message and there_is in message
+
+
+def test_attachments_lie_in_the_folder_or_in_another_one(root: Path, tmp_path: Path) -> None:
+    write(root, "data/test.parquet", {**ROWS[0], "doc": "a.txt"})
+    columns = {**COLUMNS, "file": "doc"}
+    (root / "a.txt").touch()
+    assert benchmark(root, columns).load("test").examples[0].file == root / "a.txt"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert "'a.txt' is not in" in refusal(root, columns=columns, files=str(elsewhere))
+    (elsewhere / "a.txt").touch()
+    assert benchmark(root, columns, files=str(elsewhere)).load("test").examples[0].file == elsewhere / "a.txt"
+
+
+def test_the_files_with_the_rows_are_no_attachments(root: Path) -> None:
+    columns = {**COLUMNS, "file": "doc"}
+    for name in ("test.parquet", "train.parquet"):
+        write(root, "data/test.parquet", {**ROWS[0], "doc": name})
+        (root / name).write_bytes(b"a copy of the answers")
+        assert "holds the gold answers" in refusal(root, columns=columns)
+
+
+@pytest.mark.parametrize("repo", ["https://huggingface.co/datasets/a/b", "a/b/c", "/no/such/folder", "a b/c", ""])
+def test_what_is_neither_a_folder_nor_a_name_is_found_by_the_check(repo: str) -> None:
+    with pytest.raises(UserError, match=r"is neither a folder nor the name of a dataset: give owner/name"):
+        HuggingFaceBenchmark(repo).check()
+
+
+def test_the_check_knows_the_settings(root: Path) -> None:
+    for settings in ({"on_bad_row": "drop"}, {"files": "nowhere"}, {"columns": {"text": "x"}}):
+        with pytest.raises(UserError):
+            benchmark(root, **settings).check()
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+LOAD = """
+from eval.benchmarks.hugging_face import HuggingFaceBenchmark
+from mas.errors import UserError
+columns = {"question": "prompt", "answer": "label", "file": "doc"}
+settings = {"config": "main", "revision": "REVISION", "token_env": "MY_TOKEN", "columns": columns}
+try:
+    for example in HuggingFaceBenchmark("owner/name", **settings).load("test").examples:
+        print(example.question, example.target, example.file and example.file.read_text())
+except UserError as error:
+    print("UserError", error)
+"""
+
+
+def load_from(hub: str, home: Path, revision: str = COMMIT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """In its own process, since huggingface_hub reads the hub's address while it is imported."""
+    settings = {"HF_ENDPOINT": hub, "HF_HOME": str(home), "MY_TOKEN": "hf_secret_token", **environment}
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    run = [sys.executable, "-c", LOAD.replace("REVISION", revision)]
+    done = subprocess.run(run, env=keep | settings, capture_output=True, text=True, timeout=60)
+    assert "hf_secret" not in done.stdout + done.stderr
+    return done
+
+
+def test_a_dataset_of_the_hub_is_fetched_with_the_files_that_it_names(root: Path, tmp_path: Path) -> None:
+    write(root, "data/test.parquet", {**ROWS[0], "doc": "a.txt"}, {**ROWS[1], "doc": None})
+    (root / "a.txt").write_text("attached")
+    (root / "unused.txt").write_text("nobody names me")
+    with serving(root, COMMIT) as (hub, requested):
+        done = load_from(hub, tmp_path / "home")
+    assert done.stdout.splitlines() == ["Who? Ann attached", "When? 7 None"], done.stderr
+    assert any(path.endswith("/a.txt") for path in requested)
+    assert not any("unused.txt" in path and "/resolve/" in path for path in requested)
+
+
+def test_a_dataset_that_cannot_be_had_is_one_sentence_without_the_token(root: Path, tmp_path: Path) -> None:
+    with serving(root, COMMIT, gated=True) as (hub, _):
+        gated = load_from(hub, tmp_path / "home")
+    offline = load_from("http://127.0.0.1:1", tmp_path / "home", HF_HUB_OFFLINE="1")
+    for done, cause in ((gated, "DatasetNotFoundError"), (offline, "ConnectionError")):
+        assert done.stdout.startswith(
+            f"UserError owner/name at revision {COMMIT} could not be fetched ({cause}): check the name at "
+            "https://huggingface.co/datasets/owner/name, "
+        ), done.stderr
+        assert "MY_TOKEN" in done.stdout and len(done.stdout.splitlines()) == 1

@@ -1,0 +1,215 @@
+"""Questions in one CSV or Parquet file, with columns of any names."""
+
+import codecs
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+
+from eval.benchmarks.example import Example
+from eval.benchmarks.table import CsvBenchmark, ParquetBenchmark
+from mas.errors import UserError
+
+MAPPED: dict[str, str | None] = {
+    "id": "nr", "question": "prompt", "answer": "label", "level": "grade", "file": "doc"
+}  # fmt: skip
+PLAIN: dict[str, str | None] = {"question": "prompt", "answer": "label"}
+
+
+def csv_file(folder: Path, text: str | bytes, name: str = "q.csv") -> Path:
+    file = folder / name
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def read(file: Path, columns: dict[str, str | None] = PLAIN, **settings: Any) -> tuple[Example, ...]:
+    return CsvBenchmark(str(file), columns=columns, **settings).load("all").examples
+
+
+def refusal(file: Path, columns: dict[str, str | None] = PLAIN, **settings: Any) -> str:
+    with pytest.raises(UserError) as raised:
+        read(file, columns, **settings)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_columns_of_any_names_become_an_example(tmp_path: Path) -> None:
+    (tmp_path / "sales.txt").touch()
+    file = csv_file(tmp_path, "nr,prompt,label,grade,doc,solution\n7,What?,soap,2,sales.txt,look at row 3\n")
+    (example,) = read(file, MAPPED)
+    assert example == Example("7", "What?", tmp_path / "sales.txt", "soap", "2", {"kind": "txt"})
+    assert "row 3" not in repr(example)
+
+
+def test_gaias_names_need_no_mapping(tmp_path: Path) -> None:
+    (example,) = CsvBenchmark(str(csv_file(tmp_path, "Question,Final answer\nWhat?,soap\n"))).load("all").examples
+    assert (example.id, example.question, example.target, example.file, example.level) == (
+        "1", "What?", "soap", None, None
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["007", "1e5", "1.0", "1.50", "NA", "None", "null", "nan", "TRUE", "2024-01-02", "1,5"]
+)
+def test_cells_stay_the_text_that_they_are(tmp_path: Path, text: str) -> None:
+    (example,) = read(
+        csv_file(tmp_path, f'nr,prompt,label,grade,doc\n"{text}",{text[:1]}?,"{text}","{text}",\n'), MAPPED
+    )
+    assert (example.id, example.target, example.level) == (text, text, text)
+
+
+def test_an_empty_cell_is_missing(tmp_path: Path) -> None:
+    first, second = read(csv_file(tmp_path, 'nr,prompt,label,grade,doc\na,Who?,,,\nb,When?," ",,\n'), MAPPED)
+    for example in (first, second):
+        assert (example.target, example.level, example.file) == (None, None, None)
+    assert "line 2: 'prompt' is missing or empty" in refusal(csv_file(tmp_path, "prompt,label\n,x\n"))
+
+
+def test_quoted_cells_may_hold_delimiters_quotes_and_lines(tmp_path: Path) -> None:
+    file = csv_file(tmp_path, 'prompt,label\r\n"one, ""two""\nthree",x\r\n\r\nlast,y\r\n')
+    assert [example.question for example in read(file)] == ['one, "two"\nthree', "last"]
+
+
+def test_a_bad_row_is_named_by_the_line_on_which_it_begins(tmp_path: Path) -> None:
+    file = csv_file(tmp_path, 'prompt,label\n"two\nlines",x\n\nonly one cell\n')
+    assert ", line 5: the row has 1 cells, the header 2" in refusal(file)
+    split = CsvBenchmark(str(file), columns=PLAIN, on_bad_row="skip").load("all")
+    assert (len(split.examples), len(split.bad_rows)) == (1, 1)
+
+
+def test_an_unquoted_comma_is_told_and_not_cut_off(tmp_path: Path) -> None:
+    assert "has 3 cells, the header 2 (is a comma not in quotes?)" in refusal(
+        csv_file(tmp_path, "prompt,label\nWho, then?,x\n")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('prompt,label\n"never closed,x\na,b\n', "line 2 cannot be read as CSV"),
+        ('prompt,label\n"a"b,x\n', "cannot be read as CSV"),
+        ("prompt,prompt,label\na,b,c\n", "two columns named 'prompt'"),
+        (b"prompt,label\n\xff,x\n", "is not UTF-8"),
+        (codecs.BOM_UTF16_LE + "prompt,label\n".encode("utf-16-le"), "is not UTF-8"),
+        (
+            "",
+            "no column 'prompt' (data.columns.question): give one that it has with data.columns.question=…: there are",
+        ),
+        ("prompt,label\n", "the metadata is empty"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, text: str | bytes, words: str) -> None:
+    assert words in refusal(csv_file(tmp_path, text))
+
+
+@pytest.mark.parametrize("delimiter", ["tab", "\\t", "\t", "semicolon", ";", "|"])
+def test_another_delimiter_can_be_given(tmp_path: Path, delimiter: str) -> None:
+    written = {"semicolon": ";", "tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
+    (example,) = read(csv_file(tmp_path, f"prompt{written}label\na, b{written}x\n"), delimiter=delimiter)
+    assert (example.question, example.target) == ("a, b", "x")
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
+def test_what_is_no_delimiter_is_refused(tmp_path: Path, delimiter: str) -> None:
+    assert "is not one character" in refusal(csv_file(tmp_path, "prompt,label\na,b\n"), delimiter=delimiter)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    assert read(csv_file(tmp_path, codecs.BOM_UTF8 + b"prompt,label\nWho?,x\n"))[0].question == "Who?"
+
+
+def test_a_very_long_cell_is_read(tmp_path: Path) -> None:
+    assert len(read(csv_file(tmp_path, f"prompt,label\n{'a' * 200_000},x\n"))[0].question) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("columns", "missing"),
+    [
+        ({"question": "text", "answer": "label"}, "'text' (data.columns.question)"),
+        ({"question": "prompt"}, "'Final answer' (data.columns.answer)"),
+        ({"question": "prompt", "answer": "gold"}, "'gold' (data.columns.answer)"),
+        ({**PLAIN, "id": "nr"}, "'nr' (data.columns.id)"),
+        ({**PLAIN, "level": "grade"}, "'grade' (data.columns.level)"),
+        ({**PLAIN, "file": "doc"}, "'doc' (data.columns.file)"),
+    ],
+)
+def test_a_column_that_is_not_there_lists_those_that_are(
+    tmp_path: Path, columns: dict[str, str | None], missing: str
+) -> None:
+    message = refusal(csv_file(tmp_path, "prompt,label\na,b\n"), columns)
+    assert f"q.csv has no column {missing}" in message and message.endswith(": prompt, label.")
+
+
+def test_null_means_that_there_is_no_such_column(tmp_path: Path) -> None:
+    columns = {"question": "Question", "id": None, "answer": None, "level": None, "file": None}
+    file = csv_file(
+        tmp_path, "task_id,Question,Final answer,Level,file_name\nx,Who?,gold,1,none.txt\ny,When?,gold,1,\n"
+    )
+    assert [(each.id, each.target, each.level, each.file) for each in read(file, columns)] == [
+        ("1", None, None, None), ("2", None, None, None)
+    ]  # fmt: skip
+    assert "data.columns.question is empty" in refusal(file, {"question": None})
+
+
+@pytest.mark.parametrize("key", ["question", "id", "level", "file"])
+def test_the_gold_column_cannot_be_shown_as_anything_else(tmp_path: Path, key: str) -> None:
+    columns = {**MAPPED, key: "label"}
+    message = refusal(csv_file(tmp_path, "nr,prompt,label,grade,doc\n1,Who?,x,1,\n"), columns)
+    assert f"data.columns.{key} and data.columns.answer are both 'label', which would show the gold" in message
+
+
+def test_attachments_come_from_the_folder_that_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.txt").touch()
+    file = csv_file(tmp_path, "prompt,label,doc\nWho?,x,a.txt\n")
+    columns = {**PLAIN, "file": "doc"}
+    assert "'a.txt' is not in" in refusal(file, columns)
+    assert read(file, columns, files=str(folder))[0].file == folder / "a.txt"
+    assert "data.files=nowhere is not a folder" in refusal(file, columns, files="nowhere")
+
+
+def test_the_file_with_the_gold_answers_is_no_attachment(tmp_path: Path) -> None:
+    file = csv_file(tmp_path, "prompt,label,doc\nWho?,x,q.csv\n")
+    assert "holds the gold answers" in refusal(file, {**PLAIN, "file": "doc"})
+    (tmp_path / "other.txt").symlink_to(file)
+    csv_file(tmp_path, "prompt,label,doc\nWho?,x,other.txt\n")
+    assert "holds the gold answers" in refusal(file, {**PLAIN, "file": "doc"})
+
+
+def test_a_path_that_is_no_file_is_found_by_the_check(tmp_path: Path) -> None:
+    for benchmark in (CsvBenchmark, ParquetBenchmark):
+        with pytest.raises(UserError, match="does not exist under"):
+            benchmark(str(tmp_path / "gone")).check()
+        with pytest.raises(UserError, match="is a folder: give the file"):
+            benchmark(str(tmp_path)).check()
+
+
+def test_the_file_is_one_split(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no split 'test': it is one file"):
+        CsvBenchmark(str(csv_file(tmp_path, "prompt,label\na,b\n")), columns=PLAIN).load("test")
+
+
+def parquet(folder: Path, *rows: dict[str, Any]) -> ParquetBenchmark:
+    pq.write_table(pa.Table.from_pylist(list(rows)), folder / "q.parquet")
+    return ParquetBenchmark(str(folder / "q.parquet"), columns=MAPPED)
+
+
+def test_parquet_is_read_with_its_numbers_as_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch()
+    row = {"nr": 7, "prompt": "What?", "label": 12.0, "grade": 2, "doc": "a.txt", "steps": {"solution": "see"}}
+    (example,) = parquet(tmp_path, row).load("all").examples
+    assert example == Example("7", "What?", tmp_path / "a.txt", "12", "2", {"kind": "txt"})
+
+
+def test_parquets_mistakes_are_told_like_csvs(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no column 'label' \(data\.columns\.answer\): .*: nr, prompt\.$"):
+        parquet(tmp_path, {"nr": 1, "prompt": "a"}).load("all")
+    row = {"nr": "1", "prompt": "a", "label": ["x"], "grade": "1", "doc": ""}
+    with pytest.raises(UserError, match=r"q\.parquet, row 1: 'label' must be text or a number, and is a list; mend"):
+        parquet(tmp_path, row).load("all")
+    (tmp_path / "q.parquet").write_bytes(b"no table")
+    with pytest.raises(UserError, match=r"cannot be read as Parquet \(ArrowInvalid\)"):
+        ParquetBenchmark(str(tmp_path / "q.parquet")).load("all")

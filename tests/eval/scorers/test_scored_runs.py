@@ -1,0 +1,122 @@
+"""Whole runs with each scorer, over the command; the model and the judge are servers on loopback."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.eval.command_line import EvalCommand, Finished
+from tests.servers.one_answer import server_that_answers
+from tests.servers.running import RunningServer
+
+QUESTIONS = """nr,prompt,label
+007,What is 2 + 3? Give only the number.,5
+1e5,What is 4 * 5? Give only the number.,20
+"""
+COLUMNS = ["data.columns.id=nr", "data.columns.question=prompt", "data.columns.answer=label"]
+
+
+@pytest.fixture
+def base(tmp_path: Path, llm_server: RunningServer) -> list[str]:
+    (tmp_path / "questions.csv").write_text(QUESTIONS)
+    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}"]
+    return [*model, "data=csv", f"data.path={tmp_path / 'questions.csv'}", *COLUMNS]
+
+
+def saying(verdict: str, explanation: str = "It says the same.") -> dict[str, Any]:
+    content = f"[[ ## explanation ## ]]\n{explanation}\n\n[[ ## verdict ## ]]\n{verdict}\n\n[[ ## completed ## ]]"
+    message = {"role": "assistant", "content": content}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {"id": "c", "object": "chat.completion", "created": 0, "model": "j", "choices": [choice], "usage": usage}
+
+
+def judged(command: EvalCommand, base: list[str], url: str, *more: str) -> Finished:
+    judge = ["scorer=graded", "model@scorer.judge=openai_compatible", f"scorer.judge.base_url={url}"]
+    return command(*base, *judge, "scorer.judge.num_retries=0", *more)
+
+
+@pytest.mark.parametrize("scorer", ["gaia", "exact", "contains", "numeric"])
+def test_each_rule_scores_a_run(eval_command: EvalCommand, base: list[str], scorer: str) -> None:
+    finished = eval_command(*base, f"scorer={scorer}")
+    assert (finished.code, finished.err) == (0, "")
+    assert (finished.summary["accuracy"], finished.summary["judge_agreement"]) == (1.0, None)
+    assert finished.records.keys() == {"007", "1e5"}, "ids are text"
+
+
+def test_a_judge_scores_a_run_and_stands_beside_the_rules(eval_command: EvalCommand, base: list[str]) -> None:
+    with server_that_answers(200, saying("incorrect", "It is not 20.")) as url:
+        finished = judged(eval_command, base, url)
+    assert (finished.code, finished.err) == (0, "")
+    summary = finished.summary
+    assert (summary["accuracy"], summary["n_error"], summary["simulated"]) == (0.0, 0, False)
+    assert summary["judge_agreement"]["rule"] == {"n": 2, "share": 0.0, "kappa": 0.0}
+    assert "the judge agrees: with the GAIA rule in 0.0% (kappa 0.00); with exact text in 0.0%" in finished.out
+    assert summary["scorer_usage"] == {
+        "lm_calls": 2, "tool_calls": 0, "input_tokens": 200, "output_tokens": 20, "cost_usd": None
+    }  # fmt: skip
+    assert "judging: 2 calls, 200 tokens in, 20 out" in finished.out
+    record = finished.records["1e5"]
+    assert (record["score"], record["explanation"]) == (0.0, "It is not [the reference answer].")
+    assert record["usage"]["lm_calls"] == sum(step["kind"] == "lm" for step in record["trajectory"]) - 1
+
+
+def test_a_simulated_judge_makes_the_run_a_simulated_one(eval_command: EvalCommand, base: list[str]) -> None:
+    with server_that_answers(200, saying("correct")) as url:
+        finished = judged(
+            eval_command, base, url, "scorer.judge._target_=tests.eval.scorers.simulated_judge.SimulatedJudge"
+        )
+    assert (finished.code, finished.summary["accuracy"], finished.summary["simulated"]) == (0, 1.0, True)
+    assert finished.summary["notice"] in finished.out
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(200, saying("perhaps")), (401, {"error": {"message": "no"}}), (500, {"error": {"message": "no"}})],
+)
+def test_a_judge_that_fails_leaves_the_answer_and_no_score(
+    eval_command: EvalCommand, base: list[str], status: int, body: dict[str, Any]
+) -> None:
+    with server_that_answers(status, body) as url:
+        finished = judged(eval_command, base, url)
+    assert finished.code == 2
+    assert finished.summary["errors_by_class"] == {"scorer": 2}
+    record = finished.records["007"]
+    assert (record["score"], record["error_component"], record["answer"]) == (None, "scorer", "5")
+    assert [answer["model_answer"] for answer in finished.answers] == ["5", "20"]
+
+
+def test_a_function_of_ones_own_gives_partial_credit(eval_command: EvalCommand, base: list[str]) -> None:
+    Path("half_rules.py").write_text("def half(question, answer, target):\n    return 0.5 if target == '5' else 1\n")
+    finished = eval_command(*base, "scorer=function", "scorer.target=half_rules:half")
+    assert (finished.code, finished.err) == (0, "")
+    assert (finished.summary["accuracy"], finished.summary["mean_score"]) == (0.5, 0.75)
+    assert "mean score: 0.750 with partial credit" in finished.out
+
+
+def test_a_data_file_may_choose_its_scorer_and_the_command_line_another(
+    eval_command: EvalCommand, base: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "conf" / "data").mkdir(parents=True)
+    (tmp_path / "conf" / "data" / "mine.yaml").write_text(
+        "defaults: [csv, {override /scorer@_global_.scorer: numeric}, _self_]\n"
+        f"path: {tmp_path / 'questions.csv'}\ncolumns: {{id: nr, question: prompt, answer: label}}\n"
+    )
+    given = [f"--config-dir={tmp_path / 'conf'}", "model=offline", "data=mine"]
+    first = eval_command(*given)
+    assert "eval.scorers.numeric" in (first.folder / "config.yaml").read_text()
+    second = eval_command(*given, "scorer=exact")
+    assert "eval.scorers.exact" in (second.folder / "config.yaml").read_text()
+
+
+def test_the_gold_answers_reach_neither_the_prompts_nor_the_answers_file(
+    eval_command: EvalCommand, tmp_path: Path
+) -> None:
+    (tmp_path / "q.jsonl").write_text(
+        json.dumps({"task_id": "a", "Question": "What is 2 + 3?", "Final answer": "GOLD"})
+    )
+    finished = eval_command("model=offline", "data=jsonl", f"data.path={tmp_path / 'q.jsonl'}", "scorer=contains")
+    record = finished.records["a"]
+    assert record["target"] == "GOLD"
+    assert "GOLD" not in json.dumps([record["trajectory"], record["state"], finished.answers, finished.system_log])
