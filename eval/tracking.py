@@ -124,6 +124,8 @@ def _experiment_id(client: Any, name: str, artifacts: Path) -> str:
 def _start_run(client: Any, experiment_id: str, summary: Mapping[str, Any], tags: Mapping[str, str]) -> str:
     started = time.time() - summary["wall_seconds"]
     all_tags = {**tags, "simulated": str(summary["simulated"]).lower()}
+    if summary["notice"]:
+        all_tags["mlflow.note.content"] = summary["notice"]  # the description on the run's page
     run = client.create_run(
         experiment_id, start_time=int(started * 1000), tags=all_tags, run_name=str(summary["run_id"])
     )

@@ -35,7 +35,7 @@ CLASSES: dict[str, str] = {
         you_think_you_know internal_knowledge background_knowledge hunch* intuition
         knowledge_you guess* already_believe gut off_the_top""",
     "UNRELIABLE": """unreliable misleading outdated stale wrong fallible error-prone deceiv* deceptive no_substitute
-        not~substitute not~replace* not~reliable not~trust* not~enough not~source no_source distrust* treacherous
+        not~substitute not~replace* not~reliable not~trust* not~enough not~count* not~evidence not~source no_source distrust* treacherous
         suspect""",
     "RELY": """answer* rely* reli* resort* trust* depend* lean* go_by draw* base* use using used work* suppl* than from
         over out_of report* quot* tool* consult* fill* happen* what""",
@@ -177,6 +177,8 @@ CLASSES: dict[str, str] = {
     "OUTSIDE": "outside besides around apart_from other_than extra additional surrounding",
     "BREAK": """depart* deviat* break* stray* violat* chang* alter* add adding drop* renam* invent* omit* skip*
         remov* merg*""",
+    "HARM": """unusable invalid* fail* unreadable unparsable unparseable lost crash* ruin* useless discard* void*
+        breaks_it breaks_the_parser breaks_parsing breaks_everything confus* reject* garbled worthless""",
 }
 
 PATTERNS: dict[str, tuple[str, ...]] = {
@@ -258,6 +260,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "say_what_was_not_found": ("+ GAP *SAY !HIDE", "- GAP *HIDE", "- *GUESS"),
     "keep_to_the_output_format": (
         "+ KEEP OUTPUT *FORMAT !FREELY !BREAK !OUTSIDE !DSPY",
+        "= BREAK *FORMAT HARM",
         "^ *FORMAT OUTPUT !BREAK !OUTSIDE",
         "- *BREAK FORMAT",
         "- FREELY *FORMAT",

@@ -9,6 +9,7 @@ from eval.record import Record, Usage
 from eval.reporting.files import write_files
 from eval.reporting.summary import summarise
 from eval.tracking import Exported, LocalTracking, NoTracking, export_run
+from mas.offline import SIMULATED_NOTICE
 
 CONF = PROJECT_ROOT / "conf" / "tracking"
 
@@ -56,6 +57,7 @@ def test_a_run_is_found_again_in_a_real_store(
     assert (run.info.status, run.info.run_name) == ("FINISHED", "run-1")
     assert run.info.end_time - run.info.start_time >= 2000
     assert run.data.tags["simulated"] == "true"
+    assert run.data.tags["mlflow.note.content"] == SIMULATED_NOTICE
     assert run.data.tags["dataset"] == "sample"
     assert run.data.params["model.name"] == "m"
     assert run.data.params["model.temperature"] == "0.0"

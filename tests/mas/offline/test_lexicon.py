@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from mas.offline.lexicon import said
 from mas.offline.skills import SKILLS
 
 SENTENCES = json.loads((Path(__file__).parent / "paraphrases.json").read_text())
+# By another author who knew the skills' names alone; measured once, after the recogniser's last change.
+BLIND = json.loads((Path(__file__).parent / "paraphrases_blind.json").read_text())
 PROMPTS = Path(__file__).parents[3] / "prompts"
 FILES = {
     "single": "single_agent_baseline/agent",
@@ -31,12 +34,14 @@ def effect(skill: str, text: str) -> float:
     return (chance(skill, text) - chance(skill, "")) / (chance(skill, plain) - chance(skill, ""))
 
 
-def test_paraphrases_keep_most_of_their_clauses_effect() -> None:
-    assert mean(effect(each["skill"], each["text"]) for each in SENTENCES["clauses"]) >= 0.8
+@pytest.mark.parametrize("sentences", [SENTENCES, BLIND], ids=["first author", "blind"])
+def test_paraphrases_keep_most_of_their_clauses_effect(sentences: Any) -> None:
+    assert mean(effect(each["skill"], each["text"]) for each in sentences["clauses"]) >= 0.8
 
 
-def test_unrelated_sentences_have_next_to_no_effect() -> None:
-    assert mean(abs(effect(skill, text)) for text in SENTENCES["unrelated"] for skill in SKILLS) < 0.05
+@pytest.mark.parametrize("sentences", [SENTENCES, BLIND], ids=["first author", "blind"])
+def test_unrelated_sentences_have_next_to_no_effect(sentences: Any) -> None:
+    assert mean(abs(effect(skill, text)) for text in sentences["unrelated"] for skill in SKILLS) < 0.05
 
 
 def test_negated_clauses_count_against_the_skill() -> None:
