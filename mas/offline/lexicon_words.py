@@ -35,7 +35,8 @@ CLASSES: dict[str, str] = {
         you_think_you_know internal_knowledge background_knowledge hunch* intuition
         knowledge_you guess* already_believe gut off_the_top""",
     "UNRELIABLE": """unreliable misleading outdated stale wrong fallible error-prone deceiv* deceptive no_substitute
-        not~substitute not~replace* not~reliable not~trust* not~enough not~count* not~evidence not~source no_source distrust* treacherous
+        not~substitute not~replace* not~reliable not~trust* not~enough not~count* not~evidence not~source
+        no_source distrust* treacherous
         suspect""",
     "RELY": """answer* rely* reli* resort* trust* depend* lean* go_by draw* base* use using used work* suppl* than from
         over out_of report* quot* tool* consult* fill* happen* what""",
