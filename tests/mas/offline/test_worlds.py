@@ -15,6 +15,7 @@ from scipy.stats import t as student
 
 from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import ToyBenchmark
+from eval.runner import Runner
 from eval.scorers.gaia import GaiaScorer, lenient_match
 from mas.offline.conduct import Conduct, World
 from tests.eval.command_line import EvalCommand
@@ -122,7 +123,9 @@ def test_answers_do_not_depend_on_the_gold_answers(eval_command: EvalCommand, sa
     assert [r["target"] for r in first] != [r["target"] for r in second]
 
 
-def test_while_questions_run_only_tools_open_files_of_the_dataset(eval_command: EvalCommand, sample_copy: Path) -> None:
+def test_while_questions_run_only_tools_open_files_of_the_dataset(
+    eval_command: EvalCommand, sample_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[tuple[str, bool]] = []
     watching = True
 
@@ -134,6 +137,14 @@ def test_while_questions_run_only_tools_open_files_of_the_dataset(eval_command: 
                 by_tool = "/mas/tools/" in frame.f_code.co_filename
             opened.append((str(arguments[0]), by_tool))
 
+    before_questions: list[int] = []
+    run_questions = Runner.run
+
+    async def counted(runner: Runner, examples: Any) -> None:
+        before_questions.append(len(opened))
+        await run_questions(runner, examples)
+
+    monkeypatch.setattr(Runner, "run", counted)
     sys.addaudithook(watch)  # cannot be taken off again, so it is switched off
     try:
         found = records(eval_command, sample_copy)
@@ -145,8 +156,7 @@ def test_while_questions_run_only_tools_open_files_of_the_dataset(eval_command: 
     assert len(found) == 60
     assert len(by_tools) > 20
     assert by_others <= {"metadata.jsonl", "copy"}
-    first_tool = next(place for place, (_, by_tool) in enumerate(opened) if by_tool)
-    assert all(by_tool for _, by_tool in opened[first_tool:]), "the data is loaded before the first question"
+    assert all(by_tool for _, by_tool in opened[before_questions[0] :]), "the data is loaded before the first question"
 
 
 def critic_errors(record: dict[str, Any]) -> Counter[str]:
