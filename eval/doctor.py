@@ -8,6 +8,7 @@ Exit codes: 0 the chosen configuration can run · 1 it cannot. Only lines marked
 
 from __future__ import annotations  # read under Pythons that are too old, to say that they are
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,4 +56,7 @@ def findings(overrides: list[str]) -> Iterator[Finding]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except BrokenPipeError:  # `| head`: whoever was reading has seen enough
+        os._exit(0)

@@ -82,6 +82,8 @@ class _Run:
         ):
             logs.entry_point.info("run started", run_id=self.run_id, questions=len(examples), bad_rows=len(bad_rows))
             stopped = self._questions(program, examples, logs, store)
+            if not stopped and len(store.finished_keys()) < len(examples):
+                stopped = "some questions ended without a record"
             seconds = time.monotonic() - started
             summary = self._summary(store, examples, seconds, bad_rows, stopped)
             write_files(self.folder, store.records(), summary, [example.id for example in examples])

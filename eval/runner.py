@@ -7,7 +7,7 @@ next one starts in its place.
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ import dspy
 from eval.benchmarks.example import Example
 from eval.failure import Failure, describe, describe_scoring
 from eval.record import Record, Usage
+from eval.scorers.judging import without_gold
 from eval.scorers.score import Score, Scorer
 from eval.store import plain
 from mas.tracing.trace import Listener, Observer, Span, Trace, recording, span
@@ -97,7 +98,8 @@ class Runner:
             async with asyncio.timeout(self.deadline_seconds):
                 score = await self._verdict(example.question, record.answer, example.target)
         except Exception as error:  # noqa: BLE001  the same boundary: a scorer may be the user's own
-            return self._fail(record, describe_scoring(error, self.deadline_seconds))
+            failure = describe_scoring(error, self.deadline_seconds)  # a rule's own message may quote the gold answer
+            return self._fail(record, replace(failure, message=without_gold(failure.message, example.target)))
         record.score, record.explanation, record.parts = score.value, score.explanation, dict(score.parts)
         return None
 

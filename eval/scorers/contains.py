@@ -17,8 +17,12 @@ _TYPOGRAPHIC = str.maketrans("\u2019\u2018\u201c\u201d\u2212\u2013", "''\"\"--")
 # while the hyphen of `3-17` only joins two numbers.
 _BEFORE = r"(?<!\w)"
 _AFTER = r"(?!\w)"
-_BEFORE_DIGIT = r"(?<!\w)(?<!\d[.,])(?<!(?<!\w)-)(?<!(?<!\w)\.)"
-_AFTER_DIGIT = r"(?!\w)(?![.,]\d)"
+# A number must stand whole: no digit, sign, point, thousands mark or fraction bar may go on with it on either side.
+_BEFORE_DIGIT = (
+    r"(?<!\w)(?<!\d[.,/\u2044])(?<!\d[ '](?=\d{3}(?!\d)))(?<!(?<!\w)-)(?<!-[$\u20ac\u00a3\u00a5])(?<!(?<!\w)\.)"
+)
+_AFTER_DIGIT = r"(?!\w)(?![.,]\d)(?![ ']\d{3}(?!\d))(?![/\u2044])"
+_NUMBER_FIRST = re.compile(r"[-+.$\u20ac\u00a3\u00a5\u2212]*\d")
 
 
 @dataclass
@@ -42,6 +46,6 @@ def _normalised(text: str) -> str:
 
 def _pattern(target: str) -> re.Pattern[str]:
     first, last = target[:1], target[-1:]
-    before = _BEFORE_DIGIT if first.isdigit() else _BEFORE if re.match(r"\w", first) else ""
+    before = _BEFORE_DIGIT if _NUMBER_FIRST.match(target) else _BEFORE if re.match(r"\w", first) else ""
     after = _AFTER_DIGIT if last.isdigit() else _AFTER if re.match(r"\w", last) else ""
     return re.compile(before + re.escape(target) + after)

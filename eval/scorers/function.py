@@ -64,9 +64,36 @@ class FunctionScorer:
             self.check()
         function: Any = self._function
         if inspect.iscoroutinefunction(function):
-            return as_score(await function(question, answer, target))
-        returned = await asyncio.to_thread(function, question, answer, target)
-        return as_score(await returned if inspect.isawaitable(returned) else returned)
+            return as_score(await _awaited(function(question, answer, target)))
+        returned = await asyncio.to_thread(_contained, function, question, answer, target)
+        return as_score(await _awaited(returned) if inspect.isawaitable(returned) else returned)
+
+
+def _contained(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Some exceptions end more than the call when they leave a thread; here they are the function's mistake."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        if isinstance(error, StopIteration):
+            raise ScorerError("the function ran out of items (StopIteration)") from error
+        raise
+    except BaseException as error:
+        raise ScorerError(f"the function ended with {type(error).__name__}") from error
+
+
+async def _awaited(returned: Any) -> Any:
+    """The same for a coroutine; a cancellation from outside, as on Ctrl-C or at a deadline, goes on its way."""
+    try:
+        return await returned
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise ScorerError("the function was cancelled by something it waited for") from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise ScorerError(f"the function ended with {type(error).__name__}") from error
 
 
 def as_score(returned: object) -> Score:

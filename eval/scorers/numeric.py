@@ -36,7 +36,8 @@ _QUANTITY = re.compile(
     re.IGNORECASE,
 )
 _NOT_IN_A_UNIT = re.compile(
-    r"\b(?:hundred|thousand|k|million|mio|mn|billion|bn|trillion|tn|dozen|score|hal(?:f|ves)|quarter|third|"
+    r"\b(?:hundred|thousand|k|million|mio|mn|mln|mil|billion|bn|bln|mrd|trillion|tn|lakh|crore|gross|dozen|score|"
+    r"ten|tenth|pair|squared|cubed|pi|e\d+|less|fewer|more|below|above|under|over|negative|wrong|hal(?:f|ves)|quarter|third|"
     r"or|to|and|not|no|plus|minus|times|point|than|if|but)(?:th)?s?\b"
 )
 _MAGNITUDES = ("m", "b", "t")  # `$5M` is millions, while `5 m` is metres

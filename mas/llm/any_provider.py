@@ -19,6 +19,20 @@ from mas.llm.profile import MIN_SECRET_CHARS, ModelProfile
 LOCAL_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
+# Where LiteLLM looks for the keys of the providers most in use.
+USUAL_KEYS = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+}
+
+
 @dataclass
 class LiteLLMModel(ModelProfile):
     """Its fields are the keys of `conf/model/litellm.yaml`; `name` is LiteLLM's `<provider>/<model>`."""
@@ -33,6 +47,18 @@ class LiteLLMModel(ModelProfile):
         if importlib.util.find_spec("litellm") is None:
             raise UserError("model=litellm needs the package litellm; install it with: pip install litellm.")
         super().check()
+        if self.api_key_env is None and self.base_url is None:
+            self._check_keys()
+
+    def _check_keys(self) -> None:
+        """For the usual providers; asking LiteLLM itself would take the seconds that its import takes."""
+        for name in self.names:
+            variables = USUAL_KEYS.get(name.partition("/")[0], ())
+            if variables and not any(os.environ.get(variable) for variable in variables):
+                raise UserError(
+                    f"model.name={name} needs the environment variable {' or '.join(variables)}; set it (or put it "
+                    "into .env), or name another with model.api_key_env."
+                )
 
     def secrets(self) -> list[str]:
         """The named key, and those that LiteLLM finds by itself under its providers' usual names."""

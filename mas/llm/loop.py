@@ -6,6 +6,7 @@ connections away each time.
 """
 
 import asyncio
+import contextlib
 import functools
 import threading
 from collections.abc import Coroutine
@@ -22,8 +23,18 @@ LOOP_THREAD, POOL_THREADS = "mas-loop", "mas-blocking"
 def background_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     loop.set_default_executor(ThreadPoolExecutor(MAX_BLOCKING_CALLS, thread_name_prefix=POOL_THREADS))
-    threading.Thread(target=loop.run_forever, name=LOOP_THREAD, daemon=True).start()
+    threading.Thread(target=_run, args=(loop,), name=LOOP_THREAD, daemon=True).start()
     return loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """`SystemExit` and `KeyboardInterrupt` leave a task through the loop itself; whoever waits for the task gets them,
+    and the other tasks go on.
+    """
+    while True:
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
+            return
 
 
 def may_block() -> bool:

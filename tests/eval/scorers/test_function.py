@@ -46,6 +46,18 @@ def forgot(question, answer, target):
 def breaks(question, answer, target):
     raise KeyError("no such row")
 
+def exits(question, answer, target):
+    raise SystemExit(3)
+
+def runs_out(question, answer, target):
+    return next(iter(()))
+
+async def cancelled(question, answer, target):
+    raise asyncio.CancelledError
+
+async def interrupts(question, answer, target):
+    raise KeyboardInterrupt
+
 def two(answer, target):
     return True
 """
@@ -148,3 +160,9 @@ def test_many_slow_functions_run_side_by_side(tmp_path: Path, monkeypatch: pytes
     started = time.monotonic()
     asyncio.run(all_of_them())
     assert time.monotonic() - started < 0.7
+
+
+@pytest.mark.parametrize("name", ["exits", "runs_out", "cancelled", "interrupts"])
+def test_what_would_end_more_than_the_call_is_the_functions_mistake(rules: str, name: str) -> None:
+    with pytest.raises(ScorerError):
+        judged(f"{rules}:{name}", "?", "a", "a")

@@ -1,5 +1,6 @@
 """The profile for LiteLLM's providers; what goes over the wire is in `tests/test_models_on_the_wire.py`."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,5 +46,14 @@ def test_litellm_is_not_imported_before_the_first_request() -> None:
         "model.lm(AgentModel())\n"
         "print('openai' in sys.modules)  # LiteLLM imports it"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=120)
+    environment = {**os.environ, "ANTHROPIC_API_KEY": "sk-ant-12345"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.stdout.splitlines() == ["[]", "False"], done.stderr
+
+
+def test_a_missing_key_of_a_usual_provider_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "")
+    with pytest.raises(UserError, match="needs the environment variable ANTHROPIC_API_KEY"):
+        LiteLLMModel("anthropic/claude-x").check()

@@ -110,3 +110,15 @@ def test_many_tools_may_block_at_once() -> None:
         return await asyncio.gather(*(asyncio.to_thread(together.wait) for _ in range(MAX_BLOCKING_CALLS)))
 
     assert sorted(run_blocking(all_blocking())) == list(range(MAX_BLOCKING_CALLS))
+
+
+def test_the_loop_outlives_a_task_that_exits() -> None:
+    async def exits() -> None:
+        raise SystemExit(3)
+
+    async def answers() -> int:
+        return 42
+
+    with pytest.raises(SystemExit):
+        run_blocking(exits())
+    assert run_blocking(answers()) == 42
