@@ -17,7 +17,9 @@ def accuracy_interval(n_correct: int, n: int) -> tuple[float, float] | None:
     Raises:
         ValueError: `n_correct` is negative or above `n`.
     """
-    if n == 0 and n_correct == 0:
+    if not 0 <= n_correct <= n:  # not every version of scipy says so
+        raise ValueError(f"n_correct={n_correct} of n={n}; expected 0 to n")
+    if n == 0:
         return None
     from scipy.stats import binomtest
 
