@@ -19,7 +19,9 @@ from dspy.utils.exceptions import AdapterParseError
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
+from mas.contained import awaited, in_thread
 from mas.encodable import encodable
+from mas.tools.errors import ToolError
 from mas.tools.settings import ToolSettings
 from mas.tracing.trace import span
 
@@ -152,16 +154,12 @@ async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> Any:
         raise LookupError(f"there is no tool of that name; tools offered: {offered}")
     tool = toolbox.tools[name]
     if asyncio.iscoroutinefunction(tool.func):
-        return await tool.acall(**arguments)
-    return await asyncio.to_thread(_contained, tool, arguments)
+        return await awaited(tool.acall(**arguments), _tool_ended)
+    return await in_thread(lambda: tool(**arguments), _tool_ended)
 
 
-def _contained(tool: dspy.Tool, arguments: dict[str, Any]) -> Any:
-    """A `StopIteration` that leaves a thread through a future leaves its waiter waiting for ever."""
-    try:
-        return tool(**arguments)
-    except StopIteration as error:
-        raise RuntimeError("the tool ran out of items (StopIteration)") from error
+def _tool_ended(how: str) -> ToolError:
+    return ToolError(f"the tool {how}")
 
 
 def _observation(value: Any, max_chars: int) -> str:

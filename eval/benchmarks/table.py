@@ -8,6 +8,7 @@ CsvBenchmark(path="questions.csv", columns=columns).load("all").examples[0].id  
 """
 
 import csv
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are 
 
 
 @dataclass
-class _TableBenchmark:
+class _TableBenchmark(ABC):
     """What the two kinds of file share."""
 
     path: str
@@ -63,11 +64,13 @@ class _TableBenchmark:
         attachments = Attachments(attachments_folder(self.files, path), metadata=path)
         return read_rows(self._rows(path, columns), attachments, self.on_bad_row, columns)
 
+    @abstractmethod
     def _names(self, path: Path) -> Sequence[str]:
-        raise NotImplementedError
+        """The columns that the file has."""
 
+    @abstractmethod
     def _rows(self, path: Path, columns: Columns) -> Iterator[Row]:
-        raise NotImplementedError
+        """The file's rows, each with its place."""
 
 
 @dataclass

@@ -10,7 +10,6 @@ It returns a bool, a number from 0 to 1, a dictionary (`value`, and if wanted `e
 A function that waits or computes for long does not hold up the other questions: it runs in a thread.
 """
 
-import asyncio
 import importlib
 import inspect
 import math
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.scorers.score import Score, ScorerError
+from mas.contained import awaited, in_thread
 from mas.errors import UserError
 
 EXPECTED = "expected a bool, a number from 0 to 1, a dictionary with `value`, or a Score"
@@ -64,36 +64,13 @@ class FunctionScorer:
             self.check()
         function: Any = self._function
         if inspect.iscoroutinefunction(function):
-            return as_score(await _awaited(function(question, answer, target)))
-        returned = await asyncio.to_thread(_contained, function, question, answer, target)
-        return as_score(await _awaited(returned) if inspect.isawaitable(returned) else returned)
+            return as_score(await awaited(function(question, answer, target), _failure))
+        returned = await in_thread(lambda: function(question, answer, target), _failure)
+        return as_score(await awaited(returned, _failure) if inspect.isawaitable(returned) else returned)
 
 
-def _contained(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Some exceptions end more than the call when they leave a thread; here they are the function's mistake."""
-    try:
-        return function(*arguments)
-    except Exception as error:
-        if isinstance(error, StopIteration):
-            raise ScorerError("the function ran out of items (StopIteration)") from error
-        raise
-    except BaseException as error:
-        raise ScorerError(f"the function ended with {type(error).__name__}") from error
-
-
-async def _awaited(returned: Any) -> Any:
-    """The same for a coroutine; a cancellation from outside, as on Ctrl-C or at a deadline, goes on its way."""
-    try:
-        return await returned
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise ScorerError("the function was cancelled by something it waited for") from error
-    except Exception:
-        raise
-    except BaseException as error:
-        raise ScorerError(f"the function ended with {type(error).__name__}") from error
+def _failure(how: str) -> ScorerError:
+    return ScorerError(f"the function {how}")
 
 
 def as_score(returned: object) -> Score:

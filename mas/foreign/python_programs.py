@@ -1,15 +1,14 @@
 """Programs around a Python function and around a `dspy.Module`."""
 
-import asyncio
-import concurrent.futures
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import dspy
 
+from mas.contained import awaited, in_thread
 from mas.errors import AgentReplyError
 from mas.foreign.agent import Agent
 from mas.foreign.program import ForeignProgram
@@ -30,9 +29,9 @@ class FunctionProgram(ForeignProgram):
         positional, named = agent.arguments(question, file)
         with _using(self.lm):
             if inspect.iscoroutinefunction(agent.value) or inspect.iscoroutinefunction(type(agent.value).__call__):
-                return await _awaited(agent.value(*positional, **named), self.name)
-            value = await _in_thread(lambda: agent.value(*positional, **named), self.name)
-            return await _awaited(value, self.name) if inspect.isawaitable(value) else value
+                return await awaited(agent.value(*positional, **named), _ended(self.name))
+            value = await in_thread(lambda: agent.value(*positional, **named), _ended(self.name))
+            return await awaited(value, _ended(self.name)) if inspect.isawaitable(value) else value
 
 
 class ModuleProgram(ForeignProgram):
@@ -55,8 +54,8 @@ class ModuleProgram(ForeignProgram):
         _, named = self.call.arguments(question, file)
         with _using(self.lm):
             if hasattr(type(self.agent), "aforward"):
-                return await _awaited(self.agent.acall(**named), self.name)
-            return await _in_thread(lambda: self.agent(**named), self.name)
+                return await awaited(self.agent.acall(**named), _ended(self.name))
+            return await in_thread(lambda: self.agent(**named), _ended(self.name))
 
 
 class _Held:
@@ -73,38 +72,5 @@ def _using(lm: Any) -> AbstractContextManager[Any]:
     return dspy.context(lm=lm) if lm is not None else nullcontext()
 
 
-async def _in_thread(call: Callable[[], Any], name: str) -> Any:
-    """The call's result, from a thread with this question's context.
-
-    Some exceptions end more than the call when they leave a thread through a future: `StopIteration` leaves its waiter
-    waiting, the others end the event loop or the worker. Here they are what they would be anywhere else: a mistake.
-    """
-
-    def contained() -> Any:
-        try:
-            return call()
-        except (StopIteration, concurrent.futures.CancelledError) as error:
-            raise _ended(name, error) from error
-        except Exception:
-            raise
-        except BaseException as error:
-            raise _ended(name, error) from error
-
-    return await asyncio.to_thread(contained)
-
-
-async def _awaited(result: Awaitable[Any], name: str) -> Any:
-    try:
-        return await result
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise  # the question's deadline, or the run's end
-        raise _ended(name, error) from error
-    except (SystemExit, KeyboardInterrupt, concurrent.futures.CancelledError) as error:
-        raise _ended(name, error) from error
-
-
-def _ended(name: str, error: BaseException) -> AgentReplyError:
-    detail = f" ({error})" if str(error) else ""
-    return AgentReplyError(f"{name} ended with {type(error).__name__}{detail} instead of an answer")
+def _ended(name: str) -> Callable[[str], AgentReplyError]:
+    return lambda how: AgentReplyError(f"{name} {how} instead of an answer")

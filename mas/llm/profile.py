@@ -6,6 +6,7 @@ sources, and the first that is not null counts: `system.agents.<agent>.model` an
 """
 
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out woul
 
 
 @dataclass
-class ModelProfile:
+class ModelProfile(ABC):
     """Fields and checks that do not depend on how the model is reached."""
 
     name: str  # as the server knows it
@@ -97,10 +98,10 @@ class ModelProfile:
         if not valid:
             raise UserError(f"model.{key}={getattr(self, key)} is out of range; expected {expected}.")
 
+    @abstractmethod
     def _dspy_name(self, name: str) -> str:
         """How DSPy calls the model: `<provider>/<name>`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _engines(self) -> tuple[Any, Any]:
         """DSPy engines, synchronous and asynchronous; the same for equal settings, so that LMs share connections."""
-        raise NotImplementedError

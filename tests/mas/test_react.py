@@ -312,9 +312,15 @@ def test_the_conversation_so_far_is_left_as_it_is() -> None:
     assert [role for role, _ in said(model.requests[-1][1])] == ["user", "assistant", "user"]
 
 
-def test_a_tool_that_raises_stop_iteration_does_not_hang_its_agent() -> None:
-    def runs_out() -> str:
-        return next(iter(()))
+@pytest.mark.parametrize("error", [StopIteration, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_tool_that_would_end_more_than_its_call_only_fails(error: type[BaseException], asynchronous: bool) -> None:
+    def ends() -> str:
+        raise error
 
-    outcome = run([Call("runs_out")], DONE, toolbox=box(runs_out))
-    assert "ran out of items" in outcome.observations[0]
+    async def aends() -> str:
+        raise error
+
+    tool = aends if asynchronous and error is not StopIteration else ends
+    outcome = run([Call(tool.__name__)], DONE, toolbox=box(tool))
+    assert f"{tool.__name__} failed: the tool ended with {error.__name__}" in outcome.observations[0]
