@@ -19,8 +19,10 @@ from dspy.utils.exceptions import AdapterParseError
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
+from mas.chat_adapter import ChatAdapter
 from mas.contained import awaited, in_thread
 from mas.encodable import encodable
+from mas.question import LimitReachedError, current_question
 from mas.tools.errors import ToolError
 from mas.tools.settings import ToolSettings
 from mas.tracing.trace import span
@@ -98,7 +100,7 @@ async def _agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
     predictor, toolbox = runtime.context.predictor, runtime.context.toolbox
     native = (predictor.lm or dspy.settings.lm).supports_function_calling
     # An adapter set to native would write past calls as `tool` messages even to a model without function calling.
-    with dspy.context(adapter=dspy.ChatAdapter(use_native_function_calling=native)):
+    with dspy.context(adapter=ChatAdapter(use_native_function_calling=native)):
         prediction = await predictor.acall(
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )
@@ -122,6 +124,9 @@ async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
     """
     toolbox, turn = runtime.context.toolbox, state["turns"][-1]
     calls: dspy.ToolCalls = turn["tool_calls"]
+    if question := current_question():
+        for _ in calls.tool_calls:  # all of them before the first one runs: none is left running when the limit is hit
+            question.spend_tool_call()
     outcomes = await asyncio.gather(*(_run(call, toolbox) for call in calls.tool_calls))
     observations = [text for text, _ in outcomes]
     if state["steps"] >= toolbox.max_steps:
@@ -142,6 +147,8 @@ async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
             text = _observation(await _call(call.name, arguments, toolbox), toolbox.settings.max_output_chars)
             current.outputs = {"observation": text}
         return text, False
+    except LimitReachedError:  # of a tool that asks a model itself
+        raise
     except Exception as error:
         if toolbox.settings.fail_fast:
             raise

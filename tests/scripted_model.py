@@ -20,7 +20,7 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,6 +186,12 @@ class ScriptedModel:
         """Nothing can be missing."""
 
     def secrets(self) -> list[str]:
+        return []
+
+    def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
+        return sorted({self.name, *more_names})
+
+    def gate_history(self) -> list[dict[str, Any]]:
         return []
 
     def lm(self, agent: AgentModel) -> Any:

@@ -46,7 +46,8 @@ def composed(*overrides: str) -> DictConfig:
 
 
 def choice(group: str, option: str) -> list[str]:
-    return [f"{group}={option}", *MANDATORY.get((group, option), [])]
+    where = "prices@model.prices" if group == "prices" else group  # a group inside of a model's file
+    return [f"{where}={option}", *MANDATORY.get((group, option), [])]
 
 
 def test_there_is_a_choice_in_every_group() -> None:

@@ -10,7 +10,7 @@ from mas.errors import AgentUnavailableError
 from mas.foreign.reply import read_reply
 from mas.llm.loop import run_blocking
 from mas.tools.attachments import attached
-from mas.tracing.trace import current_thread_id, keep_state, span
+from mas.tracing.trace import current_thread_id, keep_answer, keep_state, span
 
 
 class ForeignProgram(dspy.Module):
@@ -53,4 +53,5 @@ class ForeignProgram(dspy.Module):
             current.outputs = dict(answers)
         state |= {**answers, "reply": reply.rest}
         keep_state(state)
+        keep_answer(reply.answer)
         return dspy.Prediction(**answers, state=state)

@@ -14,12 +14,12 @@ from langgraph.runtime import Runtime
 
 from mas.gaia import messages
 from mas.gaia.state import ExpertState, GraphState, ResearcherState, Worker
-from mas.llm.errors import TruncatedReplyError
+from mas.llm.errors import EmptyReplyError, TruncatedReplyError
 from mas.react import StepLimitError, Toolbox, react
-from mas.tracing.trace import event, span
+from mas.tracing.trace import event, keep_answer, span
 
 # A reply that arrived and is of no use: its agent gets another try, like after a critic's rejection.
-UNUSABLE = (AdapterParseError, TruncatedReplyError, StepLimitError)
+UNUSABLE = (AdapterParseError, EmptyReplyError, TruncatedReplyError, StepLimitError)
 MAX_FEEDBACK_CHARS = 1_500
 
 
@@ -121,6 +121,8 @@ async def expert(state: GraphState, runtime: Context) -> GraphState:
             return _rejected_unread(state, "expert", error)
         answer, reasoning = prediction.expert_answer or "", prediction.reasoning_trace or ""
         current.outputs = {"expert_answer": answer, "reasoning_trace": reasoning}
+    if answer:
+        keep_answer(answer)
     expert_state = ExpertState(
         messages=turns,
         question=state["question"],
@@ -173,6 +175,7 @@ async def finalizer(state: GraphState, runtime: Context) -> GraphState:
 
 
 def _finalized(state: GraphState, answer: str, trace: str) -> GraphState:
+    keep_answer(answer)
     content = messages.finalizer_response(answer, trace)
     return _respond(state, "finalizer", content, final_answer=answer, final_reasoning_trace=trace)
 

@@ -8,12 +8,13 @@ program that runs through it is handed in with each invocation.
 """
 
 import functools
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 from langgraph.graph import END, START, StateGraph
 
 from mas.gaia import agents
-from mas.gaia.agents import GraphContext
+from mas.gaia.agents import Context, GraphContext
 from mas.gaia.orchestrator import orchestrate, route_from_orchestrator
 from mas.gaia.state import GraphState, Worker
 from mas.tracing.trace import keep_state, span
@@ -34,9 +35,9 @@ def workflow() -> Any:
     graph.add_node("orchestrator", _orchestrator)
     graph.add_edge(START, "input_interface")
     graph.add_edge("input_interface", "orchestrator")
-    graph.add_conditional_edges("orchestrator", route_from_orchestrator, list(NODES))
+    graph.add_conditional_edges("orchestrator", _route, list(NODES))
     for name, node in NODES.items():
-        graph.add_node(name, node)
+        graph.add_node(name, _changes_of(node))
         graph.add_edge(name, END if name == "finalizer" else "orchestrator")
     return graph.compile()
 
@@ -51,13 +52,36 @@ def recursion_limit(retry_limits: dict[Worker, int], max_research_steps: int) ->
     return 4 * attempts + 10
 
 
-async def _input_interface(state: GraphState) -> GraphState:
+Changes = dict[str, Any]  # the fields of the state that a node has changed
+Agent = Callable[[GraphState, Context], Awaitable[GraphState]]
+
+
+def _changes_of(agent: Agent) -> Any:
+    """The agent as a node that writes only what it has changed: the graph's work grows with the fields written."""
+
+    async def node(state: GraphState, runtime: Context) -> Changes:
+        return _changes(state, await agent(state, runtime))
+
+    return node
+
+
+def _changes(before: GraphState, after: GraphState) -> Changes:
+    earlier = cast(dict[str, Any], before)
+    return {field: value for field, value in after.items() if value is not earlier[field]}
+
+
+async def _input_interface(state: GraphState) -> Changes:
     keep_state(state)
-    return state
+    return {}
 
 
-async def _orchestrator(state: GraphState) -> GraphState:
+async def _orchestrator(state: GraphState) -> Changes:
     with span("orchestrator", "orchestrator", after=state["current_step"]):
-        state = orchestrate(state)
-    keep_state(state)
-    return state
+        after = orchestrate(state)
+    keep_state(after)
+    return _changes(state, after)
+
+
+async def _route(state: GraphState) -> str:
+    """Asynchronous, or the graph would hand it to a thread."""
+    return route_from_orchestrator(state)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import dspy
 
+from mas.chat_adapter import ChatAdapter
 from mas.gaia import signatures
 from mas.gaia.agents import GraphContext
 from mas.gaia.graph import recursion_limit, workflow
@@ -60,7 +61,7 @@ class GaiaProgram(dspy.Module):
         state = initial_state(
             question, path.name if path else None, current_thread_id() or uuid.uuid4().hex, self.retry_limits
         )
-        adapter = dspy.ChatAdapter(use_native_function_calling=True)
+        adapter = ChatAdapter(use_native_function_calling=True)
         with dspy.context(adapter=adapter), attached([path] if path else []):
             final = await workflow().ainvoke(
                 state, context=GraphContext(self), config={"recursion_limit": self._recursion_limit}

@@ -1,56 +1,174 @@
-"""Every request to a language model passes here: traced, and refused when the model cannot take it or the reply is no
-whole answer.
+"""Every request to a language model passes here.
 
-DSPy asks an engine for one attempt at a time and keeps the retries to itself, so a retried request is two spans.
+    call log, shared cache → [ limits of the question → turn at the gate → span → server → cost → log → acceptance ]
+
+The part in brackets is one attempt, and one span; `mas/llm/retrying.py` says which are repeated. Outside a run nothing
+is limited and nothing is kept. A synchronous call from one of the agents' own threads gets one plain attempt.
+
+    dspy.LM("openai/any", engine=SyncAgentEngine(inner, terms), async_engine=AgentEngine(inner, terms))
 """
 
-import dataclasses
+import math
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
-from dspy._vendor.lm15.serde import message_to_dict, request_to_dict
-from dspy._vendor.lm15.types import Part, Response
-from dspy.lm15 import Request, TextPart, ToolCallPart
+from dspy._vendor.lm15.serde import request_to_dict
+from dspy.lm15 import RateLimitError, Request, Response
 
-from mas.encodable import encodable
-from mas.llm.errors import RefusedReplyError, TruncatedReplyError
-from mas.llm.limits import Limits
-from mas.tracing.trace import Span, span
+from mas.llm.accepting import accepted, charge, check_not_empty
+from mas.llm.gate import HeldError
+from mas.llm.prices import FREE
+from mas.llm.replaying import KeptReplies, Source
+from mas.llm.retrying import SERVER_FAULTS, retrying
+from mas.llm.terms import CallTerms
+from mas.question import Question, Sample, current_question
+from mas.tracing.trace import span
 
 MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
+CHARS_PER_TOKEN = 4  # of what a request is taken to need at the gate; the server's own count comes with the reply
+TYPICAL_REPLY_TOKENS = 300
+_ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not read
 
 
-class TracedEngine:
-    """A synchronous engine with a span around each request. Copies share the connections."""
+@dataclass
+class _Call:
+    """One request with its attempts."""
 
-    def __init__(self, inner: Any, limits: Limits) -> None:
-        self.inner, self.limits = inner, limits
+    request: Request
+    question: Question
+    content: dict[str, Any] = field(init=False)  # the request as JSON
+    over_at: float  # monotonic time of its own deadline or its question's
+    attempts: int = 0
+    idle_since: float = field(default_factory=time.monotonic)  # when it came, or when its last attempt ended
 
-    def complete(self, request: Request) -> Response:
-        with span("lm", request.model, inputs=_request(request)) as current:
-            self.limits.check_inputs(request)
-            return _accept(request, self.inner.complete(request), self.limits, current)
+    def __post_init__(self) -> None:
+        self.content = request_to_dict(self.request)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "TracedEngine":
-        return self
+    def shown(self) -> dict[str, Any]:
+        """The request as the record keeps it."""
+        return {key: _without_media(value) for key, value in self.content.items() if key != "model"}
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether it is sent because of a failure: of the attempt before, or of a reply that DSPy could not read."""
+        return self.attempts > 1 or _ASKS_FOR_JSON in str(self.content.get("system"))
+
+    def attributes(self) -> dict[str, Any]:
+        """What the span of the newest attempt says of it at its beginning."""
+        waited = {"waited_seconds": round(time.monotonic() - self.idle_since, 4)}
+        return {"attempt": self.attempts, **waited, **({"retry": True} if self.is_repeat else {})}
+
+    def tokens(self) -> int:
+        """What the request and its reply will about cost."""
+        reply_tokens = min(TYPICAL_REPLY_TOKENS, self.request.config.max_tokens or TYPICAL_REPLY_TOKENS)
+        return len(str(self.shown())) // CHARS_PER_TOKEN + reply_tokens
 
 
-class TracedAsyncEngine:
-    """The asynchronous counterpart."""
+class AgentEngine:
+    """An asynchronous engine of DSPy's LM over another one. Copies share the connections."""
 
-    def __init__(self, inner: Any, limits: Limits) -> None:
-        self.inner, self.limits = inner, limits
+    def __init__(self, inner: Any, terms: CallTerms) -> None:
+        self.inner, self.terms = inner, terms
 
     async def complete(self, request: Request) -> Response:
-        with span("lm", request.model, inputs=_request(request)) as current:
-            self.limits.check_inputs(request)
-            return _accept(request, await self.inner.complete(request), self.limits, current)
+        """The reply, kept or new.
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "TracedAsyncEngine":
+        Raises:
+            LimitReachedError: the question may not ask any more.
+            LM15Error: the request failed, after its retries.
+            TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: no whole answer came back.
+        """
+        question, terms = current_question() or Question(Sample("")), self.terms
+        left_seconds = min(terms.deadline_seconds, question.seconds_left)
+        call = _Call(request, question, time.monotonic() + left_seconds)
+        kept = KeptReplies(call.question, terms.url, call.content)
+        if (found := kept.find()) is not None:
+            return self._taken_from(call, *found)
+        attempts = retrying(call.question, terms.num_retries, terms.retry_base_seconds, left_seconds)
+        response: Response = await attempts(self._attempt, call, kept)
+        return response
+
+    def _taken_from(self, call: _Call, response: Response, source: Source) -> Response:
+        """As if it came from the server: it counts, and is as whole or as truncated as it was then."""
+        call.attempts += 1
+        call.question.spend_lm_call()
+        attributes = {**call.attributes(), source: True}
+        with span("lm", call.request.model, inputs=call.shown(), **attributes) as current:
+            charge(response, FREE if source == "cached" else self.terms.price, call.question, current)
+            return accepted(call.request, response, self.terms.limits, current)
+
+    async def _attempt(self, call: _Call, kept: KeptReplies) -> Response:
+        call.attempts += 1
+        call.question.spend_lm_call()
+        try:
+            async with self._admitted(call) as slot:
+                with span("lm", call.request.model, inputs=call.shown(), **call.attributes()) as current:
+                    self.terms.limits.check_inputs(call.request)
+                    response = await self._sent(call.request, slot)
+                    charge(response, self.terms.price, call.question, current)
+                    check_not_empty(response)
+                    kept.keep(response)
+                    return accepted(call.request, response, self.terms.limits, current)
+        finally:
+            call.idle_since = time.monotonic()
+
+    @asynccontextmanager
+    async def _admitted(self, call: _Call) -> AsyncIterator[Any]:
+        """A slot at the gate; None if there is no gate."""
+        if self.terms.gate is None:
+            yield None
+            return
+        async with AsyncExitStack() as stack:
+            with call.question.waiting():
+                tokens = call.tokens() if self.terms.counts_tokens else 0
+                try:
+                    slot = await stack.enter_async_context(self.terms.gate.slot(tokens, call.over_at))
+                except HeldError as error:
+                    message = f"{error}: the server has asked for a pause beyond the deadline of this call"
+                    raise RateLimitError(message, retry_after=error.seconds) from error
+            yield slot
+
+    async def _sent(self, request: Request, slot: Any) -> Response:
+        """The server's reply; the gate is told how it went."""
+        try:
+            response: Response = await self.inner.complete(request)
+        except RateLimitError as error:
+            if slot is not None:
+                slot.rate_limited(error.retry_after)
+            raise
+        except SERVER_FAULTS:
+            if slot is not None:
+                slot.server_failed()
+            raise
+        if slot is not None:
+            slot.succeeded()
+        return response
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "AgentEngine":
         return self
 
 
-def _request(request: Request) -> dict[str, Any]:
-    return {key: _without_media(value) for key, value in request_to_dict(request).items() if key != "model"}
+class SyncAgentEngine:
+    """The synchronous counterpart: one attempt, without gate, log and cache."""
+
+    def __init__(self, inner: Any, terms: CallTerms) -> None:
+        self.inner, self.terms = inner, terms
+
+    def complete(self, request: Request) -> Response:
+        call, terms = _Call(request, current_question() or Question(Sample("")), math.inf, attempts=1), self.terms
+        call.question.spend_lm_call()
+        with span("lm", request.model, inputs=call.shown(), **call.attributes()) as current:
+            terms.limits.check_inputs(request)
+            response: Response = self.inner.complete(request)
+            charge(response, terms.price, call.question, current)
+            check_not_empty(response)
+            return accepted(request, response, terms.limits, current)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SyncAgentEngine":
+        return self
 
 
 def _without_media(value: Any) -> Any:
@@ -62,36 +180,3 @@ def _without_media(value: Any) -> Any:
     if value.get("type") in MEDIA_KINDS and isinstance(data := value.get("data"), str):
         return {**value, "data": f"[{len(data)} characters of base64]"}
     return {key: _without_media(item) for key, item in value.items()}
-
-
-def _accept(request: Request, response: Response, limits: Limits, current: Span) -> Response:
-    """Note what the reply cost and how it ended.
-
-    Raises:
-        TruncatedReplyError: it stopped at the token limit. DSPy alone would parse the fragment as an answer.
-        RefusedReplyError: the provider withheld it.
-        TruncatedPromptError: it answers a part of what was asked.
-    """
-    message = dataclasses.replace(response.message, parts=tuple(_mended(part) for part in response.message.parts))
-    response = dataclasses.replace(response, message=message)
-    current.outputs = message_to_dict(response.message)
-    current.attributes |= {
-        "finish_reason": response.finish_reason,
-        "input_tokens": response.usage.input_tokens or 0,
-        "output_tokens": response.usage.output_tokens or 0,
-    }
-    limits.check_whole(request, response.usage.input_tokens)
-    if response.finish_reason == "length":
-        raise TruncatedReplyError("the reply was cut off at the model's token limit", model=response.model)
-    if response.finish_reason == "content_filter":
-        raise RefusedReplyError("the provider's content filter withheld the reply", model=response.model)
-    return response
-
-
-def _mended(part: Part) -> Part:
-    """No later prompt, log or database row could hold a lone surrogate."""
-    if isinstance(part, TextPart):
-        return dataclasses.replace(part, text=encodable(part.text))
-    if isinstance(part, ToolCallPart):
-        return dataclasses.replace(part, input=encodable(part.input))
-    return part

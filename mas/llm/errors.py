@@ -19,3 +19,9 @@ class RefusedReplyError(LMError):
     """The provider's content filter withheld the reply."""
 
     default_code = "refused"
+
+
+class EmptyReplyError(LMError):
+    """No choices, no text and no tool call: what some servers send when they are about to fail."""
+
+    default_code = "empty"

@@ -58,7 +58,15 @@ class Model(Protocol):
         ...
 
     def lm(self, agent: AgentModel) -> Any:
-        """The `dspy.LM` of one agent; LMs of one profile share their connections."""
+        """The `dspy.LM` of one agent; LMs of one profile share their connections and the gate before them."""
+        ...
+
+    def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
+        """Models whose price is unknown, of those that the profile names and of these; a budget in USD needs all."""
+        ...
+
+    def gate_history(self) -> list[dict[str, Any]]:
+        """How the number of requests let through at once changed: {"seconds", "limit", "reason"}; empty: no gate."""
         ...
 
 

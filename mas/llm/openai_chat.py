@@ -21,7 +21,6 @@ class OpenAIChatModel(ModelProfile):
     """Profile of a model reached over HTTP; its fields are the keys of `conf/model/*.yaml`."""
 
     max_tokens_field: str = "max_completion_tokens"  # how the server calls `max_tokens`: older ones know only that
-    max_connections: int = 1000  # at once, to this endpoint; further requests wait
 
     def check(self) -> None:
         super().check()
@@ -30,7 +29,6 @@ class OpenAIChatModel(ModelProfile):
 
     def _check_ranges(self) -> None:
         super()._check_ranges()
-        self._need("max_connections", self.max_connections >= 1, "at least 1")
         self._need("max_tokens_field", self.max_tokens_field in MAX_TOKENS_FIELDS, " or ".join(MAX_TOKENS_FIELDS))
 
     def _dspy_name(self, name: str) -> str:
@@ -39,5 +37,9 @@ class OpenAIChatModel(ModelProfile):
     def _engines(self) -> tuple[Any, Any]:
         from mas.llm.chat_engine import engines
 
-        url, key = self.base_url or OPENAI_URL, self._key() or "none"
-        return engines(url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field)
+        key = self._key() or "none"
+        return engines(self._url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field)
+
+    @property
+    def _url(self) -> str:
+        return self.base_url or OPENAI_URL

@@ -5,16 +5,27 @@ sources, and the first that is not null counts: `system.agents.<agent>.model` an
 `model.agents.<agent>.name` and `.temperature`, then `model.name` and `.temperature`.
 """
 
+import functools
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mas.errors import UserError
 from mas.llm.model import AgentModel, AgentOverride
+from mas.llm.prices import Price, price_of
 from mas.llm.reasoning import DEFAULT_TEMPERATURE, accepted_temperature, check_max_tokens
 
 MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
+
+
+@dataclass
+class Rate:
+    """What the server allows in a minute; null: unknown, and then found out by the server's own refusals."""
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
 
 
 @dataclass
@@ -33,6 +44,10 @@ class ModelProfile(ABC):
     max_tokens: int | None = None  # per reply; null: the server's own limit
     call_deadline_seconds: float = 180.0  # one call, its retries and its waiting for a connection included
     num_retries: int = 3  # of a call that failed for a passing reason
+    retry_base_seconds: float = 1.0  # the wait before them is random, up to this, then up to twice this, and so on
+    max_connections: int = 1000  # requests at once; further ones wait
+    rate: Rate = field(default_factory=Rate)
+    prices: dict[str, Price] = field(default_factory=dict)  # name of a model → what its tokens cost
     agents: dict[str, AgentOverride] = field(default_factory=dict)  # agent → its own name and temperature
     simulated: ClassVar[bool] = False
 
@@ -52,7 +67,6 @@ class ModelProfile(ABC):
 
     def lm(self, agent: AgentModel) -> Any:
         from mas.llm.agent_lm import AgentLM
-        from mas.llm.limits import Limits
 
         name, temperature = self._sampling(agent)
         engine, async_engine = self._engines()
@@ -62,12 +76,45 @@ class ModelProfile(ABC):
             async_engine,
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
-            limits=Limits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
-            num_retries=self.num_retries,
+            terms=self._terms(name),
             temperature=temperature,
             max_tokens=self.max_tokens,
             cache=False,
         )
+
+    def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
+        """Models without a price, of those that the profile names and of these: what they cost is unknown."""
+        return sorted(name for name in {*self.names, *more_names} if price_of(name, self.prices) is None)
+
+    def gate_history(self) -> list[dict[str, Any]]:
+        """How many requests were let through at once, change by change, since the first one."""
+        history: list[dict[str, Any]] = self._gate.history
+        return history
+
+    @functools.cached_property
+    def _gate(self) -> Any:
+        from mas.llm.gate import Gate
+
+        return Gate(self.max_connections, self.rate.requests_per_minute, self.rate.tokens_per_minute)
+
+    def _terms(self, name: str) -> Any:
+        from mas.llm.limits import Limits
+        from mas.llm.terms import CallTerms
+
+        return CallTerms(
+            url=self._url,
+            limits=Limits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
+            price=price_of(name, self.prices),
+            gate=self._gate,
+            counts_tokens=self.rate.tokens_per_minute is not None,
+            num_retries=self.num_retries,
+            retry_base_seconds=self.retry_base_seconds,
+        )
+
+    @property
+    def _url(self) -> str:
+        """Of the endpoint, as kept replies are told apart by it."""
+        return self.base_url or type(self).__name__
 
     def _key(self) -> str | None:
         return os.environ.get(self.api_key_env or "") or None
@@ -87,12 +134,24 @@ class ModelProfile(ABC):
     def _check_ranges(self) -> None:
         self._need("call_deadline_seconds", self.call_deadline_seconds > 0, "more than 0 seconds")
         self._need("num_retries", self.num_retries >= 0, "0 or more")
+        self._need("retry_base_seconds", self.retry_base_seconds >= 0, "0 seconds or more")
+        self._need("max_connections", self.max_connections >= 1, "at least 1")
+        self._check_rate_and_prices()
         self._need("max_tokens", self.max_tokens is None or self.max_tokens >= 1, "at least 1, or null")
         self._need("context_tokens", self.context_tokens is None or self.context_tokens >= 1, "at least 1, or null")
         for key, value in {"": self.temperature, **{k: v.temperature for k, v in self.agents.items()}}.items():
             if value is not None and not 0 <= value <= 2:
                 name = f"model.agents.{key}.temperature" if key else "model.temperature"
                 raise UserError(f"{name}={value} is out of range; expected 0 to 2, or null.")
+
+    def _check_rate_and_prices(self) -> None:
+        numbers = {f"rate.{key}": value for key, value in vars(self.rate).items()}
+        if wrong := next((key for key, value in numbers.items() if value is not None and value <= 0), None):
+            raise UserError(f"model.{wrong}={numbers[wrong]} is out of range; expected more than 0, or null.")
+        for name, price in self.prices.items():
+            for key, value in vars(price).items():
+                if isinstance(value, int | float) and value < 0:
+                    raise UserError(f"model.prices.{name}.{key}={value} is out of range; expected 0 or more.")
 
     def _need(self, key: str, valid: bool, expected: str) -> None:
         if not valid:

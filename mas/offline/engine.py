@@ -1,7 +1,7 @@
 """The simulated model as an engine of DSPy's LM: one request in, one response out, the same response for the same text.
 
-It sees the request alone: no file, no data set, no gold answer, no clock. Native tool calls need an LM that reports
-`supports_function_calling`; otherwise tools and calls travel as text and work as well.
+It sees the request and the number of the sample alone: no file, no data set, no gold answer, no clock. Native tool
+calls need an LM that reports `supports_function_calling`; otherwise tools and calls travel as text and work as well.
 
     lm = dspy.LM("offline/normal-0", engine=OfflineEngine(), async_engine=AsyncOfflineEngine())
 
@@ -12,6 +12,7 @@ apart.
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, Usage, response_to_events
@@ -20,14 +21,16 @@ from mas.offline.chat import Chat, read_chat, request_text
 from mas.offline.conduct import Conduct, World
 from mas.offline.reply import Reply
 from mas.offline.roles import conduct_of, reply_to
+from mas.question import current_question
 
 _CHARS_PER_TOKEN = 4
+_EPOCH, _ATTEMPT = 1_000_003, 7_919  # far from the seeds that a user gives
 _STILL_BROKEN_AS_JSON = 0.45  # of the replies without any format
 
 
 def respond(request: Request) -> Response:
     """The simulated model's response to a request; never fails."""
-    chat = read_chat(request)
+    chat = _of_this_sample(read_chat(request))
     conduct = conduct_of(chat, world_of(request.model))
     text = request_text(request)
     if _breaks_format(chat, conduct):
@@ -42,6 +45,15 @@ def respond(request: Request) -> Response:
         finish_reason="tool_call" if called else "stop",
         usage=_usage(text, parts),
     )
+
+
+def _of_this_sample(chat: Chat) -> Chat:
+    """Another epoch of a question, or another attempt at it, is another draw, as if the request had another seed."""
+    question = current_question()
+    if question is None or (question.sample.epoch, question.sample.attempt) == (1, 1):
+        return chat
+    sample = question.sample
+    return replace(chat, seed=(chat.seed or 0) + _EPOCH * (sample.epoch - 1) + _ATTEMPT * (sample.attempt - 1))
 
 
 def world_of(model: str) -> World:

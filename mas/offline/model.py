@@ -1,5 +1,6 @@
 """The profile of the simulated model: `conf/model/offline.yaml`."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -39,6 +40,13 @@ class OfflineModel:
     def secrets(self) -> list[str]:
         return []
 
+    def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
+        return []
+
+    def gate_history(self) -> list[dict[str, Any]]:
+        """None: nobody has to wait for it."""
+        return []
+
     def lm(self, agent: AgentModel) -> Any:
         """The `dspy.LM` of one agent. World and seed are in its model's name: no cache takes one world for another."""
         from mas.offline.engine import AsyncOfflineEngine, OfflineEngine
@@ -53,6 +61,8 @@ class OfflineModel:
 
     def _lm(self, engine: Any, async_engine: Any, temperature: float | None) -> Any:
         from mas.llm.agent_lm import AgentLM
+        from mas.llm.prices import FREE
+        from mas.llm.terms import CallTerms
 
         return AgentLM(
             f"offline/{self.world}-{self.seed}",
@@ -60,7 +70,7 @@ class OfflineModel:
             async_engine,
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
-            num_retries=0,
+            terms=CallTerms("offline", price=FREE),
             temperature=temperature,
             cache=False,
         )

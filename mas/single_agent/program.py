@@ -11,14 +11,14 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from mas.llm.errors import TruncatedReplyError
+from mas.llm.errors import EmptyReplyError, TruncatedReplyError
 from mas.llm.loop import run_blocking
 from mas.react import StepLimitError, Toolbox, react
 from mas.tools.attachments import attached
-from mas.tracing.trace import current_thread_id, event, keep_state, span
+from mas.tracing.trace import current_thread_id, event, keep_answer, keep_state, span
 
 # A reply that arrived and is of no use; a model that cannot be asked at all is no such case.
-UNUSABLE = (AdapterParseError, TruncatedReplyError, StepLimitError)
+UNUSABLE = (AdapterParseError, EmptyReplyError, TruncatedReplyError, StepLimitError)
 MAX_FEEDBACK_CHARS = 1_500
 
 
@@ -74,6 +74,7 @@ class SingleAgentProgram(dspy.Module):
         with attached([path] if path else []):
             state = await self._answered(state)
         keep_state(state)
+        keep_answer(state["final_answer"])
         return dspy.Prediction(
             final_answer=state["final_answer"], final_reasoning_trace=state["final_reasoning_trace"], state=state
         )

@@ -14,7 +14,7 @@ from mas.errors import UserError
 from mas.llm.loop import run_blocking
 from mas.toy import messages, signatures
 from mas.toy.state import ToyState, initial_state
-from mas.tracing.trace import current_thread_id, keep_state, span
+from mas.tracing.trace import current_thread_id, keep_answer, keep_state, span
 
 
 class ToyProgram(dspy.Module):
@@ -66,6 +66,7 @@ class ToyProgram(dspy.Module):
         state["final_answer"] = final.final_answer or ""
         state["final_reasoning_trace"] = final.final_reasoning_trace or ""
         keep_state(state)
+        keep_answer(state["final_answer"])
 
 
 async def _asked(agent: str, predictor: dspy.Predict, **inputs: str) -> Any:

@@ -54,6 +54,7 @@ class Trace:
         self.state: dict[
             str, Any
         ] = {}  # the system's newest state, so that a failed question still shows how far it got
+        self.answer: str | None = None  # as it would stand if the question ended now; None: none yet
         self._listener = listener
         self._observer = observer
         self._started = time.monotonic()
@@ -154,6 +155,13 @@ def keep_state(state: Any) -> None:
     trace = _trace.get()
     if trace is not None:
         trace.state = dict(state)
+
+
+def keep_answer(text: str) -> None:
+    """Remember the answer as it would stand if a limit ended the question now; a later one replaces it."""
+    trace = _trace.get()
+    if trace is not None:
+        trace.answer = text
 
 
 def event(name: str, level: Level = "info", **fields: Any) -> None:

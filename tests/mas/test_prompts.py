@@ -244,3 +244,15 @@ def test_a_baseline_text_opens_with_its_role_and_leaves_the_format_to_the_adapte
     assert text.startswith(f"You are the {role}:")
     assert 120 <= len(text.split()) <= 350
     assert [marker for marker in ("[[ ##", "{", "```", "JSON") if marker in text] == []
+
+
+def test_fields_taken_out_of_a_signature_are_gone_and_found_again_as_the_same_class() -> None:
+    program = dspy.Predict("request, history -> answer")
+    prompts = PromptSet("own", "own", {"self": "Answer it."}, Path())
+    apply_prompt_set(program, prompts)
+    shorter = program.signature.delete("history")
+    assert list(shorter.fields) == ["request", "answer"]
+    assert shorter.instructions == "Answer it."
+    assert program.signature.delete("history") is shorter
+    assert list(program.signature.fields) == ["request", "history", "answer"]
+    assert list(shorter.delete("answer").fields) == ["request"]

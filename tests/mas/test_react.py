@@ -12,6 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from mas.gaia.signatures import Research
 from mas.llm.model import AgentModel
+from mas.question import LimitReachedError, Question, QuestionLimits, Sample, at_work
 from mas.react import NO_MORE_TOOLS, StepLimitError, Toolbox, react
 from mas.tools.settings import ToolSettings
 from mas.tracing.trace import Trace, recording
@@ -324,3 +325,33 @@ def test_a_tool_that_would_end_more_than_its_call_only_fails(error: type[BaseExc
     tool = aends if asynchronous and error is not StopIteration else ends
     outcome = run([Call(tool.__name__)], DONE, toolbox=box(tool))
     assert f"{tool.__name__} failed: the tool ended with {error.__name__}" in outcome.observations[0]
+
+
+def test_a_tool_call_too_many_ends_the_question_and_none_of_its_turn_runs() -> None:
+    ran: list[str] = []
+
+    def note(word: str) -> str:
+        """Note a word."""
+        ran.append(word)
+        return word
+
+    question = Question(Sample("q"), QuestionLimits(tool_calls=2))
+    first, second = [Call("note", {"word": "a"})], [Call("note", {"word": "b"}), Call("note", {"word": "c"})]
+    with at_work(question), pytest.raises(LimitReachedError, match=r"limits\.tool_calls"):
+        run(first, second, DONE, toolbox=box(note))
+    assert (ran, question.tool_calls) == (["a"], 2)
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_a_limit_reached_inside_a_tool_is_no_observation(asynchronous: bool) -> None:
+    def ask_a_model() -> str:
+        """Ask."""
+        raise LimitReachedError("lm_calls", "the question has used its 3 calls")
+
+    async def ask_a_model_in_turn() -> str:
+        """Ask."""
+        return ask_a_model()
+
+    tool = ask_a_model_in_turn if asynchronous else ask_a_model
+    with pytest.raises(LimitReachedError):
+        run([Call(tool.__name__)], DONE, toolbox=box(tool))

@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from eval.store import plain
+from eval.plain import plain
 from mas.gaia.graph import recursion_limit, workflow
 from mas.gaia.state import GraphState
 from mas.react import Toolbox

@@ -12,13 +12,14 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.utils.exceptions import LMServerError, LMTimeoutError
+from dspy.utils.exceptions import LMTimeoutError
 
 from mas.errors import UserError
 from mas.llm.errors import RefusedReplyError, TruncatedReplyError
 from mas.llm.loop import run_blocking
 from mas.llm.model import AgentModel
 from mas.llm.openai_chat import OpenAIChatModel
+from mas.llm.profile import Rate
 from mas.tracing.trace import Trace, recording
 from tests.mas.llm.loopback import Received, Server, answer, complete_with, completion, drip, serving
 
@@ -155,30 +156,6 @@ def test_a_dripping_reply_is_cut_off_at_the_deadline_and_the_connection_closed()
         assert len(server.requests) == 1, "the deadline is that of the whole call, retries included"
 
 
-def test_waiting_between_retries_counts_towards_the_deadline() -> None:
-    async def unavailable(request: Received, writer: asyncio.StreamWriter) -> None:
-        await answer(writer, {"error": {"message": "busy"}}, "503 Service Unavailable")
-
-    with serving(unavailable) as server:
-        with pytest.raises(LMTimeoutError, match="no complete reply"):
-            ask(server, call_deadline_seconds=0.3, num_retries=10)
-        assert len(server.requests) == 1, "the second try would have come after a second"
-        with pytest.raises(LMServerError, match="busy"):
-            ask(server, num_retries=0)
-
-
-def test_a_passing_failure_is_retried() -> None:
-    async def second_time_lucky(request: Received, writer: asyncio.StreamWriter) -> None:
-        if len(server.requests) == 1:
-            await answer(writer, {"error": {"message": "busy"}}, "503 Service Unavailable\r\nRetry-After: 0")
-        else:
-            await answer(writer, completion("hello"))
-
-    with serving(second_time_lucky) as server:
-        assert ask(server, num_retries=1) == ["hello"]
-        assert len(server.requests) == 2
-
-
 def test_more_than_a_hundred_requests_are_in_flight_at_once() -> None:
     """No request is answered before all have arrived: with a lower cap this would never end."""
     arrived = 0
@@ -196,9 +173,11 @@ def test_more_than_a_hundred_requests_are_in_flight_at_once() -> None:
         return await asyncio.gather(*(lm.acall(f"question {index}") for index in range(AT_ONCE)))
 
     with serving(hold) as server:
-        lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0, call_deadline_seconds=PATIENCE_SECONDS).lm(
-            AgentModel()
+        fast = Rate(requests_per_minute=1_000_000)  # a server of unknown rate would be tried with a few at first
+        profile = OpenAIChatModel(
+            "any", base_url=server.base_url, num_retries=0, rate=fast, call_deadline_seconds=PATIENCE_SECONDS
         )
+        lm = profile.lm(AgentModel())
         assert lm.supports_function_calling, "the lifted cap does not cost the native tools"
         assert run_blocking(all_at_once(lm)) == [["hello"]] * AT_ONCE
     assert len(server.requests) == AT_ONCE
@@ -251,7 +230,15 @@ def test_usage_and_the_end_of_the_reply_are_on_the_span() -> None:
         ask(server, "what is it?")
     (span,) = trace.spans
     assert (span.kind, span.name, span.error) == ("lm", "openai/any", None)
-    assert span.attributes == {"finish_reason": "stop", "input_tokens": 30, "output_tokens": 4}
+    assert 0 <= span.attributes.pop("waited_seconds") < PATIENCE_SECONDS
+    assert span.attributes == {
+        "attempt": 1,
+        "finish_reason": "stop",
+        "input_tokens": 30,
+        "cached_input_tokens": 0,
+        "output_tokens": 4,
+        "cost_usd": None,
+    }
     assert "what is it?" in json.dumps(span.inputs) and "hello" in json.dumps(span.outputs)
 
 
@@ -262,16 +249,6 @@ def test_a_truncated_reply_is_on_the_span_with_its_cost() -> None:
     (span,) = trace.spans
     assert span.error is not None and span.error.startswith("TruncatedReplyError")
     assert (span.attributes["finish_reason"], span.attributes["output_tokens"]) == ("length", 4)
-
-
-def test_every_try_is_a_span_of_its_own() -> None:
-    async def unavailable(request: Received, writer: asyncio.StreamWriter) -> None:
-        await answer(writer, {"error": {"message": "busy"}}, "503 Service Unavailable\r\nRetry-After: 0")
-
-    trace = Trace("thread")
-    with serving(unavailable) as server, recording(trace), pytest.raises(LMServerError):
-        ask(server, num_retries=2)
-    assert [(span.kind, bool(span.error)) for span in trace.spans] == [("lm", True)] * 3
 
 
 def test_the_key_is_nowhere_in_the_trace_or_the_saved_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +268,7 @@ def test_lms_of_one_profile_share_their_connections() -> None:
     assert one._async_engine_spec.inner is two._async_engine_spec.inner
     elsewhere = OpenAIChatModel("any", base_url="http://127.0.0.1:2/v1").lm(AgentModel())
     assert elsewhere._async_engine_spec.inner is not one._async_engine_spec.inner
+    assert one._async_engine_spec.terms.gate is two._async_engine_spec.terms.gate
 
 
 def in_a_new_process(code: str, **environment: str) -> list[str]:

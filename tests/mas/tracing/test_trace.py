@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mas.tracing.trace import Trace, current_thread_id, event, keep_state, recording, span
+from mas.tracing.trace import Trace, current_thread_id, event, keep_answer, keep_state, recording, span
 
 
 class Heard:
@@ -232,3 +232,13 @@ def test_a_new_thread_without_the_context_records_nothing() -> None:
         thread.start()
         thread.join()
     assert trace.spans == []
+
+
+def test_the_answer_as_it_would_stand_now_is_remembered() -> None:
+    keep_answer("outside a run: nowhere")
+    trace = Trace("thread")
+    with recording(trace):
+        assert trace.answer is None
+        keep_answer("41")
+        keep_answer("42")
+    assert trace.answer == "42"

@@ -1,0 +1,171 @@
+"""The question at work: which sample it is, what it may still spend, and the replies it already has.
+
+One object a (question, epoch, attempt), carried by the context: the model client and the tools ask it without having
+been handed anything, and code outside a run (an optimiser, a script) works without one.
+
+    question = Question(Sample("q1"), QuestionLimits(lm_calls=20))
+    with at_work(question):
+        ...                                  # the model client calls current_question().spend_lm_call()
+    question.cost_usd                        # 0.0013
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Which draw of which question this is; numbers from 1."""
+
+    example_id: str
+    epoch: int = 1
+    attempt: int = 1
+
+
+@dataclass
+class QuestionLimits:
+    """What one question may spend; null: no limit. Its wall time is `run.deadline_seconds`."""
+
+    working_seconds: float | None = None  # wall time without the waiting for a rate limit, a free slot or a retry
+    lm_calls: int | None = None  # requests, retries included
+    tokens: int | None = None  # in and out, of all its calls
+    tool_calls: int | None = None
+    cost_usd: float | None = None  # only with a model whose price is known
+
+
+class LimitReachedError(Exception):
+    """The question has spent what it may. No agent and no tool may take it for a failure of its own."""
+
+    def __init__(self, limit: str, message: str) -> None:
+        super().__init__(message)
+        self.limit = limit  # a field of QuestionLimits
+
+
+class Replies(Protocol):
+    """Replies of a language model kept by key, as text."""
+
+    def get(self, key: str) -> str | None: ...
+
+    def put(self, key: str, reply: str) -> None: ...
+
+
+@dataclass
+class Question:
+    """Counters of one question, on the one event loop that runs it."""
+
+    sample: Sample
+    limits: QuestionLimits = field(default_factory=QuestionLimits)
+    call_log: Replies | None = None  # of this run: what an interrupted question has already been answered and has paid
+    shared_cache: Replies | None = None  # across runs; only with cache.lm=shared
+    spent: Callable[[float], None] = lambda cost_usd: None  # told of each call's cost; the run has a budget too
+    over_at: float = math.inf  # time.monotonic() at which its wall time is over
+    lm_calls: int = 0
+    tokens: int = 0
+    tool_calls: int = 0
+    cost_usd: float = 0.0
+    waited_seconds: float = 0.0
+    occurrences: dict[str, int] = field(default_factory=dict)  # of a request's digest: the same asked again is new
+    _waiting: int = 0  # calls that wait side by side
+    _waiting_since: float = 0.0
+    _timeout: asyncio.Timeout | None = None  # of the working time
+    _ends: float = 0.0  # when that would be over without any waiting
+
+    def spend_lm_call(self) -> None:
+        """Before each request.
+
+        Raises:
+            LimitReachedError: it would be one too many, or tokens or money are used up.
+        """
+        self._check("lm_calls", self.lm_calls, "calls to language models")
+        self._check("tokens", self.tokens, "tokens")
+        self._check("cost_usd", self.cost_usd, "US dollars")
+        self.lm_calls += 1
+
+    def charge(self, tokens: int, cost_usd: float | None) -> None:
+        """After each reply: what it cost; None if the price is unknown."""
+        self.tokens += tokens
+        if cost_usd:
+            self.cost_usd += cost_usd
+            self.spent(cost_usd)
+
+    def spend_tool_call(self) -> None:
+        """Before each call of a tool.
+
+        Raises:
+            LimitReachedError: it would be one too many.
+        """
+        self._check("tool_calls", self.tool_calls, "tool calls")
+        self.tool_calls += 1
+
+    @property
+    def seconds_left(self) -> float:
+        """Of its wall time; infinite if it has no deadline."""
+        return self.over_at - time.monotonic()
+
+    def _check(self, limit: str, used: float, what: str) -> None:
+        allowed = getattr(self.limits, limit)
+        if allowed is not None and used >= allowed:
+            raise LimitReachedError(limit, f"the question has used its {allowed:g} {what} (limits.{limit})")
+
+    @asynccontextmanager
+    async def within_working_time(self) -> AsyncIterator[None]:
+        """
+        Raises:
+            LimitReachedError: more work than `limits.working_seconds`; the time in `waiting` is not counted.
+        """
+        allowed = self.limits.working_seconds
+        if allowed is None:
+            yield
+            return
+        try:
+            async with asyncio.timeout(allowed) as self._timeout:
+                self._ends = time.monotonic() + allowed
+                yield
+        except TimeoutError as error:
+            if self._timeout is None or not self._timeout.expired():
+                raise
+            message = f"the question has worked for its {allowed:g} seconds (limits.working_seconds)"
+            raise LimitReachedError("working_seconds", message) from error
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The time inside is waiting, not work; counted once however many calls wait side by side."""
+        if self._waiting == 0:
+            self._waiting_since = time.monotonic()
+            self._end_working_at(None)
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if self._waiting == 0:
+                self.waited_seconds += time.monotonic() - self._waiting_since
+                self._end_working_at(self._ends + self.waited_seconds)
+
+    def _end_working_at(self, when: float | None) -> None:
+        if self._timeout is not None and not self._timeout.expired():
+            self._timeout.reschedule(when)
+
+
+_question: ContextVar[Question | None] = ContextVar("question", default=None)
+
+
+@contextmanager
+def at_work(question: Question) -> Iterator[Question]:
+    """Carry the question in this context and in the tasks started from it."""
+    token = _question.set(question)
+    try:
+        yield question
+    finally:
+        _question.reset(token)
+
+
+def current_question() -> Question | None:
+    """The question of the run that the caller works for; None outside a run."""
+    return _question.get()

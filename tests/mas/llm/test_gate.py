@@ -1,0 +1,379 @@
+import asyncio
+import itertools
+import json
+import math
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mas.llm.gate import Gate, HeldError, Slot
+from mas.llm.limit_history import LENGTH
+from tests.mas.llm.virtual_time import run_in_virtual_time
+
+seconds = st.floats(0.0, 3.0)
+outcomes = st.sampled_from(["succeeded", "refused", "refused for a second", "server failed", "nothing"])
+
+
+def tell(slot: Slot, outcome: str) -> None:
+    if outcome == "succeeded":
+        slot.succeeded()
+    elif outcome.startswith("refused"):
+        slot.rate_limited(1.0 if outcome.endswith("second") else None)
+    elif outcome == "server failed":
+        slot.server_failed()
+
+
+def reasons(gate: Gate) -> list[str]:
+    return [entry["reason"] for entry in gate.history]
+
+
+@given(st.integers(1, 50), st.lists(st.tuples(seconds, seconds, outcomes), max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests):
+    gate, passed = Gate(ceiling), []
+
+    async def request(arrives: float, takes: float, outcome: str) -> None:
+        await asyncio.sleep(arrives)
+        async with gate.slot(1) as slot:
+            assert 1 <= gate.in_flight <= gate.policy.limit <= ceiling
+            await asyncio.sleep(takes)
+            tell(slot, outcome)
+            assert 1 <= gate.policy.limit <= ceiling
+        passed.append(outcome)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*[request(*given) for given in requests])
+
+    run_in_virtual_time(all_of_them())
+    assert sorted(passed) == sorted(outcome for _, _, outcome in requests)
+    assert (gate.in_flight, gate.waiting) == (0, 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5_000), outcomes), min_size=1, max_size=30),
+    st.sampled_from([(None, None), (600, None), (None, 60_000), (600, 60_000)]),
+)
+@settings(max_examples=60, deadline=None)
+def test_first_come_first_served_however_large(requests, rates):
+    gate, entered = Gate(3, *rates), []
+
+    async def request(number: int, tokens: int, outcome: str) -> None:
+        async with gate.slot(tokens) as slot:
+            entered.append(number)
+            await asyncio.sleep(0.2)
+            tell(slot, outcome)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*[request(number, *given) for number, given in enumerate(requests)])
+
+    run_in_virtual_time(all_of_them())
+    assert entered == list(range(len(requests)))
+
+
+@given(st.lists(st.tuples(seconds, seconds, st.none() | seconds, outcomes), max_size=60), st.sampled_from([None, 600]))
+@settings(max_examples=60, deadline=None)
+def test_a_storm_of_cancellations_swallows_no_place(requests, per_minute):
+    gate = Gate(4, per_minute)
+
+    async def request(arrives: float, takes: float, cancelled_after: float | None, outcome: str) -> None:
+        await asyncio.sleep(arrives)
+        try:
+            async with asyncio.timeout(cancelled_after), gate.slot(1) as slot:
+                await asyncio.sleep(takes)
+                tell(slot, outcome)
+        except TimeoutError:
+            pass
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*[request(*given) for given in requests])
+        assert (gate.in_flight, gate.waiting) == (0, 0)
+        async with asyncio.timeout(200), gate.slot(1):
+            assert gate.in_flight == 1
+
+    run_in_virtual_time(all_of_them())
+
+
+def test_a_pause_beyond_the_deadline_is_not_waited_for():
+    gate = Gate(4)
+
+    async def all_of_them() -> None:
+        async with gate.slot(1) as slot:
+            slot.rate_limited(30.0)
+        began = gate.now()
+        with pytest.raises(HeldError, match="30 s"):
+            async with gate.slot(1, give_up_at=began + 20):
+                pass
+        assert gate.now() == began
+        async with gate.slot(1, give_up_at=began + 40):
+            assert gate.now() == pytest.approx(began + 30, abs=0.01)
+
+    run_in_virtual_time(all_of_them())
+
+
+def test_many_refusals_of_requests_sent_before_the_cut_are_one_episode():
+    gate = Gate(64)
+
+    async def request(place: int) -> None:
+        async with gate.slot(1) as slot:
+            await asyncio.sleep(1 + place / 100)
+            slot.rate_limited(0.0)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*[request(place) for place in range(64)])
+
+    run_in_virtual_time(all_of_them())
+    assert reasons(gate).count("rate limit") == 1
+    assert gate.policy.limit == 63  # as many as the server was still working on at the first refusal
+
+
+def test_a_cut_halves_what_is_not_in_use():
+    gate = Gate(64)
+
+    async def one() -> None:
+        async with gate.slot(1) as slot:
+            slot.rate_limited(None)
+
+    run_in_virtual_time(one())
+    assert gate.history[-1] == {"seconds": 0.0, "limit": 16, "reason": "rate limit"}
+
+
+@pytest.mark.parametrize(("retry_after", "pause"), [(7.0, 7.0), (3600.0, 60.0), (math.inf, 60.0), (0.0, 0.25)])
+def test_nothing_is_sent_before_the_time_the_server_gave_up_to_a_minute(retry_after, pause):
+    async def two() -> float:
+        gate = Gate(64)
+        async with gate.slot(1) as slot:
+            slot.rate_limited(retry_after)
+        refused = gate.now()
+        async with gate.slot(1):
+            return gate.now() - refused
+
+    assert run_in_virtual_time(two()) == pytest.approx(pause, abs=1e-5)
+
+
+def test_without_a_time_the_pauses_double_until_something_gets_through():
+    async def pauses() -> list[float]:
+        gate, gaps = Gate(64), []
+        for outcome in ["refused", "refused", "refused", "succeeded", "refused", "succeeded"]:
+            async with gate.slot(1) as slot:
+                tell(slot, outcome)
+            if outcome == "refused":
+                gaps.append(gate.policy.hold_until - gate.now())
+        return gaps
+
+    assert run_in_virtual_time(pauses()) == pytest.approx([0.25, 0.5, 1.0, 0.25], abs=1e-5)
+
+
+def test_however_long_it_refuses_the_server_is_asked_again_every_few_seconds():
+    async def gaps() -> list[float]:
+        gate, sent = Gate(64), []
+        for _ in range(50):
+            async with gate.slot(1) as slot:
+                sent.append(gate.now())
+                slot.rate_limited(None)
+        return [later - earlier for earlier, later in itertools.pairwise(sent)]
+
+    assert max(run_in_virtual_time(gaps())) == pytest.approx(16.0, abs=1e-3)
+
+
+def test_after_a_server_fault_nothing_grows_for_a_while_and_nothing_is_cut():
+    gate = Gate(64)
+
+    async def request(number: int) -> None:
+        async with gate.slot(1) as slot:
+            if number == 0:
+                return slot.server_failed()
+            await asyncio.sleep(9.9 if number <= 32 else 1)
+        return None
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*[request(number) for number in range(70)])
+
+    run_in_virtual_time(all_of_them())
+    assert reasons(gate) == ["start", "server fault: growth paused", "growth"]
+    paused, grown = gate.history[1:]
+    assert (paused["limit"], grown["limit"] > 32, grown["seconds"] > 10) == (32, True, True)
+
+
+def test_without_refusals_the_limit_opens_to_its_ceiling_before_the_first_reply():
+    gate = Gate(64)
+
+    async def request() -> float:
+        async with gate.slot(1) as slot:
+            entered = gate.now()
+            await asyncio.sleep(1)
+            slot.succeeded()
+        return entered
+
+    async def all_of_them() -> list[float]:
+        return await asyncio.gather(*[request() for _ in range(64)])
+
+    entered = run_in_virtual_time(all_of_them())
+    assert max(entered) - min(entered) < 0.1
+    assert gate.history[-1]["limit"] == 64
+
+
+def test_after_a_cut_the_limit_comes_back():
+    gate = Gate(64)
+
+    async def request(place: int) -> None:
+        if place < 2:
+            async with gate.slot(1) as slot:
+                slot.rate_limited(None)
+        async with gate.slot(1) as slot:
+            await asyncio.sleep(60)
+            slot.succeeded()
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*[request(place) for place in range(200)])
+
+    run_in_virtual_time(all_of_them())
+    assert min(entry["limit"] for entry in gate.history) < 32
+    assert gate.history[-1]["limit"] == 64
+
+
+async def _times_sent(gate: Gate, requests: int, tokens: int) -> list[float]:
+    async def request() -> float:
+        async with gate.slot(tokens) as slot:
+            sent = gate.now()
+            await asyncio.sleep(0.2)
+            slot.succeeded()
+        return sent
+
+    return await asyncio.gather(*[request() for _ in range(requests)])
+
+
+@pytest.mark.parametrize(("per_minute", "requests"), [(3000, 200), (600, 40), (30, 10)])
+def test_a_known_rate_is_kept_without_bursts_and_used_to_the_full(per_minute, requests):
+    sent = run_in_virtual_time(_times_sent(Gate(64, per_minute), requests, 1))
+    per_second, burst = per_minute / 60, max(1, per_minute / 600)
+    for first in range(requests):
+        for last in range(first, requests):
+            assert last - first + 1 <= burst + (sent[last] - sent[first]) * per_second + 1e-3
+    assert sent[-1] - sent[0] <= (requests - burst) / per_second + 1e-3
+
+
+def test_a_known_token_rate_counts_large_requests_in_full_and_lets_the_largest_pass():
+    sent = run_in_virtual_time(_times_sent(Gate(64, tokens_per_minute=60_000), 5, 3_000))
+    gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
+    assert gaps == pytest.approx([3.0] * 4, abs=0.01)
+    assert len(run_in_virtual_time(_times_sent(Gate(64, tokens_per_minute=60_000), 2, 10**9))) == 2
+
+
+def test_a_server_that_refuses_a_declared_rate_is_obeyed():
+    async def two() -> float:
+        gate = Gate(64, requests_per_minute=6000)
+        async with gate.slot(1) as slot:
+            slot.rate_limited(5.0)
+        async with gate.slot(1):
+            return gate.history[-1]["seconds"]
+
+    assert run_in_virtual_time(two()) == pytest.approx(5.0, abs=1e-3)
+
+
+class FixedRate:
+    """A bucket of 50, 50 requests a second, 200 ms; refusals come at once."""
+
+    def __init__(self, retry_after: float | None) -> None:
+        self.retry_after, self.level, self.at = retry_after, 50.0, None
+        self.good = self.rejected = 0
+
+    async def ask(self, now: float) -> bool:
+        self.level, self.at = min(50.0, self.level + (now - (self.at or now)) * 50), now
+        if self.level < 1:
+            self.rejected += 1
+            return False
+        self.level -= 1
+        self.good += 1
+        await asyncio.sleep(0.2)
+        return True
+
+
+async def _through_the_gate(gate: Gate, server: FixedRate, requests: int, jitter: random.Random) -> float:
+    async def worker(left: Iterator[int]) -> None:
+        for _ in left:
+            while not await ask():
+                pass
+
+    async def ask() -> bool:
+        async with gate.slot(1) as slot:
+            if good := await server.ask(gate.now()):
+                slot.succeeded()
+            else:
+                slot.rate_limited(server.retry_after)
+        if not good:
+            await asyncio.sleep(server.retry_after or jitter.uniform(0, 1))
+        return good
+
+    left = iter(range(requests))
+    await asyncio.gather(*[worker(left) for _ in range(64)])
+    return gate.now() - 1000.0  # virtual time starts there
+
+
+@pytest.mark.parametrize("retry_after", [None, 1.0])
+def test_an_unknown_rate_is_found_and_little_is_wasted(retry_after):
+    gate, server = Gate(64), FixedRate(retry_after)
+    duration = run_in_virtual_time(_through_the_gate(gate, server, 1000, random.Random(7)))
+    assert server.good == 1000
+    assert server.rejected < 80
+    assert server.good / duration > 0.93 * 50
+    assert reasons(gate).count("rate limit") == reasons(gate).count("cooldown over") <= 10
+
+
+def test_a_pace_that_is_confirmed_is_asked_more_and_more_seldom():
+    gate, server = Gate(64), FixedRate(1.0)
+    run_in_virtual_time(_through_the_gate(gate, server, 4000, random.Random(7)))
+    cuts = [entry["seconds"] for entry in gate.history if entry["reason"] == "rate limit"]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(cuts)]
+    assert max(gaps[:3]) < 5
+    assert gaps[-1] > 15
+
+
+def test_history_is_bounded_keeps_its_start_and_is_json():
+    gate = Gate(64)
+
+    async def many() -> None:
+        for _ in range(LENGTH):
+            async with gate.slot(1) as slot:
+                slot.rate_limited(0.0)
+
+    run_in_virtual_time(many())
+    history = json.loads(json.dumps(gate.history))
+    assert len(history) == LENGTH
+    assert history[0] == {"seconds": 0.0, "limit": 32, "reason": "start"}
+    assert [entry["seconds"] for entry in history] == sorted(entry["seconds"] for entry in history)
+
+
+def test_an_end_told_twice_is_a_defect_of_the_caller():
+    async def twice() -> None:
+        async with Gate(2).slot(1) as slot:
+            slot.succeeded()
+            slot.rate_limited(None)
+
+    with pytest.raises(RuntimeError, match="told twice"):
+        run_in_virtual_time(twice())
+
+
+def test_a_failure_inside_gives_the_place_back():
+    gate = Gate(1)
+
+    async def failing() -> None:
+        async with gate.slot(1):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        run_in_virtual_time(failing())
+    assert (gate.in_flight, gate.waiting) == (0, 0)
+
+
+def test_a_gate_serves_one_loop_after_the_other():
+    gate = Gate(2, requests_per_minute=6000)
+    assert len(run_in_virtual_time(_times_sent(gate, 5, 1))) == 5
+    assert len(run_in_virtual_time(_times_sent(gate, 5, 1))) == 5
+
+
+def test_a_gate_that_lets_nobody_pass_is_refused():
+    with pytest.raises(ValueError, match="max_concurrency is 0"):
+        Gate(0)

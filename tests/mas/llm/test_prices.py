@@ -1,0 +1,53 @@
+"""What calls cost: snapshots, cached tokens, unknown names, and the price list that comes with the harness."""
+
+from datetime import date
+
+import pytest
+
+from eval.composing import composed
+from eval.config import build_part
+from mas.errors import UserError
+from mas.llm.openai_chat import OpenAIChatModel
+from mas.llm.prices import Price, price_of
+from mas.llm.profile import Rate
+from mas.offline.model import OfflineModel
+
+MINI = Price(0.15, 0.60, cached_input_usd_per_million=0.075)
+
+
+def test_cached_input_has_its_own_price() -> None:
+    assert MINI.cost_usd(1_000_000, 0, 0) == pytest.approx(0.15)
+    assert MINI.cost_usd(1_000_000, 400_000, 100_000) == pytest.approx(0.6 * 0.15 + 0.4 * 0.075 + 0.06)
+    assert Price(2.0, 8.0).cost_usd(1_000_000, 400_000, 0) == pytest.approx(2.0), "null: as other input"
+
+
+def test_a_snapshot_costs_what_its_family_does_unless_it_has_a_price_of_its_own() -> None:
+    first = Price(5.0, 15.0)
+    prices = {"gpt-4o": Price(2.5, 10.0), "gpt-4o-2024-05-13": first, "gpt-4o-mini": MINI}
+    assert price_of("gpt-4o-mini-2024-07-18", prices) is MINI
+    assert price_of("gpt-4o-2024-05-13", prices) is first
+    assert price_of("gpt-4o-audio", prices) is None
+
+
+def test_a_profile_names_the_models_without_a_price() -> None:
+    model = OpenAIChatModel("gpt-4o-mini-2024-07-18", prices={"gpt-4o-mini": MINI})
+    assert model.unpriced() == []
+    assert model.unpriced(["mine", "gpt-4o-mini"]) == ["mine"]
+    assert OfflineModel().unpriced(["offline"]) == []
+
+
+@pytest.mark.parametrize("choice", ["gpt-4o-mini", "gpt-4o", "mixed"])
+def test_the_models_that_come_with_the_harness_have_dated_prices(choice: str) -> None:
+    model = build_part(composed([f"model={choice}"]).model, "model")
+    assert model.unpriced() == []
+    for price in model.prices.values():
+        assert date.fromisoformat(price.as_of) >= date(2026, 1, 1)
+        assert 0 < (price.cached_input_usd_per_million or price.input_usd_per_million) <= price.input_usd_per_million
+        assert price.input_usd_per_million < price.output_usd_per_million
+
+
+def test_impossible_prices_and_rates_are_a_sentence() -> None:
+    with pytest.raises(UserError, match=r"model\.prices\.any\.output_usd_per_million=-1"):
+        OpenAIChatModel("any", prices={"any": Price(1.0, -1.0)}).check()
+    with pytest.raises(UserError, match=r"model\.rate\.requests_per_minute=0"):
+        OpenAIChatModel("any", rate=Rate(requests_per_minute=0)).check()

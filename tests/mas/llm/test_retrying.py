@@ -1,0 +1,229 @@
+"""Failures over real HTTP: which requests are sent again, how often, when, and what is told in the end."""
+
+import asyncio
+import time
+from typing import Any
+
+import dspy
+import pytest
+from dspy.utils.exceptions import (
+    ContextWindowExceededError,
+    LMAuthError,
+    LMBillingError,
+    LMInvalidRequestError,
+    LMProviderError,
+    LMRateLimitError,
+    LMServerError,
+    LMTimeoutError,
+    LMTransportError,
+)
+
+from mas.llm.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
+from mas.llm.loop import run_blocking
+from mas.llm.model import AgentModel
+from mas.llm.openai_chat import OpenAIChatModel
+from mas.llm.prices import Price
+from mas.question import LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.tracing.trace import Trace, recording
+from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving
+
+AT_ONCE_SECONDS = 5.0  # far less than any Retry-After below
+
+
+def profile(base_url: str, **settings: Any) -> OpenAIChatModel:
+    return OpenAIChatModel(**{"name": "any", "base_url": base_url, "retry_base_seconds": 0.001, **settings})
+
+
+def ask(base_url: str, text: str = "hi", **settings: Any) -> Any:
+    return run_blocking(profile(base_url, **settings).lm(AgentModel()).acall(text))
+
+
+def failing(status: str, code: str | None = None, message: str = "busy") -> Handler:
+    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+        await answer(writer, {"error": {"message": message, "type": "t", "code": code}}, status)
+
+    return handle
+
+
+def body(text: str, kind: str = "application/json") -> Handler:
+    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(text)}\r\n\r\n"
+        writer.write(head.encode() + text.encode())
+        await writer.drain()
+
+    return handle
+
+
+async def reset(request: Received, writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    raise ConnectionResetError
+
+
+async def cut(request: Received, writer: asyncio.StreamWriter) -> None:
+    writer.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"id": ')
+    await writer.drain()
+    raise ConnectionResetError
+
+
+def in_turn(*handlers: Handler) -> Handler:
+    waiting = list(handlers)
+
+    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+        await (waiting.pop(0) if len(waiting) > 1 else waiting[0])(request, writer)
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "requests"),
+    [
+        (failing("429 Too Many Requests"), LMRateLimitError, 3),
+        (failing("500 Internal Server Error"), LMServerError, 3),
+        (failing("503 Service Unavailable"), LMServerError, 3),
+        (failing("529 Overloaded"), LMServerError, 3),
+        (body('{"error": {"message": "overloaded", "code": "server_error"}}'), LMServerError, 3),
+        (reset, LMTransportError, 3),
+        (cut, LMTransportError, 3),
+        (body("{no json"), LMProviderError, 2),
+        (body("<html>gateway</html>", "text/html"), LMProviderError, 2),
+        (body('{"model": "any", "choices": []}'), EmptyReplyError, 2),
+        (body('{"model": "any", "choices": null}'), EmptyReplyError, 2),
+        (complete_with(""), EmptyReplyError, 2),
+        (complete_with("", "content_filter"), RefusedReplyError, 1),
+        (complete_with("", refusal="I will not"), RefusedReplyError, 1),
+        (failing("429 Too Many Requests", "insufficient_quota"), LMBillingError, 1),
+        (failing("401 Unauthorized"), LMAuthError, 1),
+        (failing("400 Bad Request"), LMInvalidRequestError, 1),
+        (failing("400 Bad Request", "context_length_exceeded"), ContextWindowExceededError, 1),
+    ],
+)
+def test_only_faults_that_pass_are_tried_again(fault: Handler, error: type[Exception], requests: int) -> None:
+    trace = Trace("thread")
+    with serving(fault) as server, recording(trace), pytest.raises(error):
+        ask(server.base_url, num_retries=2)
+    assert len(server.requests) == requests
+    assert [(span.kind, bool(span.error)) for span in trace.spans] == [("lm", True)] * requests
+    assert [span.attributes["attempt"] for span in trace.spans] == list(range(1, requests + 1))
+    assert [span.attributes.get("retry", False) for span in trace.spans] == [False] + [True] * (requests - 1)
+
+
+def test_a_passing_failure_is_forgotten_and_its_wait_is_no_work() -> None:
+    question = Question(Sample("q"))
+    slow = failing("503 Service Unavailable\r\nRetry-After: 0.2")
+    with serving(in_turn(slow, complete_with("hello"))) as server, at_work(question):
+        assert ask(server.base_url, num_retries=1) == ["hello"]
+    assert (len(server.requests), question.lm_calls, question.tokens) == (2, 2, 34)
+    assert 0.2 <= question.waited_seconds < AT_ONCE_SECONDS
+
+
+def test_an_empty_reply_is_asked_for_once_more() -> None:
+    with serving(in_turn(complete_with(""), complete_with("hello"))) as server:
+        assert ask(server.base_url) == ["hello"]
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
+@pytest.mark.parametrize("left", ["of the call", "of the question"])
+def test_a_wait_that_would_outlast_the_deadline_is_not_begun(status: str, left: str) -> None:
+    question = Question(Sample("q"), over_at=time.monotonic() + 60 if left == "of the question" else float("inf"))
+    began = time.monotonic()
+    refusing, refused = failing(f"{status}\r\nRetry-After: 100"), pytest.raises((LMRateLimitError, LMServerError))
+    with serving(refusing) as server, at_work(question), refused:
+        ask(server.base_url, call_deadline_seconds=60 if left == "of the call" else 1000)
+    assert time.monotonic() - began < AT_ONCE_SECONDS
+    assert len(server.requests) == 1
+
+
+def test_the_deadline_is_that_of_the_whole_call_and_a_drip_does_not_hold_it() -> None:
+    began = time.monotonic()
+    with serving(in_turn(failing("503 Service Unavailable"), drip)) as server, pytest.raises(LMTimeoutError):
+        ask(server.base_url, call_deadline_seconds=0.5)
+    assert 0.5 <= time.monotonic() - began < AT_ONCE_SECONDS
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("fault", [failing("503 Service Unavailable\r\nRetry-After: 30"), drip])
+def test_a_cancelled_call_is_cancelled_whether_it_waits_for_the_server_or_for_the_next_try(fault: Handler) -> None:
+    async def given_up() -> None:
+        async with asyncio.timeout(0.3):
+            await lm.acall("hi")
+
+    with serving(fault) as server:
+        lm = profile(server.base_url).lm(AgentModel())
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            run_blocking(given_up())
+        assert time.monotonic() - began < AT_ONCE_SECONDS
+        assert len(server.requests) == 1
+
+
+def test_the_gate_hears_of_refusals() -> None:
+    with serving(in_turn(failing("429 Too Many Requests\r\nRetry-After: 0"), complete_with("hello"))) as server:
+        model = profile(server.base_url)
+        assert run_blocking(model.lm(AgentModel()).acall("hi")) == ["hello"]
+    assert "rate limit" in {entry["reason"] for entry in model.gate_history()}
+
+
+@pytest.mark.parametrize("reply", ["not the format", '{"answer": "42"}'])
+def test_dspys_second_request_in_json_is_marked_as_a_retry(reply: str) -> None:
+    trace = Trace("thread")
+    with serving(in_turn(complete_with("not the format"), complete_with(reply))) as server, recording(trace):
+        lm = profile(server.base_url).lm(AgentModel())
+        with dspy.context(lm=lm):
+            asked = dspy.Predict("question -> answer").acall(question="How many?")
+            if reply.startswith("{"):
+                assert run_blocking(asked).answer == "42"
+            else:
+                with pytest.raises(dspy.utils.exceptions.AdapterParseError):
+                    run_blocking(asked)
+    assert [(span.attributes["attempt"], span.attributes.get("retry", False)) for span in trace.spans] == [
+        (1, False),
+        (1, True),
+    ]
+
+
+def test_a_limit_leaves_the_lm_as_itself_and_nothing_is_sent() -> None:
+    with serving(complete_with("[[ ## answer ## ]]\n42")) as server:
+        lm = profile(server.base_url).lm(AgentModel())
+        with at_work(Question(Sample("q"), QuestionLimits(lm_calls=1))), dspy.context(lm=lm):
+            assert run_blocking(dspy.Predict("question -> answer").acall(question="?")).answer == "42"
+            with pytest.raises(LimitReachedError, match=r"used its 1 calls to language models \(limits\.lm_calls\)"):
+                run_blocking(dspy.Predict("question -> answer").acall(question="?"))
+        assert len(server.requests) == 1
+
+
+def test_a_limit_ends_the_retries() -> None:
+    question = Question(Sample("q"), QuestionLimits(lm_calls=2))
+    with serving(failing("503 Service Unavailable")) as server, at_work(question):
+        with pytest.raises(LimitReachedError, match="lm_calls"):
+            ask(server.base_url, num_retries=5)
+        assert len(server.requests) == 2
+
+
+def test_a_synchronous_call_on_the_loop_tells_of_a_limit_as_well() -> None:
+    async def on_the_loop() -> Any:
+        return lm("hi")
+
+    with serving(complete_with("hello")) as server:
+        lm = profile(server.base_url).lm(AgentModel())
+        with at_work(Question(Sample("q"), QuestionLimits(lm_calls=1))) as question:
+            assert run_blocking(on_the_loop()) == ["hello"]
+            with pytest.raises(LimitReachedError, match="lm_calls"):
+                run_blocking(on_the_loop())
+    assert (question.lm_calls, question.tokens, len(server.requests)) == (1, 34, 1)
+
+
+def test_a_truncated_reply_is_charged() -> None:
+    async def cached(request: Received, writer: asyncio.StreamWriter) -> None:
+        content = completion("The ans", "length")
+        content["usage"] |= {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 400}}
+        await answer(writer, content)
+
+    spent: list[float] = []
+    trace, question = Trace("thread"), Question(Sample("q"), spent=spent.append)
+    with serving(cached) as server, recording(trace), at_work(question), pytest.raises(TruncatedReplyError):
+        ask(server.base_url, prices={"any": Price(10.0, 20.0, cached_input_usd_per_million=5.0)})
+    cost = (600 * 10 + 400 * 5 + 4 * 20) / 1e6
+    assert trace.spans[0].attributes["cost_usd"] == pytest.approx(cost)
+    assert trace.spans[0].attributes["cached_input_tokens"] == 400
+    assert (question.cost_usd, sum(spent), question.tokens) == (pytest.approx(cost), pytest.approx(cost), 1004)

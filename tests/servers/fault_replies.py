@@ -1,0 +1,151 @@
+"""What a failing model server sends, each fault under its name; and what it sends when nothing is wrong.
+
+The words of the refusals are the servers' own: OpenAI's error reference, vLLM's and llama.cpp's sources.
+
+    FAULTS["429_retry_after_1"].headers         # {"Retry-After": "1"}
+    FAULTS["length"].body(request)              # a whole answer that the server says is cut off
+"""
+
+import functools
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+ANSWER = "42"
+HUGE_CHARS = 20_000_000
+GARBAGE = "\ud83d\u202e\x00\udc00"  # two halves of surrogate pairs, a turn of direction and a NUL
+Way = Literal["whole", "hang", "drip", "reset", "cut"]  # drip: a byte a second; cut: half of the promised length
+Body = Callable[[bytes], bytes]  # of the request's body
+
+VALUES: dict[str, Any] = {  # output fields of all systems: any question ends with ANSWER
+    "steps": ["Work out 6 * 7."],
+    "working": "6 * 7 = 42.",
+    "result": "42",
+    "research_steps": [],
+    "expert_steps": ["Work out 6 * 7."],
+    "decision": "approve",
+    "feedback": "Complete.",
+    "tool_calls": {"tool_calls": []},
+    "expert_answer": ANSWER,
+    "reasoning_trace": "It is the product.",
+    "final_answer": ANSWER,
+    "final_reasoning_trace": "6 * 7 = 42.",
+}
+_OUTPUTS = re.compile(r"Your output fields are:\n(.*?)\nAll interactions will be structured", re.DOTALL)
+_NAME = re.compile(r"^\d+\. `(\w+)` \(", re.MULTILINE)
+_AS_JSON = "Outputs will be a JSON object with the following fields."
+
+
+@dataclass(frozen=True)
+class Fault:
+    body: Body
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    way: Way = "whole"
+
+
+def right_text(request: bytes) -> str:
+    """A whole reply to a DSPy request, in the format that it asks for."""
+    system = str(json.loads(request)["messages"][0]["content"])
+    outputs = _OUTPUTS.search(system)
+    return _written({name: VALUES[name] for name in _NAME.findall(outputs[1] if outputs else "")}, _AS_JSON in system)
+
+
+def _written(values: dict[str, Any], as_json: bool) -> str:
+    if as_json:
+        return json.dumps(values)
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name, text in {**texts, "completed": ""}.items())
+
+
+def _completion(content: str | None, reason: str = "stop", **changes: Any) -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": reason}
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    whole = {"id": "c", "object": "chat.completion", "created": 0, "model": "faults", "choices": [choice]}
+    return json.dumps({**whole, "usage": usage, **changes}).encode()
+
+
+def _ok(request: bytes) -> bytes:
+    return _completion(right_text(request))
+
+
+def _length(request: bytes) -> bytes:
+    """All fields are there, so that DSPy would take it for an answer; only the end mark is not."""
+    return _completion(right_text(request).removesuffix("[[ ## completed ## ]]\n"), "length")
+
+
+def _surrogates(request: bytes) -> bytes:
+    return _completion(_stuffed(right_text(request), GARBAGE))
+
+
+def _huge(request: bytes) -> bytes:
+    return _completion(_stuffed(right_text(request), "A" * HUGE_CHARS))
+
+
+def _stuffed(text: str, more: str) -> str:
+    """With `more` in one of its values, and none of them the answer: that can still be right."""
+    return next(text.replace(part, part + more, 1) for part in ("6 * 7", "It is", "Complete", "42") if part in text)
+
+
+def _fixed(body: bytes) -> Body:
+    return lambda request: body
+
+
+def _refusal(status: int, message: str, kind: str = "server_error", code: str | None = None, **headers: str) -> Fault:
+    error = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Fault(_fixed(json.dumps(error).encode()), status, named)
+
+
+_rate_limited = functools.partial(
+    _refusal, 429, "Rate limit reached for requests per min (RPM): Limit 500", "requests", "rate_limit_exceeded"
+)
+_QUOTA = "You exceeded your current quota, please check your plan and billing details."
+_MAXIMUM = "This model's maximum context length is 8192 tokens. "
+_VLLM_OVERFLOW = (
+    f"{_MAXIMUM}However, you requested 9000 tokens in the messages, Please reduce the length of the messages."
+)
+_LLAMA_OVERFLOW = "the request exceeds the available context size. try increasing the context size or enable shift"
+_ERROR_OBJECT = {"error": {"message": "The engine is currently overloaded", "type": "server_error", "code": 500}}
+
+OK_REPLY = Fault(_ok)
+FAULTS: dict[str, Fault] = {
+    "429": _rate_limited(),
+    "429_retry_after_1": _rate_limited(Retry_After="1"),
+    "429_retry_after_3600": _rate_limited(Retry_After="3600"),
+    "quota": _refusal(429, _QUOTA, "insufficient_quota", "insufficient_quota"),
+    "400": _refusal(400, "Invalid value for 'messages'.", "invalid_request_error"),
+    "401": _refusal(401, "Incorrect API key provided: sk-***.", "invalid_request_error", "invalid_api_key"),
+    "403": _refusal(403, "You are not allowed to sample from this model.", "invalid_request_error"),
+    "404": _refusal(404, "The model `faults` does not exist.", "invalid_request_error", "model_not_found"),
+    "500": _refusal(500, "The server had an error while processing your request."),
+    "502": Fault(_fixed(b"<html><h1>502 Bad Gateway</h1></html>"), 502, {"Content-Type": "text/html"}),
+    "503": _refusal(503, "The engine is currently overloaded, please try again later."),
+    "529": _refusal(529, "Overloaded", "overloaded_error"),
+    "hang": Fault(_ok, way="hang"),
+    "drip": Fault(_ok, way="drip"),
+    "reset": Fault(_ok, way="reset"),
+    "cut": Fault(_ok, way="cut"),
+    "html": Fault(_fixed(b"<!doctype html><title>Please sign in</title>"), headers={"Content-Type": "text/html"}),
+    "bad_json": Fault(_fixed(b'{"id": "c", "choices": [{"index": 0, "mess')),
+    "error_in_200": Fault(_fixed(json.dumps(_ERROR_OBJECT).encode())),
+    "no_choices": Fault(_fixed(_completion("", choices=[]))),
+    "null_choices": Fault(_fixed(_completion("", choices=None))),
+    "null_content": Fault(_fixed(_completion(None))),
+    "empty_content": Fault(_fixed(_completion(""))),
+    "gibberish": Fault(_fixed(_completion("I would rather talk about the weather."))),
+    "length": Fault(_length),
+    "content_filter": Fault(_fixed(_completion("", "content_filter"))),
+    "overflow_openai": _refusal(
+        400,
+        _MAXIMUM + "However, your messages resulted in 9000 tokens.",
+        "invalid_request_error",
+        "context_length_exceeded",
+    ),
+    "overflow_vllm": _refusal(400, _VLLM_OVERFLOW, "BadRequestError"),
+    "overflow_llama_cpp": _refusal(400, _LLAMA_OVERFLOW, "exceed_context_size_error"),
+    "surrogates": Fault(_surrogates),
+    "huge": Fault(_huge),
+}
