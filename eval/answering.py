@@ -1,4 +1,4 @@
-"""One question answered outside a run: the same runner, deadline and failures, and nothing stored.
+"""One question answered outside a run: the same runner, limits and failures, and nothing stored.
 
 answered(Example("question", "What is 2 + 2?"), config, prompts, print).answer      # "4"
 """
@@ -10,6 +10,7 @@ from eval.runner import Runner
 from eval.scorers.score import Score
 from mas.llm.loop import run_blocking
 from mas.prompts import PromptSet
+from mas.question import Question, Sample
 from mas.tracing.trace import Observer
 
 
@@ -27,13 +28,13 @@ def answered(example: Example, config: EvalConfig, prompts: PromptSet | None, ob
             scorer=_no_score,
             concurrency=1,
             deadline_seconds=config.run.deadline_seconds,
-            fail_fast=False,
-            listener=lambda _thread_id, _example_id: lambda _level, _event, _fields: None,
+            listener=lambda _thread_id, _sample: lambda _level, _event, _fields: None,
             redact=config.redact,
             finished=records.append,
+            question=lambda sample: Question(sample, config.limits),
             observer=observer,
         )
-        run_blocking(runner.run([example]))
+        run_blocking(runner.run([(example, Sample(example.id))]))
     return records[0]
 
 

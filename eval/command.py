@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from eval.paths import OUTPUTS, PROJECT_ROOT
+from eval.resuming import resumed_arguments
 from mas.errors import UserError
 
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
@@ -28,6 +29,10 @@ MISTAKES = (HydraException, OmegaConfBaseException, UserError)
 NULL_CHOICE = "Config group override"  # begins Hydra's ValueError about model=null
 
 Task = Callable[[DictConfig], int]
+
+
+class InterruptedRunError(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM that the run has dealt with; the message, if any, is still to be told."""
 
 
 def run_command(task: Task, config_name: str) -> int:
@@ -44,6 +49,7 @@ def run_command(task: Task, config_name: str) -> int:
     def jobs() -> int:
         try:
             _check_flags()
+            sys.argv[1:] = resumed_arguments(sys.argv[1:])
             _raise_plain_errors()
             decorated(lambda composed: codes.append(_guarded(task, composed)))()
         except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
@@ -58,6 +64,10 @@ def told(command: Callable[[], int]) -> int:
     """The exit code of `command`; a user's mistake in it is told in one sentence."""
     try:
         return command()
+    except InterruptedRunError as interrupt:
+        if str(interrupt):
+            print(interrupt, file=sys.stderr)
+        return STOPPED
     except KeyboardInterrupt:
         print("stopped by Ctrl-C; every question that was finished is kept in its run's folder.", file=sys.stderr)
         return STOPPED
@@ -112,14 +122,19 @@ def _complain(error: Exception) -> int:
     return USER_ERROR
 
 
+def typed() -> list[str]:
+    """The overrides of this job, as they were typed."""
+    return list(HydraConfig.get().overrides.task)
+
+
 def typed_list(key: str) -> list[str] | None:
     """The items of `key=[a,b]` as they were typed, before Hydra took `1e10` for a number; None if not given."""
-    typed = None
-    for override in HydraConfig.get().overrides.task:
+    found = None
+    for override in typed():
         name, _, value = override.partition("=")
         if name.lstrip("+") == key:
-            typed = [item.strip().strip("'\"") for item in value.strip().strip("[]").split(",") if item.strip()]
-    return typed
+            found = [item.strip().strip("'\"") for item in value.strip().strip("[]").split(",") if item.strip()]
+    return found
 
 
 def sentence(error: BaseException) -> str:

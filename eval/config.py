@@ -14,6 +14,7 @@ from eval.paths import PROJECT_ROOT
 from mas.errors import UserError
 from mas.llm.model import check_agents
 from mas.prompts import PromptSet, read_prompt_set
+from mas.question import QuestionLimits
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
@@ -25,9 +26,24 @@ class RunSettings:
     name: str | None = None  # null: made from system, model and data
     dir: str | None = None  # the run's own folder; null: outputs/eval/<time>_<name>
     concurrency: int = 16  # questions at once
+    epochs: int = 1  # times that each question is asked
     deadline_seconds: float = 900.0  # wall time of one question
+    max_seconds: float | None = None  # of this session; then nothing new is started; null: no limit
+    max_cost_usd: float | None = None  # of the whole run, all sessions together; null: no limit
+    max_errors: float | None = None  # from 1: stop at so many; below 1: stop beyond this share; null: never
+    drain_seconds: float = 30.0  # for what is in flight when a run stops early
     fail_fast: bool = False  # true: stop at the first question that fails by error (exit 3)
     fail_under: float | None = None  # accuracy, 0 to 1, below which the exit code is 2; null: any accuracy will do
+    resume: str | None = None  # go on with this run: latest, a name or a path; `dir` and `name` are then its own
+    retry_errors: bool = False  # with resume: run again what failed for reasons of infrastructure
+    allow_config_change: bool = False  # with resume: go on although the configuration is another
+
+
+@dataclass
+class CacheSettings:
+    """The `cache` part: whether this run may use replies that another one has paid for."""
+
+    lm: str = "off"  # off | shared: outputs/cache/lm.db
 
 
 @dataclass
@@ -51,6 +67,8 @@ class EvalConfig:
     selection: Selection
     tools: ToolSettings
     run: RunSettings
+    limits: QuestionLimits
+    cache: CacheSettings
     prompts: str | None  # prompt set: a folder under prompts/, or a path; null: none
     split: str  # of the dataset
 
@@ -64,16 +82,24 @@ class EvalConfig:
             UserError: the first thing that is wrong.
         """
         prompts = self.check_system()
-        if self.run.dir and (Path(self.run.dir) / "run.db").exists():
-            raise UserError(f"run.dir={self.run.dir} already holds a run; name a new folder, or leave run.dir out.")
+        folder = self.run.dir
+        if folder and not self.run.resume and _holds_a_run(Path(folder)):
+            raise UserError(
+                f"run.dir={folder} already holds a run; go on with it by run.resume={folder}, or name a new folder."
+            )
         self.scorer.check()
         self.check_model()
+        self._check_budget()
+        self.tracking.check()
         self.data.check()
         return prompts
 
     def check_system(self) -> PromptSet | None:
         """The part of `check` that is about the program under test: its settings and its prompt set."""
         self.system.check()
+        return self.read_prompts()
+
+    def read_prompts(self) -> PromptSet | None:
         if self.prompts is None:
             return None
         return read_prompt_set(self.prompts, self.system.agent_names, self.system.name, PROJECT_ROOT)
@@ -83,6 +109,28 @@ class EvalConfig:
         if self.needs_model:
             check_agents(self.model, self.system.agent_names)
             self.model.check()
+
+    def _check_budget(self) -> None:
+        """A budget in money means nothing with a model whose calls cost nobody knows what."""
+        budgets = {"run.max_cost_usd": self.run.max_cost_usd, "limits.cost_usd": self.limits.cost_usd}
+        given = [f"{key}={value:g}" for key, value in budgets.items() if value is not None]
+        if not given:
+            return
+        if not self.needs_model:
+            raise UserError(f"{given[0]} cannot be kept: what this system spends is not seen here; leave it out.")
+        if unpriced := self.unpriced():
+            raise UserError(
+                f"{given[0]} cannot be kept, because no price is known for {', '.join(unpriced)}; give it as "
+                f"'+model.prices.{unpriced[0]}={{input_usd_per_million: 0.15, output_usd_per_million: 0.6}}', or leave "
+                "the budget out."
+            )
+
+    def unpriced(self) -> list[str]:
+        """Models that are asked and whose price is unknown, the judge's included."""
+        agents = getattr(self.system, "agents", {}).values()
+        own = {each.model for each in agents if getattr(each, "model", None)}
+        asked = self.model.unpriced(own) if self.needs_model else []
+        return sorted({*asked, *(name for judge in self._judges for name in judge.unpriced())})
 
     @property
     def needs_model(self) -> bool:
@@ -108,13 +156,28 @@ class EvalConfig:
         ours may use the same one.
         """
         judges = [secret for judge in self._judges for secret in judge.secrets()]
-        return sorted({*self.model.secrets(), *self.system.secrets(), *judges}, key=len, reverse=True)
+        tracking = self.tracking.secrets()
+        return sorted({*self.model.secrets(), *self.system.secrets(), *judges, *tracking}, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
         """The text without secrets: a refusal may repeat the key."""
         for secret in self.secrets():
             text = text.replace(secret, "***")
         return text
+
+
+def _holds_a_run(folder: Path) -> bool:
+    """Whether one can go on there; a process that died before its run began has left a store without a command."""
+    from eval.store import RunStore, StoreError
+
+    database = folder / "run.db"
+    if not database.exists():
+        return False
+    try:
+        with RunStore(database, read_only=True) as store:
+            return "command" in store.meta()
+    except StoreError:
+        return True
 
 
 @dataclass
@@ -130,6 +193,8 @@ class _Plain:
     seed: int = 0
     tools: ToolSettings = field(default_factory=ToolSettings)
     run: RunSettings = field(default_factory=RunSettings)
+    limits: QuestionLimits = field(default_factory=QuestionLimits)
+    cache: CacheSettings = field(default_factory=CacheSettings)
 
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
@@ -157,6 +222,8 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
         selection=Selection(plain.limit, plain.ids, plain.level, plain.shuffle, plain.seed),
         tools=plain.tools,
         run=plain.run,
+        limits=plain.limits,
+        cache=plain.cache,
         prompts=plain.prompts,
         split=plain.split or parts["data"].default_split,
     )
@@ -183,9 +250,20 @@ def _check_ranges(plain: _Plain) -> None:
         if not valid:
             raise UserError(f"{key}={value} is out of range; expected {expected}.")
 
-    run, tools = plain.run, plain.tools
+    run, tools, limits = plain.run, plain.tools, plain.limits
     need(plain.limit is None or plain.limit >= 1, "limit", plain.limit, "at least 1, or null for all questions")
     need(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
     need(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
+    need(run.epochs >= 1, "run.epochs", run.epochs, "at least 1")
+    need(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
+    for key in ("max_seconds", "max_cost_usd"):
+        value = getattr(run, key)
+        need(value is None or value > 0, f"run.{key}", value, "more than 0, or null for no limit")
+    errors = run.max_errors
+    whole = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
+    need(whole, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
+    for key, value in vars(limits).items():
+        need(value is None or value > 0, f"limits.{key}", value, "more than 0, or null for no limit")
+    need(plain.cache.lm in ("off", "shared"), "cache.lm", plain.cache.lm, "off or shared")
     need(run.fail_under is None or 0 <= run.fail_under <= 1, "run.fail_under", run.fail_under, "0 to 1, or null")
     need(tools.max_output_chars >= 1, "tools.max_output_chars", tools.max_output_chars, "at least 1")

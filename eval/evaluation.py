@@ -1,189 +1,207 @@
-"""One evaluation from a checked configuration to its exit code."""
+"""One evaluation from a checked configuration to its exit code: a new run, or a run that goes on."""
 
+import json
 import sys
-import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 from rich.console import Console
 
 from eval.benchmarks.example import Example
-from eval.command import FAILURES, FINISHED, STOPPED
+from eval.command import STOPPED, InterruptedRunError
 from eval.config import EvalConfig
+from eval.dataset_digest import dataset_digest
+from eval.estimate import estimate
 from eval.logs import RunLogs
-from eval.paths import shown
-from eval.record import Record
-from eval.reporting.files import write_files, write_summary
-from eval.reporting.progress import RunProgress
-from eval.reporting.summary import summarise
-from eval.reporting.table import print_table
+from eval.outcome import exit_code, going_on, show
+from eval.planned import PlannedQuestion
+from eval.questions import Questions
+from eval.reporting.files import write_summary
+from eval.reporting.from_store import WITHOUT_RECORD, write_reports
+from eval.resuming import check_unchanged, of_the_run, samples_left
 from eval.run_folder import make_run_folder
-from eval.runner import Runner, StoppedError, not_run
+from eval.runner import Try
+from eval.runs import DATABASE, find_run
 from eval.selection import select
+from eval.session import Session
 from eval.store import RunStore, StoreError
-from eval.tracking import export_run
+from eval.sweeping import joined
+from eval.tracking.following import Following
+from eval.tracking.origin import origin
 from mas.errors import UserError
-from mas.llm.loop import run_blocking
 from mas.offline import SIMULATED_NOTICE
-from mas.prompts import PromptSet, digest
-
-INTERRUPTED = "interrupted by Ctrl-C"
+from mas.prompts import PromptSet, digest, write_prompt_set
 
 
-def evaluate(config: EvalConfig, resolved: dict[str, Any], prompts: PromptSet | None) -> int:
+@dataclass(frozen=True)
+class Request:
+    """What was asked for on the command line, checked."""
+
+    config: EvalConfig
+    resolved: dict[str, Any]  # the same as plain dictionaries
+    prompts: PromptSet | None
+    command: Sequence[str]  # the overrides as typed
+
+
+def evaluate(request: Request) -> int:
     """Run the questions, keep and show what came of them.
-
-    Args:
-        config: already checked.
-        resolved: the same as plain dictionaries, to be saved with the run.
-        prompts: the set that the configuration names.
 
     Returns:
         The exit code (`eval.command`).
 
     Raises:
-        UserError: a mistake seen only now, and before the first question: a bad row, a tool that cannot be loaded.
+        UserError: a mistake seen only now, and before the first question: a bad row, a tool that cannot be loaded, a
+            run that cannot go on like this.
     """
+    config = request.config
     split = config.data.load(config.split)
     examples = select(split.examples, config.selection)
     if config.run.fail_under is not None and not any(example.target is not None for example in examples):
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
+    digests = _digests(request, examples)
+    resumed = find_run(config.run.resume) if config.run.resume else None
+    changes = _changes(resumed, request, digests) if resumed else {}
     with config.system.open_resources() as resources:
-        program = config.system.build(config.model, prompts, config.tools, resources)
-        run = _Run(config, resolved, prompts)
-        try:
-            return run.execute(program, examples, split.bad_rows)
-        except (OSError, StoreError) as error:  # a full disk: questions cannot fail this way, the run's own files can
-            print(f"stopped: {error}; what is finished is in {shown(run.folder / 'run.db')}", file=sys.stderr)
-            return STOPPED
+        program = config.system.build(config.model, request.prompts, config.tools, resources)
+        name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
+        folder = resumed or make_run_folder("eval", name, config.run.dir)
+        facts = {**digests, **joined(folder, config), **_facts(request, split.bad_rows)}
+        with _opened(folder) as store:
+            run = _Run(request, folder, store)
+            try:
+                return run.execute(program, examples, facts, changes)
+            except (OSError, StoreError) as error:  # a full disk: no question fails this way, the run's own files can
+                print(f"stopped: {error}; what is finished is in {folder / DATABASE}", file=sys.stderr)
+                print(going_on(folder), file=sys.stderr)
+                return STOPPED
+            except InterruptedRunError:
+                raise
+            except KeyboardInterrupt as interrupt:
+                raise InterruptedRunError(f"stopped by Ctrl-C.\n{going_on(folder)}") from interrupt
+
+
+def _digests(request: Request, examples: Sequence[Example]) -> dict[str, str]:
+    return {
+        "prompts_sha256": digest(request.prompts) if request.prompts else "",
+        "dataset_sha256": dataset_digest(examples),
+    }
+
+
+def _changes(resumed: Path, request: Request, digests: Mapping[str, str]) -> dict[str, str]:
+    with _opened(resumed, read_only=True) as store:
+        return check_unchanged(store.meta(), request.resolved, digests, request.config.run.allow_config_change)
+
+
+def _opened(folder: Path, read_only: bool = False) -> RunStore:
+    try:
+        return RunStore(folder / DATABASE, read_only=read_only)
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+
+
+def _facts(request: Request, bad_rows: Sequence[str]) -> dict[str, str]:
+    config = request.config
+    return {
+        "config": config.redact(yaml.safe_dump(request.resolved, sort_keys=False, allow_unicode=True)),
+        "task_version": str(getattr(config.data, "revision", None) or ""),
+        "system": config.system.name,
+        "model": config.model_name,
+        "simulated": json.dumps(config.simulated),
+        "epochs": str(config.run.epochs),
+        "bad_rows": json.dumps(list(bad_rows)),
+        "origin": json.dumps(origin()),
+        "command": json.dumps(_without_secrets(request)),  # last: a run that has it can be resumed
+    }
+
+
+def _without_secrets(request: Request) -> list[str]:
+    """The overrides that the store may keep; one that holds a password is given anew when the run is resumed."""
+    return [each for each in of_the_run(request.command) if request.config.redact(each) == each]
 
 
 class _Run:
-    """One run and its folder, from its first question to its last line."""
+    """One session of a run, from its first question to its last line."""
 
-    def __init__(self, config: EvalConfig, resolved: dict[str, Any], prompts: PromptSet | None) -> None:
-        self.config, self.resolved, self.prompts = config, resolved, prompts
-        self.run_id = uuid.uuid4().hex[:12]
+    def __init__(self, request: Request, folder: Path, store: RunStore) -> None:
+        self.request, self.config, self.folder, self.store = request, request.config, folder, store
         self.console = Console()
-        name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
-        self.folder = make_run_folder("eval", name, config.run.dir)
-        text = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True)
-        (self.folder / "config.yaml").write_text(text, encoding="utf-8")
 
-    def execute(self, program: Any, examples: Sequence[Example], bad_rows: Sequence[str]) -> int:
-        started = time.monotonic()
+    def execute(
+        self, program: Any, examples: Sequence[Example], facts: Mapping[str, str], changes: Mapping[str, str]
+    ) -> int:
+        self._check_budget()
+        session = self._begin(examples, facts, changes)
+        with Following(self.config.tracking, self.folder, self.config.secrets()) as following:
+            summary, interrupted = self._questions(program, examples, session, changes)
+            self.store.close()
+            tracked = following.finish(self._line)
+        if tracked.link:
+            write_summary(self.folder, summary | {"mlflow": tracked.link})
+        if tracked.warning:
+            print(f"warning: {tracked.warning}", file=sys.stderr)
+        show(summary, self.folder, self.console)
+        code = exit_code(summary, self.config.run.fail_under, self.console)
+        if tracked.see_it:
+            self._line(tracked.see_it)
+        if interrupted:
+            raise InterruptedRunError  # a multirun must not go on to its next job
+        return code
+
+    def _questions(
+        self, program: Any, examples: Sequence[Example], session: Session, changes: Mapping[str, str]
+    ) -> tuple[dict[str, Any], bool]:
+        """Ask what is left, write the run's files; the summary, and whether it was interrupted."""
+        with RunLogs(self.folder, redact=self.config.secrets()) as logs:
+            questions = Questions(self.config, self.store, self.folder, logs, self.console)
+            tries = self._tries(examples)
+            self._announce(len(tries), len(examples) * self.config.run.epochs)
+            logs.entry_point.info("run started", questions=len(tries), changes=dict(changes))
+            stopped = questions.run(program, tries)
+            if stopped is None and self._tries(examples, retry_errors=False):
+                stopped = WITHOUT_RECORD
+            session.end(stopped, self.config.model.gate_history() if self.config.needs_model else [])
+            summary = write_reports(self.folder, self.store)
+            logs.entry_point.info("run ended", stopped=stopped, accuracy=summary["accuracy"])
+        return summary, questions.stop.interrupted
+
+    def _check_budget(self) -> None:
+        budget, spent = self.config.run.max_cost_usd, self.store.cost_usd()
+        if budget is not None and spent >= budget:
+            raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={budget:g}; give it more.")
+
+    def _begin(self, examples: Sequence[Example], facts: Mapping[str, str], changes: Mapping[str, str]) -> Session:
+        run_id = self.store.meta().get("run_id") or uuid.uuid4().hex[:12]
+        planned = [PlannedQuestion.of(example) for example in examples]
+        if planned != (before := self.store.planned()):
+            self.store.plan(planned, self.config.run.epochs, again=bool(before))
+        (self.folder / "config.yaml").write_text(facts["config"], encoding="utf-8")
+        self._keep_prompts()
+        return Session(self.store, {"run_id": run_id, **facts}, changes)
+
+    def _keep_prompts(self) -> None:
+        """The texts that the run was made with: the set itself may be edited later."""
+        kept = self.folder / "prompts"
+        if self.request.prompts is not None and not kept.exists():
+            write_prompt_set(kept, self.request.prompts)
+
+    def _tries(self, examples: Sequence[Example], retry_errors: bool | None = None) -> list[Try]:
+        """What is left to run."""
+        retry = self.config.run.retry_errors if retry_errors is None else retry_errors
+        by_id = {example.id: example for example in examples}
+        samples = samples_left(list(by_id), self.config.run.epochs, self.store.keys(), retry)
+        return [(by_id[sample.example_id], sample) for sample in samples]
+
+    def _announce(self, left: int, planned: int) -> None:
         if self.config.simulated:
             self.console.print(SIMULATED_NOTICE, style="bold yellow")
-        with (
-            RunLogs(self.folder, redact=self.config.secrets()) as logs,
-            RunStore(self.folder / "run.db") as store,
-        ):
-            logs.entry_point.info("run started", run_id=self.run_id, questions=len(examples), bad_rows=len(bad_rows))
-            stopped = self._questions(program, examples, logs, store)
-            if not stopped and len(store.finished_keys()) < len(examples):
-                stopped = "some questions ended without a record"
-            seconds = time.monotonic() - started
-            summary = self._summary(store, examples, seconds, bad_rows, stopped)
-            write_files(self.folder, store.records(), summary, [example.id for example in examples])
-            logs.entry_point.info("run ended", run_id=self.run_id, stopped=stopped, accuracy=summary["accuracy"])
-        self._track(summary)
-        self._show(summary)
-        if stopped == INTERRUPTED:
-            raise KeyboardInterrupt  # a multirun must not go on to its next job
-        return self._exit_code(summary)
+        if left < planned:
+            self._line(f"going on with {self.folder.name}: {left} of {planned} answers are still to be had")
+        if self.config.needs_model and not self.config.model.simulated and left:
+            self._line(estimate(self.config, left))
 
-    def _questions(self, program: Any, examples: Sequence[Example], logs: RunLogs, store: RunStore) -> str | None:
-        """Run them all; the reason, if the run stopped before its end."""
-        with RunProgress(len(examples), self.console) as progress:
-
-            def finished(record: Record) -> None:
-                store.write(record)
-                progress.update(record)
-                _log_question(record, logs)
-
-            try:
-                run_blocking(self._runner(program, logs, finished).run(examples))
-            except (StoppedError, StoreError) as error:
-                return str(error)
-            except KeyboardInterrupt:
-                return INTERRUPTED
-        return None
-
-    def _runner(self, program: Any, logs: RunLogs, finished: Any) -> Runner:
-        run = self.config.run
-        return Runner(
-            run_id=self.run_id,
-            program=program,
-            scorer=self.config.scorer,
-            concurrency=run.concurrency,
-            deadline_seconds=run.deadline_seconds,
-            fail_fast=run.fail_fast,
-            listener=logs.listener,
-            redact=self.config.redact,
-            finished=finished,
-        )
-
-    def _summary(
-        self,
-        store: RunStore,
-        examples: Sequence[Example],
-        seconds: float,
-        bad_rows: Sequence[str],
-        stopped: str | None,
-    ) -> dict[str, Any]:
-        """The numbers over all questions of the run; those it never came to count as wrong: stopping flatters none."""
-        done = {example_id for example_id, _, _ in store.finished_keys()}
-        missing = [not_run(self.run_id, example) for example in examples if example.id not in done]
-        return summarise(
-            self.run_id,
-            [*store.records(), *missing],
-            simulated=self.config.simulated,
-            wall_seconds=seconds,
-            bad_rows=bad_rows,
-            stopped=stopped,
-        )
-
-    def _track(self, summary: dict[str, Any]) -> None:
-        tags = {
-            "system": self.config.system.name,
-            "model": self.config.model_name,
-            "scorer": type(self.config.scorer).__name__,
-            "dataset": self.config.data.name,
-            "split": self.config.split,
-            "prompts": self.prompts.name if self.prompts else "none",
-            "prompts_sha256": digest(self.prompts) if self.prompts else "",
-            "run_folder": self.folder.name,
-        }
-        params = self.resolved if self.config.needs_model else {**self.resolved, "model": {"name": "none"}}
-        exported = export_run(self.config.tracking, self.folder, summary, params, tags)
-        summary["mlflow"] = exported.link
-        write_summary(self.folder, summary)
-        if exported.warning:
-            print(f"warning: {exported.warning}", file=sys.stderr)
-
-    def _show(self, summary: dict[str, Any]) -> None:
-        print_table(summary, self.console)
-        self.console.print(f"results: {shown(self.folder)}", markup=False, highlight=False, soft_wrap=True)
-
-    def _exit_code(self, summary: dict[str, Any]) -> int:
-        if summary["stopped"]:
-            return STOPPED
-        floor, accuracy = self.config.run.fail_under, summary["accuracy"]
-        below = floor is not None and accuracy < floor
-        if below:
-            self.console.print(f"accuracy {accuracy} is below run.fail_under={floor}", markup=False)
-        return FAILURES if below or summary["n_error"] else FINISHED
-
-
-def _log_question(record: Record, logs: RunLogs) -> None:
-    log = logs.entry_point.error if record.error else logs.entry_point.info
-    log(
-        "question finished",
-        task_id=record.example_id,
-        correlation_id=record.thread_id,
-        seconds=round(record.wall_seconds, 3),
-        error=record.error,
-        error_component=record.error_component,
-    )
+    def _line(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)

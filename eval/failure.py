@@ -14,11 +14,13 @@ from dspy.utils.exceptions import (
     LMServerError,
     LMTimeoutError,
     LMTransportError,
+    LMUnexpectedError,
     LMUnsupportedFeatureError,
 )
 
 from mas.errors import AgentReplyError, AgentUnavailableError
-from mas.llm.errors import RefusedReplyError, TruncatedPromptError, TruncatedReplyError
+from mas.llm.errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
+from mas.question import LimitReachedError
 from mas.tracing.trace import Trace
 
 # The first class that matches; the names are the error classes of a record.
@@ -27,6 +29,7 @@ _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
     (TruncatedReplyError, "truncated"),
     (RefusedReplyError, "refused"),
     (AdapterParseError, "malformed"),
+    (EmptyReplyError, "malformed"),
     (ContextWindowExceededError, "context_overflow"),
     (LMBillingError, "quota_or_key"),
     (LMAuthError, "quota_or_key"),
@@ -37,6 +40,7 @@ _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
     (LMTimeoutError, "infrastructure"),
     (LMInvalidRequestError, "internal"),  # a request that this server will never take: no passing fault
     (LMUnsupportedFeatureError, "internal"),
+    (LMUnexpectedError, "internal"),  # DSPy's wrapping of an exception that no model client is known to raise
     (LMError, "infrastructure"),
     (AgentUnavailableError, "infrastructure"),
     (AgentReplyError, "internal"),
@@ -58,6 +62,8 @@ def describe(error: BaseException, trace: Trace, deadline_seconds: float) -> Fai
     if type(error) is TimeoutError:
         message = f"no answer within {deadline_seconds:g} s (run.deadline_seconds)"
         return Failure(message, "limit", component, "deadline_seconds")
+    if limit := _limit_reached(error):
+        return Failure(str(limit), "limit", component, limit.limit)
     message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]
     return Failure(message, _kind(error, trace), component)
 
@@ -68,14 +74,23 @@ def describe_scoring(error: BaseException, deadline_seconds: float) -> Failure:
         message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
         return Failure(message, "scorer", "scorer", "deadline_seconds")
     message = " ".join(f"the scorer failed ({type(error).__name__}: {error})".split())[:MAX_MESSAGE_CHARS]
-    return Failure(message, "scorer", "scorer")
+    stops_the_run = _class_of(error) == "quota_or_key"  # for a judge's key as for the program's
+    return Failure(message, "quota_or_key" if stops_the_run else "scorer", "scorer")
+
+
+def _class_of(error: BaseException) -> str | None:
+    return next((name for kind, name in _CLASSES if isinstance(error, kind)), None)
 
 
 def _kind(error: BaseException, trace: Trace) -> str:
-    for kind, name in _CLASSES:
-        if isinstance(error, kind):
-            return name
+    if name := _class_of(error):
+        return name
     return "tool" if _innermost(trace, ("tool",)) else "internal"
+
+
+def _limit_reached(error: BaseException) -> LimitReachedError | None:
+    """The limit, also where DSPy has wrapped it: what is raised inside of a call to a model, it takes for a defect."""
+    return next((each for each in (error, error.__cause__) if isinstance(each, LimitReachedError)), None)
 
 
 def _component(trace: Trace) -> str:

@@ -1,27 +1,87 @@
-"""How sure an accuracy is: Wilson's 95% score interval for a proportion.
+"""How sure a share of right answers is: Wilson's 95% score interval, clustered by question where questions repeat.
 
-Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927);
-computed by scipy. Wilson rather than the textbook normal interval, which has no width at 0 of n and n of n.
+Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927); rather
+than the textbook normal interval, which has no width at 0 of n and n of n. An answer to a question asked before is not
+a new question: n·k answers count as n·k/(1+(k-1)·ICC) (L. Kish, "Survey Sampling", 1965), with the intraclass
+correlation ICC by one-way analysis of variance (A. Donner, International Statistical Review 54, 1986), cut to 0..1.
 
-    accuracy_interval(20, 53)      # (0.2594…, 0.5120…)
+    accuracy_interval(20, 53)                        # (0.2594…, 0.5120…)
+    clustered_interval([(3, 3), (0, 3), (1, 3)])     # (correct, answers) of each question
 """
 
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
 CONFIDENCE = 0.95
+_Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+Interval = tuple[float, float]
+Tally = tuple[int, int]  # correct, answers: of one question
 
 
-def accuracy_interval(n_correct: int, n: int) -> tuple[float, float] | None:
+def accuracy_interval(n_correct: int, n: int) -> Interval | None:
     """Lower and upper bound, both within 0 to 1; None for `n == 0`, where nothing at all is known.
 
-    The n answers are taken as independent: repeats of one question are not, and make the interval too narrow.
+    The n answers are taken as independent: for repeats of the same questions see `clustered_interval`.
 
     Raises:
         ValueError: `n_correct` is negative or above `n`.
     """
-    if not 0 <= n_correct <= n:  # not every version of scipy says so
+    if not 0 <= n_correct <= n:
         raise ValueError(f"n_correct={n_correct} of n={n}; expected 0 to n")
-    if n == 0:
-        return None
-    from scipy.stats import binomtest
+    return wilson(n_correct / n, n) if n else None
 
-    interval = binomtest(n_correct, n).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
-    return float(interval.low), float(interval.high)
+
+def clustered_interval(questions: Sequence[Tally]) -> Interval | None:
+    """Bounds of the share of correct answers over all questions; with one answer a question just `accuracy_interval`.
+
+    What varies is which questions were drawn and what came out for each. None without any answer.
+    """
+    answers = sum(n for _, n in questions)
+    if not answers:
+        return None
+    return wilson(sum(correct for correct, _ in questions) / answers, _effective_n(questions, answers))
+
+
+def mean_interval(values: Sequence[float], max_n: float) -> Interval | None:
+    """Bounds of the mean of one value from 0 to 1 a question, such as its estimated pass@k.
+
+    Wilson's interval for the number of right-or-wrong values that would leave the mean as unsure as these do,
+    p(1-p)/variance·n; never fewer than the questions, and never more than `max_n`: the independent tries there were.
+    """
+    n = len(values)
+    if not n:
+        return None
+    mean = min(max(math.fsum(values) / n, 0.0), 1.0)
+    variance = math.fsum((value - mean) ** 2 for value in values) / max(n - 1, 1)
+    effective = n * mean * (1 - mean) / variance if variance > 0 else n
+    return wilson(mean, min(max(effective, n), max(max_n, n)))
+
+
+def intraclass_correlation(questions: Sequence[Tally]) -> float:
+    """How alike the answers to one question are: 0 no more than any two answers, 1 always all right or all wrong.
+
+    1 as well where nothing varies or only one question was asked, so that repeats then prove nothing.
+    """
+    n, answers = len(questions), sum(size for _, size in questions)
+    if n < 2 or answers == n:
+        return 1.0
+    mean = sum(correct for correct, _ in questions) / answers
+    between = math.fsum(size * (correct / size - mean) ** 2 for correct, size in questions) / (n - 1)
+    within = math.fsum(correct * (size - correct) / size for correct, size in questions) / (answers - n)
+    typical_size = (answers - sum(size**2 for _, size in questions) / answers) / (n - 1)
+    spread = between + (typical_size - 1) * within
+    return min(max((between - within) / spread, 0.0), 1.0) if spread > 0 else 1.0
+
+
+def wilson(share: float, n: float) -> Interval:
+    """Wilson's interval for a share seen in n answers; n need not be whole."""
+    middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z / (1 + _Z**2 / n) * math.sqrt(share * (1 - share) / n + (_Z / n) ** 2 / 4)
+    return max(middle - half, 0.0) if share > 0 else 0.0, min(middle + half, 1.0) if share < 1 else 1.0
+
+
+def _effective_n(questions: Sequence[Tally], answers: int) -> float:
+    answers_beside = sum(size**2 for _, size in questions) / answers - 1  # to the same question, seen from an answer
+    return answers / (1 + answers_beside * intraclass_correlation(questions))

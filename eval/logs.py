@@ -1,13 +1,13 @@
-"""A run's two logs, as JSON lines, and the list of its correlation ids (architecture document, section 7.3).
+"""A run's two logs, as JSON lines (architecture document, section 7.3).
 
 | File                          | Lines about                                                            |
 |-------------------------------|------------------------------------------------------------------------|
 | `logs/entry_point.log`        | the command: start, questions begun and ended, end                     |
 | `logs/multi_agent_system.log` | the system under test: every step, retry and rejection                 |
-| `correlation_ids.jsonl`       | one per question and epoch: `task_id, thread_id, epoch`                |
 
 Every line of a log has `timestamp` (UTC), `level`, `event`, `component` and `correlation_id`: the question's thread id,
-or the name of the run's folder where a line is about no single question.
+or the name of the run's folder where a line is about no single question. The list of all correlation ids is made from
+the store (`eval.reporting.files`).
 
     with RunLogs(folder, redact=[api_key]) as logs:
         logs.entry_point.info("run started", questions=66)
@@ -23,13 +23,25 @@ from typing import Any, Self
 import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
-from eval.store import plain
+from eval.log_file import LogFile
+from eval.plain import plain
 from mas.tracing.trace import Level, Listener
 
 MAX_FIELD_CHARS = 500
 _MAX_TRACEBACK_CHARS = 20_000
 _ENTRY_POINT, _SYSTEM = "entry_point", "multi_agent_system"
-_OWN_FIELDS = ("timestamp", "level", "event", "correlation_id", "task_id", "exc_info", "self")
+_OWN_FIELDS = ("timestamp", "level", "event", "correlation_id", "task_id", "epoch", "attempt", "exc_info", "self")
+
+
+def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[FilteringBoundLogger, LogFile]:
+    """A log of its own for another process that works on the run; the file is to be closed.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    (folder / "logs").mkdir(exist_ok=True)
+    file = LogFile(folder / "logs" / f"{name}.log")
+    return _logger(file, _Shorten(redact), name).bind(correlation_id=folder.name), file
 
 
 class RunLogs:
@@ -43,18 +55,15 @@ class RunLogs:
         """
         logs = folder / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        paths = logs / f"{_ENTRY_POINT}.log", logs / f"{_SYSTEM}.log", folder / "correlation_ids.jsonl"
-        self._files = [path.open("a", encoding="utf-8") for path in paths]
+        paths = logs / f"{_ENTRY_POINT}.log", logs / f"{_SYSTEM}.log"
+        self._files = [LogFile(path) for path in paths]
         shorten = _Shorten(redact)
         self.entry_point = _logger(self._files[0], shorten, _ENTRY_POINT).bind(correlation_id=folder.name)
         self._system = _logger(self._files[1], shorten, _SYSTEM)
-        self._correlation_ids = structlog.WriteLogger(self._files[2])
 
-    def listener(self, thread_id: str, task_id: str, epoch: int = 1) -> Listener:
-        """Note the question's correlation id, and give what turns its trace into lines of the system's log."""
-        ids = {"task_id": task_id, "thread_id": thread_id, "epoch": epoch}
-        self._correlation_ids.msg(json.dumps(ids))
-        log = self._system.bind(correlation_id=thread_id, task_id=task_id)
+    def listener(self, thread_id: str, task_id: str, epoch: int = 1, attempt: int = 1) -> Listener:
+        """What turns the trace of one question into lines of the system's log."""
+        log = self._system.bind(correlation_id=thread_id, task_id=task_id, epoch=epoch, attempt=attempt)
 
         def listen(level: Level, event: str, fields: dict[str, Any]) -> None:
             log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
@@ -100,6 +109,9 @@ def _logger(file: Any, shorten: "_Shorten", component: str) -> FilteringBoundLog
     return logger
 
 
+_AS_THEY_ARE = (bool, int, type(None))
+
+
 class _Shorten:
     """The structlog processor that makes each field JSON, without secrets, and short."""
 
@@ -107,9 +119,13 @@ class _Shorten:
         self._secrets = sorted(filter(None, redact), key=len, reverse=True)  # a secret may contain a shorter one
 
     def __call__(self, logger: Any, method: str, event_dict: EventDict) -> EventDict:
-        return {name: self._field(name, self._redacted(plain(value))) for name, value in event_dict.items()}
+        return {
+            name: value if type(value) in _AS_THEY_ARE else self._field(name, value)
+            for name, value in event_dict.items()
+        }
 
     def _field(self, name: str, value: Any) -> Any:
+        value = self._redacted(value if isinstance(value, str) else plain(value))
         if isinstance(value, str):
             return _cut(value, _MAX_TRACEBACK_CHARS if name == "exception" else MAX_FIELD_CHARS)
         if isinstance(value, dict | list) and len(text := json.dumps(value)) > MAX_FIELD_CHARS:

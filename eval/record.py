@@ -6,11 +6,15 @@ from typing import Any
 
 @dataclass
 class Usage:
-    """What answering cost. `cost_usd` is None until the model's price is known."""
+    """What answering cost. `cost_usd` is None if the price of any of its calls is unknown."""
 
-    lm_calls: int = 0
+    lm_calls: int = 0  # requests: retries and replayed ones included
+    retries: int = 0  # of these: requests sent again after a failure, DSPy's fallback to JSON included
+    replayed_calls: int = 0  # of these: answered from the run's own call log; paid for before the run was interrupted
+    cached_calls: int = 0  # of these: answered from the cache shared between runs; not paid for by this run
     tool_calls: int = 0
     input_tokens: int = 0
+    cached_input_tokens: int = 0  # of these: read from the provider's own cache, at its lower price
     output_tokens: int = 0
     cost_usd: float | None = None
 
@@ -41,6 +45,7 @@ class Record:
     scorer_usage: Usage = field(default_factory=Usage)  # what judging cost; never part of `usage`
     started_at: str = ""  # UTC, ISO 8601
     wall_seconds: float = 0.0
+    waited_seconds: float = 0.0  # of these: for a rate limit, a free slot or a retry; the rest is working time
     seconds_by_agent: dict[str, float] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)  # the system's final state
     trajectory: list[dict[str, Any]] = field(default_factory=list)  # mas.tracing.trace.Span, as dictionaries

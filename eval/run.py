@@ -2,6 +2,8 @@
 
 python eval/run.py model=gpt-4o-mini          GAIA Level 1, validation
 python eval/run.py experiment=offline         simulated model, sample questions: no key, no network
+python eval/run.py -m model=gpt-4o-mini,gpt-4o     a sweep: one run after the other, then a table
+python eval/run.py run.resume=latest          go on with the run that was started last
 python eval/run.py --help                     every option
 """
 
@@ -9,17 +11,30 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.command import leave, run_command, typed_list
+from eval.command import leave, run_command, typed, typed_list
 from eval.config import read_config
+from eval.finished import shown_again
+from eval.sweeping import as_job, concluded
 
 
 def task(composed: DictConfig) -> int:
-    config = read_config(composed, raw_ids=typed_list("ids"))
-    prompts = config.check()
-    from eval.evaluation import evaluate  # heavy: loaded once no cheap check can fail any more
+    return as_job(lambda: _evaluated(composed))
 
-    return evaluate(config, cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True)), prompts)
+
+def _evaluated(composed: DictConfig) -> int:
+    config = read_config(composed, raw_ids=typed_list("ids"))
+    resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+    if config.run.resume and (code := shown_again(config, resolved)) is not None:
+        return code
+    prompts = config.check()
+    from eval.evaluation import Request, evaluate  # heavy: loaded once no cheap check can fail any more
+
+    return evaluate(Request(config, resolved, prompts, typed()))
+
+
+def main() -> int:
+    return concluded(run_command(task, "eval"))
 
 
 if __name__ == "__main__":
-    leave(run_command(task, "eval"))
+    leave(main())

@@ -1,52 +1,54 @@
 """The files a run leaves behind for people and other programs, made from the store; writing them again is safe.
 
-    write_files(folder, store.records(), summary, example_ids)
+    write_answers(folder, store.final_records())
 
-| File            | One line, or object, for   | Keys                                                 | Gold answers |
-|-----------------|----------------------------|------------------------------------------------------|--------------|
-| `answers.jsonl` | each question and epoch    | `task_id, model_answer, reasoning_trace, thread_id`  | no           |
-| `records.jsonl` | each row of the store      | those of `eval.record.Record`                        | yes          |
-| `summary.json`  | the run                    | those of `eval.reporting.summary.summarise`          | no           |
+| File                    | One line, or object, for | Keys                                                | Gold |
+|-------------------------|--------------------------|-----------------------------------------------------|------|
+| `answers.jsonl`         | each question and epoch  | `task_id, model_answer, reasoning_trace, thread_id` | no   |
+| `records.jsonl`         | each row of the store    | those of `eval.record.Record`                       | yes  |
+| `correlation_ids.jsonl` | each row of the store    | `task_id, thread_id, epoch, attempt`                | no   |
+| `summary.json`          | the run                  | those of `eval.reporting.summary.summarise`         | no   |
+
+All may be streams: nothing is kept in memory.
 """
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from eval.record import Record
-from eval.reporting.summary import final_attempts
-from eval.store import plain
 
-ANSWERS, RECORDS, SUMMARY = "answers.jsonl", "records.jsonl", "summary.json"
+ANSWERS, RECORDS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json"
 
 
-def write_files(
-    folder: Path, records: Iterable[Record], summary: dict[str, Any], example_ids: Sequence[str] = ()
-) -> None:
-    """Write all three. `example_ids` is the dataset's order; records of other ids follow in the given order.
+def write_answers(folder: Path, final: Iterable[Record]) -> None:
+    """`final`: the last attempt at each question and epoch, in the dataset's order.
 
-    Raises:
-        OSError: the folder cannot be written; files already there stay as they were.
+    Raises (as all of this module):
+        OSError: the folder cannot be written; a file already there stays as it was.
     """
-    rows = list(records)
-    _write_lines(folder / ANSWERS, (_answer(record) for record in _in_order(final_attempts(rows), example_ids)))
-    _write_lines(folder / RECORDS, (plain(vars(record)) for record in rows))
-    write_summary(folder, summary)
+    write_lines(folder / ANSWERS, (json.dumps(_answer(record)) for record in final))
+
+
+def write_records(folder: Path, lines: Iterable[str], all_bytes: int) -> None:
+    """`lines`: each record as JSON; `all_bytes`: their length in all, newlines included.
+
+    A record never changes: a file of that length is the right one already. It may have hundreds of megabytes.
+    """
+    path = folder / RECORDS
+    if not path.is_file() or path.stat().st_size != all_bytes:
+        write_lines(path, lines)
+
+
+def write_correlation_ids(folder: Path, ids: Iterable[dict[str, Any]]) -> None:
+    write_lines(folder / CORRELATION_IDS, (json.dumps(each) for each in ids))
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """Write `summary.json` alone, as when the MLflow link has become known."""
-    _write_atomically(folder / SUMMARY, [json.dumps(summary, indent=2) + "\n"])
-
-
-def _in_order(records: list[Record], example_ids: Sequence[str]) -> list[Record]:
-    """The dataset's order, not that in which concurrent questions happened to finish; epochs of one stay together."""
-    place = {example_id: place for place, example_id in enumerate(dict.fromkeys(example_ids))}
-    for record in records:
-        place.setdefault(record.example_id, len(place))
-    return sorted(records, key=lambda record: (place[record.example_id], record.epoch))
+    write_lines(folder / SUMMARY, [json.dumps(summary, indent=2)])
 
 
 def _answer(record: Record) -> dict[str, str]:
@@ -60,16 +62,12 @@ def _answer(record: Record) -> dict[str, str]:
     }
 
 
-def _write_lines(path: Path, objects: Iterable[dict[str, Any]]) -> None:
-    _write_atomically(path, (json.dumps(each) + "\n" for each in objects))
-
-
-def _write_atomically(path: Path, lines: Iterable[str]) -> None:
-    """A reader sees the old file or the new one, never a half of either."""
-    unfinished = path.with_name(path.name + ".tmp")
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """A reader sees the old file or the new one, never a half of either; also if two processes write it at once."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with unfinished.open("w", encoding="ascii", newline="\n") as file:  # JSON escapes the rest, surrogates too
-            file.writelines(lines)
+            file.writelines(f"{line}\n" for line in lines)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)

@@ -2,20 +2,39 @@
 
     summarise("run-1", store.records(), simulated=False, wall_seconds=63.1)["accuracy"]      # 0.3774
 
-Accuracy divides by every question that has a gold answer, those in error included. Per (question, epoch) the last
-attempt counts; usage and agents' seconds add up over all attempts, since all of them were paid for.
+Accuracy divides by every answer that has a gold answer, those in error included; its interval is clustered by question.
+Per (question, epoch) the last attempt counts; usage and agents' seconds add up over all attempts, since all of them
+were paid for. The records may be a stream: of each, only `eval.reporting.row.Row` is kept.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
-from eval.intervals import accuracy_interval
-from eval.record import Record, Usage
+from eval.intervals import clustered_interval
+from eval.record import Record
 from eval.reporting.agreement import agreement
+from eval.reporting.epochs import by_epochs, by_question, tally
+from eval.reporting.row import Row, row
+from eval.reporting.totals import Spending
 from mas.offline import SIMULATED_NOTICE
 
-JUDGED_BESIDE = ("rule", "exact")  # the parts of a graded score that say what the rules would have said
+INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` tries again
+SESSION_KEYS = ("started_at", "ended_at", "stopped", "changes")  # the machine's name stays in the run's own folder
+
+
+class Attempt(Protocol):
+    """A `Record` or a `Row`."""
+
+    @property
+    def example_id(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+
+
+AnAttempt = TypeVar("AnAttempt", bound=Attempt)
 
 
 def summarise(
@@ -26,101 +45,132 @@ def summarise(
     wall_seconds: float,
     bad_rows: Sequence[str] = (),
     stopped: str | None = None,
+    epochs: int | None = None,
+    model: str | None = None,
+    command: Sequence[str] = (),
+    sessions: Sequence[Mapping[str, Any]] = (),
+    gate_history: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The content of `summary.json`; the key `mlflow` is null until the run has been exported."""
-    attempts = list(records)
+    """The content of `summary.json`; the key `mlflow` is null until the run has been exported.
+
+    Args:
+        run_id: of the run.
+        records: each attempt; for a (question, epoch) the run never came to, what `eval.runner.not_run` makes.
+        simulated: whether a simulated model answered.
+        wall_seconds: of all sessions together.
+        bad_rows: of the dataset, that were skipped.
+        stopped: why the run ended before all its questions did; these are in the numbers, as wrong.
+        epochs: as planned; null: as many as the records have.
+        model: name of the model, to be told where its price is unknown.
+        command: the overrides as typed.
+        sessions: `started_at, ended_at, stopped, changes` of each; more than one if the run was resumed.
+        gate_history: how the number of requests at once went: `seconds, limit, reason`.
+    """
+    spending, attempts = Spending(), []
+    for record in records:
+        spending.add(record)
+        attempts.append(row(record))
     final = final_attempts(attempts)
+    planned = max(epochs or 0, len({each.epoch for each in final}))
     return {
         "run_id": run_id,
+        "model": model,
         "simulated": simulated,
         "notice": SIMULATED_NOTICE if simulated else None,
-        "stopped": stopped,  # why the run ended before all its questions did; they are in the numbers, as wrong
+        "stopped": stopped,
         **_counts(final),
-        "n_unscored": sum(not record.scored for record in final),
-        "n_questions": len({record.example_id for record in final}),
-        "epochs": len({record.epoch for record in final}),
+        "n_unscored": sum(not each.scored for each in final),
+        "n_questions": len({each.example_id for each in final}),
+        "epochs": planned,
         "n_bad_rows": len(bad_rows),
         "bad_rows": list(bad_rows),
         "by_level": _by_level(final),
-        "errors_by_class": _tally(record.error_class or "unknown" for record in final if record.error is not None),
-        "limits": _tally(record.limit for record in final if record.limit is not None),
-        "format_loss": sum(record.parts.get("format_loss", 0.0) > 0 for record in final),
+        "by_epochs": by_epochs(final, planned),
+        "errors_by_class": _tally(each.error_class for each in final),
+        "limits": _tally(each.limit for each in final),
+        "retried": _retried(attempts, final),
+        "format_loss": sum(each.format_loss for each in final),
         "mean_score": _mean_score(final),
         "judge_agreement": _judge_agreement(final),
-        "usage": _usage([record.usage for record in attempts]),
-        "scorer_usage": _usage([record.scorer_usage for record in attempts]),
-        "by_agent": _seconds_by_agent(attempts),
+        "usage": spending.usage.to_dict(),
+        "scorer_usage": spending.scorer_usage.to_dict(),
+        "by_agent": spending.by_agent(),
         "wall_seconds": round(wall_seconds, 3),
+        "waited_seconds": round(spending.waited_seconds, 3),
+        "command": list(command),
+        "sessions": [{key: each.get(key) for key in SESSION_KEYS} for each in sessions],
+        "gate_history": [dict(each) for each in gate_history],
         "mlflow": None,
     }
 
 
-def final_attempts(records: Iterable[Record]) -> list[Record]:
+def final_attempts(attempts: Iterable[AnAttempt]) -> list[AnAttempt]:
     """The last attempt at each (question, epoch), in the order in which these first appear."""
-    final: dict[tuple[str, int], Record] = {}
-    for record in records:
-        key = (record.example_id, record.epoch)
-        if key not in final or record.attempt > final[key].attempt:
-            final[key] = record
+    final: dict[tuple[str, int], AnAttempt] = {}
+    for each in attempts:
+        key = (each.example_id, each.epoch)
+        if key not in final or each.attempt > final[key].attempt:
+            final[key] = each
     return list(final.values())
 
 
-def _counts(records: Sequence[Record]) -> dict[str, Any]:
-    n_scored = sum(record.scored for record in records)
-    n_correct = sum(record.scored and record.correct for record in records)
-    interval = accuracy_interval(n_correct, n_scored)
+def _counts(rows: Sequence[Row]) -> dict[str, Any]:
+    scored = [each for each in rows if each.scored]
+    n_correct = sum(each.correct for each in scored)
+    interval = clustered_interval([tally(question) for question in by_question(scored)])
     return {
-        "n": len(records),
-        "n_scored": n_scored,
+        "n": len(rows),
+        "n_scored": len(scored),
         "n_correct": n_correct,
-        "accuracy": n_correct / n_scored if n_scored else None,
+        "n_wrong": sum(not each.correct and each.error_class is None for each in scored),  # answered, and wrongly
+        "accuracy": n_correct / len(scored) if scored else None,
         "accuracy_ci95": list(interval) if interval else None,
-        "n_error": sum(record.error is not None for record in records),
+        "n_error": sum(each.error_class is not None for each in rows),
+        "n_infrastructure": sum(each.error_class == INFRASTRUCTURE for each in rows),  # of the errors
     }
 
 
-def _by_level(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    groups: defaultdict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        if record.level is not None:
-            groups[record.level].append(record)
+def _by_level(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+    groups: defaultdict[str, list[Row]] = defaultdict(list)
+    for each in rows:
+        if each.level is not None:
+            groups[each.level].append(each)
     return {level: _counts(groups[level]) for level in sorted(groups)}
 
 
-def _tally(names: Iterable[str]) -> dict[str, int]:
+def _tally(names: Iterable[str | None]) -> dict[str, int]:
     """The most frequent first."""
-    return dict(Counter(names).most_common())
+    return dict(Counter(name for name in names if name is not None).most_common())
 
 
-def _mean_score(records: Sequence[Record]) -> float | None:
-    """With partial credit, over the same questions as the accuracy; null where no answer is partly right."""
-    scores = [record.score or 0.0 for record in records if record.scored]
-    return sum(scores) / len(scores) if any(0 < score < 1 for score in scores) else None
-
-
-def _judge_agreement(records: Sequence[Record]) -> dict[str, Any] | None:
-    """How far a judge agrees with each rule on the answers that it judged; null without a judge."""
-    judged = [record for record in records if record.score is not None and set(JUDGED_BESIDE) <= set(record.parts)]
-    if not judged:
-        return None
-    return {name: agreement([(record.correct, record.parts[name] >= 1) for record in judged]) for name in JUDGED_BESIDE}
-
-
-def _usage(usages: Sequence[Usage]) -> dict[str, Any]:
-    """Totals; the cost is null as soon as one record's is unknown, for a partial sum would look like the whole."""
-    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+def _retried(attempts: Sequence[Row], final: Sequence[Row]) -> dict[str, Any]:
+    """What trying again after an error changed; `accuracy_first_tries` is the accuracy had nothing been tried again."""
+    first: dict[tuple[str, int], Row] = {}
+    for each in attempts:
+        key = (each.example_id, each.epoch)
+        if key not in first or each.attempt < first[key].attempt:
+            first[key] = each
+    again = [each for each in final if each is not first[each.example_id, each.epoch]]
+    scored = [each for each in first.values() if each.scored]
     return {
-        "lm_calls": sum(usage.lm_calls for usage in usages),
-        "tool_calls": sum(usage.tool_calls for usage in usages),
-        "input_tokens": sum(usage.input_tokens for usage in usages),
-        "output_tokens": sum(usage.output_tokens for usage in usages),
-        "cost_usd": sum(costs) if usages and len(costs) == len(usages) else None,
+        "n": len(again),
+        "recovered": sum(each.error_class is None for each in again),
+        "accuracy_first_tries": sum(each.correct for each in scored) / len(scored) if scored else None,
     }
 
 
-def _seconds_by_agent(records: Sequence[Record]) -> dict[str, float]:
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for record in records:
-        for agent, spent in record.seconds_by_agent.items():
-            seconds[agent] += spent
-    return {agent: round(spent, 3) for agent, spent in seconds.items()}
+def _mean_score(rows: Sequence[Row]) -> float | None:
+    """With partial credit, over the same answers as the accuracy; null where no answer is partly right."""
+    scores = [each.score or 0.0 for each in rows if each.scored]
+    return sum(scores) / len(scores) if any(0 < score < 1 for score in scores) else None
+
+
+def _judge_agreement(rows: Sequence[Row]) -> dict[str, Any] | None:
+    """How far a judge agrees with each rule on the answers that it judged; null without a judge."""
+    judged = [(each.correct, *each.judged) for each in rows if each.judged is not None]
+    if not judged:
+        return None
+    return {
+        "rule": agreement([(correct, rule) for correct, rule, _ in judged]),
+        "exact": agreement([(correct, exact) for correct, _, exact in judged]),
+    }

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from eval.command import run_command
 from eval.paths import PROJECT_ROOT
-from eval.run import task
+from eval.run import main
 
 SCRIPT = PROJECT_ROOT / "eval" / "run.py"
 TABLE = "name,price\napple,7\npear,9\n"
@@ -65,10 +64,11 @@ def command_in_process(
 ) -> Finished:
     """Run the command as `python eval/run.py ARGUMENTS` would; what comes twice, counts last."""
     flags = list(takewhile(lambda argument: argument.startswith("-"), arguments))
-    given = [*flags, "tracking=off", f"run.dir={folder}", *arguments[len(flags) :]]
+    sweep = [f"hydra.sweep.dir={folder}-sweep"] if {"-m", "--multirun"} & set(arguments) else []
+    given = [*flags, "tracking=off", f"run.dir={folder}", *sweep, *arguments[len(flags) :]]
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *given])
     capsys.readouterr()
-    code = run_command(task, "eval")
+    code = main()
     out, err = capsys.readouterr()
     return Finished(code, out, err, folder)
 

@@ -8,7 +8,7 @@ import pytest
 from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue
 
-from eval.command import run_command, typed_list
+from eval.command import InterruptedRunError, run_command, typed, typed_list
 from eval.paths import PROJECT_ROOT
 from mas.errors import UserError
 
@@ -130,3 +130,27 @@ def test_a_list_is_had_as_it_was_typed(run: Run, typed: str, expected: list[str]
 
     assert run(task, typed) == 0
     assert seen == [expected]
+
+
+def test_an_interrupted_run_ends_a_multirun_with_3(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    seeds: list[int] = []
+
+    def task(composed: DictConfig) -> int:
+        seeds.append(composed.seed)
+        raise InterruptedRunError("stopped.\ngo on with: this")
+
+    assert run(task, "-m", "seed=0,1") == 3
+    assert seeds == [0]
+    assert capsys.readouterr().err == "stopped.\ngo on with: this\n"
+
+
+def test_a_jobs_command_line_is_had_as_it_was_typed(run: Run) -> None:
+    seen: list[list[str]] = []
+
+    def task(composed: DictConfig) -> int:
+        seen.append(typed())
+        return 0
+
+    assert run(task, "seed=0", "+tools.x=1e3") == 0
+    assert run(task, "-m", "seed=1,2", "split=a") == 0
+    assert seen == [["seed=0", "+tools.x=1e3"], ["seed=1", "split=a"], ["seed=2", "split=a"]]

@@ -74,6 +74,21 @@ def test_ids_stay_as_they_were_typed() -> None:
         ("run.fail_under=-0.1", "run.fail_under=-0.1"),
         ("run.fail_under=nan", "run.fail_under=nan"),
         ("tools.max_output_chars=0", "tools.max_output_chars=0"),
+        ("run.epochs=0", "run.epochs=0"),
+        ("run.drain_seconds=-1", "run.drain_seconds=-1"),
+        ("run.max_seconds=0", "run.max_seconds=0"),
+        ("run.max_cost_usd=0", "run.max_cost_usd=0"),
+        ("run.max_errors=0", "run.max_errors=0"),
+        ("run.max_errors=-1", "run.max_errors=-1"),
+        ("run.max_errors=1.5", "run.max_errors=1.5"),
+        ("run.max_errors=nan", "run.max_errors=nan"),
+        ("run.max_errors=inf", "run.max_errors=inf"),
+        ("limits.working_seconds=0", "limits.working_seconds=0"),
+        ("limits.lm_calls=0", "limits.lm_calls=0"),
+        ("limits.tokens=-1", "limits.tokens=-1"),
+        ("limits.tool_calls=0", "limits.tool_calls=0"),
+        ("limits.cost_usd=nan", "limits.cost_usd=nan"),
+        ("cache.lm=on", "cache.lm=on"),
     ],
 )
 def test_a_value_out_of_range_is_refused_with_what_is_expected(override: str, key: str) -> None:
@@ -82,7 +97,11 @@ def test_a_value_out_of_range_is_refused_with_what_is_expected(override: str, ke
     assert str(raised.value).startswith(key)
 
 
-@pytest.mark.parametrize("override", ["limit=1", "run.fail_under=0", "run.fail_under=1", "run.concurrency=1"])
+@pytest.mark.parametrize(
+    "override",
+    ["limit=1", "run.fail_under=0", "run.fail_under=1", "run.concurrency=1", "run.drain_seconds=0", "run.max_errors=1",
+     "run.max_errors=0.5", "limits.lm_calls=1", "cache.lm=shared", "cache.lm=off"],
+)  # fmt: skip
 def test_the_ends_of_a_range_are_allowed(override: str) -> None:
     assert config(override)
 
@@ -144,8 +163,9 @@ def test_checking_returns_the_prompt_set_that_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.db").touch()
-    with pytest.raises(UserError, match="already holds a run"):
+    with pytest.raises(UserError, match=f"already holds a run; go on with it by run.resume={tmp_path}"):
         config(f"run.dir={tmp_path}").check()
+    config(f"run.dir={tmp_path}", f"run.resume={tmp_path}").check()
 
 
 def test_a_scorer_without_a_target_is_refused_before_anything_is_spent() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.clients.errors import error_boundary
 from dspy.utils.exceptions import (
     AdapterParseError,
     ContextWindowExceededError,
@@ -16,13 +17,15 @@ from dspy.utils.exceptions import (
     LMServerError,
     LMTimeoutError,
     LMTransportError,
+    LMUnexpectedError,
 )
 
 from eval.failure import MAX_MESSAGE_CHARS, Failure, describe
-from mas.llm.errors import RefusedReplyError, TruncatedPromptError, TruncatedReplyError
+from mas.llm.errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.llm.loop import run_blocking
 from mas.llm.model import AgentModel
 from mas.llm.openai_chat import OpenAIChatModel
+from mas.question import LimitReachedError, Question, QuestionLimits, Sample, at_work
 from mas.tracing.trace import Trace, recording, span
 from tests.servers.one_answer import refusal, server_that_answers
 
@@ -40,6 +43,7 @@ def empty() -> Trace:
         (TruncatedPromptError("cut"), "context_overflow"),
         (RefusedReplyError("withheld"), "refused"),
         (UNPARSABLE, "malformed"),
+        (EmptyReplyError("nothing"), "malformed"),
         (ContextWindowExceededError(), "context_overflow"),
         (LMAuthError("bad key"), "quota_or_key"),
         (LMBillingError("no credit"), "quota_or_key"),
@@ -50,6 +54,7 @@ def empty() -> Trace:
         (LMTimeoutError("late"), "infrastructure"),
         (LMInvalidRequestError("what?"), "internal"),
         (LMError("else"), "infrastructure"),
+        (LMUnexpectedError("a bug in the model client"), "internal"),
         (RuntimeError("a bug"), "internal"),
         (KeyError("a bug"), "internal"),
     ],
@@ -65,6 +70,18 @@ def test_the_deadline_is_a_limit_and_says_its_seconds() -> None:
     assert describe(TimeoutError(), empty(), 2.5) == Failure(
         "no answer within 2.5 s (run.deadline_seconds)", "limit", "system", "deadline_seconds"
     )
+
+
+def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
+    question = Question(Sample("q1"), QuestionLimits(lm_calls=0))
+    with at_work(question), pytest.raises(LMError) as wrapped, error_boundary(model="m", unexpected=True):
+        question.spend_lm_call()
+    limit = wrapped.value.__cause__
+    assert isinstance(limit, LimitReachedError)
+    expected = Failure(
+        "the question has used its 0 calls to language models (limits.lm_calls)", "limit", "system", "lm_calls"
+    )
+    assert describe(limit, empty(), 1.0) == describe(wrapped.value, empty(), 1.0) == expected
 
 
 def test_a_message_is_one_line_of_bounded_length() -> None:

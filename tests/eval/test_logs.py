@@ -1,10 +1,12 @@
 import json
 import logging
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
+from eval.log_file import FLUSH_SECONDS
 from eval.logs import RunLogs
 from mas.tracing.trace import Trace, event, recording, span
 
@@ -29,22 +31,29 @@ def test_a_question_becomes_lines_with_its_correlation_id(tmp_path: Path) -> Non
         logs.entry_point.info("question finished", correct=True)
     started, rejected, finished = system_lines(tmp_path / "run-1")
     for line in (started, rejected, finished):
-        assert line["correlation_id"] == "thread-1"
+        assert (line["correlation_id"], line["task_id"], line["epoch"], line["attempt"]) == ("thread-1", "q1", 2, 1)
         assert line["component"] == "planner"
         assert datetime.fromisoformat(str(line["timestamp"])).tzinfo == UTC
     assert (started["event"], started["level"]) == ("agent started", "info")
     assert (rejected["event"], rejected["level"], rejected["retries"]) == ("plan rejected", "warning", 1)
     (entry,) = lines(tmp_path / "run-1" / "logs" / "entry_point.log")
     assert (entry["component"], entry["correlation_id"], entry["correct"]) == ("entry_point", "run-1", True)
-    assert lines(tmp_path / "run-1" / "correlation_ids.jsonl") == [
-        {"task_id": "q1", "thread_id": "thread-1", "epoch": 2}
-    ]
+    assert {(line["task_id"], line["epoch"], line["attempt"]) for line in (started, finished)} == {("q1", 2, 1)}
 
 
 def test_a_question_of_its_own_can_be_bound_to_the_entry_point(tmp_path: Path) -> None:
     with RunLogs(tmp_path) as logs:
         logs.entry_point.bind(correlation_id="thread-1").info("question started")
     assert lines(tmp_path / "logs" / "entry_point.log")[0]["correlation_id"] == "thread-1"
+
+
+def test_lines_reach_the_file_while_the_run_goes_on(tmp_path: Path) -> None:
+    with RunLogs(tmp_path) as logs:
+        logs.entry_point.info("question started")
+        until = time.monotonic() + 20 * FLUSH_SECONDS
+        while not (written := lines(tmp_path / "logs" / "entry_point.log")) and time.monotonic() < until:
+            time.sleep(FLUSH_SECONDS / 10)
+    assert [line["event"] for line in written] == ["question started"]
 
 
 def test_a_resumed_run_goes_on_in_the_same_files(tmp_path: Path) -> None:

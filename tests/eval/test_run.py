@@ -14,7 +14,9 @@ from eval import run_folder
 from eval.paths import PROJECT_ROOT
 from eval.run_folder import make_run_folder
 from eval.store import RunStore
+from mas.gaia.state import AGENTS
 from mas.offline import SIMULATED_NOTICE
+from mas.prompts import read_prompt_set
 from tests.eval.command_line import SCRIPT, SUM, EvalCommand, Finished, dataset, question, write_questions
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer
@@ -27,11 +29,13 @@ def test_a_run_leaves_its_files_and_says_what_came_out(eval_command: EvalCommand
     finished = eval_command(OFFLINE, "limit=3")
     assert (finished.code, finished.err) == (0, "")
     names = {path.relative_to(finished.folder).as_posix() for path in finished.folder.rglob("*") if path.is_file()}
-    assert names == {
-        "config.yaml", "run.db", "answers.jsonl", "records.jsonl", "summary.json", "correlation_ids.jsonl",
+    assert read_prompt_set(str(finished.folder / "prompts"), AGENTS, "gaia", PROJECT_ROOT).texts.keys() == set(AGENTS)
+    assert {name for name in names if not name.startswith("prompts/")} == {
+        "config.yaml", "run.db", "run.lock", "answers.jsonl", "records.jsonl", "summary.json", "report.html",
+        "correlation_ids.jsonl",
         "logs/entry_point.log", "logs/multi_agent_system.log",
     }  # fmt: skip
-    for text in ("3/3 done", "accuracy", "95% interval", "level 1", "tokens", "cost: n/a", str(finished.folder)):
+    for text in ("3/3 done", "accuracy", "95% interval", "level 1", "tokens", "cost: $0.0000", str(finished.folder)):
         assert text in finished.out
     assert {"run_id", *QUESTION_COUNTS, "simulated", "usage", "wall_seconds", "by_level", "mlflow"} <= set(
         finished.summary
@@ -154,7 +158,7 @@ def test_a_key_that_the_server_repeats_is_taken_out(
     data = dataset(tmp_path / "data", question("a", SUM, "5"))
     with server_that_answers(401, refusal("Incorrect API key provided: sk-very-secret-key.")) as base_url:
         finished = sure_command(*data, "model=gpt-4o-mini", f"model.base_url={base_url}")
-    assert finished.code == 2
+    assert finished.code == 3, "without a key no question would fare better"
     record = finished.records["a"]
     assert (record["error_class"], record["error_component"]) == ("quota_or_key", "planner")
     assert "Incorrect API key provided: ***" in record["error"]

@@ -1,16 +1,12 @@
 """What becomes of single questions in a run: failures, missing gold answers, logs, and what a prompt may hold."""
 
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eval.paths import PROJECT_ROOT
-from tests.eval.command_line import SCRIPT, SUM, EvalCommand, Finished, attached, dataset, question
+from tests.eval.command_line import SUM, EvalCommand, Finished, attached, dataset, question
 from tests.servers.running import RunningServer, running_llm
 
 FAILING = ("system.tools.read_file=tests.eval.failing_tools.read_file", "tools.fail_fast=true")
@@ -164,24 +160,3 @@ def test_the_gold_answer_is_in_no_prompt(sure_command: EvalCommand, llm_server: 
     texts.append(json.dumps(wire))
     for text in texts:
         assert not [canary for canary in CANARIES if canary in text]
-
-
-def test_an_interrupted_run_ends_with_3_and_keeps_what_is_done(
-    clean_environment: dict[str, str], tmp_path: Path, llm_server: RunningServer
-) -> None:
-    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}"]
-    data = dataset(tmp_path / "data", attached("works", "7", "works.csv"), attached("slow", "7", "slow.csv"))
-    folder = tmp_path / "run"
-    command = [sys.executable, str(SCRIPT), *model, *data, *FAILING, "tracking=off", f"run.dir={folder}"]
-    environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}
-    with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("1/2 done, 1 correct"):
-                break
-        process.send_signal(signal.SIGINT)
-        out = process.communicate(timeout=30)[0]
-    assert process.returncode == 3
-    assert "stopped: interrupted by Ctrl-C; 1 of 2 questions were not run" in " ".join(out.split())
-    ended = Finished(3, out, "", folder)
-    assert (ended.answers[0]["model_answer"], ended.summary["accuracy"]) == ("7", 0.5)

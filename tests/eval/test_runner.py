@@ -9,10 +9,12 @@ import pytest
 
 from eval.benchmarks.example import Example
 from eval.record import Record
-from eval.runner import Runner, StoppedError
+from eval.runner import Runner
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.score import Score
-from mas.tracing.trace import event, keep_state, span
+from eval.stopping import Stop
+from mas.question import LimitReachedError, Question, QuestionLimits, Sample, current_question
+from mas.tracing.trace import event, keep_answer, keep_state, span
 
 Body = Callable[[str], Awaitable[dict[str, Any]]]
 
@@ -49,18 +51,21 @@ def runner_of(body: Body, finished: Callable[[Record], None], **changes: Any) ->
         "scorer": GaiaScorer(),
         "concurrency": 3,
         "deadline_seconds": 5.0,
-        "fail_fast": False,
-        "listener": lambda thread_id, example_id: lambda level, event, fields: None,
+        "listener": lambda thread_id, sample: lambda level, event, fields: None,
         "redact": lambda text: text,
         "finished": finished,
     }
     return Runner(**{**settings, **changes}), program
 
 
+def once(examples: list[Example]) -> list[tuple[Example, Sample]]:
+    return [(example, Sample(example.id)) for example in examples]
+
+
 def run(body: Body, examples: list[Example], **changes: Any) -> list[Record]:
     records: list[Record] = []
     runner, _ = runner_of(body, records.append, **changes)
-    asyncio.run(runner.run(examples))
+    asyncio.run(runner.run(once(examples)))
     return records
 
 
@@ -77,7 +82,7 @@ def examples(number: int) -> list[Example]:
 def test_as_many_questions_run_at_once_as_asked_for_and_no_more(concurrency: int) -> None:
     records: list[Record] = []
     runner, program = runner_of(answer_42, records.append, concurrency=concurrency)
-    asyncio.run(runner.run(examples(12)))
+    asyncio.run(runner.run(once(examples(12))))
     assert program.most_at_once == min(concurrency, 12)
     assert sorted(record.example_id for record in records) == sorted(str(n) for n in range(12))
 
@@ -91,7 +96,7 @@ def test_a_record_is_kept_before_the_next_question_starts_in_its_place() -> None
         return {"final_answer": "42"}
 
     runner, _ = runner_of(body, lambda record: steps.append(f"kept {record.question}"), concurrency=1)
-    asyncio.run(runner.run(examples(3)))
+    asyncio.run(runner.run(once(examples(3))))
     assert steps == ["start 0?", "kept 0?", "start 1?", "kept 1?", "start 2?", "kept 2?"]
 
 
@@ -116,8 +121,8 @@ def test_an_answer_is_scored_and_its_record_is_whole() -> None:
 def test_thread_ids_are_each_questions_own() -> None:
     given: dict[str, str] = {}
 
-    def listener(thread_id: str, example_id: str) -> Any:
-        given[example_id] = thread_id
+    def listener(thread_id: str, sample: Sample) -> Any:
+        given[sample.example_id] = thread_id
         return lambda level, event, fields: None
 
     records = run(answer_42, examples(6), listener=listener)
@@ -286,9 +291,9 @@ def test_fail_fast_stops_at_the_first_error_and_keeps_what_is_done() -> None:
         return {"final_answer": "42"}
 
     records: list[Record] = []
-    runner, program = runner_of(body, records.append, concurrency=1, fail_fast=True)
-    with pytest.raises(StoppedError, match="question 2 failed"):
-        asyncio.run(runner.run(examples(5)))
+    runner, program = runner_of(body, records.append, concurrency=1, stop=Stop(fail_fast=True))
+    asyncio.run(runner.run(once(examples(5))))
+    assert runner.stop.reason is not None and runner.stop.reason.startswith("question 2 failed")
     assert [record.example_id for record in records] == ["0", "1", "2"]
     assert program.started == ["0?", "1?", "2?"]
 
@@ -302,7 +307,7 @@ def test_what_the_store_raises_stops_the_run_as_it_is() -> None:
 
     runner, _ = runner_of(answer_42, finished)
     with pytest.raises(FullDiskError, match="no room"):
-        asyncio.run(runner.run(examples(5)))
+        asyncio.run(runner.run(once(examples(5))))
 
 
 def test_questions_side_by_side_keep_their_traces_apart() -> None:
@@ -329,6 +334,136 @@ def test_the_gold_answer_is_not_handed_to_the_program() -> None:
 
     run(answer_42, [Example("a", "a?", target="CANARY")], program=Nosy())
     assert seen == [{"question": "a?", "file": None}]
+
+
+def test_each_epoch_is_a_question_of_its_own() -> None:
+    asked: list[Sample] = []
+
+    async def body(question: str) -> dict[str, Any]:
+        current = current_question()
+        assert current is not None
+        asked.append(current.sample)
+        await asyncio.sleep(0)
+        assert current_question() is current
+        return {"final_answer": "42"}
+
+    records: list[Record] = []
+    runner, _ = runner_of(body, records.append)
+    tries = [(example, Sample(example.id, epoch, 2)) for epoch in (1, 2) for example in examples(3)]
+    asyncio.run(runner.run(tries))
+    assert asked == [sample for _, sample in tries]
+    assert {(record.example_id, record.epoch, record.attempt) for record in records} == {
+        (str(n), epoch, 2) for n in range(3) for epoch in (1, 2)
+    }
+
+
+def limited(body: Body, **limits: Any) -> Record:
+    return one(body, question=lambda sample: Question(sample, QuestionLimits(**limits)))
+
+
+async def two_calls(question: str) -> dict[str, Any]:
+    current = current_question()
+    assert current is not None
+    for number in range(2):
+        with span("agent", "expert"):
+            current.spend_lm_call()
+        if question == "kept?":
+            keep_answer("42" if number == 0 else "43")
+    return {"final_answer": "44"}
+
+
+def test_a_limit_that_fires_without_an_answer_makes_the_question_wrong() -> None:
+    record = limited(two_calls, lm_calls=1)
+    assert (record.error_class, record.limit, record.answer, record.score) == ("limit", "lm_calls", None, None)
+    assert record.error == "the question has used its 1 calls to language models (limits.lm_calls)"
+    assert limited(two_calls, lm_calls=2).answer == "44"
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_limit_that_fires_behind_an_answer_scores_that_answer(wrapped: bool) -> None:
+    async def body(question: str) -> dict[str, Any]:
+        try:
+            return await two_calls("kept?")
+        except LimitReachedError as error:
+            if wrapped:  # as DSPy does
+                raise RuntimeError("the call failed") from error
+            raise
+
+    record = limited(body, lm_calls=1)
+    assert (record.answer, record.score, record.error, record.limit) == ("42", 1.0, None, "lm_calls")
+    assert record.error_class is None
+
+
+def test_an_answer_that_was_there_before_the_deadline_is_scored() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        keep_answer("42")
+        await asyncio.sleep(30)
+        return {}
+
+    record = one(body, deadline_seconds=0.05)
+    assert (record.answer, record.score, record.error, record.limit) == ("42", 1.0, None, "deadline_seconds")
+
+
+def test_waiting_is_no_work_and_is_told_in_the_record() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        current = current_question()
+        assert current is not None
+        with current.waiting():
+            await asyncio.sleep(0.15)
+        await asyncio.sleep(10 if question == "works?" else 0)
+        return {"final_answer": "42"}
+
+    record = limited(body, working_seconds=0.1)
+    assert (record.answer, record.limit) == ("42", None)
+    assert 0.15 <= record.waited_seconds <= record.wall_seconds
+
+    async def working(question: str) -> dict[str, Any]:
+        return await body("works?")
+
+    assert limited(working, working_seconds=0.1).limit == "working_seconds"
+
+
+def test_judging_is_not_the_questions_own_spending() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        await two_calls(question)
+        return {"final_answer": "42"}
+
+    async def judge(question: str, answer: str | None, target: str) -> Score:
+        current = current_question()
+        assert current is not None
+        current.spend_lm_call()
+        with current.waiting():
+            await asyncio.sleep(0)
+        return Score(1.0, "fine")
+
+    limits = QuestionLimits(lm_calls=2, working_seconds=5.0)
+    assert one(body, scorer=judge, question=lambda sample: Question(sample, limits)).score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("costs", "total"), [([0.25, 0.5], 0.75), ([0.25, None], None), ([0.0], 0.0), ([], 0.125)], ids=str
+)
+def test_the_cost_is_known_if_every_calls_is(costs: list[float | None], total: float | None) -> None:
+    async def body(question: str) -> dict[str, Any]:
+        for cost in costs:
+            with span("lm", "m") as call:
+                call.attributes |= {"cost_usd": cost, "retry": cost == 0.5, "replayed": cost == 0.25}
+        return {"final_answer": "42"}
+
+    usage = one(body, cost_without_calls=0.125).usage
+    assert usage.cost_usd == total
+    assert (usage.retries, usage.replayed_calls) == (costs.count(0.5), costs.count(0.25))
+
+
+def test_a_call_that_failed_cost_nothing() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        with pytest.raises(ValueError, match="busy"), span("lm", "m"):
+            raise ValueError("busy")
+        with span("lm", "m") as call:
+            call.attributes["cost_usd"] = 0.5
+        return {"final_answer": "42"}
+
+    assert one(body).usage.cost_usd == 0.5
 
 
 def test_no_questions_are_no_work() -> None:

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import os
 import signal
 import sqlite3
@@ -11,8 +12,12 @@ from typing import Any
 import pydantic
 import pytest
 
+from eval.benchmarks.example import Example
+from eval.plain import plain
+from eval.planned import PlannedQuestion, not_run
 from eval.record import Record, Usage
-from eval.store import RunStore, StoreError, plain
+from eval.run_lock import in_use
+from eval.store import RunStore, StoreError
 
 
 def make(example_id: str = "q1", epoch: int = 1, attempt: int = 1, **changes: Any) -> Record:
@@ -27,7 +32,13 @@ def kept(path: Path) -> list[Record]:
 
 def test_records_come_back_whole_and_in_the_order_written(tmp_path: Path) -> None:
     written = [
-        make(f"q{n}", answer="17", score=1.0, usage=Usage(3, 1, 10, 5, 0.01), trajectory=[{"id": 0, "seconds": 0.5}])
+        make(
+            f"q{n}",
+            answer="17",
+            score=1.0,
+            usage=Usage(3, tool_calls=1, cost_usd=0.01),
+            trajectory=[{"id": 0, "seconds": 0.5}],
+        )
         for n in range(250, 0, -1)  # more than one page, and not in the order of their keys
     ]
     with RunStore(tmp_path / "run" / "run.db") as store:
@@ -146,7 +157,7 @@ def test_the_database_survives_power_loss_by_its_settings(tmp_path: Path) -> Non
     with RunStore(tmp_path / "run.db") as store:
         assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert store._database.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
-        assert store._database.execute("PRAGMA user_version").fetchone() == (1,)
+        assert store._database.execute("PRAGMA user_version").fetchone() == (2,)
 
 
 def test_facts_about_the_run_are_kept_and_replaced(tmp_path: Path) -> None:
@@ -154,15 +165,20 @@ def test_facts_about_the_run_are_kept_and_replaced(tmp_path: Path) -> None:
         store.set_meta("example_ids", '["a"]')
         store.set_meta("example_ids", '["a", "b\ud800"]')
     with RunStore(tmp_path / "run.db") as store:
-        assert store.meta() == {"schema_version": "1", "example_ids": '["a", "b\ud800"]'}
+        facts = store.meta()
+    assert facts.keys() == {"schema_version", "holder", "example_ids"}
+    assert (facts["schema_version"], facts["example_ids"]) == ("2", '["a", "b\ud800"]')
 
 
-def test_a_database_of_another_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 99])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_database_of_another_version_is_refused(tmp_path: Path, version: int, read_only: bool) -> None:
     database = sqlite3.connect(tmp_path / "run.db")
-    database.execute("PRAGMA user_version = 99")
+    database.execute(f"PRAGMA user_version = {version}")
     database.close()
-    with pytest.raises(StoreError, match=r"schema version 99.*reads version 1"):
-        RunStore(tmp_path / "run.db")
+    with pytest.raises(StoreError, match=rf"schema version {version}.*reads version 2"):
+        RunStore(tmp_path / "run.db", read_only)
+    assert not in_use(tmp_path / "run.db")
 
 
 def test_what_is_no_database_is_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -182,3 +198,144 @@ def test_a_full_disk_is_a_sentence_and_earlier_rows_stay(tmp_path: Path) -> None
         with pytest.raises(StoreError, match="disk has room"):
             store.write(make("q2", answer="x" * 100_000))
         assert store.finished_keys() == {("q1", 1, 1)}
+
+
+def test_after_a_full_disk_has_room_again_the_same_row_can_be_written(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store._database.execute("PRAGMA max_page_count = 30")
+        with pytest.raises(StoreError, match="disk has room"):
+            store.write(make("q1", answer="17", trajectory=[{"text": "x" * 500_000}]))
+        assert list(store.records(without_trajectory=True)) == []  # nor half of it
+        store._database.execute("PRAGMA max_page_count = 1000000")
+        store.write(make("q1", answer="17"))
+    assert [record.answer for record in kept(tmp_path / "run.db")] == ["17"]
+
+
+def test_without_trajectory_everything_else_is_there(tmp_path: Path) -> None:
+    whole = make(answer="17", score=1.0, parts={"rule": 1.0}, state={"a": 1}, trajectory=[{"id": 0}])
+    with RunStore(tmp_path / "run.db") as store:
+        store.write(whole)
+        (bare,) = store.records(without_trajectory=True)
+    assert bare == dataclasses.replace(whole, state={}, trajectory=[])
+
+
+def test_lines_are_the_records_as_json_and_their_length_is_known(tmp_path: Path) -> None:
+    odd = make("é\ud800", answer='"}{', state={"x": [float("nan"), {1, 2}]}, trajectory=[{"é": "\udfff\n"}])
+    with RunStore(tmp_path / "run.db") as store:
+        assert (list(store.lines()), store.lines_bytes()) == ([], 0)
+        store.write(odd)
+        store.write(make("q2"))
+        lines = list(store.lines())
+        assert sum(len(line) + 1 for line in lines) == store.lines_bytes()
+    assert [json.loads(line) for line in lines] == [plain(vars(odd)), plain(vars(make("q2")))]
+    assert list(json.loads(lines[0])) == list(vars(odd))  # in the record's own order
+
+
+def test_keys_and_final_records_follow_the_last_attempt_in_the_plans_order(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.plan([Example("b", "B?"), Example("a", "A?")], epochs=2)
+        store.write(make("a", 1, 1, error="down", error_class="infrastructure"))
+        store.write(make("a", 2, 1, answer="a2"))
+        store.write(make("unplanned", answer="u"))
+        store.write(make("b", 1, 1, error="odd"))
+        store.write(make("a", 1, 2, answer="a1"))
+        assert store.keys() == {
+            ("a", 1): (2, None),
+            ("a", 2): (1, None),
+            ("b", 1): (1, "unknown"),
+            ("unplanned", 1): (1, None),
+        }
+        final = [(record.example_id, record.epoch, record.attempt) for record in store.final_records()]
+        assert final == [("b", 1, 1), ("a", 1, 2), ("a", 2, 1), ("unplanned", 1, 1)]
+
+
+def test_costs_add_up_over_attempts_and_judging(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        assert store.cost_usd() == 0
+        store.write(make("a", 1, 1, usage=Usage(cost_usd=0.25), error="down"))
+        store.write(make("a", 1, 2, usage=Usage(cost_usd=0.5), scorer_usage=Usage(cost_usd=1.0)))
+        store.write(make("b", usage=Usage(cost_usd=None)))
+        assert store.cost_usd() == 1.75
+
+
+def test_the_plan_is_kept_once_and_in_order(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.plan([Example("z\ud800", "Z?", Path("/data/z.csv"), "17", "2", {"kind": "csv"}), Example("a", "A?")], 3)
+        with pytest.raises(StoreError, match="already has its questions"):
+            store.plan([Example("c", "C?")], 1)
+    with RunStore(tmp_path / "run.db", read_only=True) as store:
+        assert store.planned() == [
+            PlannedQuestion("z\ud800", "Z?", "z.csv", "17", "2", {"kind": "csv"}),
+            PlannedQuestion("a", "A?"),
+        ]
+        assert store.meta()["epochs"] == "3"
+
+
+def test_a_plan_with_an_id_twice_leaves_nothing_behind(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        with pytest.raises(StoreError):
+            store.plan([Example("a", "A?"), Example("a", "B?")], 1)
+        assert store.planned() == []
+
+
+def test_a_question_that_was_not_run_is_an_error_with_the_gold_answer_of_its_plan() -> None:
+    record = not_run("r", PlannedQuestion("a", "A?", "a.csv", "17", "2"), epoch=3)
+    assert (record.error_class, record.scored, record.correct, record.epoch) == ("not_run", True, False, 3)
+
+
+def test_a_second_writer_is_told_who_holds_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with RunStore(path) as store:
+        assert in_use(path)
+        with pytest.raises(StoreError, match=rf"run\.db is in use by process {os.getpid()} on .+ since 20.+; wait"):
+            RunStore(path)
+        store.write(make())  # the holder is not disturbed
+    assert not in_use(path)
+    RunStore(path).close()
+
+
+def test_readers_need_no_lock_see_new_rows_and_cannot_write(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with RunStore(path) as writer, RunStore(path, read_only=True) as reader:
+        writer.write(make("q1"))
+        assert reader.finished_keys() == {("q1", 1, 1)}
+        with pytest.raises(StoreError, match="cannot be written"):
+            reader.write(make("q2"))
+    before = path.read_bytes()
+    with RunStore(path, read_only=True) as reader:
+        assert len(list(reader.records())) == 1
+    assert path.read_bytes() == before
+    assert {each.name for each in tmp_path.iterdir()} == {"run.db", "run.lock"}
+
+
+def test_a_run_in_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write(make())
+    monkeypatch.setattr(os, "access", lambda *arguments: False)  # root may write everywhere
+    with RunStore(tmp_path / "run.db", read_only=True) as store:
+        assert len(list(store.records())) == 1
+        assert {each.name for each in tmp_path.iterdir()} == {"run.db", "run.lock"}
+
+
+def test_what_is_not_there_is_not_made_by_reading(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is not there"):
+        RunStore(tmp_path / "run.db", read_only=True)
+    (tmp_path / "run.db").touch()
+    with pytest.raises(StoreError, match="holds nothing yet"):
+        RunStore(tmp_path / "run.db", read_only=True)
+    assert [each.name for each in tmp_path.iterdir()] == ["run.db"]
+
+
+def test_a_killed_writer_frees_the_lock_and_its_rows_can_be_read_and_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with pytest.raises(StoreError, match=f"in use by process {writer.pid} on"):
+            RunStore(path)
+        os.kill(writer.pid, signal.SIGKILL)
+    with RunStore(path, read_only=True) as reader:
+        n_rows = len(reader.finished_keys())
+    with RunStore(path) as store:
+        store.write(make("after"))
+        assert len(store.finished_keys()) == n_rows + 1 >= 2

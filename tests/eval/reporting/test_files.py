@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from eval.planned import PlannedQuestion
 from eval.record import Record
-from eval.reporting.files import write_files
-from eval.reporting.summary import summarise
+from eval.reporting.files import write_summary
+from eval.reporting.from_store import write_reports
+from eval.store import RunStore
 
 Make = Callable[..., Record]
 
@@ -16,7 +18,11 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 
 def write(folder: Path, records: list[Record], *example_ids: str) -> None:
-    write_files(folder, iter(records), summarise("run-1", records, simulated=False, wall_seconds=1.0), example_ids)
+    with RunStore(folder / "run.db") as store:
+        store.plan([PlannedQuestion(example_id, "Which?") for example_id in example_ids], epochs=1)
+        for record in records:
+            store.write(record)
+        write_reports(folder, store)
 
 
 def test_answers_have_exactly_the_documented_keys_and_no_gold(tmp_path: Path, record: Make) -> None:
@@ -57,8 +63,7 @@ def test_records_read_back_as_they_were(tmp_path: Path, record: Make) -> None:
 
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path, record: Make) -> None:
     write(tmp_path, [record("a")])
-    before = (tmp_path / "summary.json").read_bytes()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(TypeError):
-        write_files(tmp_path, [record("a")], {"not": {"JSON"}})
-    assert (tmp_path / "summary.json").read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.jsonl", "records.jsonl", "summary.json"]
+        write_summary(tmp_path, {"not": {"JSON"}})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -1,4 +1,5 @@
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -30,28 +31,41 @@ def test_levels_are_summed_up_apart(record: Make) -> None:
     levels = summarise("run-1", records, simulated=False, wall_seconds=1.0)["by_level"]
     assert list(levels) == ["1", "2"]
     assert levels["1"] == {
-        "n": 1, "n_scored": 1, "n_correct": 1, "accuracy": 1.0,
-        "accuracy_ci95": [pytest.approx(0.2065, abs=1e-4), 1.0], "n_error": 0,
+        "n": 1, "n_scored": 1, "n_correct": 1, "n_wrong": 0, "accuracy": 1.0,
+        "accuracy_ci95": [pytest.approx(0.2065, abs=1e-4), 1.0], "n_error": 0, "n_infrastructure": 0,
     }  # fmt: skip
     assert (levels["2"]["accuracy"], levels["2"]["n_error"]) == (0.0, 1)
 
 
 def test_the_last_attempt_is_scored_but_every_attempt_is_paid_for(record: Make) -> None:
-    usage = Usage(lm_calls=3, tool_calls=2, input_tokens=100, output_tokens=10, cost_usd=0.5)
+    usage = Usage(
+        lm_calls=3, retries=1, tool_calls=2, input_tokens=100, cached_input_tokens=4, output_tokens=10, cost_usd=0.5
+    )
     first = record("a", usage=usage, seconds_by_agent={"planner": 1.5}, **FAILED)
     second = record("a", attempt=2, score=1.0, usage=usage, seconds_by_agent={"planner": 0.5, "expert": 1.0})
     summary = summarise("run-1", [second, first], simulated=False, wall_seconds=1.0)
     assert (summary["n"], summary["accuracy"], summary["n_error"]) == (1, 1.0, 0)
     assert summary["usage"] == {
-        "lm_calls": 6, "tool_calls": 4, "input_tokens": 200, "output_tokens": 20, "cost_usd": 1.0
+        "lm_calls": 6, "retries": 2, "replayed_calls": 0, "cached_calls": 0, "tool_calls": 4,
+        "input_tokens": 200, "cached_input_tokens": 8, "output_tokens": 20, "cost_usd": 1.0,
     }  # fmt: skip
     assert summary["by_agent"] == {"planner": 2.0, "expert": 1.0}
     assert final_attempts([second, first]) == [second]
 
 
 def test_one_unknown_cost_makes_the_total_unknown(record: Make) -> None:
-    records = [record("a", usage=Usage(cost_usd=0.5)), record("b", usage=Usage())]
-    assert summarise("run-1", records, simulated=False, wall_seconds=1.0)["usage"]["cost_usd"] is None
+    known = Usage(lm_calls=1, cost_usd=0.5)
+    assert cost_of(record("a", usage=known), record("b", usage=Usage(lm_calls=1))) is None
+    assert cost_of(record("a", usage=Usage())) is None
+
+
+def test_a_question_that_never_came_to_a_call_cost_nothing(record: Make) -> None:
+    assert cost_of(record("a", usage=Usage(lm_calls=1, cost_usd=0.5)), record("b", usage=Usage(), **FAILED)) == 0.5
+
+
+def cost_of(*records: Record) -> float | None:
+    cost: float | None = summarise("run-1", records, simulated=False, wall_seconds=1.0)["usage"]["cost_usd"]
+    return cost
 
 
 def test_only_a_simulated_run_carries_the_notice(record: Make) -> None:
@@ -105,3 +119,77 @@ def test_what_judging_cost_is_no_part_of_the_usage(record: Make) -> None:
     assert (summary["usage"]["lm_calls"], summary["usage"]["input_tokens"]) == (6, 200)
     scored = summary["scorer_usage"]
     assert (scored["lm_calls"], scored["input_tokens"], scored["output_tokens"]) == (2, 14, 4)
+
+
+def test_wrong_answers_and_errors_are_told_apart(record: Make) -> None:
+    records = [
+        record("a", score=1.0),
+        record("b"),
+        record("c", **{**FAILED, "error_class": "infrastructure"}),
+        record("d", **{**FAILED, "error_class": "limit"}, limit="lm_calls"),
+        record("e", limit="tokens", score=1.0),
+        record("f", target=None, score=None),
+    ]
+    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
+    counts = [summary[key] for key in ("n_scored", "n_correct", "n_wrong", "n_error", "n_infrastructure")]
+    assert counts == [5, 2, 1, 2, 1]
+    assert summary["accuracy"] == 0.4, "errors of any kind stay in the denominator"
+    assert summary["limits"] == {"lm_calls": 1, "tokens": 1}
+
+
+def test_what_trying_again_changed_is_told_apart(record: Make) -> None:
+    records = [
+        record("a", **FAILED),
+        record("b", **FAILED),
+        record("c", score=1.0),
+        record("a", attempt=2, score=1.0),
+        record("b", attempt=2, **FAILED),
+        record("b", attempt=3, **FAILED),
+    ]
+    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
+    assert summary["accuracy"] == pytest.approx(2 / 3)
+    assert summary["retried"] == {"n": 2, "recovered": 1, "accuracy_first_tries": pytest.approx(1 / 3)}
+    untouched = summarise("run-1", records[2:3], simulated=False, wall_seconds=1.0)["retried"]
+    assert untouched == {"n": 0, "recovered": 0, "accuracy_first_tries": 1.0}
+
+
+def test_repeats_of_a_question_do_not_narrow_the_interval_by_agreeing(record: Make) -> None:
+    def interval(epochs: int) -> list[float]:
+        records = [
+            record(f"q{n}", epoch=epoch, score=float(n < 4)) for n in range(10) for epoch in range(1, epochs + 1)
+        ]
+        summary = summarise("run-1", records, simulated=False, wall_seconds=1.0, epochs=epochs)
+        assert (summary["accuracy"], summary["n"], summary["n_questions"]) == (0.4, 10 * epochs, 10)
+        assert (summary["by_epochs"] is None) == (epochs == 1)
+        found: list[float] = summary["accuracy_ci95"]
+        return found
+
+    assert interval(5) == pytest.approx(interval(1))
+
+
+def test_waiting_is_added_up_and_sessions_do_not_name_the_machine(record: Make) -> None:
+    session: dict[str, object] = {"started_at": "2026-11-20T10:00:00", "ended_at": None, "stopped": None, "changes": {}}
+    summary = summarise(
+        "run-1",
+        [record("a", waited_seconds=1.25), record("a", attempt=2, waited_seconds=0.5)],
+        simulated=False,
+        wall_seconds=1.0,
+        sessions=[{**session, "host": "SECRET-HOST", "pid": 17}],
+    )
+    assert summary["waited_seconds"] == 1.75
+    assert summary["sessions"] == [session]
+
+
+def test_ten_thousand_records_leave_little_in_memory(record: Make) -> None:
+    def stream() -> Iterator[Record]:
+        for n in range(10_000):
+            yield record(f"question-{n}", answer="x" * 10_000, explanation="y" * 10_000)
+
+    tracemalloc.start()
+    try:
+        summary = summarise("run-1", stream(), simulated=False, wall_seconds=1.0)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert summary["n"] == 10_000
+    assert peak_bytes < 20_000_000  # the stream's texts have 200 MB

@@ -1,5 +1,6 @@
 import io
 from collections.abc import Callable
+from typing import Any
 
 from rich.console import Console
 
@@ -11,15 +12,15 @@ from mas.offline import SIMULATED_NOTICE
 Make = Callable[..., Record]
 
 
-def shown(records: list[Record], simulated: bool = False) -> str:
+def shown(records: list[Record], simulated: bool = False, **facts: Any) -> str:
     console = Console(file=io.StringIO(), width=100)
-    print_table(summarise("run-1", records, simulated=simulated, wall_seconds=12.34), console)
+    print_table(summarise("run-1", records, simulated=simulated, wall_seconds=12.34, **facts), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def row(text: str, name: str) -> list[str]:
-    found = next(line for line in text.splitlines() if f" {name} " in line)
+    found = next(line for line in text.splitlines() if line.strip("│ ").startswith(f"{name} "))
     return [cell.strip() for cell in found.strip("│┃ ").split("│")]
 
 
@@ -38,9 +39,65 @@ def test_what_is_not_known_is_shown_as_not_available(record: Make) -> None:
 
 
 def test_known_cost_and_tokens_are_shown(record: Make) -> None:
-    text = shown([record("a", usage=Usage(5, 2, 12_345, 67, 0.0125))])
+    usage = Usage(lm_calls=5, tool_calls=2, input_tokens=12_345, output_tokens=67, cost_usd=0.0125)
+    text = shown([record("a", usage=usage)])
+    assert "calls: 5 to language models, 2 to tools" in text
     assert "tokens: 12,345 in, 67 out" in text
-    assert "cost: $0.0125" in text
+    assert "cost: $0.0125\n" in text
+
+
+def test_a_cost_says_why_it_is_unknown_or_zero(record: Make) -> None:
+    unpriced = record("a", usage=Usage(lm_calls=1))
+    assert "cost: n/a (price of odd-1 unknown)" in shown([unpriced], model="odd-1")
+    free = record("a", usage=Usage(lm_calls=1, cost_usd=0.0))
+    assert "cost: $0.0000 (simulated)" in shown([free], simulated=True)
+
+
+def test_calls_that_are_no_plain_calls_are_told(record: Make) -> None:
+    usage = Usage(lm_calls=9, retries=1, replayed_calls=2, cached_calls=3, input_tokens=100, cached_input_tokens=40)
+    text = shown([record("a", usage=usage)])
+    told = "1 sent again, 2 replayed from before an interruption, 3 from the shared cache"
+    assert f"calls: 9 to language models (of these {told}), 0 to tools" in text
+    assert "tokens: 100 in (40 cached by the provider), 0 out" in text
+
+
+def test_infrastructure_errors_and_second_tries_are_apart(record: Make) -> None:
+    failed = {"score": None, "error": "x", "error_class": "infrastructure"}
+    text = shown([record("a", **failed), record("b", **failed), record("b", attempt=2, score=1.0)])
+    assert "infrastructure errors: 1 (of the wrong answers; run again with" in text
+    assert "run.retry_errors=true" in text
+    assert "tried again: 1 after an error, 1 of them without one now; on first tries the accuracy was 0.0%" in text
+
+
+def test_epochs_have_a_table_of_their_own(record: Make) -> None:
+    records = [record(name, epoch=epoch, score=float(name == "a")) for name in "abc" for epoch in (1, 2)]
+    text = shown(records, epochs=2)
+    assert "epochs: 2 of each of 3 questions; the interval is clustered by question (ICC 1.00)" in text
+    assert row(text, "2") == ["2", "33.3%", "6.1% to 79.2%", "33.3%", "6.1% to 79.2%"]
+    assert "majority vote: 33.3%" in text
+    many = shown([record("a", epoch=epoch) for epoch in range(1, 101)])
+    assert row(many, "64")[0] == "64"
+    assert row(many, "100")[0] == "100"
+    assert " 65 " not in many
+
+
+def test_a_run_with_a_history_tells_it(record: Make) -> None:
+    sessions = [{"changes": {}}, {"changes": {"run.concurrency": "16 → 8"}}]
+    history = [
+        {"seconds": 0.0, "limit": 4, "reason": "start"},
+        {"seconds": 2.5, "limit": 3, "reason": "rate limit"},
+    ]
+    text = shown([record("a", waited_seconds=2.0)], sessions=sessions, gate_history=history)
+    assert "rate: limited once by the server; 3 to 4 requests at once" in text
+    assert "sessions: 2" in text
+    assert "configuration changed: run.concurrency: 16 → 8" in text
+    assert "waited: 2.0 s" in text
+
+
+def test_lines_that_do_not_apply_are_left_out(record: Make) -> None:
+    text = shown([record("a", score=1.0)])
+    names = [line.partition(":")[0] for line in text.splitlines() if ": " in line]
+    assert names == ["errors", "calls", "tokens", "cost", "time"]
 
 
 def test_a_simulated_run_says_so_before_anything_else(record: Make) -> None:
@@ -56,10 +113,10 @@ def test_errors_are_listed_by_class_and_are_not_markup(record: Make) -> None:
     assert "errors: none" in shown([record("a")])
 
 
-def test_format_losses_and_repeats_are_mentioned_only_when_there_are_any(record: Make) -> None:
+def test_format_losses_and_epochs_are_mentioned_only_when_there_are_any(record: Make) -> None:
     text = shown([record("a", parts={"format_loss": 1.0}), record("a", epoch=2)])
     assert "format loss: 1 wrong only in format" in text
-    assert "repeats: 2 epochs" in text
+    assert "epochs: 2 of each" in text
     plain = shown([record("a")])
     assert "format loss" not in plain
-    assert "repeats" not in plain
+    assert "epochs" not in plain

@@ -10,6 +10,7 @@ from eval.scorers.graded import RUBRIC, GradedScorer
 from eval.scorers.judging import MAX_ANSWER_CHARS, quoted, without_gold
 from eval.scorers.score import Score
 from mas.errors import UserError
+from mas.llm.errors import EmptyReplyError
 from mas.llm.openai_chat import OpenAIChatModel
 from mas.offline.model import OfflineModel
 from tests.scripted_model import Reply, ScriptedModel, all_text
@@ -52,12 +53,18 @@ def test_no_answer_is_wrong_without_asking() -> None:
     assert judge.requests == []
 
 
-@pytest.mark.parametrize("reply", ["Yes, well done!", verdict("partly"), verdict(""), Reply("")])
+@pytest.mark.parametrize("reply", ["Yes, well done!", verdict("partly"), verdict("")])
 def test_a_reply_that_holds_no_verdict_is_an_error(reply: Any) -> None:
     scorer, judge = scorer_that_says(reply, reply)
     with pytest.raises(AdapterParseError):
         judged(scorer, "seventeen")
     assert len(judge.requests) == 2, "the fallback adapter asked once more"
+
+
+def test_an_empty_reply_is_an_error() -> None:
+    scorer, _ = scorer_that_says(Reply(""))
+    with pytest.raises(EmptyReplyError):
+        judged(scorer, "seventeen")
 
 
 def test_a_failure_of_the_judge_is_passed_on() -> None:

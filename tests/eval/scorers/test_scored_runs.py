@@ -53,10 +53,10 @@ def test_a_judge_scores_a_run_and_stands_beside_the_rules(eval_command: EvalComm
     assert (summary["accuracy"], summary["n_error"], summary["simulated"]) == (0.0, 0, False)
     assert summary["judge_agreement"]["rule"] == {"n": 2, "share": 0.0, "kappa": 0.0}
     assert "the judge agrees: with the GAIA rule in 0.0% (kappa 0.00); with exact text in 0.0%" in finished.out
-    assert summary["scorer_usage"] == {
-        "lm_calls": 2, "tool_calls": 0, "input_tokens": 200, "output_tokens": 20, "cost_usd": None
-    }  # fmt: skip
-    assert "judging: 2 calls, 200 tokens in, 20 out" in finished.out
+    judging = summary["scorer_usage"]
+    told = {key: judging[key] for key in ("lm_calls", "tool_calls", "input_tokens", "output_tokens", "cost_usd")}
+    assert tuple(told.values()) == (2, 0, 200, 20, None)
+    assert "judging: 2 calls, tokens 200 in, 20 out" in finished.out
     record = finished.records["1e5"]
     assert (record["score"], record["explanation"]) == (0.0, "It is not [the reference answer].")
     assert record["usage"]["lm_calls"] == sum(step["kind"] == "lm" for step in record["trajectory"]) - 1
@@ -71,10 +71,7 @@ def test_a_simulated_judge_makes_the_run_a_simulated_one(eval_command: EvalComma
     assert finished.summary["notice"] in finished.out
 
 
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [(200, saying("perhaps")), (401, {"error": {"message": "no"}}), (500, {"error": {"message": "no"}})],
-)
+@pytest.mark.parametrize(("status", "body"), [(200, saying("perhaps")), (500, {"error": {"message": "no"}})])
 def test_a_judge_that_fails_leaves_the_answer_and_no_score(
     eval_command: EvalCommand, base: list[str], status: int, body: dict[str, Any]
 ) -> None:
@@ -85,6 +82,15 @@ def test_a_judge_that_fails_leaves_the_answer_and_no_score(
     record = finished.records["007"]
     assert (record["score"], record["error_component"], record["answer"]) == (None, "scorer", "5")
     assert [answer["model_answer"] for answer in finished.answers] == ["5", "20"]
+
+
+def test_a_judge_without_a_valid_key_stops_the_run(eval_command: EvalCommand, base: list[str]) -> None:
+    with server_that_answers(401, {"error": {"message": "no"}}) as url:
+        finished = judged(eval_command, base, url, "run.concurrency=1")
+    assert finished.code == 3
+    assert finished.summary["errors_by_class"] == {"quota_or_key": 1, "not_run": 1}
+    (record,) = finished.records.values()
+    assert (record["error_component"], record["answer"]) == ("scorer", "5")
 
 
 def test_a_function_of_ones_own_gives_partial_credit(eval_command: EvalCommand, base: list[str]) -> None:

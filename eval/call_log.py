@@ -1,0 +1,203 @@
+"""Replies of language models, kept so that no call is paid for twice.
+
+`CallLog` belongs to one run: what its unfinished questions have been answered, so that an interrupted question goes on
+where it was. `SharedCache` is for all runs on this machine, and only used with `cache.lm=shared`.
+
+    calls = CallLog(folder / "calls.db")
+    replies = calls.for_sample(Sample("q1"))
+    replies.put(key, reply)
+    replies.get(key)                      # the reply, also after kill -9; None if there is none
+    calls.forget(Sample("q1"))            # its record is in the store
+    calls.close()                         # the file goes if nothing is left in it
+
+Both are conveniences: a disk that is full or a file that is broken costs calls, never a question. It is said once.
+"""
+
+import json
+import sqlite3
+import sys
+from collections.abc import Callable, Container
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from mas.question import Replies, Sample
+
+_OPENING_SECONDS = 5.0
+_BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS replies(
+    sample TEXT NOT NULL,        -- JSON: example id, epoch, attempt; empty in the cache that all runs share
+    key BLOB NOT NULL,
+    reply BLOB NOT NULL,         -- UTF-8, lone surrogates as they are
+    PRIMARY KEY(sample, key)
+)"""
+
+
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+class _ReplyFile:
+    """One SQLite file of replies. Written without waiting for the disk: kill -9 loses nothing, power loss the last."""
+
+    def __init__(self, path: Path, what: str, warn: Callable[[str], None]) -> None:
+        self.path = path
+        self._what, self._warn, self._warned = what, warn, False
+        self._turns = Lock()
+        self._database: sqlite3.Connection | None = None
+        self._closed = False
+        self._execute(None)
+
+    def get(self, sample: str, key: str) -> str | None:
+        rows = self._execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample, _bytes(key))
+        return rows[0][0].decode("utf-8", "surrogatepass") if rows else None
+
+    def put(self, sample: str, key: str, reply: str) -> None:
+        self._execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample, _bytes(key), _bytes(reply))
+
+    def forget(self, sample: str) -> None:
+        self._execute("DELETE FROM replies WHERE sample = ?", sample)
+
+    def samples(self) -> list[str]:
+        return [sample for (sample,) in self._execute("SELECT DISTINCT sample FROM replies")]
+
+    def count(self) -> int:
+        rows = self._execute("SELECT count(*) FROM replies")
+        return rows[0][0] if rows else 0
+
+    def close(self) -> None:
+        with self._turns:
+            self._closed = True
+            self._disconnect()
+
+    def _execute(self, query: str | None, *values: Any) -> list[Any]:
+        """What the query finds; nothing, if the file cannot be used."""
+        with self._turns:
+            try:
+                return self._execute_now(query, *values)
+            except (sqlite3.Error, OSError, UnicodeError) as error:
+                self._fail(error)
+                return []
+
+    def _execute_now(self, query: str | None, *values: Any) -> list[Any]:
+        if self._closed:
+            return []
+        if self._database is None:
+            self._database = self._connection()
+        return self._database.execute(query, values).fetchall() if query else []
+
+    def _connection(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=_OPENING_SECONDS)
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute(_SCHEMA)
+            database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
+
+    def _fail(self, error: Exception) -> None:
+        broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        outcome = self._after(broken)
+        if not self._warned:
+            self._warned = True
+            self._warn(f"{self._what} {self.path} cannot be used ({error}); {outcome}")
+
+    def _after(self, broken: bool) -> str:
+        """What is done about the failure, in words."""
+        return "its calls go to the model again; nothing else is lost"
+
+    def _disconnect(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+class CallLog:
+    """The replies that a run's unfinished questions have had. Any thread; one process, the one that holds the store."""
+
+    def __init__(self, path: Path, warn: Callable[[str], None] = _warn) -> None:
+        """Open the file or make it. A broken one is set aside and a new one begun."""
+        self._file = _RunFile(path, "the run's call log", warn)
+
+    def for_sample(self, sample: Sample) -> Replies:
+        """The replies of this draw of this question, apart from those of all others."""
+        return _SampleReplies(self._file, _name(sample))
+
+    def forget(self, sample: Sample) -> None:
+        """The question is finished and stored: nobody will ask for its replies any more."""
+        self._file.forget(_name(sample))
+
+    def forget_finished(self, finished: Container[tuple[str, int, int]]) -> None:
+        """Those of them that were stored in the instant before the process was killed, by (id, epoch, attempt)."""
+        for name in self._file.samples():
+            if tuple(json.loads(name)) in finished:
+                self._file.forget(name)
+
+    def count(self) -> int:
+        """Replies kept."""
+        return self._file.count()
+
+    def close(self) -> None:
+        """Remove the file if nothing is left in it, as after every complete run. Closing twice is harmless."""
+        self._file.close_and_tidy()
+
+
+class _RunFile(_ReplyFile):
+    def _after(self, broken: bool) -> str:
+        if not broken:
+            return super()._after(broken)
+        try:
+            self._set_aside()
+        except OSError:
+            return super()._after(broken)
+        return f"it is set aside as {self.path.name}.broken, and interrupted questions ask their calls anew"
+
+    def _set_aside(self) -> None:
+        self._disconnect()
+        self.path.replace(self.path.with_name(self.path.name + ".broken"))
+        self._remove("-wal", "-shm")  # they belong to the broken one
+
+    def _remove(self, *endings: str) -> None:
+        for ending in endings:
+            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+
+    def close_and_tidy(self) -> None:
+        empty = self._database is not None and not self._execute("SELECT 1 FROM replies LIMIT 1")
+        usable = self._database is not None  # still, after that query
+        self.close()
+        if empty and usable:
+            self._remove("", "-wal", "-shm")
+
+
+class _SampleReplies:
+    def __init__(self, file: _ReplyFile, sample: str) -> None:
+        self._file, self._sample = file, sample
+
+    def get(self, key: str) -> str | None:
+        return self._file.get(self._sample, key)
+
+    def put(self, key: str, reply: str) -> None:
+        self._file.put(self._sample, key, reply)
+
+
+class SharedCache(_SampleReplies):
+    """Replies for whoever asks the same again, in any run. Any number of threads and processes."""
+
+    def __init__(self, path: Path, warn: Callable[[str], None] = _warn) -> None:
+        super().__init__(_ReplyFile(path, "the shared cache", warn), sample="")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _name(sample: Sample) -> str:
+    return json.dumps([sample.example_id, sample.epoch, sample.attempt])
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

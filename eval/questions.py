@@ -1,0 +1,124 @@
+"""The questions of one session: asked side by side, each kept in the store as soon as it is finished.
+
+stopped = Questions(config, store, folder, logs, console).run(program, tries)      # None: all of them ended
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from eval.call_log import CallLog, SharedCache
+from eval.collector import rare_collection
+from eval.config import EvalConfig
+from eval.logs import RunLogs
+from eval.paths import OUTPUTS
+from eval.record import Record
+from eval.reporting.progress import RunProgress
+from eval.runner import Runner, Try
+from eval.spending import Budget
+from eval.stopping import Stop, signals_to
+from eval.store import RunStore, StoreError
+from mas.llm.loop import run_blocking
+from mas.question import Question, Sample
+from mas.tracing.trace import Level, Listener
+
+
+class Questions:
+    """Made for one session of a run; its store is open for writing."""
+
+    def __init__(self, config: EvalConfig, store: RunStore, folder: Path, logs: RunLogs, console: Console) -> None:
+        run = config.run
+        self.config, self.store, self.folder = config, store, folder
+        self.logs, self.console = logs, console
+        self.stop = Stop(run.drain_seconds, run.fail_fast, run.max_errors, run.max_seconds)
+        self.budget = Budget(run.max_cost_usd, self.stop.now, store.cost_usd())
+
+    def run(self, program: Any, tries: Sequence[Try]) -> str | None:
+        """Ask them all.
+
+        Returns:
+            Why the run stopped before its end; None: it did not.
+        """
+        with ExitStack() as stack:
+            call_log = stack.enter_context(closing(CallLog(self.folder / "calls.db")))
+            call_log.forget_finished(self.store.finished_keys())
+            cache = None
+            if self.config.cache.lm == "shared":
+                cache = stack.enter_context(closing(SharedCache(OUTPUTS / "cache" / "lm.db")))
+            progress = stack.enter_context(RunProgress(len(tries), self.console))
+
+            def question(sample: Sample) -> Question:
+                replies = call_log.for_sample(sample)
+                return Question(sample, self.config.limits, replies, cache, self.budget.spend)
+
+            def finished(record: Record) -> None:
+                self.store.write(record)
+                call_log.forget(Sample(record.example_id, record.epoch, record.attempt))
+                progress.update(record)
+                _log_question(record, self.logs)
+
+            return self._run(self._runner(program, question, finished), tries)
+
+    def _run(self, runner: Runner, tries: Sequence[Try]) -> str | None:
+        try:
+            with signals_to(self.stop), rare_collection():
+                run_blocking(runner.run(tries))
+        except StoreError as error:
+            return str(error)
+        except KeyboardInterrupt:  # a third time, or before the first question
+            self.stop.interrupted = True
+            return self.stop.reason or "interrupted by Ctrl-C"
+        return self.stop.reason
+
+    def _runner(
+        self, program: Any, question: Callable[[Sample], Question], finished: Callable[[Record], None]
+    ) -> Runner:
+        return Runner(
+            run_id=self.store.meta()["run_id"],
+            program=program,
+            scorer=self.config.scorer,
+            concurrency=self.config.run.concurrency,
+            deadline_seconds=self.config.run.deadline_seconds,
+            listener=self._listener,
+            redact=self.config.redact,
+            finished=finished,
+            question=question,
+            stop=self.stop,
+            cost_without_calls=0.0 if self.config.needs_model else None,
+        )
+
+    def _listener(self, thread_id: str, sample: Sample) -> Listener:
+        """The question's log lines. A log that cannot be written ends the run, never a question."""
+        try:
+            listen = self.logs.listener(thread_id, sample.example_id, sample.epoch, sample.attempt)
+        except OSError as error:
+            self._no_log(error)
+            return lambda level, event, fields: None
+
+        def guarded(level: Level, event: str, fields: dict[str, Any]) -> None:
+            try:
+                listen(level, event, fields)
+            except OSError as error:
+                self._no_log(error)
+
+        return guarded
+
+    def _no_log(self, error: OSError) -> None:
+        self.stop.now(f"the run's logs cannot be written ({error}): check that the disk has room")
+
+
+def _log_question(record: Record, logs: RunLogs) -> None:
+    log = logs.entry_point.error if record.error else logs.entry_point.info
+    log(
+        "question finished",
+        task_id=record.example_id,
+        epoch=record.epoch,
+        attempt=record.attempt,
+        correlation_id=record.thread_id,
+        seconds=round(record.wall_seconds, 3),
+        error=record.error,
+        error_component=record.error_component,
+    )

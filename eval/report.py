@@ -1,0 +1,49 @@
+"""Make all files of a run again from its database, and print its summary. Works while the run is going on, too.
+
+python eval/report.py latest
+python eval/report.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample
+
+Exit codes: 0 done · 1 your mistake, told in one sentence · 2 done, and some questions of the run failed by error ·
+3 done, and the run has not come to all its questions, or the files could not be written.
+"""
+
+import argparse
+import sys
+
+from eval.arguments import Parser
+from eval.command import STOPPED, leave, told
+from eval.runs import DATABASE, find_run
+from mas.errors import UserError
+
+
+def read_arguments(arguments: list[str]) -> argparse.Namespace:
+    description = "Make all files of a run again from its database, and print its summary."
+    parser = Parser(usage="python eval/report.py RUN", description=description, allow_abbrev=False)
+    parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder")
+    return parser.parse_args(arguments)
+
+
+def task(arguments: list[str]) -> int:
+    folder = find_run(read_arguments(arguments).run)
+
+    from rich.console import Console  # heavier, and only needed for a run that exists
+
+    from eval.outcome import exit_code, show
+    from eval.reporting.from_store import write_reports
+    from eval.store import RunStore, StoreError
+
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            summary = write_reports(folder, store)
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+    except OSError as error:
+        print(f"stopped: the files cannot be written: {error}", file=sys.stderr)
+        return STOPPED
+    console = Console()
+    show(summary, folder, console)
+    return exit_code(summary, None, console)
+
+
+if __name__ == "__main__":
+    leave(told(lambda: task(sys.argv[1:])))

@@ -1,0 +1,141 @@
+"""A run's summary in sentences: what stands below the numbers in the terminal and in the report.
+
+dict(notes(summary))["errors"]      # "limit 2, infrastructure 1"
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+NOT_AVAILABLE = "n/a"
+RATE_LIMIT = "rate limit"  # a reason in the gate's history
+MAX_LINES_OF_K = 6
+
+
+def percent(share: float | None) -> str:
+    return NOT_AVAILABLE if share is None else f"{share:.1%}"
+
+
+def interval(bounds: Sequence[float] | None) -> str:
+    return f"{percent(bounds[0])} to {percent(bounds[1])}" if bounds else NOT_AVAILABLE
+
+
+def changes(session: Mapping[str, Any]) -> str:
+    """In which its configuration differs from that of the session before."""
+    return "; ".join(f"{key}: {change}" for key, change in (session["changes"] or {}).items())
+
+
+def shown_ks(by_epochs: Mapping[str, Any]) -> list[str]:
+    """The k whose pass@k is shown: all of a few, else the powers of two and the last."""
+    ks = list(by_epochs["pass_at"])
+    if len(ks) <= MAX_LINES_OF_K:
+        return ks
+    return [k for k in ks if int(k).bit_count() == 1 or k == ks[-1]]
+
+
+def notes(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names and what is to be said; a line that would only say "none" is left out, except errors."""
+    yield from _failures(summary)
+    yield from _answers(summary)
+    yield from _epochs(summary)
+    yield from _spending(summary)
+    yield from _course(summary)
+
+
+def _failures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if summary["stopped"]:
+        not_run = summary["errors_by_class"].get("not_run", 0)
+        what = "questions" if summary["epochs"] <= 1 else "answers"
+        yield "stopped", f"{summary['stopped']}; {not_run} of {summary['n']} {what} were not run and count as wrong"
+    yield "errors", _tally(summary["errors_by_class"]) or "none"
+    if n_infrastructure := summary["n_infrastructure"]:
+        again = "run again with run.resume=RUN run.retry_errors=true"
+        yield "infrastructure errors", f"{n_infrastructure} (of the wrong answers; {again})"
+    if summary["limits"]:
+        yield "ended by a limit", _tally(summary["limits"])
+    if (retried := summary["retried"])["n"]:
+        before = f"on first tries the accuracy was {percent(retried['accuracy_first_tries'])}"
+        yield "tried again", f"{retried['n']} after an error, {retried['recovered']} of them without one now; {before}"
+
+
+def _answers(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if summary["format_loss"]:
+        yield "format loss", f"{summary['format_loss']} wrong only in format (counted as wrong)"
+    if summary["mean_score"] is not None:
+        yield "mean score", f"{summary['mean_score']:.3f} with partial credit; the accuracy counts full credit only"
+    if summary["judge_agreement"]:
+        rules = (("rule", "the GAIA rule"), ("exact", "exact text"))
+        told = (_agreement(name, summary["judge_agreement"][key]) for key, name in rules)
+        yield "the judge agrees", f"{'; '.join(told)}, on {summary['judge_agreement']['rule']['n']} answers"
+    if summary["n_unscored"]:
+        yield "unscored", f"{summary['n_unscored']} without a gold answer, outside the accuracy"
+    if summary["n_bad_rows"]:
+        yield "skipped", f"{summary['n_bad_rows']} unreadable rows of the dataset, outside every number above"
+
+
+def _epochs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if summary["epochs"] <= 1:
+        return
+    repeats = f"{summary['epochs']} of each of {summary['n_questions']} questions"
+    if (by_epochs := summary["by_epochs"]) is None:
+        yield "epochs", repeats
+        return
+    yield "epochs", f"{repeats}; the interval is clustered by question (ICC {by_epochs['icc']:.2f})"
+    vote = by_epochs["majority"]
+    yield "majority vote", f"{percent(vote['value'])} ({interval(vote['ci95'])})"
+
+
+def _spending(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    usage, judging = summary["usage"], summary["scorer_usage"]
+    yield "calls", f"{usage['lm_calls']:,} to language models{_of_which(usage)}, {usage['tool_calls']:,} to tools"
+    yield "tokens", _tokens(usage)
+    if judging["lm_calls"]:
+        cost = "" if judging["cost_usd"] is None else f" and ${judging['cost_usd']:,.4f}"
+        yield "judging", f"{judging['lm_calls']:,} calls, tokens {_tokens(judging)}{cost}, outside the numbers beside"
+    yield "cost", _cost(summary)
+
+
+def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if (waited := summary["waited_seconds"]) >= 0.05:
+        yield "waited", f"{waited:,.1f} s for rate limits, free places and retries, of all questions together"
+    if cuts := sum(each["reason"] == RATE_LIMIT for each in summary["gate_history"]):
+        limits = [each["limit"] for each in summary["gate_history"]]
+        times = "once" if cuts == 1 else f"{cuts} times"
+        yield "rate", f"limited {times} by the server; {min(limits)} to {max(limits)} requests at once"
+    if len(summary["sessions"]) > 1:
+        yield "sessions", f"{len(summary['sessions'])}: the run was resumed"
+    if changed := [changes(session) for session in summary["sessions"] if session["changes"]]:
+        yield "configuration changed", "; ".join(changed)
+    yield "time", f"{summary['wall_seconds']:,.1f} s"
+
+
+def _of_which(usage: Mapping[str, Any]) -> str:
+    kinds = (
+        (usage["retries"], "sent again"),
+        (usage["replayed_calls"], "replayed from before an interruption"),
+        (usage["cached_calls"], "from the shared cache"),
+    )
+    told = [f"{count:,} {what}" for count, what in kinds if count]
+    return f" (of these {', '.join(told)})" if told else ""
+
+
+def _tokens(usage: Mapping[str, Any]) -> str:
+    cached = f" ({usage['cached_input_tokens']:,} cached by the provider)" if usage["cached_input_tokens"] else ""
+    return f"{usage['input_tokens']:,} in{cached}, {usage['output_tokens']:,} out"
+
+
+def _cost(summary: Mapping[str, Any]) -> str:
+    cost_usd = summary["usage"]["cost_usd"]
+    if cost_usd is not None:
+        return f"${cost_usd:,.4f}" + (" (simulated)" if summary["simulated"] else "")
+    if not summary["usage"]["lm_calls"]:
+        return NOT_AVAILABLE
+    return f"{NOT_AVAILABLE} (price of {summary['model'] or 'the model'} unknown)"
+
+
+def _agreement(name: str, numbers: Mapping[str, Any]) -> str:
+    kappa = NOT_AVAILABLE if numbers["kappa"] is None else f"{numbers['kappa']:.2f}"
+    return f"with {name} in {percent(numbers['share'])} (kappa {kappa})"
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

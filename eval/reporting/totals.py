@@ -1,0 +1,55 @@
+"""What a run's records cost, added up one by one.
+
+spending = Spending()
+for record in records: spending.add(record)
+spending.usage.to_dict()["cost_usd"]      # 0.0132
+"""
+
+from collections import defaultdict
+from dataclasses import fields
+from typing import Any
+
+from eval.record import Record, Usage
+
+_COUNTS = tuple(each.name for each in fields(Usage) if each.name != "cost_usd")
+
+
+class UsageTotal:
+    """Sums of `Usage`. The cost is null as soon as one is unknown, for a partial sum would look like the whole."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(_COUNTS, 0)
+        self._cost_usd = 0.0
+        self._known = self._unknown = False
+
+    def add(self, usage: Usage) -> None:
+        for name in _COUNTS:
+            self._counts[name] += getattr(usage, name)
+        if usage.cost_usd is None:
+            self._unknown |= usage.lm_calls > 0  # a question that failed before its first call cost nothing
+        else:
+            self._known = True
+            self._cost_usd += usage.cost_usd
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self._counts, "cost_usd": self._cost_usd if self._known and not self._unknown else None}
+
+
+class Spending:
+    """Of every attempt, for all of them were paid for."""
+
+    def __init__(self) -> None:
+        self.usage, self.scorer_usage = UsageTotal(), UsageTotal()
+        self.waited_seconds = 0.0
+        self._agents: defaultdict[str, float] = defaultdict(float)
+
+    def add(self, record: Record) -> None:
+        self.usage.add(record.usage)
+        self.scorer_usage.add(record.scorer_usage)
+        self.waited_seconds += record.waited_seconds
+        for agent, seconds in record.seconds_by_agent.items():
+            self._agents[agent] += seconds
+
+    def by_agent(self) -> dict[str, float]:
+        """Wall seconds."""
+        return {agent: round(seconds, 3) for agent, seconds in self._agents.items()}

@@ -1,0 +1,79 @@
+"""Score a finished run anew, by another rule or against corrected gold answers, without asking any model.
+
+python eval/rescore.py latest scorer=numeric scorer.tolerance=0.5
+python eval/rescore.py latest gold=corrected.jsonl            {"task_id": "q1", "Final answer": "418"} a line
+python eval/rescore.py my_run scorer=exact run.name=exact
+
+It makes a new run beside the old one, which stays as it is.
+
+Exit codes: 0 done · 1 your mistake, told in one sentence, nothing made · 2 done, and some questions of the run failed
+by error · 3 done, and the run had not come to all its questions, or the files could not be written.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from eval.arguments import Parser
+from eval.command import MISTAKES, STOPPED, leave, told
+from eval.paths import shown
+from eval.runs import DATABASE, find_run
+from mas.errors import UserError
+
+_ALLOWED = ("run.dir", "run.name")
+
+
+def read_arguments(arguments: list[str]) -> argparse.Namespace:
+    description = "Score a finished run anew, by another rule or against corrected gold answers; no model is asked."
+    usage = "python eval/rescore.py RUN [scorer=NAME] [gold=FILE.jsonl] [name=value ...]"
+    parser = Parser(usage=usage, description=description, allow_abbrev=False)
+    parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder")
+    parser.add_argument(
+        "changes",
+        nargs="*",
+        metavar="name=value",
+        help='scorer=… and its options; gold=FILE: lines {"task_id": …, "Final answer": …}; run.name=…, run.dir=…',
+    )
+    given = parser.parse_args(arguments)
+    golds = [change.partition("=")[2] for change in given.changes if change.startswith("gold=")]
+    given.gold = Path(golds[-1]) if golds else None
+    given.overrides = [change for change in given.changes if not change.startswith("gold=")]
+    for override in given.overrides:
+        name = override.partition("=")[0].lstrip("+~")
+        if name != "scorer" and not name.startswith("scorer.") and name not in _ALLOWED:
+            raise UserError(f"{name} cannot be changed by rescoring; give scorer=…, its options, gold=… or run.name=….")
+    if given.gold is None and not any(override.startswith("scorer") for override in given.overrides):
+        raise UserError("there is nothing to score anew by; give scorer=… or gold=FILE.jsonl.")
+    return given
+
+
+def task(arguments: list[str]) -> int:
+    given = read_arguments(arguments)
+    original = find_run(given.run)
+
+    from rich.console import Console
+
+    from eval.outcome import exit_code
+    from eval.reporting.from_store import write_reports
+    from eval.reporting.table import print_table
+    from eval.rescoring import rescored
+    from eval.store import RunStore, StoreError
+
+    try:
+        folder = rescored(original, given.overrides, given.gold, command=arguments)
+        with RunStore(folder / DATABASE) as store:
+            summary = write_reports(folder, store)
+    except MISTAKES:  # some of Hydra's are OSErrors
+        raise
+    except (StoreError, OSError) as error:
+        print(f"stopped: {error}", file=sys.stderr)
+        return STOPPED
+    console = Console()
+    print_table(summary, console)
+    for name, path in (("scored anew from", original), ("results", folder)):
+        console.print(f"{name}: {shown(path)}", markup=False, highlight=False, soft_wrap=True)
+    return exit_code(summary, None, console)
+
+
+if __name__ == "__main__":
+    leave(told(lambda: task(sys.argv[1:])))

@@ -1,0 +1,138 @@
+"""Going on with a run that stopped: its own command line, the check that it still is the same run, and what is missing.
+
+    python eval/run.py run.resume=latest                       # as it was started, and only what is missing
+    python eval/run.py run.resume=latest run.concurrency=4     # what is given now has the last word
+
+    resumed_arguments(["run.resume=latest"])                   # ["model=offline", "data=sample", "run.resume=latest"]
+
+Nothing heavy is imported here: a finished run is shown again in a moment, however many questions it has.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from eval.runs import DATABASE, find_run
+from eval.store import RunStore, StoreError
+from mas.errors import UserError
+from mas.question import Sample
+
+RESUME = "run.resume"
+# Of one session, not of the run: never taken over from the command line that the run was started with.
+OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change")
+# Options, or whole branches of them, that leave what is measured as it is.
+UNMEASURED = (
+    *OF_THE_SESSION,
+    *(f"run.{key}" for key in ("concurrency", "drain_seconds", "max_seconds", "max_cost_usd", "max_errors")),
+    *(f"run.{key}" for key in ("fail_fast", "fail_under")),
+    *("tracking", "experiment", "debug", "model.max_connections", "model.rate", "model.api_key_env"),
+)
+RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
+UNFINISHED = ("quota_or_key",)  # that say nothing about the question: run again without being asked to
+_SHOWN = 10  # differences in one sentence
+
+
+def resumed_arguments(arguments: Sequence[str]) -> list[str]:
+    """A command line with what the run was started with put before what is given now.
+
+    Raises:
+        UserError: there is no such run, or it is to be resumed by several jobs at once.
+    """
+    here, run = next(((n, value) for n, value in _values(arguments, RESUME) if value not in ("", "null")), (None, ""))
+    if here is None:
+        return list(arguments)
+    if {"-m", "--multirun"} & set(arguments):
+        raise UserError(
+            f"{RESUME} goes on with one run; leave --multirun out, and resume its runs one after the other."
+        )
+    try:
+        with RunStore(find_run(run) / DATABASE, read_only=True) as store:
+            meta = store.meta()
+    except StoreError as error:
+        raise UserError(f"{RESUME}={run}: {error}.") from error
+    if "command" not in meta:
+        raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
+    original: list[str] = json.loads(meta["command"])
+    given = {_key(argument) for argument in arguments}
+    kept = [each for each in original if _key(each) not in given]
+    return [*arguments[:here], *kept, *arguments[here:]]
+
+
+def of_the_run(overrides: Iterable[str]) -> list[str]:
+    """A command line as a later session of the run shall take it over."""
+    return [each for each in overrides if _key(each) not in OF_THE_SESSION]
+
+
+def _values(arguments: Sequence[str], key: str) -> Iterator[tuple[int, str]]:
+    for place, argument in enumerate(arguments):
+        if "=" in argument and _key(argument) == key:
+            yield place, argument.partition("=")[2].strip().strip("'\"")
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~").partition("@")[0]
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """The options that differ and change what is measured: key → "old → new"."""
+    old, new = dict(_leaves(before)), dict(_leaves(now))
+    keys = [key for key in {**old, **new} if not _unmeasured(key)]
+    return {key: f"{old.get(key)} → {new.get(key)}" for key in keys if old.get(key) != new.get(key)}
+
+
+def check_unchanged(
+    meta: Mapping[str, str], now: Mapping[str, Any], digests: Mapping[str, str], allow: bool
+) -> dict[str, str]:
+    """What is different from the run that is to go on, if that is allowed.
+
+    Args:
+        meta: what the run's store knows of it.
+        now: the configuration, resolved.
+        digests: of the prompts and of the dataset, by their key in `meta`.
+        allow: `run.allow_config_change`.
+
+    Raises:
+        UserError: something is, and it is not allowed.
+    """
+    same_form = yaml.safe_load(yaml.safe_dump(now))
+    found = changes(yaml.safe_load(meta["config"]), same_form)
+    for key, digest in digests.items():
+        if meta.get(key, digest) != digest:
+            found[key] = f"{meta[key][:12]} → {digest[:12]}"
+    if found and not allow:
+        listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:_SHOWN])
+        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise UserError(
+            f"the run was started otherwise ({listed}{more}); start a new run, or mix both in one with "
+            "run.allow_config_change=true."
+        )
+    return found
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _unmeasured(key: str) -> bool:
+    return any(key == each or key.startswith(f"{each}.") for each in UNMEASURED)
+
+
+Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (example id, epoch) → last attempt, its error class
+
+
+def samples_left(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool) -> list[Sample]:
+    """What is still to be run: all questions of the first epoch, then of the second, and so on."""
+    again = (*UNFINISHED, *RETRIED) if retry_errors else UNFINISHED
+    left = []
+    for epoch in range(1, epochs + 1):
+        for example_id in ids:
+            attempt, error_class = done.get((example_id, epoch), (0, None))
+            if attempt == 0 or error_class in again:
+                left.append(Sample(example_id, epoch, attempt + 1))
+    return left

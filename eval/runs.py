@@ -1,0 +1,81 @@
+"""Runs by the names that people use for them.
+
+find_run("latest")                                        # the one that was started last
+find_run("2026-11-21_08-30-31_gaia_offline_sample")       # a folder of outputs/eval
+find_run("my_run")                                        # run.name, if only one run has it
+find_run("/somewhere/else")                               # a folder with a run.db in it
+"""
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+from eval.paths import OUTPUTS
+from mas.errors import UserError
+
+DATABASE = "run.db"
+LATEST = "latest"
+_TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"  # as `eval.run_folder` begins a folder's name
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
+_SHOWN = 5
+
+
+def find_run(run: str | Path, runs_folder: Path | None = None) -> Path:
+    """The folder of a run.
+
+    Args:
+        run: `latest`, a folder's name, the run's own name, or a path to its folder or to its run.db.
+        runs_folder: where runs lie; None: outputs/eval.
+
+    Raises:
+        UserError: there is none such, or more than one; the sentence lists the newest.
+    """
+    parent = runs_folder or OUTPUTS / "eval"
+    runs = all_runs(parent)
+    if str(run) == LATEST:
+        if not runs:
+            raise UserError(f"there is no run under {parent} yet; start one with python eval/run.py.")
+        return runs[0]
+    if found := _at(Path(run)):
+        return found
+    named = [folder for folder in runs if folder.name == str(run)] or [
+        folder for folder in runs if run_name(folder) == str(run)
+    ]
+    if not named:
+        raise UserError(f"{run} is no run: neither a folder with a {DATABASE} nor one of {_listed(runs, parent)}.")
+    if len(named) > 1:
+        names = ", ".join(folder.name for folder in named[:_SHOWN])
+        raise UserError(f"{len(named)} runs are named {run}; give the folder's whole name, such as {names}.")
+    return named[0]
+
+
+def run_name(folder: Path) -> str:
+    """The folder's name without the time in front and the number that a second run of that second got."""
+    found = _TIME.match(folder.name)
+    return found[2] if found else folder.name
+
+
+def _at(path: Path) -> Path | None:
+    folder = path.parent if path.name == DATABASE else path
+    return folder.absolute() if (folder / DATABASE).is_file() else None
+
+
+def all_runs(runs_folder: Path | None = None) -> list[Path]:
+    """The folders of all runs, the newest first; `runs_folder`: where they lie; None: outputs/eval."""
+    folders = [each.parent for each in (runs_folder or OUTPUTS / "eval").glob(f"*/{DATABASE}")]
+    return sorted(folders, key=_started, reverse=True)
+
+
+def _started(folder: Path) -> tuple[str, float]:
+    """The time in the folder's name; for one that was named by hand, when its configuration was written."""
+    config = folder / "config.yaml"
+    written = (config if config.is_file() else folder / DATABASE).stat().st_mtime
+    found = _TIME.match(folder.name)
+    return (found[1] if found else datetime.fromtimestamp(written).strftime(_TIME_FORMAT)), written
+
+
+def _listed(runs: list[Path], parent: Path) -> str:
+    if not runs:
+        return f"the runs under {parent}, for there are none"
+    more = f" and {len(runs) - _SHOWN} older ones" if len(runs) > _SHOWN else ""
+    return f"the runs under {parent}: {LATEST}, {', '.join(folder.name for folder in runs[:_SHOWN])}{more}"

@@ -1,0 +1,59 @@
+"""Make a sweep's table again, after runs of it were resumed.
+
+python eval/sweep.py latest
+python eval/sweep.py outputs/multirun/2026-11-21_08-30-31
+
+Exit codes, the first that applies of 3, 1, 2: 0 done · 1 your mistake, or a job ended by one · 2 questions of a run
+failed by error, or its accuracy is below its run.fail_under · 3 a run has not come to all its questions.
+"""
+
+import argparse
+import sys
+
+from eval.arguments import Parser
+from eval.command import FINISHED, MISTAKES, STOPPED, WORST_FIRST, leave, sentence, told
+from eval.paths import PROJECT_ROOT
+from eval.tracking.settings import NoTracking
+from mas.errors import UserError
+
+
+def read_arguments(arguments: list[str]) -> argparse.Namespace:
+    description = "Make the table of a sweep (python eval/run.py -m …) again from its runs, and print it."
+    parser = Parser(usage="python eval/sweep.py SWEEP", description=description, allow_abbrev=False)
+    parser.add_argument(
+        "sweep", metavar="SWEEP", help="latest, a name under outputs/multirun, or the path of a sweep's folder"
+    )
+    return parser.parse_args(arguments)
+
+
+def task(arguments: list[str]) -> int:
+    from dotenv import load_dotenv
+
+    from eval.sweep_notes import find_sweep, read_notes
+
+    folder = find_sweep(read_arguments(arguments).sweep)
+    notes = read_notes(folder)
+    load_dotenv(PROJECT_ROOT / ".env")  # the MLflow server's user and password
+
+    from eval.store import StoreError
+    from eval.sweep_end import make_table
+    from eval.sweep_tracking import tracking_of
+
+    try:
+        tracking, secrets = tracking_of(folder, notes)
+    except MISTAKES as error:
+        print(f"warning: the sweep's page is not sent to MLflow: {sentence(error)}", file=sys.stderr)
+        tracking, secrets = NoTracking(), ()
+    try:
+        result = make_table(folder, notes, tracking, secrets)
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+    except OSError as error:
+        print(f"stopped: the files cannot be written: {error}", file=sys.stderr)
+        return STOPPED
+    codes = [row["exit_code"] for row in result["jobs"]]
+    return next((code for code in WORST_FIRST if code in codes), STOPPED if None in codes else FINISHED)
+
+
+if __name__ == "__main__":
+    leave(told(lambda: task(sys.argv[1:])))

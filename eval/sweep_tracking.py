@@ -1,0 +1,38 @@
+"""Where a sweep of earlier went in MLflow, by the configuration that its runs keep.
+
+tracking, secrets = tracking_of(folder, read_notes(folder))
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+from omegaconf import OmegaConf
+
+from eval.config import build_part
+from eval.runs import DATABASE
+from eval.store import RunStore, StoreError
+from eval.sweep_notes import SweepNotes
+from eval.tracking.settings import NoTracking, Tracking
+from mas.errors import UserError
+
+
+def tracking_of(folder: Path, notes: SweepNotes) -> tuple[Tracking | NoTracking, Sequence[str]]:
+    """Those of the last job that had a run, and what in them is secret; user and password are the environment's now.
+
+    Raises:
+        UserError: MLflow cannot be used as the run used it, or the run's store cannot be read.
+    """
+    runs = [run for job in notes.jobs if (run := job.run(folder)) and (run / DATABASE).is_file()]
+    if not runs:
+        return NoTracking(), ()
+    try:
+        with RunStore(runs[-1] / DATABASE, read_only=True) as store:
+            config = yaml.safe_load(store.meta().get("config", "")) or {}
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+    if "tracking" not in config:
+        return NoTracking(), ()
+    tracking = build_part(OmegaConf.create({"tracking": config["tracking"]}).tracking, "tracking")
+    tracking.check()
+    return tracking, tracking.secrets()

@@ -1,0 +1,224 @@
+"""Send to MLflow what is missing there of a run, and count what is there; a second time changes nothing.
+
+python eval/sync.py latest
+python eval/sync.py my_run tracking=server tracking.uri=https://mlflow.example.org       # … to another MLflow
+python eval/sync.py --all                                                       # every run that is not complete there
+
+Where a run belongs, it knows itself; `tracking=…` and its options name another place.
+
+Exit codes: 0 everything is in MLflow · 1 your mistake, told in one sentence, nothing sent · 3 MLflow does not have
+everything: it could not be reached, or refused something.
+"""
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from eval.arguments import Parser
+from eval.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, leave, sentence, told
+from eval.paths import PROJECT_ROOT
+from eval.runs import DATABASE, all_runs, find_run
+from mas.errors import UserError
+
+
+def read_arguments(arguments: list[str]) -> argparse.Namespace:
+    description = "Send to MLflow what is missing there of a run, and count what is there."
+    usage = "python eval/sync.py RUN | --all [tracking=local|server] [tracking.option=value ...]"
+    parser = Parser(usage=usage, description=description, allow_abbrev=False)
+    parser.add_argument(
+        "--all", action="store_true", help="every run under outputs/eval that is not complete in MLflow"
+    )
+    parser.add_argument("words", nargs="*", metavar="RUN", help="latest, a name under outputs/eval, or a run's folder")
+    given = parser.parse_args(arguments)
+    given.overrides = [word for word in given.words if "=" in word]
+    runs = [word for word in given.words if "=" not in word]
+    for override in given.overrides:
+        if override.partition("=")[0].partition(".")[0] != "tracking":
+            raise UserError(
+                f"{override.partition('=')[0]} is not an option here; give tracking=… and its options only."
+            )
+    if len(runs) != (0 if given.all else 1):
+        raise UserError(f"name one run, or give --all; {usage}.")
+    given.run = runs[0] if runs else None
+    return given
+
+
+def task(arguments: list[str]) -> int:
+    from dotenv import load_dotenv
+
+    given = read_arguments(arguments)
+    load_dotenv(PROJECT_ROOT / ".env")
+    if not given.all:
+        return synced(find_run(given.run), given.overrides)
+    folders = [folder for folder in all_runs() if _is_to_be_sent(folder, given.overrides)]
+    codes = [_one_of_many(folder, given.overrides) for folder in folders]
+    print(f"{len(folders)} runs were not complete in MLflow; {codes.count(FINISHED)} of them are now")
+    return next((code for code in WORST_FIRST if code in codes), FINISHED)
+
+
+def _is_to_be_sent(folder: Path, overrides: Sequence[str]) -> bool:
+    """Complete means: there, where the run belongs; a run that is still going on sends itself."""
+    from eval.run_lock import in_use
+    from eval.tracking.settings import NoTracking
+    from eval.tracking.state import read_state
+
+    if in_use(folder / DATABASE):
+        return False
+    try:
+        settings = _settings(folder, overrides)
+    except MISTAKES:
+        return True  # to be told
+    state = read_state(folder)
+    if isinstance(settings, NoTracking):
+        return False
+    there = (settings.shown_uri, settings.experiment)
+    return state is None or not state.complete or (state.uri, state.experiment) != there
+
+
+def _one_of_many(folder: Path, overrides: Sequence[str]) -> int:
+    try:
+        return synced(folder, overrides)
+    except MISTAKES as error:
+        print(f"error: {folder.name}: {sentence(error)}", file=sys.stderr)
+        return USER_ERROR
+
+
+def synced(folder: Path, overrides: Sequence[str]) -> int:
+    """Send one run; the exit code.
+
+    Raises:
+        UserError: it is going on, somebody else is sending it, or it does not say where it belongs.
+    """
+    from eval.run_lock import RunInUseError, RunLock, in_use
+    from eval.tracking.settings import NoTracking
+    from eval.tracking.state import STATE
+
+    settings = _settings(folder, overrides)
+    if isinstance(settings, NoTracking):
+        raise UserError(
+            f"{folder.name} was made with tracking=off; say where it shall go: tracking=local, or tracking=server."
+        )
+    settings.check()
+    _check_not_moved(folder, settings)
+    if in_use(folder / DATABASE):
+        raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
+    lock = RunLock(folder / STATE)
+    try:
+        lock.take()
+    except RunInUseError as error:
+        raise UserError(f"another process is just sending {folder.name} to MLflow; wait for it.") from error
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written ({error}); sync a copy of it, or mend its permissions.") from error
+    try:
+        return _sent(folder, settings)
+    finally:
+        lock.release()
+
+
+def _check_not_moved(folder: Path, settings: Any) -> None:
+    """MLflow has one trace of an id: sent to another experiment, it would vanish from the first."""
+    from eval.tracking.state import read_state
+
+    state = read_state(folder)
+    if state and state.run_id and state.uri == settings.shown_uri and state.experiment != settings.experiment:
+        raise UserError(
+            f"{folder.name} is in the experiment {state.experiment} there already, and its traces can be in one only; "
+            f"give tracking.experiment='{state.experiment}', or another MLflow."
+        )
+
+
+def _settings(folder: Path, overrides: Sequence[str]) -> Any:
+    """The run's own tracking settings, changed by the overrides."""
+    from omegaconf import OmegaConf
+
+    from eval.composing import composed
+    from eval.config import build_part
+
+    if any(override.startswith("tracking=") for override in overrides):
+        return build_part(composed(overrides).tracking, "tracking")
+    own = OmegaConf.create({"tracking": _meta_config(folder).get("tracking") or {}})
+    return build_part(OmegaConf.merge(own, OmegaConf.from_dotlist(list(overrides))).tracking, "tracking")
+
+
+def _meta_config(folder: Path) -> dict[str, Any]:
+    import yaml
+
+    from eval.store import RunStore, StoreError
+
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            found = yaml.safe_load(store.meta().get("config", "")) or {}
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _sent(folder: Path, settings: Any) -> int:
+    from eval.logs import open_log
+    from eval.tracking.export import Export
+    from eval.tracking.exporter import FINISHED as ENDED
+    from eval.tracking.exporter import Exporter, Handover, RunEnd
+    from eval.tracking.following import see_it
+    from eval.tracking.state import link_of
+
+    handover = Handover({}, local=False, secrets=_secrets(folder, settings))
+    try:
+        _complete_files(folder)
+        log, file = open_log(folder, "mlflow", handover.secrets)
+    except OSError as error:
+        print(f"stopped: the run's files cannot be written: {error}", file=sys.stderr)
+        return STOPPED
+    end = RunEnd(io.StringIO(f"{ENDED}\n"))
+    end.over.wait()
+    export = Export(folder, settings, handover.redact)
+    try:
+        state = Exporter(export, end, settings.wait_seconds, log, live=False).run()
+    finally:
+        export.close()
+        file.close()
+    _tell(folder, export.sent, state)
+    if line := see_it(settings, link_of(folder)):
+        print(line)
+    return FINISHED if state.complete else STOPPED
+
+
+def _tell(folder: Path, sent: Any, state: Any) -> None:
+    news = ", ".join(f"{number} {name}" for name, number in sent._asdict().items()) if sent.traces else "nothing new"
+    print(f"{folder.name}: sent {news}")
+    if state.complete:
+        print(f"in {state.uri}: " + ", ".join(f"{each['mlflow']} {name}" for name, each in state.counts.items()))
+    if state.warning:
+        print(f"warning: {state.warning}", file=sys.stderr)
+
+
+def _secrets(folder: Path, settings: Any) -> list[str]:
+    """Of the run's configuration and of where it goes, longest first."""
+    from omegaconf import OmegaConf
+
+    from eval.config import read_config
+
+    try:
+        own = read_config(OmegaConf.create(_meta_config(folder))).secrets()
+    except MISTAKES:  # made by another version of this program; what is stored was redacted when it was made
+        own = []
+    return sorted({*own, *settings.secrets()}, key=len, reverse=True)
+
+
+def _complete_files(folder: Path) -> None:
+    """A run whose process was killed has written none of its files."""
+    from eval.reporting.from_store import write_reports
+    from eval.store import RunStore, StoreError
+
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            if store.meta().get("finished") != "true" or not (folder / "summary.json").is_file():
+                write_reports(folder, store)
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+
+
+if __name__ == "__main__":
+    leave(told(lambda: task(sys.argv[1:])))

@@ -1,0 +1,226 @@
+"""One run's way from its store into MLflow, step by step. Each step may fail and be done again; none changes the run.
+
+export = Export(folder, LocalTracking(), redact=str)
+export.begin()                     # the run in MLflow
+export.show()                      # its params, tags, prompts
+export.send_new()                  # records that the store has by now: as often as one likes
+export.end()                       # metrics, files, and the run closed as FINISHED or KILLED
+export.count()                     # {"traces": {"store": 64, "mlflow": 64}, …}
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eval.record import Record
+from eval.reporting.files import write_summary
+from eval.reporting.from_store import summary_of
+from eval.runs import DATABASE
+from eval.store import RunStore
+from eval.tracking.counting import Counts, compared, compared_files, compared_metrics, stored, trace_ids
+from eval.tracking.ids import key_of, trace_id
+from eval.tracking.run_numbers import RunNumbers
+from eval.tracking.run_page import RunPage, end_ms, page_of, run_name, start_ms, status_of, write_artifacts, write_page
+from eval.tracking.sending import BATCH_CHARS, BATCH_TRACES, HEARTBEAT_TAG, Sent, TrackedRun, open_run
+from eval.tracking.settings import Tracking
+from eval.tracking.state import ExportState
+from eval.tracking.sweep_page import parent_tags
+from mas.prompts import SET_FILE, SUFFIX, PromptSet, read_prompt_set
+
+SUMMARY = "summary.json"
+
+
+class Export:
+    """Holds the run's store open for reading, and no more of it in memory than one batch of records."""
+
+    def __init__(self, folder: Path, settings: Tracking, redact: Callable[[str], str]) -> None:
+        """
+        Args:
+            folder: of the run; its process may be writing there.
+            settings: where MLflow is.
+            redact: takes secrets out of a text.
+
+        Raises:
+            StoreError: the run's store cannot be read.
+        """
+        self.folder, self.settings, self.redact = folder, settings, redact
+        self.store = RunStore(folder / DATABASE, read_only=True)
+        self.state = ExportState(uri=settings.shown_uri, experiment=settings.experiment)
+        self.read = Sent()  # what the records read so far make
+        self.sent = Sent()  # what went to MLflow
+        self.refused: list[str] = []  # example ids of records that MLflow does not take
+        self._run: TrackedRun | None = None
+        self._row = 0  # the last one that is dealt with
+        self._there: set[str] = set()  # ids of traces that MLflow had before
+        self._numbers = RunNumbers()
+        self._page = RunPage()
+
+    @property
+    def run(self) -> TrackedRun:
+        """The run in MLflow, found or made at the first call."""
+        if self._run is None:
+            meta = self.store.meta()
+            tags = {**_origin(meta), **parent_tags(self.settings, meta), HEARTBEAT_TAG: _now()}
+            name = run_name(meta, self.folder.name)
+            run = open_run(self.settings, meta["run_id"], name=name, start_ms=start_ms(meta), tags=tags)
+            self._there = trace_ids(run)
+            self.state = replace(self.state, experiment_id=run.experiment_id, run_id=run.run_id)
+            self._run = run  # last: an attempt that failed half-way is made again
+        return self._run
+
+    @property
+    def is_open(self) -> bool:
+        return self._run is not None
+
+    def begin(self) -> None:
+        """Show the run as running."""
+        self.run.beat(_now())  # before `begin`: a run that is resumed must not look dead to another that starts now
+        self.run.begin()
+
+    def show(self) -> None:
+        """Show what it is that runs."""
+        self._write_page(None)
+
+    def beat(self) -> None:
+        self.run.beat(_now())
+
+    def send_new(self) -> int:
+        """Send the next batch of records, if there are any.
+
+        Returns:
+            How many there were, those that MLflow had already included.
+        """
+        row, records = self._next_batch()
+        self.sent = self.sent.plus(self.run.send(record for record in records if not self._has(record)))
+        self._dealt_with(row, records)
+        return len(records)
+
+    def send_one_by_one(self) -> int:
+        """The same for a batch that was refused as a whole: what is refused alone is left out, and counted."""
+        row, records = self._next_batch()
+        for record in records:
+            try:
+                self.sent = self.sent.plus(self.run.send([] if self._has(record) else [record]))
+            except Exception:  # noqa: BLE001 - whatever MLflow has against this record, the others must not wait for it
+                self.refused.append(record.example_id)
+        self._dealt_with(row, records)
+        return len(records)
+
+    def send_all_again(self) -> None:
+        """From the first record on, also what seems to be there: a crash leaves traces without their spans."""
+        self._there, self._row, self.read, self._numbers = set(), 0, Sent(), RunNumbers()
+        self.refused.clear()
+
+    def _has(self, record: Record) -> bool:
+        return trace_id(key_of(record)) in self._there
+
+    def _next_batch(self) -> tuple[int, list[Record]]:
+        row, chars, records = self._row, 0, []
+        for row, line in self.store.lines_after(self._row):  # noqa: B007 - also where the next batch begins
+            records.append(Record.from_dict(json.loads(line)))
+            chars += len(line)
+            if len(records) >= BATCH_TRACES or chars >= BATCH_CHARS:
+                break
+        return row, records
+
+    def _dealt_with(self, row: int, records: list[Record]) -> None:
+        for record in records:
+            self._numbers.add(record)
+            self.read = self.read.plus(_made_of(record))
+        self._row = row
+
+    def end(self) -> None:
+        """The whole page, the files, and the run closed."""
+        summary = self._summary()
+        self._write_page(summary)
+        self._write_files()
+        self.close_run(summary)
+
+    def close_run(self, summary: Mapping[str, Any] | None = None) -> None:
+        """A run that did not come to its end, or whose process did not live to say so, is KILLED."""
+        meta, last = self.store.meta(), self.store.last_finished_at()
+        ended = status_of(summary or self._summary()) == "FINISHED" and meta.get("finished") != "false"
+        known = [end_ms(meta), _ms(last) if last else None, _ms(meta["started_at"]) if "started_at" in meta else None]
+        status = "FINISHED" if ended else "KILLED"
+        self.run.finish(status, max((moment for moment in known if moment), default=start_ms(meta)))
+        self.state = replace(self.state, status=status)
+
+    def count(self) -> Counts:
+        """The run's store and folder beside what MLflow has."""
+        return {
+            **compared(self.read, stored(self.run)),
+            **compared_metrics(self.run, self._page.metrics),
+            **compared_files(self.run, self.folder, self._prompts()),
+        }
+
+    def records_in_store(self) -> int:
+        return len(self.store.finished_keys())
+
+    def _summary(self) -> dict[str, Any]:
+        return summary_of(self.store)
+
+    def _write_page(self, summary: Mapping[str, Any] | None) -> None:
+        meta = self.store.meta()
+        numbers = self._numbers.metrics(self.store.planned(), int(meta.get("epochs", 1))) if summary else None
+        page = page_of(meta, summary, numbers, folder_name=self.folder.name, redact=self.redact)
+        origin = {name: self.redact(text) for name, text in _origin(meta).items()}
+        self._page = replace(page, tags={**origin, **page.tags})
+        write_page(self.run, self._page)
+        if prompts := self._prompts():
+            # Imported here: nothing else needs it, and a run may have no prompts.
+            from eval.tracking.prompt_registry import register_prompts
+
+            register_prompts(self.run, prompts)
+
+    def _write_files(self) -> None:
+        prompts = self._prompts()
+        self._link_summary()
+        if any(each["store"] != each["mlflow"] for each in compared_files(self.run, self.folder, prompts).values()):
+            write_artifacts(self.run, self.folder, prompts)
+
+    def _link_summary(self) -> None:
+        """So that the copy in MLflow, too, names its run. The run's own process has written the file and waits."""
+        try:
+            summary = json.loads((self.folder / SUMMARY).read_text("utf-8"))
+        except (OSError, ValueError):
+            return
+        if summary.get("mlflow") != self.run.link:
+            write_summary(self.folder, {**summary, "mlflow": self.run.link})
+
+    def _prompts(self) -> PromptSet | None:
+        """Those that the run used: its folder keeps them, whatever has become of the set."""
+        kept = self.folder / "prompts"
+        if not (kept / SET_FILE).is_file():
+            return None
+        system = str(yaml.safe_load((kept / SET_FILE).read_text("utf-8"))["system"])
+        agents = [path.name.removesuffix(SUFFIX) for path in sorted(kept.glob(f"*{SUFFIX}"))]
+        name = Path(str((yaml.safe_load(self.store.meta()["config"]) or {}).get("prompts") or "prompts")).name
+        return replace(read_prompt_set(kept.absolute(), agents, system, kept), name=name)
+
+    def close(self) -> None:
+        self.store.close()
+
+
+def _made_of(record: Record) -> Sent:
+    """What the record makes, by the same rules as `trace_of`."""
+    from eval.tracking.assessments import assessment_names
+
+    return Sent(1, len(record.trajectory) or 1, len(assessment_names(record)))
+
+
+def _origin(meta: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = json.loads(meta.get("origin", "{}"))
+    return found
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _ms(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)

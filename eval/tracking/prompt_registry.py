@@ -1,0 +1,87 @@
+"""A run's prompts as versions in MLflow's Prompt Registry, one prompt an agent, linked to the run.
+
+`prompts/` in git stays the authority: a text is registered when a run has used it, and only if no version of that
+prompt has the very same text. All sets of a system share its prompts, since MLflow compares versions of one prompt
+only; an alias says which version a set has now. MLflow links by tags: `mlflow.linkedPrompts` of the run, and the
+experiments of a prompt, which its pages filter by. `MlflowClient.link_prompt_version_to_run` and `register_prompt` do
+the same, but reach for the process's own tracking URI and active experiment.
+
+    register_prompts(run, read_prompt_set("baseline", AGENTS, "gaia", root))
+    # [LinkedPrompt(name="gaia.planner", version="3"), …]        with the alias "baseline"
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from eval.tracking.sending import TrackedRun
+from mas.prompts import PromptSet
+
+LINKED_PROMPTS_TAG = "mlflow.linkedPrompts"
+EXPERIMENTS_TAG = "_mlflow_experiment_ids"  # ",1,7,": commas on both sides, since pages search for ",1,"
+DIGEST_TAG = "harness.sha256"
+_PAGE_VERSIONS = 100
+
+
+class LinkedPrompt(NamedTuple):
+    name: str
+    version: str
+
+
+def register_prompts(run: TrackedRun, prompts: PromptSet) -> list[LinkedPrompt]:
+    """Register what is new, link all to the run; doing it again changes nothing.
+
+    Raises:
+        MlflowException: MLflow cannot be reached or refuses; a text of more than 100,000 characters is refused.
+    """
+    linked = [_version(run, prompts, agent) for agent in prompts.texts]
+    wanted = json.dumps([each._asdict() for each in linked])
+    if run.client.get_run(run.run_id).data.tags.get(LINKED_PROMPTS_TAG) != wanted:
+        run.client.set_tag(run.run_id, LINKED_PROMPTS_TAG, wanted)
+    return linked
+
+
+def prompt_name(system: str, agent: str) -> str:
+    """`<system>.<agent>`; MLflow allows no other characters than these."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{system}.{agent}")
+
+
+def alias_of(set_name: str) -> str:
+    """MLflow keeps `latest` and `v1` for itself, and allows no other characters than these."""
+    alias = re.sub(r"[^A-Za-z0-9_-]", "_", set_name)
+    return f"set-{alias}" if re.fullmatch(r"latest|v\d+", alias, re.IGNORECASE) else alias
+
+
+def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
+    name, text = prompt_name(prompts.system, agent), prompts.texts[agent]
+    _show_in_experiment(run, name)
+    version = next((each for each in _versions(run.client, name) if each.template == text), None)
+    if version is None:
+        tags = {DIGEST_TAG: hashlib.sha256(text.encode()).hexdigest(), "harness.prompts": prompts.name}
+        version = run.client.create_prompt_version(name, text, f"prompts={prompts.name}: {prompts.description}", tags)
+    if (alias := alias_of(prompts.name)) not in version.aliases:
+        run.client.set_prompt_alias(name, alias, version.version)
+    return LinkedPrompt(name, str(version.version))
+
+
+def _show_in_experiment(run: TrackedRun, name: str) -> None:
+    """Make the prompt if there is none, and have the experiment's page list it."""
+    prompt = run.client.get_prompt(name)
+    if prompt is None:
+        run.client.create_prompt(name, None, {EXPERIMENTS_TAG: f",{run.experiment_id},"})
+        return
+    listed = [each for each in str(prompt.tags.get(EXPERIMENTS_TAG, "")).split(",") if each]
+    if run.experiment_id not in listed:
+        run.client.set_prompt_tag(name, EXPERIMENTS_TAG, f",{','.join([*listed, run.experiment_id])},")
+
+
+def _versions(client: Any, name: str) -> Sequence[Any]:
+    """All versions of a prompt, the newest first."""
+    found, token = [], None
+    while True:
+        page = client.search_prompt_versions(name, _PAGE_VERSIONS, token)
+        found += page
+        if not (token := page.token):
+            return sorted(found, key=lambda each: int(each.version), reverse=True)

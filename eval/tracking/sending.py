@@ -1,0 +1,165 @@
+"""The calls to MLflow: a run found or made, and records sent to it as traces. Sending the same again changes nothing.
+
+Whatever MLflow raises goes on to the caller (`mlflow.MlflowException`, mostly), who may call again: nothing is kept
+here that a failed call would spoil. A server that is down costs seconds, by the settings' `environment()`.
+
+    run = open_run(LocalTracking(), "9c1f", name="gaia_gpt-4o-mini", start_ms=1_763_000_000_000, tags={"host": "box"})
+    run.send(records)          # Sent(traces=2, spans=61, assessments=8)
+    run.finish("FINISHED", end_ms=1_763_000_060_000)
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+from eval.record import Record
+from eval.tracking.settings import LocalTracking, Tracking
+from mas.errors import UserError
+
+RUN_TAG = "harness.run_id"
+HEARTBEAT_TAG = "harness.heartbeat"  # UTC, ISO 8601
+BATCH_TRACES = 20  # in one call of log_spans; larger batches were no quicker
+_MAKING_SECONDS = 60.0  # of MLflow's tables, at most
+BATCH_CHARS = 4_000_000  # of their attributes: servers refuse a body of many megabytes
+
+
+class Sent(NamedTuple):
+    """How much; what was there already is counted too."""
+
+    traces: int = 0
+    spans: int = 0
+    assessments: int = 0
+
+    def plus(self, other: "Sent") -> "Sent":
+        return Sent(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def clients(settings: Tracking) -> tuple[Any, Any]:
+    """MLflow's client of runs, and its client of traces. Sets the process's environment: MLflow reads it everywhere."""
+    os.environ.update(settings.environment())
+    from mlflow import MlflowClient
+    from mlflow.tracing.client import TracingClient
+
+    for noisy in ("mlflow", "alembic"):  # how they make their tables is not news; the import has set levels of its own
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    uri = settings.address()
+    return MlflowClient(tracking_uri=uri, registry_uri=uri), TracingClient(uri)
+
+
+def open_run(
+    settings: Tracking, run_id: str, *, name: str, start_ms: int, tags: Mapping[str, str] | None = None
+) -> "TrackedRun":
+    """The run with this id of ours, made if MLflow has none; its status stays as it is.
+
+    Args:
+        run_id: the store's.
+        name: shown in MLflow; only for a new run, as are `start_ms` and `tags`.
+        start_ms: since 1970.
+
+    Raises:
+        UserError: the experiment is in MLflow's bin.
+        MlflowException, OSError: MLflow cannot be reached or refuses.
+    """
+    with _alone(settings):
+        client, tracing = clients(settings)
+        experiment_id = experiment_id_of(client, settings.experiment, settings.artifact_location())
+    found = client.search_runs([experiment_id], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=1)
+    if not found:
+        all_tags = {**(tags or {}), RUN_TAG: run_id}
+        found = [client.create_run(experiment_id, start_time=start_ms, tags=all_tags, run_name=name)]
+    return TrackedRun(client, tracing, settings.shown_uri, experiment_id, str(found[0].info.run_id))
+
+
+@contextmanager
+def _alone(settings: Tracking) -> Iterator[None]:
+    """One process at a time makes a local store: two that make MLflow's tables in one file spoil each other's work."""
+    if not isinstance(settings, LocalTracking):
+        yield
+        return
+    from filelock import FileLock
+
+    settings.path().mkdir(parents=True, exist_ok=True)
+    with FileLock(settings.path() / "mlflow.db.lock", timeout=_MAKING_SECONDS):  # its Timeout is an OSError
+        yield
+
+
+def experiment_id_of(client: Any, name: str, location: str | None) -> str:
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        try:
+            return str(client.create_experiment(name, location))
+        except Exception:  # another run that starts at the same moment may have made it
+            if (found := client.get_experiment_by_name(name)) is None:
+                raise
+    if found.lifecycle_stage == "deleted":
+        raise UserError(
+            f"the MLflow experiment {name} has been deleted; restore it (mlflow experiments restore -x "
+            f"{found.experiment_id}), or name another with tracking.experiment=…"
+        )
+    return str(found.experiment_id)
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """One run in MLflow. One writer at a time."""
+
+    client: Any  # MlflowClient
+    tracing: Any  # TracingClient
+    shown_uri: str
+    experiment_id: str
+    run_id: str  # MLflow's
+
+    @property
+    def link(self) -> dict[str, str]:
+        return {"uri": self.shown_uri, "experiment_id": self.experiment_id, "run_id": self.run_id}
+
+    def status(self) -> str:
+        return str(self.client.get_run(self.run_id).info.status)
+
+    def begin(self) -> None:
+        """Show the run as running, also one that had ended and is resumed."""
+        if self.status() != "RUNNING":
+            self.client.update_run(self.run_id, status="RUNNING")
+
+    def beat(self, now: str) -> None:
+        """Note that the run was alive at that time."""
+        self.client.set_tag(self.run_id, HEARTBEAT_TAG, now)
+
+    def finish(self, status: str, end_ms: int) -> None:
+        """Close the run: FINISHED, FAILED or KILLED; nothing happens if it is closed just so."""
+        info = self.client.get_run(self.run_id).info
+        if (info.status, info.end_time) != (status, end_ms):
+            self.client.set_terminated(self.run_id, status, end_ms)
+
+    def send(self, records: Iterable[Record]) -> Sent:
+        """Send records as traces, in their order, a batch at a time."""
+        from eval.tracking.trace_of import trace_of
+
+        sent = Sent()
+        traces = (trace_of(record, self.experiment_id, self.run_id) for record in records)
+        for batch in _batches(traces):
+            for trace in batch:
+                self.tracing.start_trace(trace.info)  # first: after log_spans it would have to merge into what is there
+            spans = list(chain.from_iterable(trace.spans for trace in batch))
+            self.tracing.log_spans(self.experiment_id, spans)
+            sent = sent.plus(Sent(len(batch), len(spans), sum(len(trace.info.assessments) for trace in batch)))
+        return sent
+
+
+def _batches(traces: Iterable[Any]) -> Iterator[Sequence[Any]]:
+    """As many traces as one call may carry, one at least."""
+    batch: list[Any] = []
+    chars = 0
+    for trace in traces:
+        size = sum(len(value) for span in trace.spans for value in span._span.attributes.values())
+        if batch and (len(batch) >= BATCH_TRACES or chars + size > BATCH_CHARS):
+            yield batch
+            batch, chars = [], 0
+        batch.append(trace)
+        chars += size
+    if batch:
+        yield batch

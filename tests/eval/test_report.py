@@ -1,0 +1,167 @@
+"""`eval/report.py`: every file of a run from its database alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
+from eval.paths import PROJECT_ROOT
+from eval.plain import plain
+from eval.report import task
+from eval.reporting.from_store import write_reports
+from eval.store import RunStore
+from eval.tracking.state import ExportState, write_state
+from tests.eval.stored_run import SESSION, answered, stored_run
+
+FILES = {"answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json", "report.html"}
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("ascii").splitlines()]
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text("ascii"))
+    return found
+
+
+def reported(folder: Path) -> int:
+    return told(lambda: task([str(folder)]))
+
+
+def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    right, wrong = answered("q1", "17"), answered("q2", "18")
+    folder = stored_run(tmp_path / "run", [wrong, right], planned=["q1", "q2"], wall_seconds="12.5")
+    assert reported(folder) == FINISHED
+    assert {path.name for path in folder.iterdir()} == FILES | {"run.db", "run.lock"}
+    out = capsys.readouterr().out
+    assert all(text in out for text in ("50.0%", "run-1", f"results: {folder}"))
+    assert "stopped" not in out
+    assert lines(folder / "records.jsonl") == [plain(vars(wrong)), plain(vars(right))]
+    assert lines(folder / "correlation_ids.jsonl")[0] == {
+        "task_id": "q2", "thread_id": "thread-q2", "epoch": 1, "attempt": 1,
+    }  # fmt: skip
+    assert lines(folder / "answers.jsonl") == [  # in the order of the plan
+        {"task_id": name, "model_answer": answer, "reasoning_trace": "because", "thread_id": f"thread-{name}"}
+        for name, answer in (("q1", "17"), ("q2", "18"))
+    ]
+    numbers = summary(folder)
+    assert (numbers["accuracy"], numbers["stopped"], numbers["wall_seconds"]) == (0.5, None, 12.5)
+
+
+def test_a_second_report_makes_the_same_files(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / "run", [answered("q1", "17"), answered("q2", "é\ud800")], planned=["q1", "q2", "q3"])
+    reported(folder)
+    first = {name: (folder / name).read_bytes() for name in FILES - {"report.html"}}
+    (folder / "records.jsonl").write_text("spoiled")
+    (folder / "answers.jsonl").unlink()
+    reported(folder)
+    assert {name: (folder / name).read_bytes() for name in first} == first
+
+
+def test_questions_that_the_run_never_came_to_count_as_wrong_in_every_epoch(tmp_path: Path) -> None:
+    records = [answered("q1", "17"), answered("q1", "17", epoch=2), answered("q2", "17")]
+    folder = stored_run(
+        tmp_path / "run", records, ["q1", "q2", "q3"], epochs=2, sessions=[{**SESSION, "stopped": "out of money"}]
+    )
+    assert reported(folder) == STOPPED
+    numbers = summary(folder)
+    assert (numbers["n"], numbers["n_correct"], numbers["accuracy"]) == (6, 3, 0.5)
+    assert numbers["errors_by_class"] == {"not_run": 3}
+    assert numbers["stopped"] == "out of money"
+    assert [(line["task_id"]) for line in lines(folder / "answers.jsonl")] == ["q1", "q1", "q2"]
+
+
+def test_a_run_with_errors_ends_with_its_own_exit_code(tmp_path: Path) -> None:
+    failed = answered("q1", None, error="down", error_class="infrastructure", score=None)
+    assert reported(stored_run(tmp_path / "run", [failed])) == FAILURES
+
+
+def test_only_the_last_attempt_is_answered_and_all_are_kept(tmp_path: Path) -> None:
+    failed = answered("q1", None, error="down", error_class="infrastructure", score=None)
+    folder = stored_run(tmp_path / "run", [failed, answered("q1", "17", attempt=2, thread_id="t2")])
+    assert reported(folder) == FINISHED
+    assert [line["thread_id"] for line in lines(folder / "answers.jsonl")] == ["t2"]
+    assert [line["attempt"] for line in lines(folder / "correlation_ids.jsonl")] == [1, 2]
+    assert len(lines(folder / "records.jsonl")) == 2
+
+
+def test_the_link_to_mlflow_is_kept(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / "run", [answered("q1", "17")])
+    here = {"uri": "http://here", "experiment_id": "1", "run_id": "0f3a"}
+    with RunStore(folder / "run.db") as store:
+        assert write_reports(folder, store)["mlflow"] is None
+        write_state(folder, ExportState(**here))
+        assert write_reports(folder, store)["mlflow"] == here
+        assert write_reports(folder, store, {**here, "run_id": "1b"})["mlflow"]["run_id"] == "1b"
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from tests.eval.stored_run import answered
+from eval.store import RunStore
+store = RunStore(Path(sys.argv[1]))
+store.write(answered("q1", "17"))
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_run_that_is_going_on_can_be_looked_at_and_one_that_was_killed_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_session = {**SESSION, "ended_at": None}
+    folder = stored_run(tmp_path / "run", [], ["q1", "q2"], sessions=[open_session])
+    arguments = [sys.executable, "-c", WRITER, str(folder / "run.db")]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=PROJECT_ROOT) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        assert reported(folder) == STOPPED
+        os.kill(writer.pid, signal.SIGKILL)
+    assert "still going on" in capsys.readouterr().out
+    assert summary(folder)["accuracy"] == 0.5
+    assert reported(folder) == STOPPED
+    out = capsys.readouterr().out
+    assert "ended without notice" in out
+    assert "run.resume=" in out
+
+
+def test_the_time_of_a_session_that_was_killed_is_that_of_its_last_answer(tmp_path: Path) -> None:
+    closed_in = stored_run(tmp_path / "run", [answered("q1", "17")], sessions=[{**SESSION, "ended_at": None}])
+    with RunStore(closed_in / "run.db", read_only=True) as store:
+        assert write_reports(closed_in, store)["wall_seconds"] > 0
+
+
+def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.db").write_text("no database " * 1000)
+    for arguments, expected in (
+        (["nope"], "nope is no run"),
+        ([], "the following arguments are required: RUN"),
+        (["a", "b"], "unrecognized arguments: b"),
+        ([str(tmp_path)], "run.db cannot be opened"),
+    ):
+        assert told(lambda: task(arguments)) == USER_ERROR  # noqa: B023
+        err = capsys.readouterr().err
+        assert err.startswith("error: ")
+        assert expected in err
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("script", ["report.py", "rescore.py"])
+def test_help_needs_nothing_heavy(script: str, clean_environment: dict[str, str]) -> None:
+    code = "import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, sys.argv[0].rsplit('/', 1)[0])\n"
+    code += "try: runpy.run_path(sys.argv[0], run_name='__main__')\nfinally: print(sorted(set(sys.modules) & HEAVY))"
+    code = code.replace("HEAVY", "{'dspy', 'litellm', 'pandas', 'mlflow', 'scipy', 'datasets', 'jinja2'}")
+    path = str(PROJECT_ROOT / "eval" / script)
+    done = subprocess.run(
+        [sys.executable, "-c", code, path, "--help"], capture_output=True, text=True, env=clean_environment, check=True
+    )
+    assert "RUN" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"

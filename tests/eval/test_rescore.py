@@ -1,0 +1,210 @@
+"""`eval/rescore.py`: the same answers, scored anew into a run of their own."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eval.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
+from eval.record import Record, Usage
+from eval.rescore import task
+from eval.store import RunStore
+from tests.eval.stored_run import CONFIG, answered, stored_run
+
+Rescore = Callable[..., int]
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    return tmp_path / "new"
+
+
+@pytest.fixture
+def rescore(tmp_path: Path, new: Path) -> Rescore:
+    return lambda *arguments: told(lambda: task([str(tmp_path / "old"), *arguments, f"run.dir={new}"]))
+
+
+def records(folder: Path) -> dict[str, Record]:
+    with RunStore(folder / "run.db", read_only=True) as store:
+        return {record.example_id: record for record in store.records()}
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text("ascii"))
+    return found
+
+
+def gold_file(folder: Path, *rows: object) -> str:
+    path = folder / "gold.jsonl"
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return f"gold={path}"
+
+
+def gold(task_id: object, answer: object) -> dict[str, object]:
+    return {"task_id": task_id, "Final answer": answer}
+
+
+def test_another_rule_gives_another_score_and_nothing_else_changes(
+    tmp_path: Path, new: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = stored_run(tmp_path / "old", [answered("q1", "17.4"), answered("q2", "17"), answered("q3", None)])
+    before = {path.name: path.read_bytes() for path in old.iterdir()}
+    assert rescore("scorer=numeric", "scorer.tolerance=0.5") == FINISHED
+    assert {path.name: path.read_bytes() for path in old.iterdir()} == before
+    was, now = records(old), records(new)
+    assert [each.score for each in was.values()] == [0.0, 1.0, 0.0]
+    assert [each.score for each in now.values()] == [1.0, 1.0, 0.0]
+    rescored = ("run_id", "score", "explanation", "parts")
+    for name, record in now.items():
+        assert record.explanation
+        assert {k: v for k, v in vars(record).items() if k not in rescored} == {
+            k: v for k, v in vars(was[name]).items() if k not in rescored
+        }
+    with RunStore(new / "run.db", read_only=True) as store:
+        meta = store.meta()
+    assert meta["rescored_from"] == "old"
+    assert meta["run_id"] == now["q1"].run_id != "run-1"
+    config = yaml.safe_load((new / "config.yaml").read_text())
+    assert config["scorer"]["_target_"] == "eval.scorers.numeric.NumericScorer"
+    assert config["scorer"]["tolerance"] == 0.5
+    assert config["system"] == CONFIG["system"]
+    assert summary(new)["n_correct"] == 2
+    out = capsys.readouterr().out
+    assert f"scored anew from: {old}" in out
+    assert f"results: {new}" in out
+
+
+def test_corrected_gold_answers_replace_those_of_the_run_under_its_own_scorer(
+    tmp_path: Path, new: Path, rescore: Rescore
+) -> None:
+    stored_run(
+        tmp_path / "old",
+        [answered("q1", "18"), answered("q2", "17"), answered("q3", "A"), answered("q4", "4", gold=None)],
+        planned=["q1", "q2", "q3", "q4", "q5"],
+        dataset_sha256="of the old gold answers",
+    )
+    file = gold_file(tmp_path, gold("q1", 18.0), gold("q3", "a"), gold("q4", "4"), gold("q5", "5"), gold("q2", "?"))
+    assert rescore(file) == STOPPED  # q5 was never reached
+    assert {name: record.score for name, record in records(new).items()} == {"q1": 1, "q2": None, "q3": 0, "q4": 1}
+    with RunStore(new / "run.db", read_only=True) as store:
+        assert [each.target for each in store.planned()] == ["18", None, "a", "4", "5"]
+        assert "dataset_sha256" not in store.meta()
+    numbers = summary(new)
+    assert (numbers["n_scored"], numbers["n_correct"], numbers["n_unscored"]) == (4, 2, 1)
+
+
+def test_errors_stay_errors_except_that_of_a_scorer(tmp_path: Path, new: Path, rescore: Rescore) -> None:
+    down = answered("q1", "17", error="down", error_class="infrastructure", error_component="expert", score=None)
+    unjudged = answered(
+        "q2", "17", error="no verdict", error_class="scorer", error_component="scorer", limit="deadline_seconds",
+        score=None, state={"draft": "17", "error": "no verdict", "error_component": "scorer"},
+        scorer_usage=Usage(lm_calls=3, cost_usd=1.0),
+    )  # fmt: skip
+    late = answered("q3", "17", limit="lm_calls")
+    stored_run(tmp_path / "old", [down, unjudged, late])
+    assert rescore("scorer=exact") == FAILURES
+    now = records(new)
+    assert (now["q1"].error, now["q1"].score) == ("down", None)
+    scored = now["q2"]
+    assert (scored.error, scored.error_class, scored.limit, scored.score) == (None, None, None, 1.0)
+    assert (scored.state, scored.scorer_usage) == ({"draft": "17"}, Usage())
+    assert (now["q3"].limit, now["q3"].score) == ("lm_calls", 1.0)
+
+
+def test_a_scorer_that_fails_puts_the_question_in_error_without_its_gold_answer(
+    tmp_path: Path, new: Path, rescore: Rescore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rescoring_rules.py").write_text(
+        "def judge(question, answer, target):\n    if answer == 'x': raise ValueError(target)\n    return True\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    stored_run(tmp_path / "old", [answered("q1", "x", gold="secret"), answered("q2", "y")])
+    assert rescore("scorer=function", "scorer.target=rescoring_rules:judge") == FAILURES
+    now = records(new)
+    assert (now["q1"].score, now["q1"].error_class, now["q2"].score) == (None, "scorer", 1.0)
+    assert "secret" not in str(now["q1"].error)
+
+
+def test_every_epoch_and_attempt_is_scored(tmp_path: Path, new: Path, rescore: Rescore) -> None:
+    first = answered("q1", None, error="down", error_class="infrastructure", score=None)
+    rows = [first, answered("q1", "17", attempt=2), answered("q1", "a17", epoch=2)]
+    stored_run(tmp_path / "old", rows, epochs=2)
+    assert rescore("scorer=contains") == FINISHED
+    with RunStore(new / "run.db", read_only=True) as store:
+        assert [(each.epoch, each.attempt, each.score) for each in store.records()] == [
+            (1, 1, None), (1, 2, 1.0), (2, 1, 0.0),
+        ]  # fmt: skip
+        assert store.meta()["epochs"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "nothing to score anew by"),
+        (["scorer=graded"], "scorer=graded asks a model"),
+        (["scorer=nope"], "scorer=nope is not known"),
+        (["scorer=numeric", "scorer.tolerance=-1"], "scorer.tolerance"),
+        (["model=offline", "scorer=exact"], "model cannot be changed"),
+        (["gold=nowhere.jsonl"], "gold=nowhere.jsonl is not a file"),
+    ],
+)
+def test_a_mistake_is_told_and_nothing_is_made(
+    tmp_path: Path,
+    new: Path,
+    rescore: Rescore,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    expected: str,
+) -> None:
+    stored_run(tmp_path / "old", [answered("q1", "17")])
+    assert rescore(*arguments) == USER_ERROR
+    assert expected in capsys.readouterr().err
+    assert not new.exists()
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (gold("q9", "1"), "the run has no question with the task_id 'q9'"),
+        (gold("q1", "1"), "the id 'q1' is already that of"),
+        (gold("q2", None), "'Final answer' is missing or empty"),
+        (gold("q2", [1]), "'Final answer' must be text or a number"),
+        ({"Final answer": "1"}, "'task_id' is missing or empty"),
+        ({"task_id": ["q1"], "Final answer": "1"}, "the run has no question with the task_id ['q1']"),
+        ("{broken", "the line is not JSON"),
+        ("[1]", "the row is a list, not an object"),
+    ],
+)
+def test_a_bad_gold_answer_is_refused_with_its_file_and_line(
+    tmp_path: Path, new: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str], row: object, expected: str
+) -> None:
+    stored_run(tmp_path / "old", [answered("q1", "17"), answered("q2", "17")])
+    assert rescore(gold_file(tmp_path, gold("q1", "1"), row)) == USER_ERROR
+    err = capsys.readouterr().err
+    assert f"{tmp_path / 'gold.jsonl'}, line 2: {expected}" in err
+    assert "on_bad_row" not in err
+    assert not new.exists()
+
+
+def test_the_runs_own_judge_is_refused_too(
+    tmp_path: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graded = {"scorer": {"_target_": "eval.scorers.graded.GradedScorer", "rubric": "r", "judge": {"name": "m"}}}
+    stored_run(tmp_path / "old", [answered("q1", "17")], config=yaml.safe_dump(graded))
+    assert rescore(gold_file(tmp_path, gold("q1", "1"))) == USER_ERROR
+    assert "scorer=graded asks a model" in capsys.readouterr().err
+
+
+def test_a_run_that_is_going_on_and_a_folder_that_is_taken_are_refused(
+    tmp_path: Path, new: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = stored_run(tmp_path / "old", [answered("q1", "17")])
+    with RunStore(old / "run.db"):
+        assert rescore("scorer=exact") == USER_ERROR
+    assert "is still going on" in capsys.readouterr().err
+    stored_run(new, [answered("q1", "17")])
+    assert rescore("scorer=exact") == USER_ERROR
+    assert "already holds a run" in capsys.readouterr().err

@@ -1,0 +1,273 @@
+"""`run.resume`: exactly what is missing, under the same configuration, and nothing heavy for a run that is complete."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.benchmarks.example import Example
+from eval.dataset_digest import dataset_digest
+from eval.paths import PROJECT_ROOT
+from eval.record import Record
+from eval.resuming import changes, of_the_run, resumed_arguments, samples_left
+from eval.session import Session
+from eval.store import RunStore
+from mas.errors import UserError
+from mas.question import Sample
+from tests.eval.command_line import SCRIPT, EvalCommand, dataset, question
+from tests.eval.obedient_agent import AGENT, told
+from tests.servers.faults import fault_server
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a run whose store knows a command line and nothing else."""
+    with RunStore(tmp_path / "old" / "run.db") as store:
+        store.set_meta("command", json.dumps(["model=offline", "limit=3", "+x.y=1", "run.epochs=2", "~a.b"]))
+    yield tmp_path / "old"
+
+
+def test_a_resumed_run_is_given_its_own_command_line_first(interrupted: Path) -> None:
+    resume = f"run.resume={interrupted}"
+    original = ["model=offline", "limit=3", "+x.y=1", "run.epochs=2", "~a.b"]
+    assert resumed_arguments([resume]) == [*original, resume]
+    assert resumed_arguments(["--cfg", "job", resume]) == ["--cfg", "job", *original, resume]
+    given = ["limit=5", resume, "++x.y=2", "run.epochs=3", "+a.b=1"]
+    assert resumed_arguments(given) == ["limit=5", "model=offline", *given[1:]]
+    assert resumed_arguments([f"+run.resume='{interrupted}'"])[0] == "model=offline"
+
+
+@pytest.mark.parametrize("arguments", [[], ["limit=3"], ["run.resume=null"], ["run.resume="], ["-h"], ["-m", "a=1,2"]])
+def test_other_command_lines_stay_as_they_are(arguments: list[str]) -> None:
+    assert resumed_arguments(arguments) == arguments
+
+
+def test_what_cannot_be_resumed_is_said(interrupted: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="leave --multirun out"):
+        resumed_arguments(["-m", f"run.resume={interrupted}"])
+    with pytest.raises(UserError, match="nope is no run"):
+        resumed_arguments(["run.resume=nope"])
+    RunStore(tmp_path / "empty" / "run.db").close()
+    with pytest.raises(UserError, match="ended before it began"):
+        resumed_arguments([f"run.resume={tmp_path / 'empty'}"])
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.db").write_bytes(b"no database at all, but long enough to look like one" * 40)
+    with pytest.raises(UserError, match="cannot be"):
+        resumed_arguments([f"run.resume={tmp_path / 'broken'}"])
+
+
+def test_what_belongs_to_one_session_is_not_kept() -> None:
+    command = ["model=offline", "run.dir=x", "+run.resume=y", "run.retry_errors=true", "run.concurrency=3"]
+    assert of_the_run(command) == ["model=offline", "run.concurrency=3"]
+
+
+def test_only_options_that_change_what_is_measured_are_compared() -> None:
+    before = {"limit": 1, "run": {"concurrency": 1, "deadline_seconds": 5, "dir": "a"}, "tracking": {"x": 1}}
+    after = {"limit": 2, "run": {"concurrency": 9, "deadline_seconds": 6, "dir": "b"}, "tracking": {}, "new": True}
+    assert changes(before, after) == {"limit": "1 → 2", "run.deadline_seconds": "5 → 6", "new": "None → True"}
+    assert changes(before, before) == {}
+
+
+def test_what_is_left_comes_epoch_by_epoch() -> None:
+    done: dict[tuple[str, int], tuple[int, str | None]] = {
+        ("a", 1): (1, None), ("b", 1): (1, "infrastructure"), ("c", 1): (1, "internal"), ("a", 2): (3, "quota_or_key"),
+    }  # fmt: skip
+    ids = ["a", "b", "c"]
+    assert samples_left(ids, 2, done, retry_errors=False) == [Sample("a", 2, 4), Sample("b", 2), Sample("c", 2)]
+    assert samples_left(ids, 1, done, retry_errors=True) == [Sample("b", 1, 2)]
+    assert samples_left(ids, 1, {}, retry_errors=True) == [Sample("a"), Sample("b"), Sample("c")]
+
+
+def test_the_digest_of_a_dataset_is_of_all_that_matters_in_it(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("1")
+    (tmp_path / "g.csv").write_text("1")
+    base = Example("a", "a?", tmp_path / "f.csv", target="1")
+    other = Example("b", "lone \udc80?", target="1")
+    digest = dataset_digest([base, other])
+    assert digest == dataset_digest([Example("a", "a?", tmp_path / "g.csv", target="1"), other])
+    others = [
+        [base],
+        [other, base],
+        [Example("a", "b?", base.file, target="1"), other],
+        [Example("a", "a?", base.file, target="2"), other],
+        [Example("a", "a?", target="1"), other],
+    ]
+    for changed in others:
+        assert dataset_digest(changed) != digest
+    (tmp_path / "f.csv").write_text("2")
+    assert dataset_digest([base, other]) != digest
+
+
+def record_of(id: str) -> Record:
+    return Record("r", id, 1, 1, "t", f"{id}?", None, None, "1", answer="1", score=1.0)
+
+
+def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        first = Session(store, {"run_id": "r"}, {})
+        time.sleep(0.05)
+        first.end("interrupted", [{"limit": 1}])
+        after_first = float(store.meta()["wall_seconds"])
+        Session(store, {"run_id": "r"}, {})  # killed after its first answer
+        time.sleep(0.05)
+        store.write(record_of("a"))
+        Session(store, {"run_id": "r"}, {"limit": "1 → 2"}).end(None, [{"limit": 2}])
+        meta = store.meta()
+    sessions = json.loads(meta["sessions"])
+    assert after_first >= 0.05
+    assert after_first + 0.05 <= float(meta["wall_seconds"]) < after_first + 5
+    assert [each["stopped"] for each in sessions] == ["interrupted", "its process ended without notice", None]
+    assert all(each["ended_at"] and each["pid"] == os.getpid() for each in sessions)
+    assert sessions[2]["changes"] == {"limit": "1 → 2"}
+    assert meta["started_at"] == sessions[0]["started_at"]
+    assert json.loads(meta["gate_history"]) == [{"limit": 1}, {"limit": 2}]
+    assert meta["finished"] == "true"
+
+
+def keys(folder: Path) -> list[tuple[str, int, int]]:
+    with RunStore(folder / "run.db", read_only=True) as store:
+        return [(record.example_id, record.epoch, record.attempt) for record in store.records()]
+
+
+@pytest.fixture
+def half(eval_command: EvalCommand, tmp_path: Path) -> Path:
+    """A run of two epochs that stopped in the first of them, at its second question."""
+    rows = told("a", "sleep 0 say 7"), told("b", "sleep 0 fail once"), told("c", "sleep 0 say 8")
+    data = dataset(tmp_path / "data", *rows)
+    finished = eval_command(*AGENT, *data, "run.concurrency=1", "run.epochs=2", "run.fail_fast=true")
+    assert finished.code == 3
+    assert finished.out.splitlines()[-1] == f"go on with: python eval/run.py run.resume={finished.folder}"
+    assert keys(finished.folder) == [("a", 1, 1), ("b", 1, 1)]
+    return finished.folder
+
+
+def summary(folder: Path) -> Any:
+    return json.loads((folder / "summary.json").read_text("utf-8"))
+
+
+def test_resuming_runs_exactly_what_is_missing(eval_command: EvalCommand, half: Path) -> None:
+    before = summary(half)
+    finished = eval_command(f"run.resume={half}", "run.fail_fast=false")
+    assert (finished.code, finished.err) == (2, "")
+    assert not finished.folder.exists(), "it goes on in its own folder"
+    assert keys(half) == [("a", 1, 1), ("b", 1, 1), ("c", 1, 1), ("a", 2, 1), ("b", 2, 1), ("c", 2, 1)]
+    after = summary(half)
+    assert (after["run_id"], after["stopped"], after["n"], after["n_error"]) == (before["run_id"], None, 6, 1)
+    assert after["wall_seconds"] > before["wall_seconds"]
+    assert [session["stopped"] is None for session in after["sessions"]] == [False, True]
+    answers = [json.loads(line) for line in (half / "answers.jsonl").read_text().splitlines()]
+    assert [answer["task_id"] for answer in answers] == ["a", "a", "b", "b", "c", "c"]
+
+
+def test_a_complete_run_is_shown_again(eval_command: EvalCommand, half: Path) -> None:
+    eval_command(f"run.resume={half}", "run.fail_fast=false")
+    written = (half / "run.db").stat().st_mtime_ns
+    again = eval_command(f"run.resume={half}")
+    assert (again.code, again.err) == (2, "")
+    assert "nothing is left to run" in again.out and "accuracy" in again.out
+    assert (half / "run.db").stat().st_mtime_ns == written
+    assert len(summary(half)["sessions"]) == 2
+
+
+def test_another_configuration_is_refused_unless_it_is_wanted(
+    eval_command: EvalCommand, half: Path, tmp_path: Path
+) -> None:
+    refused = eval_command(f"run.resume={half}", "run.deadline_seconds=5", "scorer=exact")
+    assert (refused.code, refused.out) == (1, "")
+    assert "run.deadline_seconds: 900 → 5" in refused.err and "scorer._target_: " in refused.err
+    assert "run.allow_config_change=true" in refused.err
+    assert len(keys(half)) == 2
+    allowed = eval_command(f"run.resume={half}", "run.deadline_seconds=5", "run.allow_config_change=true")
+    assert (allowed.code, len(keys(half))) == (2, 6)
+    assert summary(half)["sessions"][1]["changes"] == {"run.deadline_seconds": "900 → 5"}
+    assert eval_command(f"run.resume={half}").code == 2, "the change is the run's own from now on"
+
+
+def test_changed_data_and_prompts_are_seen(eval_command: EvalCommand, half: Path, tmp_path: Path) -> None:
+    dataset(tmp_path / "data", told("a", "sleep 0 say 7"), told("b", "sleep 0 say 9"), told("d", "sleep 0 say 7"))
+    refused = eval_command(f"run.resume={half}")
+    assert refused.code == 1 and "dataset_sha256: " in refused.err
+    assert eval_command(f"run.resume={half}", "run.allow_config_change=true").code == 2
+    assert {id for id, _, _ in keys(half)} == {"a", "b", "d"}
+
+
+def test_two_processes_do_not_run_one_run(eval_command: EvalCommand, half: Path) -> None:
+    with RunStore(half / "run.db"):
+        refused = eval_command(f"run.resume={half}")
+    assert refused.code == 1
+    assert f"in use by process {os.getpid()}" in refused.err
+
+
+def test_infrastructure_errors_are_run_again_if_wanted(eval_command: EvalCommand, tmp_path: Path) -> None:
+    data = dataset(tmp_path / "data", question("a", "What is 6 * 7?", "42"))
+    model = ["system=toy", "model=openai_compatible", "model.num_retries=0"]
+    with fault_server({"every": 1, "fault": "500"}) as server:
+        failed = eval_command(*model, *data, f"model.base_url={server.base_url}")
+        assert (failed.code, failed.records["a"]["error_class"]) == (2, "infrastructure")
+        server.start_over([])
+        assert eval_command(f"run.resume={failed.folder}").code == 2
+        assert server.requests() == [], "only if wanted"
+        again = eval_command(f"run.resume={failed.folder}", "run.retry_errors=true")
+    assert again.code == 0
+    assert keys(failed.folder) == [("a", 1, 1), ("a", 1, 2)]
+    after = summary(failed.folder)
+    assert (after["n"], after["accuracy"], after["retried"]["recovered"]) == (1, 1.0, 1)
+
+
+def test_a_question_that_was_killed_goes_on_with_the_replies_it_has(
+    eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    data = dataset(tmp_path / "data", question("a", "What is 6 * 7?", "42"))
+    folder = tmp_path / "run"
+    with fault_server(["ok", "ok", "hang"]) as server:
+        model = ["system=toy", "model=openai_compatible", f"model.base_url={server.base_url}"]
+        command = [sys.executable, str(SCRIPT), *model, *data, "tracking=off", f"run.dir={folder}"]
+        environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+            while len(server.requests()) < 3:
+                assert process.poll() is None
+                time.sleep(0.05)
+            process.send_signal(signal.SIGKILL)
+        finished = eval_command(f"run.resume={folder}")
+        assert len(server.requests()) == 4, "two replies are the call log's"
+    assert finished.code == 0
+    after = summary(folder)
+    assert (after["n"], after["accuracy"], after["usage"]["replayed_calls"]) == (1, 1.0, 2)
+    assert not (folder / "calls.db").exists(), "nothing is left in it"
+
+
+HEAVY = ("dspy", "langgraph", "litellm", "openai", "pandas", "mlflow", "datasets", "scipy")
+
+
+def test_nothing_heavy_is_loaded_for_a_complete_run(
+    eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    finished = eval_command(*AGENT, *dataset(tmp_path / "data", told("a", "sleep 0 say 7")))
+    code = (
+        "import sys; from eval.command import run_command; from eval.run import task\n"
+        f"code = run_command(task, 'eval'); print([name for name in {HEAVY} if name in sys.modules], code)"
+    )
+    command = [sys.executable, "-c", code, f"run.resume={finished.folder}"]
+    environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "[] 0", ended.stderr
+
+
+@pytest.mark.slow
+def test_a_complete_run_of_10000_questions_is_shown_in_3_seconds(
+    eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    rows = (told(f"q{n}", "sleep 0 say 7") for n in range(10_000))
+    finished = eval_command(*AGENT, *dataset(tmp_path / "data", *rows))
+    assert finished.code == 0
+    command = [sys.executable, str(SCRIPT), f"run.resume={finished.folder}"]
+    started = time.monotonic()
+    subprocess.run(command, env=clean_environment, capture_output=True, check=True)
+    assert time.monotonic() - started < 3

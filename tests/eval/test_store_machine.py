@@ -1,0 +1,137 @@
+"""Any course of writing, reading, killing and opening again, against a dictionary that says what must be there."""
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from eval import run_lock
+from eval.benchmarks.example import Example
+from eval.record import Record, Usage
+from eval.store import RunStore, StoreError
+
+MEMORY = Path("/dev/shm")  # waiting for a disk would teach nothing here
+IDS = st.sampled_from(["q1", "q2", "é\ud800\0'\"\\", ""])
+NUMBERS = st.integers(1, 2)
+TEXTS = st.text(st.characters(codec=None), max_size=20) | st.just("x" * 20_000)
+ERRORS = st.sampled_from([None, None, "infrastructure", "limit"])
+
+
+class StoreMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
+        self.generation = 0
+        self.path = self.base / "0" / "run.db"
+        self.rows: dict[tuple[str, int, int], Record] = {}  # in the order of writing
+        self.facts: dict[str, str] = {}
+        self.planned: list[str] = []
+        self.store: RunStore | None = None
+
+    @initialize()
+    def begin(self) -> None:
+        self.store = RunStore(self.path)
+
+    def teardown(self) -> None:
+        if self.store:
+            self.store.close()
+        shutil.rmtree(self.base)
+
+    @precondition(lambda self: self.store)
+    @rule(example_id=IDS, epoch=NUMBERS, attempt=NUMBERS, text=TEXTS, error=ERRORS)
+    def write(self, example_id: str, epoch: int, attempt: int, text: str, error: str | None) -> None:
+        assert self.store
+        record = Record(
+            "r", example_id, epoch, attempt, f"t{len(self.rows)}", "Which?", None, None, "17",
+            answer=text, error=error, error_class=error, usage=Usage(cost_usd=0.5), state={"text": text},
+        )  # fmt: skip
+        if (example_id, epoch, attempt) in self.rows:
+            with pytest.raises(StoreError, match="only once"):
+                self.store.write(record)
+        else:
+            self.store.write(record)
+            self.rows[(example_id, epoch, attempt)] = record
+
+    @precondition(lambda self: self.store)
+    @rule(key=st.sampled_from(["sessions", "finished\ud800"]), value=TEXTS)
+    def set_fact(self, key: str, value: str) -> None:
+        assert self.store
+        self.store.set_meta(key, value)
+        self.facts[key] = value
+
+    @precondition(lambda self: self.store)
+    @rule(ids=st.lists(IDS, min_size=1, unique=True))
+    def plan(self, ids: list[str]) -> None:
+        assert self.store
+        examples = [Example(example_id, "Which?") for example_id in ids]
+        if self.planned:
+            with pytest.raises(StoreError, match="already has its questions"):
+                self.store.plan(examples, 2)
+        else:
+            self.store.plan(examples, 2)
+            self.planned = ids
+
+    @precondition(lambda self: self.store)
+    @rule()
+    def second_writer_is_refused(self) -> None:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(StoreError, match="in use by process"):
+            patch.setattr(run_lock, "WAIT_SECONDS", 0.0)
+            RunStore(self.path)
+
+    @rule()
+    def reader_sees_everything(self) -> None:
+        with RunStore(self.path, read_only=True) as reader:
+            self.compare(reader)
+
+    @precondition(lambda self: self.store)
+    @rule()
+    def close(self) -> None:
+        assert self.store
+        self.store.close()
+        self.store = None
+
+    @precondition(lambda self: not self.store)
+    @rule()
+    def open_again(self) -> None:
+        self.store = RunStore(self.path)
+
+    @precondition(lambda self: self.store)
+    @rule(read_first=st.booleans())
+    def kill(self, read_first: bool) -> None:
+        """What lies on the disk just now is all that a kill -9 leaves; copied by a process of its own, because SQLite
+        loses its locks when this one closes the file."""
+        assert self.store
+        self.generation += 1
+        left = self.base / str(self.generation)
+        subprocess.run(["cp", "-r", str(self.path.parent), str(left)], check=True)
+        self.store.close()
+        self.path, self.store = left / "run.db", None
+        if read_first:
+            self.reader_sees_everything()
+        self.open_again()
+
+    @invariant()
+    def holds_what_was_acknowledged(self) -> None:
+        if self.store:
+            self.compare(self.store)
+
+    def compare(self, store: RunStore) -> None:
+        assert list(store.records()) == list(self.rows.values())
+        assert store.finished_keys() == self.rows.keys()
+        finals = {key[:2]: max(key2[2] for key2 in self.rows if key2[:2] == key[:2]) for key in self.rows}
+        assert store.keys() == {
+            key: (attempt, self.rows[(*key, attempt)].error_class) for key, attempt in finals.items()
+        }
+        assert {(each.example_id, each.epoch): each.attempt for each in store.final_records()} == finals
+        assert store.cost_usd() == 0.5 * len(self.rows)
+        assert [each.id for each in store.planned()] == self.planned
+        assert self.facts.items() <= store.meta().items()
+
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)

@@ -1,0 +1,291 @@
+"""What a model server can do wrong, each fault once in passing and once for good: its class, its requests, its score.
+
+The toy system asks three times a question (plan, solve, finalize), over HTTP, against `tests/servers/faults.py`; two
+retries are allowed. `LASTING` and `PASSING` are the table in docs/running.md.
+"""
+
+import asyncio
+import itertools
+import json
+import select
+import subprocess
+import sys
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.benchmarks.example import Example
+from eval.record import Record
+from eval.runner import Runner
+from eval.scorers.gaia import GaiaScorer
+from mas.llm.loop import run_blocking
+from mas.llm.openai_chat import OpenAIChatModel
+from mas.question import Sample
+from mas.tools.settings import ToolSettings
+from mas.toy.system import ToySystem
+from tests.eval.command_line import EvalCommand, dataset, question
+from tests.servers.fault_replies import ANSWER, FAULTS
+from tests.servers.faults import FaultServer, fault_server
+
+NUM_RETRIES = 2
+STEPS = 3  # requests of a question that meets no fault
+ALL = NUM_RETRIES + 1  # requests of a call that fails each time
+ONCE_MORE = 2  # requests of a call whose reply makes no sense
+RETRIED = STEPS + 1
+# Fault → error class of the question (None: it is answered, and right) and requests that the server saw.
+Expected = dict[str, tuple[str | None, int]]
+LASTING: Expected = {
+    "429": ("infrastructure", ALL),
+    "429_retry_after_1": ("infrastructure", ALL),
+    "429_retry_after_3600": ("infrastructure", 1),  # longer than any deadline: no use in sleeping
+    "quota": ("quota_or_key", 1),
+    "400": ("internal", 1),
+    "401": ("quota_or_key", 1),
+    "403": ("quota_or_key", 1),
+    "404": ("internal", 1),
+    "500": ("infrastructure", ALL),
+    "502": ("infrastructure", ALL),
+    "503": ("infrastructure", ALL),
+    "529": ("infrastructure", ALL),
+    "hang": ("infrastructure", 1),  # the call's deadline holds for all its tries
+    "drip": ("infrastructure", 1),
+    "reset": ("infrastructure", ALL),
+    "cut": ("infrastructure", ALL),
+    "html": ("infrastructure", ONCE_MORE),
+    "bad_json": ("infrastructure", ONCE_MORE),
+    "error_in_200": ("infrastructure", ALL),
+    "no_choices": ("malformed", ONCE_MORE),
+    "null_choices": ("malformed", ONCE_MORE),
+    "null_content": ("malformed", ONCE_MORE),
+    "empty_content": ("malformed", ONCE_MORE),
+    "gibberish": ("malformed", 2),  # the second one is DSPy's, which asks for JSON
+    "length": ("truncated", 1),
+    "content_filter": ("refused", 1),
+    "overflow_openai": ("context_overflow", 1),
+    "overflow_vllm": ("context_overflow", 1),
+    "overflow_llama_cpp": ("context_overflow", 1),
+    "surrogates": (None, STEPS),
+    "huge": ("truncated", 1),
+}
+# Once, then answers: what is retried is got over; the rest ends the question as if it had lasted.
+PASSING: Expected = {
+    name: (None, STEPS if kind is None else RETRIED) if requests > 1 else (kind, requests)
+    for name, (kind, requests) in LASTING.items()
+}
+
+
+@dataclass
+class Outcome:
+    """One question against a server with one schedule."""
+
+    served: list[str]  # the fault of each request
+    record: Record
+    stopped: str | None  # why the run ended before its questions did
+    seconds: list[float]  # of each request, since the server's start
+
+
+async def ask(schedule: Any, *, deadline_seconds: float = 30.0, **model: Any) -> Outcome:
+    """The toy system's one question, in a run of its own, against a server of its own."""
+    records: list[Record] = []
+    settings = {"num_retries": NUM_RETRIES, "retry_base_seconds": 0.1, "call_deadline_seconds": 20.0, **model}
+    with fault_server(schedule) as server:
+        profile = OpenAIChatModel(name="faults", base_url=server.base_url, **settings)
+        runner = Runner(
+            run_id="run-1",
+            program=ToySystem().build(profile, None, ToolSettings(), None),
+            scorer=GaiaScorer(),
+            concurrency=1,
+            deadline_seconds=deadline_seconds,
+            listener=lambda thread_id, sample: lambda level, event, fields: None,
+            redact=lambda text: text,
+            finished=records.append,
+        )
+        await runner.run([(Example("q1", "What is 6 * 7?", target=ANSWER), Sample("q1"))])
+        requests = server.requests()
+    (record,) = records
+    return Outcome(
+        [each["fault"] for each in requests], record, runner.stop.reason, [each["seconds"] for each in requests]
+    )
+
+
+def lasting(name: str) -> dict[str, Any]:
+    return {"every": 1, "fault": name}
+
+
+def call_deadline_seconds(name: str) -> float:
+    return 1.5 if name in ("hang", "drip") else 20.0
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[tuple[str, str], Outcome]:
+    """Every fault in passing and for good, all of them side by side: what they do most is wait."""
+    cases: dict[tuple[str, str], Any] = {("lasting", name): lasting(name) for name in LASTING}
+    cases |= {("passing", name): [name] for name in LASTING}
+
+    async def all_of_them() -> list[Outcome]:
+        deadlines = {case: call_deadline_seconds(case[1]) for case in cases}
+        asked = [ask(cases[case], call_deadline_seconds=deadlines[case]) for case in cases]
+        return await asyncio.gather(*asked)
+
+    return dict(zip(cases, run_blocking(all_of_them()), strict=True))
+
+
+def test_every_fault_is_expected_to_end_somehow() -> None:
+    assert LASTING.keys() == FAULTS.keys()
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_a_lasting_fault_ends_the_question_in_its_class_after_its_requests(
+    name: str, outcomes: dict[tuple[str, str], Outcome]
+) -> None:
+    kind, requests = LASTING[name]
+    outcome = outcomes["lasting", name]
+    assert outcome.served == [name] * requests
+    check(outcome, kind, requests)
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_a_passing_fault_is_got_over_where_asking_again_can_help(
+    name: str, outcomes: dict[tuple[str, str], Outcome]
+) -> None:
+    kind, requests = PASSING[name]
+    outcome = outcomes["passing", name]
+    assert outcome.served == [name] + ["ok"] * (requests - 1)
+    check(outcome, kind, requests)
+
+
+def check(outcome: Outcome, kind: str | None, requests: int) -> None:
+    """Class, component, score and counts of the record; a quota or a key stops the run as well."""
+    record = outcome.record
+    assert bool(outcome.stopped) is (kind == "quota_or_key")
+    assert record.error_class == kind, record.error
+    assert record.usage.lm_calls == requests
+    if kind is None:
+        assert (record.answer, record.score, record.error) == (ANSWER, 1.0, None)
+        assert record.usage.retries == requests - STEPS
+    else:
+        assert (record.answer, record.score, record.error_component, record.limit) == (None, None, "plan", None)
+        assert record.error
+        assert record.usage.retries == requests - 1
+    json.dumps(record.to_dict(), ensure_ascii=False).encode()  # no half of a surrogate pair has come this far
+
+
+@pytest.mark.parametrize("name", ["no_choices", "null_choices", "null_content", "empty_content"])
+def test_a_reply_that_says_nothing_is_called_empty_not_unreadable(
+    name: str, outcomes: dict[tuple[str, str], Outcome]
+) -> None:
+    assert str(outcomes["lasting", name].record.error).startswith("EmptyReplyError: ")
+
+
+def test_retry_after_is_waited_for(outcomes: dict[tuple[str, str], Outcome]) -> None:
+    sent = outcomes["lasting", "429_retry_after_1"].seconds
+    assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(sent)), sent
+
+
+def test_a_retry_after_beyond_the_deadline_fails_at_once(outcomes: dict[tuple[str, str], Outcome]) -> None:
+    record = outcomes["lasting", "429_retry_after_3600"].record
+    assert record.wall_seconds < call_deadline_seconds("429_retry_after_3600") / 2
+
+
+def test_waiting_for_a_retry_is_no_work(outcomes: dict[tuple[str, str], Outcome]) -> None:
+    record = outcomes["lasting", "429_retry_after_1"].record
+    assert 2.0 <= record.waited_seconds <= record.wall_seconds
+
+
+@pytest.mark.parametrize("name", ["drip", "hang"])
+def test_a_server_that_drips_or_hangs_holds_no_question_a_second_past_its_deadline(name: str) -> None:
+    outcome = run_blocking(ask(lasting(name), deadline_seconds=1.5, call_deadline_seconds=60.0))
+    record = outcome.record
+    assert (record.error_class, record.limit, record.score) == ("limit", "deadline_seconds", None)
+    assert 1.5 <= record.wall_seconds < 2.5
+    assert outcome.served == [name]
+
+
+@pytest.mark.parametrize("fault", ["length", "content_filter", "huge"])
+def test_a_part_of_an_answer_is_never_right_even_if_it_reads_like_the_gold_answer(fault: str) -> None:
+    outcome = run_blocking(ask(["ok", "ok", fault], call_deadline_seconds=20.0))
+    record = outcome.record
+    assert (record.error_class, record.error_component) == (LASTING[fault][0], "finalize")
+    assert (record.score, record.correct) == (None, False)
+    assert len(json.dumps(record.to_dict())) < 1_000_000, "nor is all of it kept"
+
+
+def test_an_error_late_in_a_question_names_the_agent_that_met_it() -> None:
+    outcome = run_blocking(ask(["ok", "400"]))
+    assert (outcome.record.error_class, outcome.record.error_component) == ("internal", "solve")
+    assert outcome.served == ["ok", "400"]
+
+
+def test_a_fallback_to_json_that_meets_a_fault_is_retried_too() -> None:
+    """Three requests for the first step: gibberish, the fallback's 500, the fallback again."""
+    outcome = run_blocking(ask(["gibberish", "500"]))
+    assert outcome.served == ["gibberish", "500", "ok", "ok", "ok"]
+    assert (outcome.record.score, outcome.record.usage.retries) == (1.0, 2)
+
+
+def two_questions(folder: Path, server: FaultServer) -> list[str]:
+    """Options of the whole command, for two questions one after the other."""
+    rows = dataset(folder, question("a", "What is 6 * 7?", "42"), question("b", "Six times seven?", "42"))
+    model = ["model=openai_compatible", f"model.base_url={server.base_url}", f"model.num_retries={NUM_RETRIES}"]
+    return ["system=toy", *model, *rows, "run.concurrency=1"]
+
+
+def test_a_quota_stops_the_whole_run_which_goes_on_once_it_is_paid(eval_command: EvalCommand, tmp_path: Path) -> None:
+    schedule = ["ok"] * STEPS + ["quota"]
+    with fault_server(schedule) as server:
+        options = two_questions(tmp_path / "questions", server)
+        finished = eval_command(*options)
+        assert finished.code == 3
+        assert server.faults() == schedule
+        assert "You exceeded your current quota" in " ".join(finished.out.split())
+        server.start_over([])
+        resumed = eval_command(f"run.dir={finished.folder}", f"run.resume={finished.folder}", *options)
+        assert server.faults() == ["ok"] * STEPS
+    assert (resumed.code, resumed.err) == (0, "")
+    summary = json.loads((finished.folder / "summary.json").read_text("utf-8"))
+    assert (summary["n"], summary["accuracy"]) == (2, 1.0)
+
+
+def test_a_question_that_failed_is_counted_wrong_and_the_others_go_on(
+    eval_command: EvalCommand, tmp_path: Path
+) -> None:
+    schedule = {"text": "Six times seven?", "every": 1, "fault": "length"}
+    with fault_server(schedule) as server:
+        finished = eval_command(*two_questions(tmp_path / "questions", server))
+        served = server.faults()
+    assert (finished.code, finished.summary["accuracy"]) == (2, 0.5)
+    assert served == ["ok"] * STEPS + ["length"]
+    assert finished.records["b"]["error_class"] == "truncated"
+
+
+def test_the_server_runs_as_a_process_of_its_own_and_takes_a_new_schedule() -> None:
+    script = Path(__file__).parent / "servers" / "faults.py"
+    command = [sys.executable, str(script), "--port", "0", "--schedule", '["500"]']
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], 30.0)[0], "it does not start"
+            url = process.stdout.readline().strip().removesuffix("/v1")
+            post(f"{url}/schedule", {"every": 2, "fault": "html"})
+            bodies = [post(f"{url}/v1/chat/completions", {"messages": [{"content": "q"}]}) for _ in range(2)]
+            with _opened(f"{url}/requests") as response:
+                log = json.load(response)["requests"]
+        finally:
+            process.kill()
+    assert [entry["fault"] for entry in log] == ["ok", "html"]
+    assert log[0]["digest"] == log[1]["digest"]
+    assert bodies[1].startswith(b"<!doctype html>")
+
+
+def post(url: str, value: Any) -> bytes:
+    with _opened(url, json.dumps(value).encode()) as response:
+        body: bytes = response.read()
+    return body
+
+
+def _opened(url: str, data: bytes | None = None) -> Any:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback, whatever the proxy settings
+    return opener.open(url, data, timeout=30.0)
