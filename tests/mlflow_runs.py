@@ -1,0 +1,135 @@
+"""Whole commands against a real MLflow, and what MLflow then has of them: for the tests that start servers.
+
+run = Evaluation.started(tmp_path / "run", llm_url, *tracking, environment=server.environment)
+run.ended()                                   # the command's exit code, output and folder
+copy = CopyInMlflow.of(run.folder)            # read through MLflow's public client
+copy.counts, counts_in_store(run.folder)      # (64, 1536, 256), (64, 1536, 256)
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval.paths import PROJECT_ROOT
+from eval.record import Record
+from eval.store import RunStore
+from eval.tracking.ids import key_of, trace_id
+from tests.eval.command_line import Finished, question, without_secrets, write_questions
+
+SECONDS = 300.0  # for a command, on a busy machine
+_LM = ("model=openai_compatible", "model.name=fixed")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One `eval/run.py` in a process of its own."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+
+    @classmethod
+    def started(
+        cls, folder: Path, llm_url: str, *options: str, environment: Mapping[str, str] | None = None
+    ) -> "Evaluation":
+        """With the model that the server at `llm_url` is."""
+        return cls.of_options(folder, *_LM, f"model.base_url={llm_url}", *options, environment=environment)
+
+    @classmethod
+    def of_options(cls, folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> "Evaluation":
+        return cls(_command("run.py", f"run.dir={folder}", *options, environment=environment), folder)
+
+    def ended(self) -> Finished:
+        out, err = self.process.communicate(timeout=SECONDS)
+        return Finished(self.process.returncode, out, err, self.folder)
+
+
+def sync(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Finished:
+    process = _command("sync.py", str(folder), *options, environment=environment)
+    out, err = process.communicate(timeout=SECONDS)
+    return Finished(process.returncode, out, err, folder)
+
+
+def _command(script: str, *arguments: str, environment: Mapping[str, str] | None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(PROJECT_ROOT / "eval" / script), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env={**without_secrets(os.environ), **(environment or {})},
+    )
+
+
+def many_questions(folder: Path, number: int) -> list[str]:
+    """Options for that many questions, all of which `fixed_llm.py` answers rightly."""
+    rows = (question(f"q{each}", f"What is 6 * 7? Asked for the time number {each}.", "42") for each in range(number))
+    write_questions(folder, *rows)
+    return ["data=jsonl", f"data.path={folder}"]
+
+
+def records_in_store(folder: Path) -> list[Record]:
+    with RunStore(folder / "run.db", read_only=True) as store:
+        return list(store.records())
+
+
+def counts_in_store(folder: Path) -> tuple[int, int, int]:
+    """Traces, spans, assessments that the records should make: gold, verdict, format loss and error class each."""
+    records = records_in_store(folder)
+    return len(records), sum(len(each.trajectory) for each in records), 4 * len(records)
+
+
+@dataclass(frozen=True)
+class CopyInMlflow:
+    traces: dict[str, Any]
+    metrics: dict[str, float]
+    status: str
+
+    @classmethod
+    def of(cls, folder: Path) -> "CopyInMlflow":
+        """Read all of it; the environment must say who asks."""
+        from mlflow import MlflowClient
+
+        link = json.loads((folder / "mlflow.json").read_text("utf-8"))
+        client = MlflowClient(tracking_uri=link["uri"])
+        run = client.get_run(link["run_id"])
+        traces = {trace.info.trace_id: trace for trace in _traces(client, link)}
+        return cls(traces, dict(run.data.metrics), run.info.status)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        traces = self.traces.values()
+        assessments = sum(len(trace.info.assessments) for trace in traces)
+        return len(traces), sum(len(trace.data.spans) for trace in traces), assessments
+
+    def span_of(self, record: Record, place: int) -> Any:
+        """The span at that place of the record's trajectory, found by its name and its beginning."""
+        step = record.trajectory[place]
+        trace = self.traces[trace_id(key_of(record))]
+        origin = min(span.start_time_ns for span in trace.data.spans)
+        begin_ns = origin + round((step["start_seconds"] - record.trajectory[0]["start_seconds"]) * 1e9)
+        return min(trace.data.spans, key=lambda span: (abs(span.start_time_ns - begin_ns), span.name))
+
+
+def _traces(client: Any, link: Mapping[str, str]) -> Iterator[Any]:
+    token = None
+    while True:
+        page = client.search_traces(
+            locations=[link["experiment_id"]], run_id=link["run_id"], max_results=100, page_token=token
+        )
+        yield from page
+        if not (token := page.token):
+            return
+
+
+def texts(tree: Any) -> set[str]:
+    """The strings of any depth, as they say something: not the keys."""
+    if isinstance(tree, str):
+        return {tree} if tree else set()
+    if isinstance(tree, Mapping):
+        tree = list(tree.values())
+    return set().union(*map(texts, tree)) if isinstance(tree, list) else set()

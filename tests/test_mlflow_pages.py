@@ -1,0 +1,161 @@
+"""MLflow's own pages of our runs, seen in a real Chromium: what a person looks for stands there.
+
+The pictures lie in pytest's folder of the test; with MLFLOW_PICTURES=docs/images they replace those of docs/mlflow.md.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.paths import PROJECT_ROOT
+from eval.tracking.ids import key_of, trace_id
+from tests.mlflow_pages.browser import browser, picture, see, why_not
+from tests.mlflow_runs import Evaluation, records_in_store
+from tests.servers.mlflow_server import running_mlflow
+from tests.servers.running import running_llm
+
+LIMIT = 30
+PRICED = 6  # questions to a model with a price; the simulated one is free
+PRICES = "+model.prices.loopback={input_usd_per_million: 0.15, output_usd_per_million: 0.6, as_of: '2026-11-21'}"
+ADDED = {
+    "finalizer": "Answer with as few words as possible: a bare number or name, no prose.\n"
+    "Leave out units unless the question asks for them, and write numbers without thousands separators.\n"
+    "Follow the rounding that the question asks for.",
+    "researcher": "Read the attached file first. Quote exact values, and check that they come from the right row and "
+    "column.\nUse tools rather than memory.",
+}
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Three runs in a local store, and MLflow's pages on it."""
+
+    experiment: str  # address of its pages
+    folders: dict[str, Path]
+    pictures: Path
+
+    def run_id(self, name: str) -> str:
+        return str(json.loads((self.folders[name] / "mlflow.json").read_text("utf-8"))["run_id"])
+
+    @property
+    def comparison(self) -> str:
+        chosen = f"selectedRunUuid={self.run_id('careful')}&compareToRunUuid={self.run_id('baseline')}"
+        return f"{self.experiment}/evaluation-runs?{chosen}"
+
+    def correct(self, name: str) -> dict[str, bool]:
+        """By question."""
+        return {record.example_id: record.correct for record in records_in_store(self.folders[name])}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    if reason := why_not():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("pages")
+    tracking = ("tracking=local", f"tracking.folder={folder / 'store'}", "data=sample")
+    careful = write_careful_prompts(folder / "careful")
+    folders = {name: folder / f"run-{name}" for name in ("baseline", "careful", "priced")}
+    simulated = ("model=offline", f"limit={LIMIT}", *tracking)
+    priced = ("model=openai_compatible", "model.name=loopback", PRICES)
+    with running_llm() as llm:
+        options = {
+            "baseline": simulated,
+            "careful": (*simulated, f"prompts={careful}"),
+            "priced": (*priced, f"model.base_url={llm.base_url}", f"limit={PRICED}", *tracking),
+        }
+        for name, given in options.items():
+            finished = Evaluation.of_options(folders[name], f"run.name={name}", *given).ended()
+            assert finished.code in (0, 2), finished.err
+            assert not finished.err, finished.err
+    backend = f"sqlite:///{folder / 'store' / 'mlflow.db'}"
+    pictures = Path(os.environ.get("MLFLOW_PICTURES", folder / "pictures")).absolute()
+    pictures.mkdir(exist_ok=True)
+    with running_mlflow(folder / "server", backend) as server:
+        yield Stored(f"{server.url}/#/experiments/1", folders, pictures)
+
+
+@pytest.fixture(scope="module")
+def page(stored: Stored) -> Iterator[Any]:
+    with browser() as opened:
+        yield opened
+
+
+def write_careful_prompts(folder: Path) -> Path:
+    """The hand-written set with a few sentences more for two agents."""
+    shutil.copytree(PROJECT_ROOT / "prompts" / "baseline", folder)
+    for agent, added in ADDED.items():
+        prompt = folder / f"{agent}_system_prompt.txt"
+        prompt.write_text(f"{prompt.read_text('utf-8').rstrip()}\n{added}\n", "utf-8")
+    return folder
+
+
+def test_the_list_of_runs_shows_our_numbers(stored: Stored, page: Any) -> None:
+    text = see(page, f"{stored.experiment}/evaluation-runs", "baseline", "careful", "priced", "accuracy")
+    picture(page, stored.pictures, "mlflow-runs")
+    for column in ("accuracy", "n_correct", "n_error", "cost_usd", "tool_calls", "latency/question_p95_seconds"):
+        assert column in text
+    accuracy = sum(stored.correct("careful").values()) / LIMIT
+    assert str(accuracy) in text
+
+
+def test_two_runs_are_compared_question_by_question(stored: Stored, page: Any) -> None:
+    see(page, f"{stored.experiment}/evaluation-runs", "baseline", "careful")
+    for name in ("careful", "baseline"):
+        page.get_by_role("row").filter(has_text=name).get_by_role("checkbox").click()
+    page.get_by_role("button", name="Actions").first.click()
+    page.get_by_role("menuitem", name="Compare").click()
+    text = see(page, None, "Comparing", f"{LIMIT} of {LIMIT}", "Expected ou", "correct")
+    page.set_viewport_size({"width": 2000, "height": 1000})
+    text = see(page, None, "error_class")
+    picture(page, stored.pictures, "mlflow-compare")
+    page.set_viewport_size({"width": 1600, "height": 900})
+    better = sum(stored.correct("careful").values()) / LIMIT
+    assert f"{round(better * 100)}%" in text
+    shown = [example_id for example_id in stored.correct("careful") if f"{example_id}: " in text]
+    assert len(shown) >= 5, "the rows that fit on the page"
+
+
+def test_both_traces_of_a_question_stand_side_by_side(stored: Stored, page: Any) -> None:
+    of_careful, of_baseline = stored.correct("careful"), stored.correct("baseline")
+    changed = next(each for each, correct in of_careful.items() if correct != of_baseline[each])
+    chosen = next(each for each in records_in_store(stored.folders["careful"]) if each.example_id == changed)
+    see(page, f"{stored.comparison}&selectedEvaluationId={trace_id(key_of(chosen))}", "Comparing 2 traces", "answer")
+    picture(page, stored.pictures, "mlflow-side-by-side")
+    text = see(page, None, "planner")
+    assert text.count(chosen.question.replace("`", "")[:60]) >= 2 or text.count(chosen.question[:40]) >= 2
+    assert str(chosen.answer) in text
+
+
+def test_a_trace_is_a_tree_with_tokens_and_cost(stored: Stored, page: Any) -> None:
+    record = next(each for each in records_in_store(stored.folders["priced"]) if each.usage.tool_calls)
+    page_of_trace = f"{stored.experiment}/traces?selectedEvaluationId={trace_id(key_of(record))}"
+    text = see(page, page_of_trace, "critic_planner", "read_file", "loopback")
+    picture(page, stored.pictures, "mlflow-trace")
+    tokens = record.usage.input_tokens + record.usage.output_tokens
+    assert f"{tokens:,} tokens" in text
+    first = next(step for step in record.trajectory if step["kind"] == "lm")
+    assert f"${first['attributes']['cost_usd']:.6f}".rstrip("0") in text
+    assert text.index("question") < text.index("planner") < text.index("researcher") < text.index("finalizer")
+
+
+def test_two_versions_of_a_prompt_are_compared(stored: Stored, page: Any) -> None:
+    see(page, f"{stored.experiment}/prompts/gaia.finalizer", "Version 2", "baseline", "careful")
+    page.locator("label", has_text="Compare").first.click()
+    added = ADDED["finalizer"].partition("\n")[0]
+    see(page, None, "Comparing version 2 with version 1", added)
+    page.locator("label", has_text="Text").first.click()
+    text = see(page, None, added)
+    assert "Diff highlighting is not supported" not in text
+    page.get_by_text("You are the finalizer").first.hover()
+    page.mouse.wheel(0, 3000)  # to the end, where the new sentences are
+    page.wait_for_timeout(500)
+    picture(page, stored.pictures, "mlflow-prompt-diff")
+    assert text.count("You are the finalizer") >= 2, "both versions are shown"

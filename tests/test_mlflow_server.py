@@ -1,0 +1,270 @@
+"""Runs against a real MLflow server with accounts on a real PostgreSQL, and against the local store in SQLite.
+
+What MLflow has is read back through its public client and compared with the run's own store; the server is killed, its
+disk fills up, its database is locked.
+"""
+
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from eval.tracking.settings import LocalTracking
+from tests.eval.command_line import Finished
+from tests.mlflow_runs import (
+    CopyInMlflow,
+    Evaluation,
+    counts_in_store,
+    many_questions,
+    records_in_store,
+    sync,
+    texts,
+)
+from tests.servers.mlflow_server import MlflowServer, running_mlflow
+from tests.servers.postgres import RunningPostgres, running_postgres, why_not
+
+QUESTIONS = 64
+SPANS = 30  # of a question: eight LM calls, and three more for the researcher's second to fourth tool call
+TOOL_CALLS = 4
+LATENCY_SECONDS = 0.05
+REPETITIONS = 5
+ALWAYS_READ_BACK = 20  # characters: shorter texts in an LM's messages say what a part of them is
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[RunningPostgres]:
+    if reason := why_not():
+        pytest.skip(reason)
+    with running_postgres() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(postgres: RunningPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
+    accounts = postgres.new_database("accounts")
+    with running_mlflow(tmp_path_factory.mktemp("server"), postgres.new_database("mlflow"), accounts) as running:
+        yield running
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What MLflow's client in this process needs; undone, as what the code sets is."""
+    for name, value in LocalTracking().environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+
+
+@pytest.fixture
+def as_user(server: MlflowServer, environment: None, monkeypatch: pytest.MonkeyPatch) -> MlflowServer:
+    """This process and all commands it starts have the server's address and an account there."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return server
+
+
+@pytest.fixture
+def local(environment: None, tmp_path: Path) -> list[str]:
+    """Options for a local store of the test's own."""
+    return ["tracking=local", f"tracking.folder={tmp_path / 'store'}"]
+
+
+@contextmanager
+def llm(latency_seconds: float = LATENCY_SECONDS) -> Iterator[str]:
+    script = Path(__file__).parent / "servers" / "fixed_llm.py"
+    options = ("--port", "0", "--latency-seconds", str(latency_seconds), "--tool-calls", str(TOOL_CALLS))
+    with subprocess.Popen([sys.executable, str(script), *options], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def check_complete(finished: Finished) -> None:
+    """The run is right in itself, and MLflow has all of it: counted, and ten spans read."""
+    assert (finished.code, finished.summary["accuracy"]) == (0, 1.0), finished.err
+    copy = CopyInMlflow.of(finished.folder)
+    assert copy.counts == counts_in_store(finished.folder)
+    assert copy.status == "FINISHED"
+    assert copy.metrics["accuracy"] == finished.summary["accuracy"]
+    assert copy.metrics["lm_calls"] == finished.summary["usage"]["lm_calls"]
+    check_spans(copy, finished.folder)
+
+
+def check_spans(copy: CopyInMlflow, folder: Path) -> None:
+    """Ten random ones: what was asked, what was answered, tokens, times."""
+    draw = random.Random(str(folder))
+    for record in draw.sample(records_in_store(folder), 10):
+        place = draw.randrange(len(record.trajectory))
+        step, span = record.trajectory[place], copy.span_of(record, place)
+        is_lm = step["kind"] == "lm"
+        assert span.name == ("question" if place == 0 else step["name"].rpartition("/")[2])
+        assert (span.end_time_ns - span.start_time_ns) / 1e9 == pytest.approx(
+            step["end_seconds"] - step["start_seconds"], abs=1e-6
+        )
+        wanted = {
+            text
+            for text in texts([step.get("inputs") or {}, step.get("outputs") or {}])
+            if len(text) >= ALWAYS_READ_BACK or not is_lm
+        }
+        assert wanted <= texts([span.inputs or {}, span.outputs or {}])
+        if is_lm:
+            assert span.attributes["mlflow.chat.tokenUsage"]["input_tokens"] == step["attributes"]["input_tokens"]
+
+
+def two_at_once(folder: Path, options: Sequence[str]) -> list[Finished]:
+    questions = many_questions(folder / "questions", QUESTIONS)
+    with llm() as url:
+        both = [
+            Evaluation.started(folder / name, url, *questions, *options, f"run.concurrency={QUESTIONS}")
+            for name in ("one", "two")
+        ]
+        return [each.ended() for each in both]
+
+
+@pytest.mark.parametrize("repetition", range(REPETITIONS))
+def test_two_runs_at_once_arrive_whole_on_the_server(repetition: int, as_user: MlflowServer, tmp_path: Path) -> None:
+    for finished in two_at_once(tmp_path, ["tracking=server", f"tracking.experiment=two at once {repetition}"]):
+        check_complete(finished)
+        assert counts_in_store(finished.folder)[1] == QUESTIONS * SPANS
+
+
+@pytest.mark.parametrize("repetition", range(REPETITIONS))
+def test_two_runs_at_once_arrive_whole_in_the_local_store(repetition: int, local: list[str], tmp_path: Path) -> None:
+    for finished in two_at_once(tmp_path, local):
+        check_complete(finished)
+
+
+def test_the_server_lets_nobody_in_without_an_account(as_user: MlflowServer, tmp_path: Path) -> None:
+    path = "/api/2.0/mlflow/experiments/get?experiment_id=0"
+    assert (as_user.status_of(path), as_user.status_of(path, signed_in=False)) == (200, 401)
+    with llm() as url:
+        stranger = {"MLFLOW_TRACKING_PASSWORD": "not-the-password"}
+        options = [*many_questions(tmp_path / "questions", 2), "tracking=server", "tracking.wait_seconds=5"]
+        finished = Evaluation.started(tmp_path / "run", url, *options, environment=stranger).ended()
+    assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
+    assert "not written to MLflow" in finished.err or "eval/sync.py" in finished.err
+
+
+def test_a_server_killed_and_restarted_in_mid_run_costs_nothing(
+    as_user: MlflowServer, postgres: RunningPostgres, tmp_path: Path
+) -> None:
+    options = ["tracking=server", "tracking.experiment=killed", "run.concurrency=8"]
+    with llm(latency_seconds=0.3) as url:
+        started = Evaluation.started(
+            tmp_path / "run", url, *many_questions(tmp_path / "questions", QUESTIONS), *options
+        )
+        wait_for_records(started.folder, 8)
+        as_user.kill()
+        wait_for_records(started.folder, 16)
+        as_user.start()
+        finished = started.ended()
+    check_sync_completes(finished)
+    before = postgres.dump("mlflow")
+    second = sync(finished.folder)
+    assert (second.code, "nothing new" in second.out) == (0, True), second.err
+    assert without_heartbeat(postgres.dump("mlflow")) == without_heartbeat(before)
+
+
+def test_a_disk_that_is_full_costs_nothing(environment: None, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "3m") as (disk, enlarge):
+        options = ["tracking=local", f"tracking.folder={disk}", "tracking.wait_seconds=10"]
+        with llm() as url:
+            questions = many_questions(tmp_path / "questions", QUESTIONS)
+            finished = Evaluation.started(tmp_path / "run", url, *questions, *options).ended()
+        assert "eval/sync.py" in finished.err
+        enlarge("500m")
+        check_sync_completes(finished)
+        check_second_sync_changes_nothing(finished, disk / "mlflow.db")
+
+
+def test_a_database_that_is_locked_costs_nothing(local: list[str], tmp_path: Path) -> None:
+    database = tmp_path / "store" / "mlflow.db"
+    with llm() as url:
+        Evaluation.started(tmp_path / "first", url, *many_questions(tmp_path / "few", 2), *local).ended()
+        questions = many_questions(tmp_path / "questions", QUESTIONS)
+        with locked(database):
+            options = [*questions, *local, "tracking.wait_seconds=5"]
+            finished = Evaluation.started(tmp_path / "run", url, *options).ended()
+    assert "eval/sync.py" in finished.err
+    check_sync_completes(finished)
+    check_second_sync_changes_nothing(finished, database)
+
+
+def check_sync_completes(finished: Finished) -> None:
+    """The run's own numbers are as ever; whatever MLflow lacks comes with the sync."""
+    assert (finished.code, finished.summary["accuracy"], finished.summary["n_error"]) == (0, 1.0, 0), finished.err
+    first = sync(finished.folder)
+    assert first.code == 0, first.err
+    check_complete(finished)
+
+
+def check_second_sync_changes_nothing(finished: Finished, database: Path) -> None:
+    before = dumped(database)
+    second = sync(finished.folder)
+    assert (second.code, "nothing new" in second.out) == (0, True), second.err
+    assert without_heartbeat(dumped(database)) == without_heartbeat(before)
+
+
+def wait_for_records(folder: Path, number: int) -> None:
+    deadline = time.monotonic() + 120.0
+    while time.monotonic() < deadline:
+        if (folder / "run.db").exists() and len(_rows(folder / "run.db")) >= number:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{folder} never had {number} records")
+
+
+def _rows(database: Path) -> list[object]:
+    try:
+        with sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True) as connection:
+            return connection.execute("SELECT row FROM records").fetchall()
+    except sqlite3.OperationalError:  # it is just being made
+        return []
+
+
+def dumped(database: Path) -> str:
+    connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
+    try:
+        return "\n".join(connection.iterdump())
+    finally:
+        connection.close()
+
+
+def without_heartbeat(dump: str) -> list[str]:
+    """Without what says when it was last heard of; pg_dump marks each dump with a key of its own."""
+    return sorted(line for line in dump.splitlines() if "harness.heartbeat" not in line and "restrict " not in line)
+
+
+@contextmanager
+def locked(database: Path) -> Iterator[None]:
+    connection = sqlite3.connect(database, isolation_level=None)
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+    finally:
+        connection.close()
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[tuple[Path, Callable[[str], object]]]:
+    """A disk in memory, and how to make it larger."""
+    folder.mkdir()
+    mount = shutil.which("mount")
+    command = [str(mount), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if not mount or os.geteuid() or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("no small disk: mounting one needs root")
+    try:
+        yield folder, lambda new: subprocess.run([mount, "-o", f"remount,size={new}", str(folder)], check=True)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
