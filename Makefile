@@ -1,12 +1,15 @@
 # make eval       environment, install, then the embedded default: simulated model on the sample questions
 # make test       lint, types, architecture, tests (at most 10 minutes)
 # make test-slow  kill loops and long runs (at most 40 minutes)
+# make bench      speed and memory beside other harnesses (about 20 minutes; BENCH=--quick: 3; see docs/performance.md)
 
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+INSPECT_PYTHON ?= $(BIN)/python
+BENCH ?=
 
-.PHONY: setup eval test test-slow lint lock ui clean
+.PHONY: setup eval test test-slow bench lint lock ui clean
 
 setup: $(STAMP)
 
@@ -29,6 +32,10 @@ test: lint
 
 test-slow: setup
 	$(BIN)/pytest -m slow
+
+# Inspect AI needs a newer openai than the lock has, so it may live in an environment of its own.
+bench: setup
+	$(BIN)/python tests/bench/everything.py --inspect-python $(INSPECT_PYTHON) $(BENCH)
 
 lint: setup
 	$(BIN)/ruff check .

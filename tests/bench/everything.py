@@ -1,0 +1,134 @@
+"""All figures of docs/performance.md in one command: tables on the screen, every run's figures under outputs/bench/.
+
+    make bench                                           # about 20 minutes on two cores
+    python tests/bench/everything.py --quick             # about 3 minutes: fewer questions, one run each
+    python tests/bench/everything.py --only side_by_side growth
+    python tests/bench/everything.py --document          # puts the tables into docs/performance.md as well
+    python tests/bench/everything.py --inspect-python /somewhere/bin/python      # Inspect AI in another environment
+
+A peer that is not installed has a row that says so: pip install .[bench].
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tests.bench.contenders import contenders
+from tests.bench.many_questions import all_at_once, growth, resume
+from tests.bench.measuring import ROOT
+from tests.bench.side_by_side import side_by_side
+from tests.bench.tables import Table
+
+PARTS = ("side_by_side", "all_at_once", "growth", "resume", "rate_limited")
+RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
+DOCUMENT = ROOT / "docs" / "performance.md"
+MARKS = ("<!-- figures: written by tests/bench/everything.py --document -->", "<!-- end of figures -->")
+
+
+@dataclass(frozen=True)
+class Size:
+    questions: int = 100
+    concurrencies: tuple[int, ...] = (10, 32, 64)
+    repeats: int = 3
+    at_once: int = 1_000
+    growth: tuple[int, ...] = (1_000, 10_000)
+
+
+QUICK = Size(questions=64, concurrencies=(32, 64), repeats=1, at_once=200, growth=(100, 500))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--inspect-python", default=sys.executable)
+    parser.add_argument("--document", action="store_true")
+    given = parser.parse_args()
+    started, out = time.monotonic(), _results_folder()
+    tables: list[Table] = []
+    rate_limited = ""
+    print(_about(given.inspect_python), flush=True)
+    with tempfile.TemporaryDirectory() as work:
+        for table in _tables(Path(work), QUICK if given.quick else Size(), set(given.only), given.inspect_python):
+            tables.append(table)
+            print(table.markdown(), flush=True)
+            _write(out, given.inspect_python, tables)
+    if "rate_limited" in given.only:
+        rate_limited = _rate_limited(given.quick)
+        print(rate_limited)
+    text = _text(given.inspect_python, tables, rate_limited)
+    (out / "tables.md").write_text(text, encoding="utf-8")
+    if given.document:
+        _document(text)
+    print(f"{(time.monotonic() - started) / 60:.1f} minutes; figures: {out.relative_to(ROOT)}")
+
+
+def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Iterator[Table]:
+    those = contenders(inspect_python)
+    if "side_by_side" in parts:
+        yield side_by_side(those, work, size.questions, size.concurrencies, size.repeats)
+    if "all_at_once" in parts:
+        yield all_at_once(those, work, size.at_once, size.repeats)
+    if parts & {"growth", "resume"}:
+        yield growth(those[0], work, size.growth)
+    if "resume" in parts:
+        yield resume(work, max(size.growth), repeats=3)
+
+
+def _rate_limited(quick: bool) -> str:
+    """A server with a fixed rate: measured by a program of its own, which prints its own table."""
+    if not RATE_LIMITED.exists():
+        return f"{RATE_LIMITED.name} is not there: the fixed-rate server was not measured\n"
+    command = [sys.executable, str(RATE_LIMITED), *(["--requests", "300", "--repeats", "1"] if quick else [])]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    said = ran.stdout.strip() if not ran.returncode else f"failed: {(ran.stdout + ran.stderr).strip()[-1000:]}"
+    return f"### A server that takes 50 requests a second, 64 workers\n\n```text\n{said}\n```\n"
+
+
+def _about(inspect_python: str) -> str:
+    names = ", ".join(contender.title for contender in contenders(inspect_python))
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC · Python {platform.python_version()} · {platform.system()} "
+        f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} · {names}\n"
+    )
+
+
+def _results_folder() -> Path:
+    folder = ROOT / "outputs" / "bench" / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _text(inspect_python: str, tables: list[Table], more: str) -> str:
+    return "\n".join([_about(inspect_python), *(table.markdown() for table in tables), more]).strip() + "\n"
+
+
+def _document(text: str) -> None:
+    """Replace what stands between the two marks of docs/performance.md."""
+    page = DOCUMENT.read_text(encoding="utf-8")
+    before, _, rest = page.partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    DOCUMENT.write_text(f"{before}{MARKS[0]}\n\n{text}\n{MARKS[1]}{after}", encoding="utf-8")
+
+
+def _write(out: Path, inspect_python: str, tables: list[Table]) -> None:
+    """After each table, so that what is measured is kept when a later part fails."""
+    about = _about(inspect_python).strip()
+    figures = {"about": about, "command": sys.argv[1:], "tables": [table.to_dict() for table in tables]}
+    (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
