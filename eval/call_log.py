@@ -7,6 +7,8 @@ where it was. `SharedCache` is for all runs on this machine, and only used with 
     replies = calls.for_sample(Sample("q1"))
     replies.put(key, reply)
     replies.get(key)                      # the reply, also after kill -9; None if there is none
+    calls.pay(Sample("q1"), Payment(100, 0, 20, cost_usd=0.0013))
+    calls.paid(Sample("q1")).lm_calls     # 1: what it has cost so far, its useless replies included
     calls.forget(Sample("q1"))            # its record is in the store
     calls.close()                         # the file goes if nothing is left in it
 
@@ -21,7 +23,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from mas.question import Replies, Sample
+from eval.record import Usage
+from eval.spending import PAID
+from mas.question import Payment, Replies, Sample
 
 _OPENING_SECONDS = 5.0
 _BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
@@ -32,6 +36,20 @@ CREATE TABLE IF NOT EXISTS replies(
     reply BLOB NOT NULL,         -- UTF-8, lone surrogates as they are
     PRIMARY KEY(sample, key)
 )"""
+_PAYMENTS = """
+CREATE TABLE IF NOT EXISTS payments(
+    sample TEXT PRIMARY KEY,     -- as above
+    lm_calls INT NOT NULL,       -- that were answered or cut off
+    input_tokens INT NOT NULL,
+    cached_input_tokens INT NOT NULL,
+    output_tokens INT NOT NULL,
+    known_cost_usd REAL NOT NULL,
+    unknown_cost_calls INT NOT NULL
+)"""
+_PAY = f"""
+INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE SET
+{", ".join(f"{name} = {name} + excluded.{name}" for name in PAID)}"""
+_TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
 
 
 def _warn(message: str) -> None:
@@ -40,6 +58,8 @@ def _warn(message: str) -> None:
 
 class _ReplyFile:
     """One SQLite file of replies. Written without waiting for the disk: kill -9 loses nothing, power loss the last."""
+
+    tables: tuple[str, ...] = (_SCHEMA,)
 
     def __init__(self, path: Path, what: str, warn: Callable[[str], None]) -> None:
         self.path = path
@@ -55,12 +75,6 @@ class _ReplyFile:
 
     def put(self, sample: str, key: str, reply: str) -> None:
         self._execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample, _bytes(key), _bytes(reply))
-
-    def forget(self, sample: str) -> None:
-        self._execute("DELETE FROM replies WHERE sample = ?", sample)
-
-    def samples(self) -> list[str]:
-        return [sample for (sample,) in self._execute("SELECT DISTINCT sample FROM replies")]
 
     def count(self) -> int:
         rows = self._execute("SELECT count(*) FROM replies")
@@ -93,7 +107,8 @@ class _ReplyFile:
         try:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
-            database.execute(_SCHEMA)
+            for table in self.tables:
+                database.execute(table)
             database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
         except sqlite3.Error:
             database.close()
@@ -128,6 +143,18 @@ class CallLog:
         """The replies of this draw of this question, apart from those of all others."""
         return _SampleReplies(self._file, _name(sample))
 
+    def pay(self, sample: Sample, payment: Payment) -> None:
+        """Note what one more request of the question has cost."""
+        self._file.pay(_name(sample), payment)
+
+    def paid(self, sample: Sample) -> Usage:
+        """All that was noted for this question, in all sessions of the run."""
+        return self._file.paid("WHERE sample = ?", _name(sample))
+
+    def unfinished(self) -> Usage:
+        """All that was noted for questions that are not forgotten: it is in no record yet."""
+        return self._file.paid()
+
     def forget(self, sample: Sample) -> None:
         """The question is finished and stored: nobody will ask for its replies any more."""
         self._file.forget(_name(sample))
@@ -148,6 +175,29 @@ class CallLog:
 
 
 class _RunFile(_ReplyFile):
+    """With the account of each question beside its replies."""
+
+    tables = (_SCHEMA, _PAYMENTS)
+
+    def pay(self, sample: str, payment: Payment) -> None:
+        tokens = (payment.input_tokens, payment.cached_input_tokens, payment.output_tokens)
+        self._execute(_PAY, sample, *tokens, payment.cost_usd or 0.0, payment.cost_usd is None)
+
+    def paid(self, where: str = "", *values: str) -> Usage:
+        rows = self._execute(f"{_TOTAL} {where}", *values)
+        paid = dict(zip(PAID, rows[0] if rows else [0.0] * len(PAID), strict=True))
+        known_cost_usd = paid.pop("known_cost_usd")
+        usage = Usage(**{name: int(count) for name, count in paid.items()}, known_cost_usd=known_cost_usd)
+        usage.cost_usd = known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
+        return usage
+
+    def forget(self, sample: str) -> None:
+        for table in ("replies", "payments"):
+            self._execute(f"DELETE FROM {table} WHERE sample = ?", sample)
+
+    def samples(self) -> list[str]:
+        return [sample for (sample,) in self._execute("SELECT sample FROM replies UNION SELECT sample FROM payments")]
+
     def _after(self, broken: bool) -> str:
         if not broken:
             return super()._after(broken)
@@ -167,7 +217,7 @@ class _RunFile(_ReplyFile):
             self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
 
     def close_and_tidy(self) -> None:
-        empty = self._database is not None and not self._execute("SELECT 1 FROM replies LIMIT 1")
+        empty = self._database is not None and not self.samples()
         usable = self._database is not None  # still, after that query
         self.close()
         if empty and usable:

@@ -7,8 +7,12 @@ order 3, 1, 2.
 
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn
 
 import hydra
@@ -61,20 +65,44 @@ def run_command(task: Task, config_name: str) -> int:
 
 
 def told(command: Callable[[], int]) -> int:
-    """The exit code of `command`; a user's mistake in it is told in one sentence."""
+    """The exit code of `command`; a user's mistake in it is told in one sentence. SIGTERM ends it as Ctrl-C does."""
     try:
-        return command()
+        with _sigterm_as_interrupt():
+            return command()
     except InterruptedRunError as interrupt:
         if str(interrupt):
             print(interrupt, file=sys.stderr)
         return STOPPED
-    except KeyboardInterrupt:
-        print("stopped by Ctrl-C; every question that was finished is kept in its run's folder.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        what = signal_of(interrupt)
+        print(f"stopped by {what}; every question that was finished is kept in its run's folder.", file=sys.stderr)
         return STOPPED
     except (*MISTAKES, ValueError) as error:
         if not is_mistake(error):
             raise
         return _complain(error)
+
+
+def signal_of(interrupt: KeyboardInterrupt) -> str:
+    """Which signal it was; Python's own says nothing."""
+    return str(interrupt) or "Ctrl-C"
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Until `eval.stopping` takes over for the questions, and again from then on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt("SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def is_mistake(error: BaseException) -> bool:
@@ -150,7 +178,7 @@ def sentence(error: BaseException) -> str:
     if found := re.search(r"Could not override '([^']*)'\. ?No match in the defaults list", text):
         return f"{found[1]} is not a group of choices; the groups are the folders in conf/."
     if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
-        return f"{found[2]} is not an option; {_options_beside(error)}."
+        return f"{found[2]} is not an option; {_options_beside(error, found[2])}."
     if found := re.search(r"Missing mandatory value: (\S+)", text):
         return f"{found[1]} has no value; give it on the command line: {found[1]}=…"
     if found := re.search(r"is not a ListConfig.*?full_key: (\S+)", text, re.DOTALL):
@@ -164,12 +192,15 @@ def sentence(error: BaseException) -> str:
     return _one_line(text.partition("full_key:")[0])
 
 
-def _options_beside(error: BaseException | None) -> str:
+def _options_beside(error: BaseException | None, key: str) -> str:
     """The keys that stand where an unknown one was given."""
     while error is not None:
         node = getattr(error, "parent_node", None)
         if node is not None and OmegaConf.is_dict(node) and len(node):
-            return f"choose one of: {', '.join(sorted(str(key) for key in node if key not in ('_target_', 'hydra')))}"
+            options = sorted(str(option) for option in node if option not in ("_target_", "hydra"))
+            if not options:
+                return f"{key.rpartition('.')[0]} as it is chosen now has none; leave it out, or choose another"
+            return f"choose one of: {', '.join(options)}"
         error = error.__cause__ or error.__context__
     return "see --help, or the files in conf/, for those there are"
 

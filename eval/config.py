@@ -4,6 +4,9 @@ Nothing heavy is imported here: a mistake in the configuration is told in a frac
 dataclass of each replaceable part (PARTS below); the rest of its node are that dataclass's fields.
 """
 
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -11,12 +14,15 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from eval.paths import PROJECT_ROOT
+from eval.run_folder import check_free
 from mas.errors import UserError
 from mas.llm.model import check_agents
 from mas.prompts import PromptSet, read_prompt_set
 from mas.question import QuestionLimits
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
+
+MAX_EPOCHS = 1_000  # far more than anybody pays for; each answer to come is held in memory
 
 
 @dataclass
@@ -81,12 +87,10 @@ class EvalConfig:
         Raises:
             UserError: the first thing that is wrong.
         """
+        _check_resuming(self.run)
         prompts = self.check_system()
-        folder = self.run.dir
-        if folder and not self.run.resume and _holds_a_run(Path(folder)):
-            raise UserError(
-                f"run.dir={folder} already holds a run; go on with it by run.resume={folder}, or name a new folder."
-            )
+        if self.run.dir and not self.run.resume:
+            check_free(Path(self.run.dir))
         self.scorer.check()
         self.check_model()
         self._check_budget()
@@ -118,19 +122,20 @@ class EvalConfig:
             return
         if not self.needs_model:
             raise UserError(f"{given[0]} cannot be kept: what this system spends is not seen here; leave it out.")
-        if unpriced := self.unpriced():
-            raise UserError(
-                f"{given[0]} cannot be kept, because no price is known for {', '.join(unpriced)}; give it as "
-                f"'+model.prices.{unpriced[0]}={{input_usd_per_million: 0.15, output_usd_per_million: 0.6}}', or leave "
-                "the budget out."
-            )
+        for key, names in self._unpriced().items():
+            if names:
+                raise UserError(
+                    f"{given[0]} cannot be kept, because no price is known for {', '.join(names)}; give it as "
+                    f"{_price_override(key, names)} with the prices that hold there, or leave the budget out."
+                )
 
-    def unpriced(self) -> list[str]:
-        """Models that are asked and whose price is unknown, the judge's included."""
+    def _unpriced(self) -> dict[str, list[str]]:
+        """Models that are asked and whose price is unknown, the judge's included, by the key that would have it."""
         agents = getattr(self.system, "agents", {}).values()
         own = {each.model for each in agents if getattr(each, "model", None)}
         asked = self.model.unpriced(own) if self.needs_model else []
-        return sorted({*asked, *(name for judge in self._judges for name in judge.unpriced())})
+        judging = [name for judge in self._judges for name in judge.unpriced()]
+        return {"model.prices": asked, "scorer.judge.prices": judging}
 
     @property
     def needs_model(self) -> bool:
@@ -166,18 +171,11 @@ class EvalConfig:
         return text
 
 
-def _holds_a_run(folder: Path) -> bool:
-    """Whether one can go on there; a process that died before its run began has left a store without a command."""
-    from eval.store import RunStore, StoreError
-
-    database = folder / "run.db"
-    if not database.exists():
-        return False
-    try:
-        with RunStore(database, read_only=True) as store:
-            return "command" in store.meta()
-    except StoreError:
-        return True
+def _price_override(key: str, names: Sequence[str]) -> str:
+    """Prices as an option that can be pasted into a shell: only inside braces may a name have dots, colons, slashes."""
+    escaped = (re.sub(r"([\\()\[\]{}:=, ])", r"\\\1", name) for name in names)
+    prices = ", ".join(f"{name}: {{input_usd_per_million: 0.15, output_usd_per_million: 0.6}}" for name in escaped)
+    return shlex.quote(f"++{key}={{{prices}}}")
 
 
 @dataclass
@@ -215,7 +213,9 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
     if raw_ids is not None:
         composed.ids = raw_ids
     rest = {key: value for key, value in composed.items() if key not in PARTS and key not in ("experiment", "debug")}
-    plain: _Plain = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(_Plain), rest))  # type: ignore[assignment]
+    schema = OmegaConf.structured(_Plain)
+    _check_branches(schema, rest)
+    plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
     _check_ranges(plain)
     return EvalConfig(
         **parts,
@@ -238,11 +238,37 @@ def build_part(node: DictConfig, key: str) -> Any:
         raise UserError(f"{key} has no _target_; its file in conf/ must name the dataclass that {key} is made of.")
     nested = {name: value for name, value in values.items() if isinstance(value, dict) and "_target_" in value}
     schema = OmegaConf.structured(load_function(target))
-    typed = OmegaConf.merge({key: schema}, {key: {k: v for k, v in values.items() if k not in nested}})
+    own = {name: value for name, value in values.items() if name not in nested}
+    _check_branches(schema, own, f"{key}.")
+    typed = OmegaConf.merge({key: schema}, {key: own})
     part = OmegaConf.to_object(cast(DictConfig, typed)[key])
     for name in nested:
         setattr(part, name, build_part(node[name], f"{key}.{name}"))
     return part
+
+
+def _check_branches(schema: DictConfig, values: Mapping[Any, Any], prefix: str = "") -> None:
+    """OmegaConf's own message about one value where several options belong names no key."""
+    for key, value in values.items():
+        if key not in schema or not isinstance(options := schema[key], DictConfig):  # what is unknown is told later
+            continue
+        if isinstance(value, Mapping):
+            _check_branches(options, value, f"{prefix}{key}.")
+            continue
+        branch, shown = f"{prefix}{key}", "null" if value is None else value
+        inner = ", ".join(f"{branch}.{each!s}" for each in options) or f"{branch}.NAME"
+        raise UserError(f"{branch}={shown} is not possible: {branch} consists of options; give one of these: {inner}.")
+
+
+def _check_resuming(run: RunSettings) -> None:
+    """What would otherwise begin a new run, and pay for it, without a word."""
+    if run.resume is not None and not run.resume.strip():
+        raise UserError(
+            "run.resume is empty; name the run to go on with (latest, a name or a path), or leave run.resume out."
+        )
+    for key in ("retry_errors", "allow_config_change"):
+        if run.resume is None and getattr(run, key):
+            raise UserError(f"run.{key}=true is for a run that goes on; name it with run.resume=…, or leave this out.")
 
 
 def _check_ranges(plain: _Plain) -> None:
@@ -254,7 +280,7 @@ def _check_ranges(plain: _Plain) -> None:
     need(plain.limit is None or plain.limit >= 1, "limit", plain.limit, "at least 1, or null for all questions")
     need(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
     need(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
-    need(run.epochs >= 1, "run.epochs", run.epochs, "at least 1")
+    need(1 <= run.epochs <= MAX_EPOCHS, "run.epochs", run.epochs, f"1 to {MAX_EPOCHS:,}")
     need(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
     for key in ("max_seconds", "max_cost_usd"):
         value = getattr(run, key)

@@ -12,29 +12,31 @@ import yaml
 from rich.console import Console
 
 from eval.benchmarks.example import Example
-from eval.command import STOPPED, InterruptedRunError
+from eval.command import STOPPED, InterruptedRunError, signal_of
 from eval.config import EvalConfig
 from eval.dataset_digest import dataset_digest
 from eval.estimate import estimate
+from eval.kept_prompts import keep_prompts
 from eval.logs import RunLogs
 from eval.outcome import exit_code, going_on, show
 from eval.planned import PlannedQuestion
-from eval.questions import Questions
+from eval.questions import Questions, spent_usd
 from eval.reporting.files import write_summary
 from eval.reporting.from_store import WITHOUT_RECORD, write_reports
-from eval.resuming import check_unchanged, of_the_run, samples_left
+from eval.resuming import check_unchanged, of_the_run, run_to_resume, samples_left
 from eval.run_folder import make_run_folder
 from eval.runner import Try
-from eval.runs import DATABASE, find_run
+from eval.runs import DATABASE
 from eval.selection import select
 from eval.session import Session
 from eval.store import RunStore, StoreError
 from eval.sweeping import joined
 from eval.tracking.following import Following
 from eval.tracking.origin import origin
+from eval.tracking.settings import without_passwords
 from mas.errors import UserError
 from mas.offline import SIMULATED_NOTICE
-from mas.prompts import PromptSet, digest, write_prompt_set
+from mas.prompts import PromptSet, digest
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def evaluate(request: Request) -> int:
     if config.run.fail_under is not None and not any(example.target is not None for example in examples):
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
     digests = _digests(request, examples)
-    resumed = find_run(config.run.resume) if config.run.resume else None
+    resumed = run_to_resume(config.run.resume) if config.run.resume else None
     changes = _changes(resumed, request, digests) if resumed else {}
     with config.system.open_resources() as resources:
         program = config.system.build(config.model, request.prompts, config.tools, resources)
@@ -81,7 +83,7 @@ def evaluate(request: Request) -> int:
             except InterruptedRunError:
                 raise
             except KeyboardInterrupt as interrupt:
-                raise InterruptedRunError(f"stopped by Ctrl-C.\n{going_on(folder)}") from interrupt
+                raise InterruptedRunError(f"stopped by {signal_of(interrupt)}.\n{going_on(folder)}") from interrupt
 
 
 def _digests(request: Request, examples: Sequence[Example]) -> dict[str, str]:
@@ -106,7 +108,7 @@ def _opened(folder: Path, read_only: bool = False) -> RunStore:
 def _facts(request: Request, bad_rows: Sequence[str]) -> dict[str, str]:
     config = request.config
     return {
-        "config": config.redact(yaml.safe_dump(request.resolved, sort_keys=False, allow_unicode=True)),
+        "config": _kept(config, yaml.safe_dump(request.resolved, sort_keys=False, allow_unicode=True)),
         "task_version": str(getattr(config.data, "revision", None) or ""),
         "system": config.system.name,
         "model": config.model_name,
@@ -118,9 +120,15 @@ def _facts(request: Request, bad_rows: Sequence[str]) -> dict[str, str]:
     }
 
 
+def _kept(config: EvalConfig, text: str) -> str:
+    """A text as the run's folder may keep it. Addresses first: with `***` for a password one would log in with that."""
+    return config.redact(without_passwords(text))
+
+
 def _without_secrets(request: Request) -> list[str]:
-    """The overrides that the store may keep; one that holds a password is given anew when the run is resumed."""
-    return [each for each in of_the_run(request.command) if request.config.redact(each) == each]
+    """The overrides that the store may keep; one that holds a secret is given anew when the run is resumed."""
+    overrides = map(without_passwords, of_the_run(request.command))
+    return [each for each in overrides if request.config.redact(each) == each]
 
 
 class _Run:
@@ -169,24 +177,25 @@ class _Run:
         return summary, questions.stop.interrupted
 
     def _check_budget(self) -> None:
-        budget, spent = self.config.run.max_cost_usd, self.store.cost_usd()
+        budget, spent = self.config.run.max_cost_usd, spent_usd(self.store, self.folder)
         if budget is not None and spent >= budget:
             raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={budget:g}; give it more.")
 
     def _begin(self, examples: Sequence[Example], facts: Mapping[str, str], changes: Mapping[str, str]) -> Session:
         run_id = self.store.meta().get("run_id") or uuid.uuid4().hex[:12]
         planned = [PlannedQuestion.of(example) for example in examples]
-        if planned != (before := self.store.planned()):
-            self.store.plan(planned, self.config.run.epochs, again=bool(before))
+        if not self.config.run.resume and self.store.keys():  # it came to be since the configuration was checked
+            raise UserError(f"{self.folder} already holds a run; go on with it by run.resume, or name a new folder.")
+        if planned != self.store.planned():  # of this run, or of a process that died before its run began
+            self.store.plan(planned, self.config.run.epochs, again=True)
         (self.folder / "config.yaml").write_text(facts["config"], encoding="utf-8")
         self._keep_prompts()
         return Session(self.store, {"run_id": run_id, **facts}, changes)
 
     def _keep_prompts(self) -> None:
         """The texts that the run was made with: the set itself may be edited later."""
-        kept = self.folder / "prompts"
-        if self.request.prompts is not None and not kept.exists():
-            write_prompt_set(kept, self.request.prompts)
+        if self.request.prompts is not None:
+            keep_prompts(self.folder, self.store, self.request.prompts)
 
     def _tries(self, examples: Sequence[Example], retry_errors: bool | None = None) -> list[Try]:
         """What is left to run."""

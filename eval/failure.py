@@ -56,26 +56,36 @@ class Failure:
     limit: str | None = None  # the limit that fired, if one did
 
 
-def describe(error: BaseException, trace: Trace, deadline_seconds: float) -> Failure:
+def describe(error: BaseException, trace: Trace) -> Failure:
     """Class and place of the failure that ended the question recorded in `trace`."""
     component = _component(trace)
-    if type(error) is TimeoutError:
-        message = f"no answer within {deadline_seconds:g} s (run.deadline_seconds)"
-        return Failure(message, "limit", component, "deadline_seconds")
     if limit := _limit_reached(error):
         return Failure(str(limit), "limit", component, limit.limit)
     message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]
     return Failure(message, _kind(error, trace), component)
 
 
-def describe_scoring(error: BaseException, deadline_seconds: float) -> Failure:
+def out_of_time(trace: Trace, deadline_seconds: float) -> Failure:
+    """The deadline itself: not any `TimeoutError`, which a tool or a program may raise for reasons of its own."""
+    message = f"no answer within {deadline_seconds:g} s (run.deadline_seconds)"
+    return Failure(message, "limit", _component(trace), "deadline_seconds")
+
+
+def refusal(message: str, trace: Trace) -> Failure:
+    """The model's provider wants money or a valid key, whatever the question made of that."""
+    return Failure(message[:MAX_MESSAGE_CHARS], "quota_or_key", _component(trace))
+
+
+def describe_scoring(error: BaseException) -> Failure:
     """The failure of a scorer: a judge that cannot be asked or understood, or a user's own function."""
-    if type(error) is TimeoutError:
-        message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
-        return Failure(message, "scorer", "scorer", "deadline_seconds")
     message = " ".join(f"the scorer failed ({type(error).__name__}: {error})".split())[:MAX_MESSAGE_CHARS]
     stops_the_run = _class_of(error) == "quota_or_key"  # for a judge's key as for the program's
     return Failure(message, "quota_or_key" if stops_the_run else "scorer", "scorer")
+
+
+def scored_too_late(deadline_seconds: float) -> Failure:
+    message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
+    return Failure(message, "scorer", "scorer", "deadline_seconds")
 
 
 def _class_of(error: BaseException) -> str | None:
@@ -89,8 +99,11 @@ def _kind(error: BaseException, trace: Trace) -> str:
 
 
 def _limit_reached(error: BaseException) -> LimitReachedError | None:
-    """The limit, also where DSPy has wrapped it: what is raised inside of a call to a model, it takes for a defect."""
-    return next((each for each in (error, error.__cause__) if isinstance(each, LimitReachedError)), None)
+    """The limit, also where it has been wrapped: what is raised inside of a call, DSPy takes for a defect."""
+    current: BaseException | None = error
+    while current is not None and not isinstance(current, LimitReachedError):
+        current = current.__cause__
+    return current
 
 
 def _component(trace: Trace) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from eval.config import EvalConfig
-from eval.resuming import check_unchanged, samples_left
-from eval.runs import DATABASE, find_run
+from eval.resuming import check_unchanged, run_to_resume, samples_left
+from eval.runs import DATABASE
 from eval.store import RunStore, StoreError
 from mas.errors import UserError
 from mas.prompts import digest
@@ -25,7 +25,7 @@ def shown_again(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
     Raises:
         UserError: there is no such run, or it was started otherwise.
     """
-    folder = find_run(str(config.run.resume))
+    folder = run_to_resume(str(config.run.resume))
     summary = _summary(folder)
     if summary is None or not _complete(folder, config, resolved):
         return None

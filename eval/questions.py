@@ -3,6 +3,7 @@
 stopped = Questions(config, store, folder, logs, console).run(program, tries)      # None: all of them ended
 """
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -15,15 +16,31 @@ from eval.collector import rare_collection
 from eval.config import EvalConfig
 from eval.logs import RunLogs
 from eval.paths import OUTPUTS
-from eval.record import Record
+from eval.record import Record, Usage
 from eval.reporting.progress import RunProgress
 from eval.runner import Runner, Try
-from eval.spending import Budget
+from eval.spending import Budget, with_unseen
 from eval.stopping import Stop, signals_to
 from eval.store import RunStore, StoreError
 from mas.llm.loop import run_blocking
-from mas.question import Question, Sample
+from mas.question import Payment, Question, Sample
 from mas.tracing.trace import Level, Listener
+
+CALL_LOG = "calls.db"
+
+
+def spent_usd(store: RunStore, folder: Path) -> float:
+    """What the run has paid in all its sessions, as far as it is known: also for questions that have no row yet."""
+    if not (folder / CALL_LOG).exists():
+        return store.cost_usd()
+    with closing(_call_log(store, folder)) as call_log:
+        return store.cost_usd() + call_log.unfinished().known_cost_usd
+
+
+def _call_log(store: RunStore, folder: Path) -> CallLog:
+    call_log = CallLog(folder / CALL_LOG)
+    call_log.forget_finished(store.finished_keys())
+    return call_log
 
 
 class Questions:
@@ -34,7 +51,7 @@ class Questions:
         self.config, self.store, self.folder = config, store, folder
         self.logs, self.console = logs, console
         self.stop = Stop(run.drain_seconds, run.fail_fast, run.max_errors, run.max_seconds)
-        self.budget = Budget(run.max_cost_usd, self.stop.now, store.cost_usd())
+        self.budget = Budget(run.max_cost_usd, self.stop.now, spent_usd(store, folder))
 
     def run(self, program: Any, tries: Sequence[Try]) -> str | None:
         """Ask them all.
@@ -43,24 +60,36 @@ class Questions:
             Why the run stopped before its end; None: it did not.
         """
         with ExitStack() as stack:
-            call_log = stack.enter_context(closing(CallLog(self.folder / "calls.db")))
-            call_log.forget_finished(self.store.finished_keys())
+            call_log = stack.enter_context(closing(_call_log(self.store, self.folder)))
+            self._note_unfinished(None)
             cache = None
             if self.config.cache.lm == "shared":
                 cache = stack.enter_context(closing(SharedCache(OUTPUTS / "cache" / "lm.db")))
             progress = stack.enter_context(RunProgress(len(tries), self.console))
 
             def question(sample: Sample) -> Question:
-                replies = call_log.for_sample(sample)
-                return Question(sample, self.config.limits, replies, cache, self.budget.spend)
+                def spent(payment: Payment) -> None:
+                    call_log.pay(sample, payment)
+                    self.budget.spend(payment)
+
+                return Question(sample, self.config.limits, call_log.for_sample(sample), cache, spent)
 
             def finished(record: Record) -> None:
+                sample = Sample(record.example_id, record.epoch, record.attempt)
+                record.usage = with_unseen(record, call_log.paid(sample))
                 self.store.write(record)
-                call_log.forget(Sample(record.example_id, record.epoch, record.attempt))
+                call_log.forget(sample)
                 progress.update(record)
                 _log_question(record, self.logs)
 
-            return self._run(self._runner(program, question, finished), tries)
+            stopped = self._run(self._runner(program, question, finished), tries)
+            self._note_unfinished(call_log.unfinished())
+            return stopped
+
+    def _note_unfinished(self, paid: Usage | None) -> None:
+        """For the summary: what was paid for questions that the run has not come to the end of."""
+        noted = vars(paid) if paid is not None and paid.lm_calls else None
+        self.store.set_meta("unfinished", json.dumps(noted))
 
     def _run(self, runner: Runner, tries: Sequence[Try]) -> str | None:
         try:

@@ -6,9 +6,9 @@ from typing import Any
 
 @dataclass
 class Usage:
-    """What answering cost. `cost_usd` is None if the price of any of its calls is unknown."""
+    """What answering cost. `cost_usd` is None if that of any of its calls is unknown."""
 
-    lm_calls: int = 0  # requests: retries and replayed ones included
+    lm_calls: int = 0  # requests: retries, replayed ones and those of interrupted sessions included
     retries: int = 0  # of these: requests sent again after a failure, DSPy's fallback to JSON included
     replayed_calls: int = 0  # of these: answered from the run's own call log; paid for before the run was interrupted
     cached_calls: int = 0  # of these: answered from the cache shared between runs; not paid for by this run
@@ -17,6 +17,12 @@ class Usage:
     cached_input_tokens: int = 0  # of these: read from the provider's own cache, at its lower price
     output_tokens: int = 0
     cost_usd: float | None = None
+    known_cost_usd: float = 0.0  # of the calls whose cost is known
+    unknown_cost_calls: int = 0  # those whose cost is not: there is no price, or they were cut off before the reply
+
+    @property
+    def at_least_usd(self) -> float:
+        return self.known_cost_usd if self.cost_usd is None else self.cost_usd
 
 
 @dataclass

@@ -39,12 +39,19 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     given.gold = Path(golds[-1]) if golds else None
     given.overrides = [change for change in given.changes if not change.startswith("gold=")]
     for override in given.overrides:
-        name = override.partition("=")[0].lstrip("+~")
+        name = _name(override)
         if name != "scorer" and not name.startswith("scorer.") and name not in _ALLOWED:
             raise UserError(f"{name} cannot be changed by rescoring; give scorer=…, its options, gold=… or run.name=….")
+    options = [override for override in given.overrides if _name(override).startswith("scorer.")]
+    if options and not any(_name(override) == "scorer" for override in given.overrides):
+        raise UserError(f"{options[0]} is an option of a scorer; name that too: scorer=… {options[0]}.")
     if given.gold is None and not any(override.startswith("scorer") for override in given.overrides):
         raise UserError("there is nothing to score anew by; give scorer=… or gold=FILE.jsonl.")
     return given
+
+
+def _name(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~")
 
 
 def task(arguments: list[str]) -> int:

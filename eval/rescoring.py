@@ -6,6 +6,7 @@ RunStore(folder / "run.db", read_only=True).meta()["rescored_from"]      # "2026
 
 import asyncio
 import json
+import shutil
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,9 @@ from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from eval.composing import composed
 from eval.config import RunSettings, build_part
+from eval.kept_prompts import kept_prompts
 from eval.record import Record, Usage
+from eval.resuming import RESCORED_FROM
 from eval.run_folder import make_run_folder
 from eval.run_lock import in_use
 from eval.runs import DATABASE, run_name
@@ -34,7 +37,7 @@ from mas.llm.loop import run_blocking
 
 _AT_ONCE = 16  # verdicts of a function that waits
 _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
-_NOT_COPIED = ("schema_version", "holder", "epochs", "mlflow", "run_id", "started_at", "command", "config")
+_NOT_COPIED = ("schema_version", "holder", "epochs", "mlflow", "run_id", "started_at", "command", "config", "sweep")
 
 Gold = Mapping[str, str | None]  # example id → gold answer; None: unscored
 
@@ -67,9 +70,12 @@ def rescored(original: Path, overrides: Sequence[str], gold: Path | None, comman
         scorer = _scorer(config)
         answers = _gold_answers(gold, {each.id for each in source.planned()}) if gold else {}
         folder = _new_folder(original, chosen)
+        config["run"] = {**(config.get("run") or {}), "name": chosen.run.name}
         text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
         (folder / "config.yaml").write_text(text, encoding="utf-8")
-        facts = {"config": text, "rescored_by": json.dumps(list(command)), "rescored_from": original.name}
+        facts = {"config": text, "rescored_by": json.dumps(list(command)), RESCORED_FROM: original.name}
+        for place in kept_prompts(original, source.meta()):
+            shutil.copytree(original / place, folder / place)
         with RunStore(folder / DATABASE) as target:
             run_blocking(_copied(source, target, scorer, answers, facts))
     return folder
@@ -144,9 +150,9 @@ async def _copied(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold
 
 
 def _forget_score(record: Record) -> None:
-    """Errors stay, but for that of a scorer: the answer stands and can be scored now."""
+    """Errors stay, but for those in scoring, a judge's key or quota among them: the answer can be scored now."""
     record.score, record.explanation, record.parts, record.scorer_usage = None, "", {}, Usage()
-    if record.error is not None and record.error_class == SCORER:
+    if record.error is not None and record.error_component == SCORER:
         record.error = record.error_class = record.error_component = None
         if record.limit == "deadline_seconds":  # the scorer's own
             record.limit = None

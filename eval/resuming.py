@@ -9,17 +9,21 @@ Nothing heavy is imported here: a finished run is shown again in a moment, howev
 """
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from eval.runs import DATABASE, find_run
+from eval.runs import DATABASE, LATEST, all_runs, find_run
 from eval.store import RunStore, StoreError
+from eval.tracking.settings import without_passwords
 from mas.errors import UserError
 from mas.question import Sample
 
 RESUME = "run.resume"
+RESCORED_FROM = "rescored_from"  # in a store's meta: the run whose answers these are
 # Of one session, not of the run: never taken over from the command line that the run was started with.
 OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change")
 # Options, or whole branches of them, that leave what is measured as it is.
@@ -40,24 +44,51 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
     Raises:
         UserError: there is no such run, or it is to be resumed by several jobs at once.
     """
-    here, run = next(((n, value) for n, value in _values(arguments, RESUME) if value not in ("", "null")), (None, ""))
-    if here is None:
+    given_runs = list(_values(arguments, RESUME))
+    if len(given_runs) > 1:
+        raise UserError(f"{RESUME} is given {len(given_runs)} times; name the one run to go on with.")
+    here, run = next(((n, value) for n, value in given_runs if value not in ("", "null")), (None, ""))
+    if here is None:  # an empty one is refused with the other values
         return list(arguments)
     if {"-m", "--multirun"} & set(arguments):
         raise UserError(
             f"{RESUME} goes on with one run; leave --multirun out, and resume its runs one after the other."
         )
     try:
-        with RunStore(find_run(run) / DATABASE, read_only=True) as store:
+        with RunStore(run_to_resume(run) / DATABASE, read_only=True) as store:
             meta = store.meta()
     except StoreError as error:
         raise UserError(f"{RESUME}={run}: {error}.") from error
+    if original_run := meta.get(RESCORED_FROM):
+        raise UserError(
+            f"{RESUME}={run}: that run holds the answers of {original_run}, scored anew, and has asked nothing itself; "
+            f"go on with {RESUME}={shlex.quote(original_run)}, then score that one anew."
+        )
     if "command" not in meta:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
     original: list[str] = json.loads(meta["command"])
     given = {_key(argument) for argument in arguments}
     kept = [each for each in original if _key(each) not in given]
     return [*arguments[:here], *kept, *arguments[here:]]
+
+
+def run_to_resume(run: str) -> Path:
+    """`find_run`, but the latest is the latest that can go on: not one that was only scored anew.
+
+    Raises:
+        UserError: as `find_run`.
+    """
+    if run == LATEST:
+        return next((folder for folder in all_runs() if not _is_rescored(folder)), None) or find_run(run)
+    return find_run(run)
+
+
+def _is_rescored(folder: Path) -> bool:
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            return RESCORED_FROM in store.meta()
+    except StoreError:  # told when it is opened
+        return False
 
 
 def of_the_run(overrides: Iterable[str]) -> list[str]:
@@ -96,8 +127,8 @@ def check_unchanged(
     Raises:
         UserError: something is, and it is not allowed.
     """
-    same_form = yaml.safe_load(yaml.safe_dump(now))
-    found = changes(yaml.safe_load(meta["config"]), same_form)
+    same_form = yaml.safe_load(without_passwords(yaml.safe_dump(now)))
+    found = changes(yaml.safe_load(without_passwords(meta["config"])), same_form)
     for key, digest in digests.items():
         if meta.get(key, digest) != digest:
             found[key] = f"{meta[key][:12]} → {digest[:12]}"

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.command import leave, run_command, typed, typed_list
+from eval.command import leave, run_command, told, typed, typed_list
 from eval.config import read_config
 from eval.finished import shown_again
 from eval.sweeping import as_job, concluded
@@ -33,7 +33,7 @@ def _evaluated(composed: DictConfig) -> int:
 
 
 def main() -> int:
-    return concluded(run_command(task, "eval"))
+    return told(lambda: concluded(run_command(task, "eval")))
 
 
 if __name__ == "__main__":

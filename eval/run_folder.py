@@ -44,3 +44,28 @@ def _new(parent: Path, name: str) -> Path:
             folder.mkdir()
             return folder
     raise AssertionError("unreachable: there is always a next number")
+
+
+def check_free(folder: Path) -> None:
+    """See that no run is in the folder. A process that died before its run began may have left a store, with a plan.
+
+    Raises:
+        UserError: there is one; it cannot be mixed with another.
+    """
+    from eval.store import RunStore, StoreError
+
+    database = folder / "run.db"
+    if not database.exists():
+        return
+    try:
+        with RunStore(database, read_only=True) as store:
+            meta = store.meta()
+            if "command" not in meta and "rescored_from" not in meta and not store.keys():
+                return
+    except StoreError:
+        meta = {}
+    if "rescored_from" in meta:
+        raise UserError(f"run.dir={folder} already holds a run, one that was scored anew; name a new folder.")
+    raise UserError(
+        f"run.dir={folder} already holds a run; go on with it by run.resume={folder}, or name a new folder."
+    )

@@ -1,14 +1,15 @@
 """Examples → records: questions side by side, each in its own trace, within its own limits.
 
 A failing question becomes a row with its error and never ends the batch; every finished row is in the store before the
-next one starts in its place. A question that is cancelled (`eval.stopping`) leaves no row.
+next one starts in its place. A question that is cancelled (`eval.stopping`) leaves no row, nor does one that met a
+used-up quota: that says nothing about the question.
 """
 
 import asyncio
-import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,13 +17,13 @@ from typing import Any
 import dspy
 
 from eval.benchmarks.example import Example
-from eval.failure import Failure, describe
-from eval.plain import plain
+from eval.cleaning import cleaned
+from eval.failure import Failure, describe, out_of_time, refusal
 from eval.record import Record
 from eval.scorers.score import Scorer
 from eval.scoring import Scoring
 from eval.spending import usage_of
-from eval.stopping import Stop
+from eval.stopping import QUOTA_OR_KEY, Stop
 from mas.question import Question, QuestionLimits, Sample, at_work
 from mas.tracing.trace import Listener, Observer, Trace, recording, span
 
@@ -64,7 +65,8 @@ class Runner:
             record = await self.record_of(*next_try)
             if _cancelled():  # and the program took no notice
                 return
-            self.finished(record)
+            if record.error_class != QUOTA_OR_KEY:
+                self.finished(record)
             self.stop.heed(record)
 
     async def record_of(self, example: Example, sample: Sample) -> Record:
@@ -74,11 +76,14 @@ class Runner:
         record = blank_record(self.run_id, example, sample, thread_id)
         question = replace(self.question(sample), over_at=time.monotonic() + self.deadline_seconds)
         with recording(trace), dspy.context(trace=[]):  # DSPy's own would keep the calls of all questions, up to 10,000
-            with at_work(question):
+            with closing(question), at_work(question):
                 await self._answer(example, record, trace, question)
             record.wall_seconds, record.waited_seconds = trace.seconds, question.waited_seconds
-            with at_work(self._judging(question)):
+            with closing(self._judging(question)) as judging, at_work(judging):
                 await Scoring(self.scorer, self.deadline_seconds, self.redact).score(record)
+        refused = question.refused or judging.refused
+        if refused and record.error_class != QUOTA_OR_KEY:  # an agent has swallowed it
+            self._fail(record, refusal(refused, trace))
         self._complete(record, trace)
         return record
 
@@ -88,17 +93,22 @@ class Runner:
         return replace(question, limits=QuestionLimits(), over_at=over_at, _timeout=None)
 
     async def _answer(self, example: Example, record: Record, trace: Trace, question: Question) -> None:
+        failure, deadline = None, asyncio.timeout(self.deadline_seconds)
         try:
-            async with asyncio.timeout(self.deadline_seconds), question.within_working_time():
+            async with deadline, question.within_working_time():
                 with span("question", example.id) as current:
                     await self._ask(example, record)
                     current.outputs = {"answer": record.answer}
         except Exception as error:  # noqa: BLE001  the boundary of one question: its failure becomes data
-            failure = describe(error, trace, self.deadline_seconds)
-            if failure.kind == "limit" and trace.answer is not None:  # the question is scored on what it had arrived at
-                record.answer, record.limit = self.redact(trace.answer), failure.limit
-            else:
-                self._fail(record, failure)
+            failure = describe(error, trace)
+        if deadline.expired():  # whatever a program that was told to stop has made of it
+            failure = out_of_time(trace, self.deadline_seconds)
+        record.limit = question.limit_reached  # an agent may have answered all the same: within its limits
+        if failure is not None:
+            self._fail(record, failure)
+            if failure.kind == "limit" and trace.answer is not None:  # it is scored on what it had arrived at
+                record.answer, record.error = self.redact(trace.answer), None
+                record.error_class = record.error_component = None
 
     async def _ask(self, example: Example, record: Record) -> None:
         prediction = await self.program.acall(question=example.question, file=example.file)
@@ -118,22 +128,13 @@ class Runner:
                 record.seconds_by_agent[each.name] = record.seconds_by_agent.get(each.name, 0.0) + each.seconds
         record.limit = record.limit or trace.limit
         told = {"error": record.error, "error_component": record.error_component} if record.error else {}
-        record.state = self._clean({**trace.state, **told})
-        record.trajectory = self._clean([vars(each) for each in trace.spans])
-
-    def _clean(self, value: Any) -> Any:
-        """Without secrets: a refusal may repeat the key, and the steps quote the refusal.
-
-        Text by text, and as the store will hold it, only where there is a secret: that walk takes longer than all else.
-        """
-        text = _as_text(value)
-        if text is not None and self.redact(text) == text:
-            return value
-        return _each_text(plain(value), self.redact)
+        record.state = cleaned({**trace.state, **told}, self.redact)
+        record.trajectory = cleaned([vars(each) for each in trace.spans], self.redact)
 
     def _fail(self, record: Record, failure: Failure) -> None:
-        record.error = self.redact(failure.message)
-        record.error_class, record.error_component, record.limit = failure.kind, failure.component, failure.limit
+        record.answer, record.reasoning_trace, record.score = None, "", None
+        record.error, record.error_class = self.redact(failure.message), failure.kind
+        record.error_component, record.limit = failure.component, failure.limit or record.limit
 
 
 def blank_record(run_id: str, example: Example, sample: Sample, thread_id: str) -> Record:
@@ -155,21 +156,3 @@ def blank_record(run_id: str, example: Example, sample: Sample, thread_id: str) 
 def _cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _as_text(value: Any) -> str | None:
-    """All texts in it, as they are, among marks of JSON; None if JSON cannot hold it."""
-    try:
-        text = json.dumps(value, default=plain, ensure_ascii=False)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return text.replace('\\"', '"').replace("\\\\", "\\")
-
-
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    """A JSON value with its texts changed, those used as keys left alone."""
-    if isinstance(value, dict):
-        return {key: _each_text(element, change) for key, element in value.items()}
-    if isinstance(value, list):
-        return [_each_text(element, change) for element in value]
-    return change(value) if isinstance(value, str) else value

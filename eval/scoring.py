@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eval.failure import describe_scoring
+from eval.failure import describe_scoring, scored_too_late
 from eval.record import Record
 from eval.scorers.judging import without_gold
 from eval.scorers.score import Score, Scorer
@@ -30,15 +30,19 @@ class Scoring:
         """
         if record.error is not None or record.target is None:
             return
+        score, failure, deadline = None, None, asyncio.timeout(self.deadline_seconds)
         try:
-            async with asyncio.timeout(self.deadline_seconds):
+            async with deadline:
                 score = await self._verdict(record.question, record.answer, record.target)
         except Exception as error:  # noqa: BLE001  the boundary of one question: a scorer may be the user's own
-            failure = describe_scoring(error, self.deadline_seconds)
+            failure = describe_scoring(error)
+        if deadline.expired():  # whatever a scorer that was told to stop has made of it
+            failure = scored_too_late(self.deadline_seconds)
+        if failure:
             message = without_gold(failure.message, record.target)  # a rule's own message may quote the gold answer
             record.error, record.error_class = self.redact(message), failure.kind
             record.error_component, record.limit = failure.component, failure.limit or record.limit
-        else:
+        elif score:
             record.score, record.explanation, record.parts = score.value, score.explanation, dict(score.parts)
 
     async def _verdict(self, question: str, answer: str | None, target: str) -> Score:

@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS records(
     attempt INT NOT NULL,
     thread_id TEXT NOT NULL,
     error_class TEXT,            -- null: no error
-    cost_usd REAL,               -- of the answer and of judging it; null: unknown
+    cost_usd REAL,               -- of the answer and of judging it, as far as it is known
     finished_at TEXT NOT NULL,   -- UTC, ISO 8601
     line_bytes INT NOT NULL,     -- of the whole Record as a line of JSON
     data TEXT NOT NULL,          -- the Record as JSON, without what is in `details`
@@ -165,10 +165,10 @@ class RunStore:
         """
         data, details = encoded(record)
         error_class = record.error_class or (None if record.error is None else "unknown")
-        costs = [usage.cost_usd for usage in (record.usage, record.scorer_usage) if usage.cost_usd is not None]
+        cost_usd = record.usage.at_least_usd + record.scorer_usage.at_least_usd
         row = (
             *(None, escaped(record.example_id), record.epoch, record.attempt, escaped(record.thread_id), error_class),
-            *(sum(costs) if costs else None, datetime.now(UTC).isoformat(), len(line(data, details)), data),
+            *(cost_usd, datetime.now(UTC).isoformat(), len(line(data, details)), data),
         )
         with self._transaction():
             added = self._database.execute("INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.command import STOPPED
+from eval.command import STOPPED, signal_of
 from eval.outcome import going_on
 from eval.paths import OUTPUTS, shown
 from eval.reporting.sweep_table import markdown, print_sweep
@@ -56,7 +56,8 @@ def make_table(
 
 
 def _track(folder: Path, tracking: Tracking, secrets: Sequence[str], console: Console) -> None:
-    """MLflow's failure is a warning; it is not imported here."""
+    """MLflow's failure is a warning, and so is Ctrl-C; it is not imported here."""
+    _line("sending the sweep's page to MLflow … (Ctrl-C: leave it)", console)
     try:
         ended = subprocess.run(
             [sys.executable, "-P", "-m", "eval.tracking.sweep_page", str(folder)],
@@ -70,6 +71,8 @@ def _track(folder: Path, tracking: Tracking, secrets: Sequence[str], console: Co
         told: dict[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
         told = {"warning": f"the process that sends it did not end well ({type(error).__name__})"}
+    except KeyboardInterrupt as interrupt:
+        told = {"warning": f"stopped by {signal_of(interrupt)}"}
     if warning := told.get("warning"):
         again = f"try again with: python eval/sweep.py {shlex.quote(shown(folder))}"
         print(f"warning: the sweep's page is not in MLflow: {warning}; {again}", file=sys.stderr)

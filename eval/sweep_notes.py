@@ -7,7 +7,6 @@ notes.jobs[1].run(folder)        # the folder of its run; None: it ended before 
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -19,7 +18,6 @@ from eval.runs import LATEST
 from mas.errors import UserError
 
 SWEEP = "sweep.json"
-_PASSWORD = re.compile(r"(://[^/@\s:]*):[^/@\s]*@")  # in an address
 
 
 @dataclass
@@ -88,8 +86,3 @@ def find_sweep(name: str) -> Path:
 def relative(run_folder: Path, sweep_folder: Path) -> str:
     """So that `outputs/` can be moved as a whole."""
     return os.path.relpath(run_folder.resolve(), sweep_folder.resolve())
-
-
-def without_password(override: str) -> str:
-    """For jobs that ended before it was known what is secret."""
-    return _PASSWORD.sub(r"\1:***@", override)

@@ -13,7 +13,7 @@ from eval.config import build_part
 from eval.runs import DATABASE
 from eval.store import RunStore, StoreError
 from eval.sweep_notes import SweepNotes
-from eval.tracking.settings import NoTracking, Tracking
+from eval.tracking.settings import NoTracking, Tracking, without_passwords
 from mas.errors import UserError
 
 
@@ -28,7 +28,7 @@ def tracking_of(folder: Path, notes: SweepNotes) -> tuple[Tracking | NoTracking,
         return NoTracking(), ()
     try:
         with RunStore(runs[-1] / DATABASE, read_only=True) as store:
-            config = yaml.safe_load(store.meta().get("config", "")) or {}
+            config = yaml.safe_load(without_passwords(store.meta().get("config", ""))) or {}
     except StoreError as error:
         raise UserError(f"{error}.") from error
     if "tracking" not in config:

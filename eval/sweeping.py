@@ -24,10 +24,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from eval.command import STOPPED, USER_ERROR, InterruptedRunError, is_mistake, sentence, typed
+from eval.command import STOPPED, USER_ERROR, InterruptedRunError, is_mistake, sentence, signal_of, typed
 from eval.config import EvalConfig
-from eval.sweep_notes import Job, SweepNotes, relative, without_password, write_notes
-from eval.tracking.settings import NoTracking, Tracking
+from eval.sweep_notes import Job, SweepNotes, relative, write_notes
+from eval.tracking.settings import NoTracking, Tracking, without_passwords
 
 _HYDRAS = "multirun.yaml"  # Hydra writes it before the first job
 
@@ -39,6 +39,11 @@ class _Sweep:
     current: Job | None = None
     tracking: Tracking | NoTracking = field(default_factory=NoTracking)
     secrets: list[str] = field(default_factory=list)
+
+    def redact(self, text: str) -> str:
+        for secret in self.secrets:  # longest first
+            text = text.replace(secret, "***")
+        return text
 
     def write(self) -> None:
         """A full disk does not end a run here; the run says it itself."""
@@ -80,7 +85,7 @@ def joined(folder: Path, config: EvalConfig) -> dict[str, str]:
     job.folder = relative(folder, sweep.folder)
     job.differs = [config.redact(each) for each in job.differs]
     sweep.tracking, sweep.secrets = config.tracking, config.secrets()
-    _redact_hydras(sweep.folder / _HYDRAS, config)
+    _clean_hydras(sweep.folder, config.redact)
     sweep.write()
     facts = {"id": sweep.notes.id, "name": sweep.folder.name, "started_at": sweep.notes.started_at}
     own = {"host": socket.gethostname(), "pid": os.getpid(), "job": job.job, "differs": job.differs}
@@ -95,14 +100,16 @@ def concluded(code: int) -> int:
         return code
     sweep.notes.ended_at = datetime.now(UTC).isoformat()
     sweep.write()
+    _clean_hydras(sweep.folder, sweep.redact)
     from eval.store import StoreError
     from eval.sweep_end import make_table
 
     try:
         make_table(sweep.folder, sweep.notes, sweep.tracking, sweep.secrets)
-    except (OSError, StoreError) as error:
+    except (OSError, StoreError, KeyboardInterrupt) as error:
+        why = f"stopped by {signal_of(error)}" if isinstance(error, KeyboardInterrupt) else error
         again = f"make it with: python eval/sweep.py {sweep.folder.name}"
-        print(f"warning: the sweep's table could not be made: {error}; {again}", file=sys.stderr)
+        print(f"warning: the sweep's table could not be made: {why}; {again}", file=sys.stderr)
     return code
 
 
@@ -111,13 +118,14 @@ def _begun(folder: Path, number: int) -> _Sweep:
     if _sweep is None or _sweep.folder != folder or number == 0:
         notes = SweepNotes(uuid.uuid4().hex[:12], datetime.now(UTC).isoformat(), jobs=_planned(folder / _HYDRAS))
         _sweep = _Sweep(folder, notes)
+        _clean_hydras(folder)  # a job may end before it is known what is secret
     return _sweep
 
 
 def _job(sweep: _Sweep, number: int) -> Job:
     jobs = sweep.notes.jobs
     while len(jobs) <= number:  # another sweeper decides as it goes what comes next
-        jobs.append(Job(len(jobs), [without_password(each) for each in typed()]))
+        jobs.append(Job(len(jobs), [without_passwords(each) for each in typed()]))
     return jobs[number]
 
 
@@ -133,7 +141,7 @@ def _planned(multirun: Path) -> list[Job]:
     swept = tuple(f"{each.get_key_element()}=" for each in overrides if each.is_sweep_override())
     (jobs,) = BasicSweeper.split_arguments(overrides, None)
     return [
-        Job(number, [without_password(each) for each in job if each.startswith(swept)])
+        Job(number, [without_passwords(each) for each in job if each.startswith(swept)])
         for number, job in enumerate(jobs)
     ]
 
@@ -142,13 +150,14 @@ def _failure(error: BaseException) -> tuple[int | None, str]:
     if isinstance(error, InterruptedRunError | KeyboardInterrupt):
         return STOPPED, "stopped by Ctrl-C"
     if is_mistake(error):
-        return USER_ERROR, without_password(sentence(error))
+        return USER_ERROR, without_passwords(sentence(error))
     return None, f"a defect of this program ({type(error).__name__})"
 
 
-def _redact_hydras(path: Path, config: EvalConfig) -> None:
+def _clean_hydras(folder: Path, redact: Callable[[str], str] = str) -> None:
     """Hydra keeps the command line as it was typed, an address with a password in it included."""
+    path = folder / _HYDRAS
     with suppress(OSError):
         text = path.read_text("utf-8")
-        if (clean := config.redact(text)) != text:
+        if (clean := redact(without_passwords(text))) != text:
             path.write_text(clean, "utf-8")

@@ -14,11 +14,23 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from eval.arguments import Parser
-from eval.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, leave, sentence, told
+from eval.command import (
+    FINISHED,
+    MISTAKES,
+    STOPPED,
+    USER_ERROR,
+    WORST_FIRST,
+    InterruptedRunError,
+    leave,
+    sentence,
+    signal_of,
+    told,
+)
 from eval.paths import PROJECT_ROOT
 from eval.runs import DATABASE, all_runs, find_run
 from mas.errors import UserError
@@ -51,6 +63,15 @@ def task(arguments: list[str]) -> int:
 
     given = read_arguments(arguments)
     load_dotenv(PROJECT_ROOT / ".env")
+    try:
+        return _all_synced(given)
+    except KeyboardInterrupt as interrupt:
+        raise InterruptedRunError(
+            f"stopped by {signal_of(interrupt)}; what was sent stays in MLflow, and the same command sends the rest."
+        ) from interrupt
+
+
+def _all_synced(given: argparse.Namespace) -> int:
     if not given.all:
         return synced(find_run(given.run), given.overrides)
     folders = [folder for folder in all_runs() if _is_to_be_sent(folder, given.overrides)]
@@ -75,7 +96,20 @@ def _is_to_be_sent(folder: Path, overrides: Sequence[str]) -> bool:
     if isinstance(settings, NoTracking):
         return False
     there = (settings.shown_uri, settings.experiment)
-    return state is None or not state.complete or (state.uri, state.experiment) != there
+    if state is None or not state.complete or (state.uri, state.experiment) != there:
+        return True
+    return state.counts.get("traces", {}).get("store") != _rows(folder)
+
+
+def _rows(folder: Path) -> int:
+    """How many records the run has by now: a session whose sending died at once leaves the word of the one before."""
+    from eval.store import RunStore, StoreError
+
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            return len(store.finished_keys())
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
 
 
 def _one_of_many(folder: Path, overrides: Sequence[str]) -> int:
@@ -90,7 +124,7 @@ def synced(folder: Path, overrides: Sequence[str]) -> int:
     """Send one run; the exit code.
 
     Raises:
-        UserError: it is going on, somebody else is sending it, or it does not say where it belongs.
+        UserError: it is going on, somebody else is sending it, it does not say where it belongs, or is elsewhere there.
     """
     from eval.run_lock import RunInUseError, RunLock, in_use
     from eval.tracking.settings import NoTracking
@@ -98,11 +132,9 @@ def synced(folder: Path, overrides: Sequence[str]) -> int:
 
     settings = _settings(folder, overrides)
     if isinstance(settings, NoTracking):
-        raise UserError(
-            f"{folder.name} was made with tracking=off; say where it shall go: tracking=local, or tracking=server."
-        )
+        why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
+        raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
     settings.check()
-    _check_not_moved(folder, settings)
     if in_use(folder / DATABASE):
         raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
     lock = RunLock(folder / STATE)
@@ -118,39 +150,37 @@ def synced(folder: Path, overrides: Sequence[str]) -> int:
         lock.release()
 
 
-def _check_not_moved(folder: Path, settings: Any) -> None:
-    """MLflow has one trace of an id: sent to another experiment, it would vanish from the first."""
-    from eval.tracking.state import read_state
-
-    state = read_state(folder)
-    if state and state.run_id and state.uri == settings.shown_uri and state.experiment != settings.experiment:
-        raise UserError(
-            f"{folder.name} is in the experiment {state.experiment} there already, and its traces can be in one only; "
-            f"give tracking.experiment='{state.experiment}', or another MLflow."
-        )
-
-
 def _settings(folder: Path, overrides: Sequence[str]) -> Any:
     """The run's own tracking settings, changed by the overrides."""
     from omegaconf import OmegaConf
 
     from eval.composing import composed
     from eval.config import build_part
+    from eval.tracking.settings import NoTracking
+    from eval.tracking.state import place_of, read_state
 
     if any(override.startswith("tracking=") for override in overrides):
         return build_part(composed(overrides).tracking, "tracking")
-    own = OmegaConf.create({"tracking": _meta_config(folder).get("tracking") or {}})
-    return build_part(OmegaConf.merge(own, OmegaConf.from_dotlist(list(overrides))).tracking, "tracking")
+    own = _meta_config(folder).get("tracking") or {}
+    if str(own.get("_target_")).endswith(f".{NoTracking.__name__}"):
+        state = read_state(folder)
+        if state is None or not state.run_id:
+            return NoTracking()
+        place = place_of(state)  # resumed with tracking=off
+        own = {"_target_": f"{type(place).__module__}.{type(place).__qualname__}", **asdict(place)}
+    merged = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist(list(overrides)))
+    return build_part(merged.tracking, "tracking")
 
 
 def _meta_config(folder: Path) -> dict[str, Any]:
     import yaml
 
     from eval.store import RunStore, StoreError
+    from eval.tracking.settings import without_passwords
 
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            found = yaml.safe_load(store.meta().get("config", "")) or {}
+            found = yaml.safe_load(without_passwords(store.meta().get("config", ""))) or {}
     except StoreError as error:
         raise UserError(f"{error}.") from error
     return found if isinstance(found, dict) else {}
@@ -159,9 +189,10 @@ def _meta_config(folder: Path) -> dict[str, Any]:
 def _sent(folder: Path, settings: Any) -> int:
     from eval.logs import open_log
     from eval.tracking.export import Export
-    from eval.tracking.exporter import FINISHED as ENDED
-    from eval.tracking.exporter import Exporter, Handover, RunEnd
+    from eval.tracking.exporter import Exporter
     from eval.tracking.following import see_it
+    from eval.tracking.pipe import FINISHED as ENDED
+    from eval.tracking.pipe import Handover, RunEnd
     from eval.tracking.state import link_of
 
     handover = Handover({}, local=False, secrets=_secrets(folder, settings))
@@ -175,7 +206,11 @@ def _sent(folder: Path, settings: Any) -> int:
     end.over.wait()
     export = Export(folder, settings, handover.redact)
     try:
+        _open(export)
         state = Exporter(export, end, settings.wait_seconds, log, live=False).run()
+    except OSError as error:
+        print(f"stopped: the run's files cannot be written: {error}", file=sys.stderr)
+        return STOPPED
     finally:
         export.close()
         file.close()
@@ -183,6 +218,16 @@ def _sent(folder: Path, settings: Any) -> int:
     if line := see_it(settings, link_of(folder)):
         print(line)
     return FINISHED if state.complete else STOPPED
+
+
+def _open(export: Any) -> None:
+    """Only to hear of a mistake of the user's; MLflow's failures are the exporter's business."""
+    try:
+        _ = export.run
+    except UserError:
+        raise
+    except Exception:  # noqa: BLE001 - the exporter meets it again, and tells
+        return
 
 
 def _tell(folder: Path, sent: Any, state: Any) -> None:

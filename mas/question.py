@@ -44,7 +44,17 @@ class LimitReachedError(Exception):
 
     def __init__(self, limit: str, message: str) -> None:
         super().__init__(message)
-        self.limit = limit  # a field of QuestionLimits
+        self.limit = limit  # a field of QuestionLimits, or "deadline_seconds"
+
+
+@dataclass(frozen=True)
+class Payment:
+    """What one request has cost."""
+
+    input_tokens: int = 0
+    cached_input_tokens: int = 0  # of these
+    output_tokens: int = 0
+    cost_usd: float | None = None  # None: unknown, for want of a price or because it was cut off
 
 
 class Replies(Protocol):
@@ -63,7 +73,7 @@ class Question:
     limits: QuestionLimits = field(default_factory=QuestionLimits)
     call_log: Replies | None = None  # of this run: what an interrupted question has already been answered and has paid
     shared_cache: Replies | None = None  # across runs; only with cache.lm=shared
-    spent: Callable[[float], None] = lambda cost_usd: None  # told of each call's cost; the run has a budget too
+    spent: Callable[[Payment], None] = lambda payment: None  # told of each request sent; the run has a budget too
     over_at: float = math.inf  # time.monotonic() at which its wall time is over
     lm_calls: int = 0
     tokens: int = 0
@@ -71,17 +81,22 @@ class Question:
     cost_usd: float = 0.0
     waited_seconds: float = 0.0
     occurrences: dict[str, int] = field(default_factory=dict)  # of a request's digest: the same asked again is new
+    limit_reached: str | None = field(default=None, init=False)  # the first that refused something, or ended the work
+    refused: str | None = field(default=None, init=False)  # a sentence: the model server wants money or a valid key
     _waiting: int = 0  # calls that wait side by side
     _waiting_since: float = 0.0
     _timeout: asyncio.Timeout | None = None  # of the working time
     _ends: float = 0.0  # when that would be over without any waiting
+    _closed: bool = field(default=False, init=False)
+    _ending_with_it: set[asyncio.Timeout] = field(default_factory=set, init=False)
 
     def spend_lm_call(self) -> None:
         """Before each request.
 
         Raises:
-            LimitReachedError: it would be one too many, or tokens or money are used up.
+            LimitReachedError: it would be one too many, tokens or money are used up, or the question is over.
         """
+        self._check_open()
         self._check("lm_calls", self.lm_calls, "calls to language models")
         self._check("tokens", self.tokens, "tokens")
         self._check("cost_usd", self.cost_usd, "US dollars")
@@ -92,14 +107,14 @@ class Question:
         self.tokens += tokens
         if cost_usd:
             self.cost_usd += cost_usd
-            self.spent(cost_usd)
 
     def spend_tool_call(self) -> None:
         """Before each call of a tool.
 
         Raises:
-            LimitReachedError: it would be one too many.
+            LimitReachedError: it would be one too many, or the question is over.
         """
+        self._check_open()
         self._check("tool_calls", self.tool_calls, "tool calls")
         self.tool_calls += 1
 
@@ -111,7 +126,50 @@ class Question:
     def _check(self, limit: str, used: float, what: str) -> None:
         allowed = getattr(self.limits, limit)
         if allowed is not None and used >= allowed:
-            raise LimitReachedError(limit, f"the question has used its {allowed:g} {what} (limits.{limit})")
+            raise self._reached(limit, f"the question has used its {allowed:g} {what} (limits.{limit})")
+
+    def _check_open(self) -> None:
+        if self._closed or self.seconds_left <= 0:
+            raise self._over()
+
+    def _over(self) -> LimitReachedError:
+        return self._reached("deadline_seconds", "the question is over: nothing more is done for it")
+
+    def _reached(self, limit: str, message: str) -> LimitReachedError:
+        """The error; noted here as well, since an agent may swallow it."""
+        if not self._closed:
+            self.limit_reached = self.limit_reached or limit
+        return LimitReachedError(limit, message)
+
+    def close(self) -> None:
+        """Its record is complete: a thread of its agent that was left behind spends nothing more.
+
+        To be called on the event loop of its calls.
+        """
+        self._closed = True
+        for timeout in self._ending_with_it:
+            if not timeout.expired():
+                timeout.reschedule(0)
+
+    @asynccontextmanager
+    async def until_over(self) -> AsyncIterator[None]:
+        """For what is done on behalf of a thread: a thread is not cancelled with the question that started it.
+
+        Raises:
+            LimitReachedError: the question was, or came to be, closed or out of time.
+        """
+        self._check_open()
+        try:
+            async with asyncio.timeout(self.seconds_left) as timeout:
+                self._ending_with_it.add(timeout)
+                try:
+                    yield
+                finally:
+                    self._ending_with_it.discard(timeout)
+        except TimeoutError as error:
+            if not timeout.expired():
+                raise
+            raise self._over() from error
 
     @asynccontextmanager
     async def within_working_time(self) -> AsyncIterator[None]:
@@ -124,14 +182,23 @@ class Question:
             yield
             return
         try:
-            async with asyncio.timeout(allowed) as self._timeout:
-                self._ends = time.monotonic() + allowed
+            async with asyncio.timeout(allowed) as timeout:
+                self._timeout, self._ends = timeout, time.monotonic() + allowed
                 yield
-        except TimeoutError as error:
-            if self._timeout is None or not self._timeout.expired():
+        except Exception as error:
+            if not timeout.expired():
                 raise
-            message = f"the question has worked for its {allowed:g} seconds (limits.working_seconds)"
-            raise LimitReachedError("working_seconds", message) from error
+            raise self._worked_too_long() from error
+        else:
+            if timeout.expired():  # and who was at work took no notice of it
+                raise self._worked_too_long()
+        finally:
+            self._timeout = None  # a call that outlives the question may still come back from waiting
+
+    def _worked_too_long(self) -> LimitReachedError:
+        allowed = self.limits.working_seconds
+        message = f"the question has worked for its {allowed:g} seconds (limits.working_seconds)"
+        return self._reached("working_seconds", message)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

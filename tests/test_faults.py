@@ -82,30 +82,43 @@ class Outcome:
     """One question against a server with one schedule."""
 
     served: list[str]  # the fault of each request
-    record: Record
+    record: Record  # also of one that is not kept
     stopped: str | None  # why the run ended before its questions did
     seconds: list[float]  # of each request, since the server's start
 
 
-async def ask(schedule: Any, *, deadline_seconds: float = 30.0, **model: Any) -> Outcome:
+class Swallowing:
+    """A program that answers whatever happens."""
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+
+    async def acall(self, **inputs: Any) -> Any:
+        try:
+            return await self.program.acall(**inputs)
+        except Exception:  # noqa: BLE001  as a careless agent does
+            return {"final_answer": ANSWER}
+
+
+async def ask(schedule: Any, *, deadline_seconds: float = 30.0, swallowing: bool = False, **model: Any) -> Outcome:
     """The toy system's one question, in a run of its own, against a server of its own."""
-    records: list[Record] = []
     settings = {"num_retries": NUM_RETRIES, "retry_base_seconds": 0.1, "call_deadline_seconds": 20.0, **model}
     with fault_server(schedule) as server:
         profile = OpenAIChatModel(name="faults", base_url=server.base_url, **settings)
+        program = ToySystem().build(profile, None, ToolSettings(), None)
         runner = Runner(
             run_id="run-1",
-            program=ToySystem().build(profile, None, ToolSettings(), None),
+            program=Swallowing(program) if swallowing else program,
             scorer=GaiaScorer(),
             concurrency=1,
             deadline_seconds=deadline_seconds,
             listener=lambda thread_id, sample: lambda level, event, fields: None,
             redact=lambda text: text,
-            finished=records.append,
+            finished=lambda record: None,
         )
-        await runner.run([(Example("q1", "What is 6 * 7?", target=ANSWER), Sample("q1"))])
+        record = await runner.record_of(Example("q1", "What is 6 * 7?", target=ANSWER), Sample("q1"))
+        runner.stop.heed(record)
         requests = server.requests()
-    (record,) = records
     return Outcome(
         [each["fault"] for each in requests], record, runner.stop.reason, [each["seconds"] for each in requests]
     )
@@ -202,6 +215,13 @@ def test_a_server_that_drips_or_hangs_holds_no_question_a_second_past_its_deadli
     assert (record.error_class, record.limit, record.score) == ("limit", "deadline_seconds", None)
     assert 1.5 <= record.wall_seconds < 2.5
     assert outcome.served == [name]
+
+
+@pytest.mark.parametrize("fault", ["quota", "401"])
+def test_a_refusal_that_the_agent_swallows_stops_the_run_too(fault: str) -> None:
+    outcome = run_blocking(ask(["ok", fault], swallowing=True))
+    assert (outcome.served, outcome.record.error_class, outcome.record.score) == (["ok", fault], "quota_or_key", None)
+    assert "for want of quota or for the key" in str(outcome.stopped)
 
 
 @pytest.mark.parametrize("fault", ["length", "content_filter", "huge"])

@@ -103,7 +103,8 @@ def test_the_list_of_runs_shows_our_numbers(stored: Stored, page: Any) -> None:
     for column in ("accuracy", "n_correct", "n_error", "cost_usd", "tool_calls", "latency/question_p95_seconds"):
         assert column in text
     accuracy = sum(stored.correct("careful").values()) / LIMIT
-    assert str(accuracy) in text
+    assert str(round(accuracy, 6)) in text
+    assert "baseline (simulated)" in text
 
 
 def test_two_runs_are_compared_question_by_question(stored: Stored, page: Any) -> None:

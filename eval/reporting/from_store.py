@@ -15,35 +15,34 @@ from eval.planned import not_run
 from eval.record import Record
 from eval.reporting.files import write_answers, write_correlation_ids, write_records, write_summary
 from eval.reporting.report import MAX_ANSWERS, REPORT, write_report
-from eval.reporting.summary import summarise
+from eval.reporting.summary import planned_for, summarise
 from eval.run_lock import in_use
+from eval.session import SILENT
 from eval.store import RunStore
 from eval.tracking.state import link_of
 
 GOING_ON = "it is still going on"
-ENDED_SILENTLY = "its process ended without notice"
 WITHOUT_RECORD = "some questions ended without a record"
 
 
-def write_reports(folder: Path, store: RunStore, mlflow_link: dict[str, str] | None = None) -> dict[str, Any]:
+def write_reports(folder: Path, store: RunStore) -> dict[str, Any]:
     """Write them all and return the summary. Questions that the run never came to count as wrong.
 
     Args:
         folder: of the run; where the files go.
         store: the run's own, or one opened to be read, also while the run is going on.
-        mlflow_link: where the run shows in MLflow; None: what `mlflow.json` in the folder says.
 
     Raises:
         StoreError: the store cannot be read.
         OSError: the folder cannot be written; files already there stay as they were.
     """
     summary = summary_of(store)
-    summary["mlflow"] = mlflow_link or link_of(folder)
-    write_answers(folder, store.final_records())
+    summary["mlflow"] = link_of(folder)
+    write_answers(folder, _finals(store))
     write_records(folder, store.lines(), store.lines_bytes())
     write_correlation_ids(folder, store.correlation_ids())
     write_summary(folder, summary)
-    shown = chain(islice(store.final_records(), MAX_ANSWERS), missing(store))  # the page has no room for more
+    shown = chain(islice(_finals(store), MAX_ANSWERS), missing(store))  # the page has no room for more
     write_report(folder / REPORT, summary, shown, store.planned_ids())
     return summary
 
@@ -60,11 +59,19 @@ def summary_of(store: RunStore) -> dict[str, Any]:
         bad_rows=json.loads(meta.get("bad_rows", "[]")),
         stopped=_stopped(sessions, store),
         epochs=_epochs(store),
+        question_ids=set(store.planned_ids()),
         model=meta.get("model"),
         command=json.loads(meta.get("command", "[]")),
         sessions=sessions,
         gate_history=json.loads(meta.get("gate_history", "[]")),
+        unfinished=json.loads(meta.get("unfinished", "null")),
     )
+
+
+def _finals(store: RunStore) -> Iterator[Record]:
+    """The last attempts at what is in the plan."""
+    epochs, question_ids = _epochs(store), set(store.planned_ids())
+    return (record for record in store.final_records() if planned_for(record, epochs, question_ids))
 
 
 def missing(store: RunStore) -> Iterator[Record]:
@@ -90,7 +97,7 @@ def _stopped(sessions: list[dict[str, Any]], store: RunStore) -> str | None:
         return None
     if last.get("ended_at") or not store.read_only:
         return WITHOUT_RECORD
-    return GOING_ON if in_use(store.path) else ENDED_SILENTLY
+    return GOING_ON if in_use(store.path) else SILENT
 
 
 def _open_seconds(sessions: list[dict[str, Any]], store: RunStore) -> float:

@@ -68,6 +68,9 @@ def _answers(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "the judge agrees", f"{'; '.join(told)}, on {summary['judge_agreement']['rule']['n']} answers"
     if summary["n_unscored"]:
         yield "unscored", f"{summary['n_unscored']} without a gold answer, outside the accuracy"
+    if summary["n_outside_plan"]:
+        why = "of questions or epochs that the run's plan no longer has; only their calls and cost count"
+        yield "left out", f"{summary['n_outside_plan']} answers {why}"
     if summary["n_bad_rows"]:
         yield "skipped", f"{summary['n_bad_rows']} unreadable rows of the dataset, outside every number above"
 
@@ -89,9 +92,12 @@ def _spending(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "calls", f"{usage['lm_calls']:,} to language models{_of_which(usage)}, {usage['tool_calls']:,} to tools"
     yield "tokens", _tokens(usage)
     if judging["lm_calls"]:
-        cost = "" if judging["cost_usd"] is None else f" and ${judging['cost_usd']:,.4f}"
+        cost = f" and {_money(judging)}" if judging["cost_usd"] is not None or judging["known_cost_usd"] else ""
         yield "judging", f"{judging['lm_calls']:,} calls, tokens {_tokens(judging)}{cost}, outside the numbers beside"
     yield "cost", _cost(summary)
+    if unfinished := summary["unfinished"]:
+        outside = "outside the numbers above until the run is resumed"
+        yield "unfinished questions", f"{unfinished['lm_calls']:,} calls, {_money(unfinished)}; {outside}"
 
 
 def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -124,12 +130,23 @@ def _tokens(usage: Mapping[str, Any]) -> str:
 
 
 def _cost(summary: Mapping[str, Any]) -> str:
-    cost_usd = summary["usage"]["cost_usd"]
-    if cost_usd is not None:
-        return f"${cost_usd:,.4f}" + (" (simulated)" if summary["simulated"] else "")
-    if not summary["usage"]["lm_calls"]:
+    usage = summary["usage"]
+    if usage["cost_usd"] is not None:
+        return f"${usage['cost_usd']:,.4f}" + (" (simulated)" if summary["simulated"] else "")
+    if not usage["lm_calls"]:
         return NOT_AVAILABLE
-    return f"{NOT_AVAILABLE} (price of {summary['model'] or 'the model'} unknown)"
+    if usage["unknown_cost_calls"] and (usage["known_cost_usd"] or not usage["output_tokens"]):
+        return _money(usage)
+    return f"{NOT_AVAILABLE} (price of {summary['model'] or 'the model'} unknown)"  # answers came, and none has a cost
+
+
+def _money(usage: Mapping[str, Any]) -> str:
+    """A call that was cut off may have been billed: what is known of the cost is then a part of it."""
+    if usage["cost_usd"] is not None:
+        return f"${usage['cost_usd']:,.4f}"
+    calls = "1 call" if usage["unknown_cost_calls"] == 1 else f"{usage['unknown_cost_calls']:,} calls"
+    known = f"at least ${usage['known_cost_usd']:,.4f}" if usage["known_cost_usd"] else NOT_AVAILABLE
+    return f"{known} ({calls} of unknown cost)"
 
 
 def _agreement(name: str, numbers: Mapping[str, Any]) -> str:

@@ -5,13 +5,11 @@ with RunProgress(66, Console(stderr=True)) as progress:
 """
 
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsedColumn
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eval.record import Record
 
@@ -21,22 +19,14 @@ LINE_INTERVAL_SECONDS = 1.0  # a plain line at most this often, so that a fast r
 class RunProgress:
     """Counts finished records; `update` may be called from one thread or loop only."""
 
-    def __init__(
-        self,
-        total: int,
-        console: Console,
-        line_interval_seconds: float = LINE_INTERVAL_SECONDS,
-        waiting: Callable[[], int] = lambda: 0,
-    ) -> None:
+    def __init__(self, total: int, console: Console, line_interval_seconds: float = LINE_INTERVAL_SECONDS) -> None:
         """
         Args:
             total: of the answers to come: questions times epochs.
             console: where to.
             line_interval_seconds: between two plain lines.
-            waiting: how many calls wait for the server's rate limit now.
         """
         self._total, self._console, self._line_interval_seconds = total, console, line_interval_seconds
-        self._waiting = waiting
         self._done = self._correct = self._errors = self._scored = 0
         self._cost_usd = 0.0
         self._started = time.monotonic()
@@ -46,8 +36,9 @@ class RunProgress:
     def __enter__(self) -> Self:
         self._started = time.monotonic()
         if self._console.is_terminal:
-            self._bar = Progress(BarColumn(), _Counts(self._counts), TimeElapsedColumn(), console=self._console)
-            self._bar.add_task("", total=self._total)
+            columns = BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+            self._bar = Progress(*columns, console=self._console)
+            self._bar.add_task(self._counts(), total=self._total)
             self._bar.start()
         return self
 
@@ -63,9 +54,9 @@ class RunProgress:
         self._correct += record.correct
         self._errors += record.error is not None
         self._scored += record.scored
-        self._cost_usd += (record.usage.cost_usd or 0.0) + (record.scorer_usage.cost_usd or 0.0)
+        self._cost_usd += record.usage.at_least_usd + record.scorer_usage.at_least_usd
         if self._bar:
-            self._bar.update(self._bar.task_ids[0], completed=self._done)
+            self._bar.update(self._bar.task_ids[0], completed=self._done, description=self._counts())
         elif self._done >= self._total or time.monotonic() - self._last_line >= self._line_interval_seconds:
             self._print_line()
 
@@ -78,16 +69,4 @@ class RunProgress:
         correct = f", {self._correct} correct" if self._scored or not self._done else ", unscored"
         errors = f"{self._errors} error{'' if self._errors == 1 else 's'}"
         cost = f", ${self._cost_usd:,.4f}" if self._cost_usd else ""  # what is known of it
-        waiting = f", {n} call{'' if n == 1 else 's'} waiting" if (n := self._waiting()) else ""
-        return f"{self._done}/{self._total} done{correct}, {errors}{cost}{waiting}"
-
-
-class _Counts(ProgressColumn):
-    """Asked anew with every redraw: what waits changes while nothing finishes."""
-
-    def __init__(self, counts: Callable[[], str]) -> None:
-        super().__init__()
-        self._counts = counts
-
-    def render(self, task: Task) -> Text:
-        return Text(self._counts())
+        return f"{self._done}/{self._total} done{correct}, {errors}{cost}"

@@ -8,7 +8,7 @@ were paid for. The records may be a stream: of each, only `eval.reporting.row.Ro
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from eval.intervals import clustered_interval
@@ -46,32 +46,39 @@ def summarise(
     bad_rows: Sequence[str] = (),
     stopped: str | None = None,
     epochs: int | None = None,
+    question_ids: Collection[str] | None = None,
     model: str | None = None,
     command: Sequence[str] = (),
     sessions: Sequence[Mapping[str, Any]] = (),
     gate_history: Sequence[Mapping[str, Any]] = (),
+    unfinished: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The content of `summary.json`; the key `mlflow` is null until the run has been exported.
 
     Args:
         run_id: of the run.
-        records: each attempt; for a (question, epoch) the run never came to, what `eval.runner.not_run` makes.
+        records: each attempt; for a (question, epoch) the run never came to, what `eval.planned.not_run` makes.
         simulated: whether a simulated model answered.
         wall_seconds: of all sessions together.
         bad_rows: of the dataset, that were skipped.
         stopped: why the run ended before all its questions did; these are in the numbers, as wrong.
         epochs: as planned; null: as many as the records have.
+        question_ids: as planned; null: all that have a record. Attempts outside the plan only count as paid for.
         model: name of the model, to be told where its price is unknown.
         command: the overrides as typed.
         sessions: `started_at, ended_at, stopped, changes` of each; more than one if the run was resumed.
         gate_history: how the number of requests at once went: `seconds, limit, reason`.
+        unfinished: usage of questions that were interrupted and have no record yet; null: none.
     """
-    spending, attempts = Spending(), []
+    spending, attempts, n_outside = Spending(), [], 0
     for record in records:
         spending.add(record)
-        attempts.append(row(record))
+        if planned_for(record, epochs, question_ids):
+            attempts.append(row(record))
+        else:
+            n_outside += 1
     final = final_attempts(attempts)
-    planned = max(epochs or 0, len({each.epoch for each in final}))
+    planned = epochs or len({each.epoch for each in final})
     return {
         "run_id": run_id,
         "model": model,
@@ -82,6 +89,7 @@ def summarise(
         "n_unscored": sum(not each.scored for each in final),
         "n_questions": len({each.example_id for each in final}),
         "epochs": planned,
+        "n_outside_plan": n_outside,
         "n_bad_rows": len(bad_rows),
         "bad_rows": list(bad_rows),
         "by_level": _by_level(final),
@@ -94,6 +102,7 @@ def summarise(
         "judge_agreement": _judge_agreement(final),
         "usage": spending.usage.to_dict(),
         "scorer_usage": spending.scorer_usage.to_dict(),
+        "unfinished": dict(unfinished) if unfinished else None,  # outside `usage`, until it is in a record
         "by_agent": spending.by_agent(),
         "wall_seconds": round(wall_seconds, 3),
         "waited_seconds": round(spending.waited_seconds, 3),
@@ -102,6 +111,11 @@ def summarise(
         "gate_history": [dict(each) for each in gate_history],
         "mlflow": None,
     }
+
+
+def planned_for(attempt: Attempt, epochs: int | None, question_ids: Collection[str] | None) -> bool:
+    """Whether the plan has this question and epoch: it may have become smaller (`run.allow_config_change`)."""
+    return (epochs is None or attempt.epoch <= epochs) and (question_ids is None or attempt.example_id in question_ids)
 
 
 def final_attempts(attempts: Iterable[AnAttempt]) -> list[AnAttempt]:

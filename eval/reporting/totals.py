@@ -11,7 +11,7 @@ from typing import Any
 
 from eval.record import Record, Usage
 
-_COUNTS = tuple(each.name for each in fields(Usage) if each.name != "cost_usd")
+_COUNTS = tuple(each.name for each in fields(Usage) if "cost_usd" not in each.name)
 
 
 class UsageTotal:
@@ -19,20 +19,22 @@ class UsageTotal:
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(_COUNTS, 0)
-        self._cost_usd = 0.0
+        self._known_cost_usd = 0.0
         self._known = self._unknown = False
 
     def add(self, usage: Usage) -> None:
         for name in _COUNTS:
             self._counts[name] += getattr(usage, name)
+        self._known_cost_usd += usage.at_least_usd
         if usage.cost_usd is None:
             self._unknown |= usage.lm_calls > 0  # a question that failed before its first call cost nothing
         else:
             self._known = True
-            self._cost_usd += usage.cost_usd
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self._counts, "cost_usd": self._cost_usd if self._known and not self._unknown else None}
+        known = self._known_cost_usd
+        cost_usd = known if self._known and not self._unknown else None
+        return {**self._counts, "cost_usd": cost_usd, "known_cost_usd": known}
 
 
 class Spending:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eval.tracking.run_page import ARTIFACTS
+from eval.record import Record
+from eval.tracking.run_page import ARTIFACTS, gone
 from eval.tracking.sending import Sent, TrackedRun
 from mas.prompts import SUFFIX, PromptSet
 
@@ -18,6 +19,23 @@ _PAGE_TRACES = 500
 OWN_LOG = "logs/mlflow.log"  # goes on growing while it is sent
 
 Counts = dict[str, dict[str, int]]
+
+
+class Expected:
+    """What MLflow shall have of the records read so far, in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self.sent = Sent()
+        self._last_has_verdict: dict[tuple[str, int], bool] = {}  # example id, epoch
+
+    def add(self, record: Record) -> None:
+        """By the same rules as `trace_of`; a try that a later one replaces has lost its verdict."""
+        from eval.tracking.assessments import assessment_names
+
+        key = (record.example_id, record.epoch)
+        lost = self._last_has_verdict.get(key, False)
+        self._last_has_verdict[key] = record.scored
+        self.sent = self.sent.plus(Sent(1, len(record.trajectory) or 1, len(assessment_names(record)) - lost))
 
 
 def stored(run: TrackedRun) -> Sent:
@@ -69,36 +87,49 @@ def compared(in_store: Sent, in_mlflow: Sent) -> Counts:
 
 
 def compared_metrics(run: TrackedRun, wanted: Mapping[str, float]) -> Counts:
-    """How many of the run's numbers MLflow shows just so."""
+    """How many of the run's numbers MLflow shows just so; and, by their names, those that it should show no more."""
     shown: Mapping[str, Any] = run.client.get_run(run.run_id).data.metrics if wanted else {}
     equal = sum(shown.get(name) == value for name, value in wanted.items())
-    return {"metrics": {"store": len(wanted), "mlflow": equal}}
+    counts = {"metrics": {"store": len(wanted), "mlflow": equal}}
+    if outdated := sorted(gone(wanted, shown)):
+        counts[f"outdated metrics ({', '.join(outdated)})"] = {"store": 0, "mlflow": len(outdated)}
+    return counts
 
 
-def compared_files(run: TrackedRun, folder: Path, prompts: PromptSet | None) -> Counts:
-    """How many of the run's files MLflow has with the same length."""
+def compared_files(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet], known_only: bool = False) -> Counts:
+    """How many of the run's files MLflow has with the same length.
+
+    Args:
+        prompts: folder in the run's → the set in it.
+        known_only: a file whose length the artifact store does not tell, as some do not, is one that it has not.
+    """
     wanted = _files(folder, prompts)
     listed: dict[str, int | None] = {}
     for place in sorted({name.rpartition("/")[0] for name in wanted}):
         found = run.client.list_artifacts(run.run_id, place or None)
         listed |= {each.path: each.file_size for each in found if not each.is_dir}
-    # Some artifact stores do not tell a file's length.
-    equal = sum(name in listed and listed[name] in (None, size) for name, size in wanted.items())
+    untold = () if known_only else (None,)
+    equal = sum(name in listed and listed[name] in (size, *untold) for name, size in wanted.items())
     return {"files": {"store": len(wanted), "mlflow": equal}}
 
 
-def _files(folder: Path, prompts: PromptSet | None) -> dict[str, int]:
+def _files(folder: Path, prompts: Mapping[str, PromptSet]) -> dict[str, int]:
     """Name in MLflow → bytes."""
     paths = [folder / name for name in ARTIFACTS]
     inside = [path for parent in paths if parent.is_dir() for path in parent.iterdir()]
     files = {str(path.relative_to(folder)): path.stat().st_size for path in [*paths, *inside] if path.is_file()}
     files.pop(OWN_LOG, None)
-    texts = prompts.texts if prompts else {}
-    return files | {f"prompts/{agent}{SUFFIX}": len(f"{text}\n".encode()) for agent, text in texts.items()}
+    for place, prompt_set in prompts.items():
+        files |= {f"{place}/{agent}{SUFFIX}": len(f"{text}\n".encode()) for agent, text in prompt_set.texts.items()}
+    return files
 
 
 def shortfall(counts: Mapping[str, Mapping[str, int]]) -> str | None:
     """What differs, in words; None: nothing does."""
     pairs = {name: (each["mlflow"], each["store"]) for name, each in counts.items()}
-    different = [f"{theirs} of {mine} {name}" for name, (theirs, mine) in pairs.items() if theirs != mine]
+    different = [
+        f"{theirs} of {mine} {name}" if mine else f"{theirs} {name}"
+        for name, (theirs, mine) in pairs.items()
+        if theirs != mine
+    ]
     return ", ".join(different) or None

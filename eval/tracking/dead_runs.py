@@ -13,6 +13,7 @@ from eval.tracking.sending import HEARTBEAT_TAG, RUN_TAG, TrackedRun
 
 SILENCE = timedelta(minutes=2)  # heartbeats come every ten seconds
 HOST_TAG, PID_TAG = "harness.host", "harness.pid"
+PARENT_TAG = "mlflow.parentRunId"
 
 
 def close_dead_runs(run: TrackedRun) -> list[str]:
@@ -23,8 +24,11 @@ def close_dead_runs(run: TrackedRun) -> list[str]:
     """
     now, closed = datetime.now(UTC), []
     for other in _running(run):
-        last = _last_beat(other.data.tags, other.info.start_time)
-        if other.info.run_id != run.run_id and is_dead(other.data.tags, last, now):
+        last = _last_beat(other)
+        if other.info.run_id == run.run_id or not is_dead(other.data.tags, last, now):
+            continue
+        last = max([last, *map(_last_beat, _children(run, other))])  # a sweep has no heartbeat but its jobs'
+        if is_dead(other.data.tags, last, now):
             run.client.set_terminated(other.info.run_id, "KILLED", round(last.timestamp() * 1000))
             closed.append(str(other.info.run_id))
     return closed
@@ -41,6 +45,10 @@ def _running(run: TrackedRun) -> Iterator[Any]:
             return iter(found)
 
 
+def _children(run: TrackedRun, parent: Any) -> list[Any]:
+    return list(run.client.search_runs([run.experiment_id], f"tags.`{PARENT_TAG}` = '{parent.info.run_id}'"))
+
+
 def is_dead(tags: Mapping[str, str], last_beat: datetime, now: datetime) -> bool:
     """Silent for long, and its process, if it was one of this machine, is gone."""
     if now - last_beat < SILENCE:
@@ -48,11 +56,11 @@ def is_dead(tags: Mapping[str, str], last_beat: datetime, now: datetime) -> bool
     return tags.get(HOST_TAG) != socket.gethostname() or not _lives(tags.get(PID_TAG, ""))
 
 
-def _last_beat(tags: Mapping[str, str], start_ms: int) -> datetime:
+def _last_beat(run: Any) -> datetime:
     try:
-        beat = datetime.fromisoformat(tags[HEARTBEAT_TAG])
+        beat = datetime.fromisoformat(run.data.tags[HEARTBEAT_TAG])
     except (KeyError, ValueError):
-        return datetime.fromtimestamp(start_ms / 1000, UTC)
+        return datetime.fromtimestamp(run.info.start_time / 1000, UTC)
     return beat if beat.tzinfo else beat.replace(tzinfo=UTC)
 
 

@@ -15,24 +15,35 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from eval.kept_prompts import kept_prompts
 from eval.record import Record
 from eval.reporting.files import write_summary
 from eval.reporting.from_store import summary_of
 from eval.runs import DATABASE
 from eval.store import RunStore
-from eval.tracking.counting import Counts, compared, compared_files, compared_metrics, stored, trace_ids
-from eval.tracking.ids import key_of, trace_id
+from eval.tracking.counting import Counts, Expected, compared, compared_files, compared_metrics, stored, trace_ids
+from eval.tracking.ids import assessment_id, key_of, trace_id
 from eval.tracking.run_numbers import RunNumbers
-from eval.tracking.run_page import RunPage, end_ms, page_of, run_name, start_ms, status_of, write_artifacts, write_page
+from eval.tracking.run_page import (
+    MAX_TAG_CHARS,
+    RunPage,
+    end_ms,
+    page_of,
+    run_name,
+    start_ms,
+    status_of,
+    write_artifacts,
+    write_page,
+)
 from eval.tracking.sending import BATCH_CHARS, BATCH_TRACES, HEARTBEAT_TAG, Sent, TrackedRun, open_run
 from eval.tracking.settings import Tracking
 from eval.tracking.state import ExportState
+from eval.tracking.storable import short
 from eval.tracking.sweep_page import parent_tags
-from mas.prompts import SET_FILE, SUFFIX, PromptSet, read_prompt_set
+from mas.prompts import PromptSet
 
 SUMMARY = "summary.json"
+COMPLETE_TAG = "harness.in_mlflow"  # "complete", or what is missing there
 
 
 class Export:
@@ -51,7 +62,8 @@ class Export:
         self.folder, self.settings, self.redact = folder, settings, redact
         self.store = RunStore(folder / DATABASE, read_only=True)
         self.state = ExportState(uri=settings.shown_uri, experiment=settings.experiment)
-        self.read = Sent()  # what the records read so far make
+        self.unsent = 0  # records that were read for the page's numbers alone
+        self._expected = Expected()
         self.sent = Sent()  # what went to MLflow
         self.refused: list[str] = []  # example ids of records that MLflow does not take
         self._run: TrackedRun | None = None
@@ -74,6 +86,11 @@ class Export:
         return self._run
 
     @property
+    def read(self) -> Sent:
+        """What the records read so far make."""
+        return self._expected.sent
+
+    @property
     def is_open(self) -> bool:
         return self._run is not None
 
@@ -83,8 +100,9 @@ class Export:
         self.run.begin()
 
     def show(self) -> None:
-        """Show what it is that runs."""
+        """Show what it is that runs now."""
         self._write_page(None)
+        self._register_prompts(is_now=True)
 
     def beat(self) -> None:
         self.run.beat(_now())
@@ -96,7 +114,7 @@ class Export:
             How many there were, those that MLflow had already included.
         """
         row, records = self._next_batch()
-        self.sent = self.sent.plus(self.run.send(record for record in records if not self._has(record)))
+        self._send([record for record in records if not self._has(record)])
         self._dealt_with(row, records)
         return len(records)
 
@@ -105,16 +123,33 @@ class Export:
         row, records = self._next_batch()
         for record in records:
             try:
-                self.sent = self.sent.plus(self.run.send([] if self._has(record) else [record]))
+                self._send([] if self._has(record) else [record])
             except Exception:  # noqa: BLE001 - whatever MLflow has against this record, the others must not wait for it
                 self.refused.append(record.example_id)
         self._dealt_with(row, records)
         return len(records)
 
+    def _send(self, records: list[Record]) -> None:
+        """A try that another replaces loses its verdict, or MLflow's averages would count both; its error stays."""
+        from eval.tracking.assessments import CORRECT
+
+        self.sent = self.sent.plus(self.run.send(records))
+        for record in records:
+            for attempt in range(1, record.attempt):
+                key = (*key_of(record)[:3], attempt)
+                self.run.tracing.delete_assessment(trace_id(key), assessment_id(key, CORRECT))
+
+    def read_rest(self) -> None:
+        """What there was no time to send counts in the page's numbers all the same."""
+        while (batch := self._next_batch())[1]:
+            self.unsent += sum(not self._has(record) for record in batch[1])
+            self._dealt_with(*batch)
+
     def send_all_again(self) -> None:
         """From the first record on, also what seems to be there: a crash leaves traces without their spans."""
-        self._there, self._row, self.read, self._numbers = set(), 0, Sent(), RunNumbers()
+        self._there, self._row, self._expected, self._numbers = set(), 0, Expected(), RunNumbers()
         self.refused.clear()
+        self.unsent = 0
 
     def _has(self, record: Record) -> bool:
         return trace_id(key_of(record)) in self._there
@@ -131,13 +166,15 @@ class Export:
     def _dealt_with(self, row: int, records: list[Record]) -> None:
         for record in records:
             self._numbers.add(record)
-            self.read = self.read.plus(_made_of(record))
+            self._expected.add(record)
         self._row = row
 
     def end(self) -> None:
         """The whole page, the files, and the run closed."""
+        self.read_rest()
         summary = self._summary()
         self._write_page(summary)
+        self._register_prompts(is_now=False)
         self._write_files()
         self.close_run(summary)
 
@@ -158,6 +195,10 @@ class Export:
             **compared_files(self.run, self.folder, self._prompts()),
         }
 
+    def say(self, warning: str | None) -> None:
+        """On the run's page: whether all of the run is there."""
+        self.run.client.set_tag(self.run.run_id, COMPLETE_TAG, short(warning or "complete", MAX_TAG_CHARS))
+
     def records_in_store(self) -> int:
         return len(self.store.finished_keys())
 
@@ -171,16 +212,19 @@ class Export:
         origin = {name: self.redact(text) for name, text in _origin(meta).items()}
         self._page = replace(page, tags={**origin, **page.tags})
         write_page(self.run, self._page)
+
+    def _register_prompts(self, is_now: bool) -> None:
         if prompts := self._prompts():
             # Imported here: nothing else needs it, and a run may have no prompts.
             from eval.tracking.prompt_registry import register_prompts
 
-            register_prompts(self.run, prompts)
+            register_prompts(self.run, *prompts.values(), is_now=is_now)
 
     def _write_files(self) -> None:
         prompts = self._prompts()
         self._link_summary()
-        if any(each["store"] != each["mlflow"] for each in compared_files(self.run, self.folder, prompts).values()):
+        compared_now = compared_files(self.run, self.folder, prompts, known_only=True)
+        if any(each["store"] != each["mlflow"] for each in compared_now.values()):
             write_artifacts(self.run, self.folder, prompts)
 
     def _link_summary(self) -> None:
@@ -192,25 +236,11 @@ class Export:
         if summary.get("mlflow") != self.run.link:
             write_summary(self.folder, {**summary, "mlflow": self.run.link})
 
-    def _prompts(self) -> PromptSet | None:
-        """Those that the run used: its folder keeps them, whatever has become of the set."""
-        kept = self.folder / "prompts"
-        if not (kept / SET_FILE).is_file():
-            return None
-        system = str(yaml.safe_load((kept / SET_FILE).read_text("utf-8"))["system"])
-        agents = [path.name.removesuffix(SUFFIX) for path in sorted(kept.glob(f"*{SUFFIX}"))]
-        name = Path(str((yaml.safe_load(self.store.meta()["config"]) or {}).get("prompts") or "prompts")).name
-        return replace(read_prompt_set(kept.absolute(), agents, system, kept), name=name)
+    def _prompts(self) -> dict[str, PromptSet]:
+        return kept_prompts(self.folder, self.store.meta())
 
     def close(self) -> None:
         self.store.close()
-
-
-def _made_of(record: Record) -> Sent:
-    """What the record makes, by the same rules as `trace_of`."""
-    from eval.tracking.assessments import assessment_names
-
-    return Sent(1, len(record.trajectory) or 1, len(assessment_names(record)))
 
 
 def _origin(meta: Mapping[str, str]) -> dict[str, str]:

@@ -2,9 +2,8 @@
 
     python -m eval.tracking.exporter RUN_FOLDER            started by eval.tracking.following
 
-Its standard input is its tie to the run: the first line is the `Handover`; the line `finished` says that the run has
-ended and its files are written; an end without it, that the run's process has died. Standard output and error go
-nowhere, its log is `logs/mlflow.log`, and what came of it is in `mlflow.json`.
+Its standard input is its tie to the run (`eval.tracking.pipe`). Standard output and error go nowhere, its log is
+`logs/mlflow.log`, and what came of it is in `mlflow.json`.
 
 MLflow's failures are met by waiting, longer each time, for as long as the run goes on. After that the rest must come
 within `tracking.wait_seconds`; what is missing then, `mlflow.json` says, and `python eval/sync.py RUN` sends.
@@ -16,12 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, TextIO
 
-FINISHED = "finished"
+from eval.tracking.pipe import Handover, RunEnd
+
 POLL_SECONDS = 1.0
 BEAT_SECONDS = 10.0
 MAX_PAUSE_SECONDS = 30.0  # between attempts while the run goes on
@@ -30,49 +29,6 @@ LOCK_SECONDS = 60.0  # for the exporter of an earlier session, which may be send
 _NICENESS = 10  # questions come first
 _UNREACHABLE = ("ConnectionError", "ConnectTimeout", "ReadTimeout", "NewConnectionError")  # of requests and urllib3
 _REFUSALS = 3  # of one batch by an MLflow that works; then its records are sent one by one
-
-
-@dataclass
-class Handover:
-    """What the run's process tells the exporter; secrets go through the pipe and the environment alone."""
-
-    tracking: dict[str, Any]  # fields of LocalTracking or ServerTracking
-    local: bool  # LocalTracking
-    secrets: list[str] = field(default_factory=list)  # longest first
-
-    def line(self) -> str:
-        return json.dumps(asdict(self)) + "\n"
-
-    def redact(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
-
-    def settings(self) -> Any:
-        from eval.tracking.settings import LocalTracking, ServerTracking
-
-        return (LocalTracking if self.local else ServerTracking)(**self.tracking)
-
-
-class RunEnd:
-    """When the run is over, told by standard input."""
-
-    def __init__(self, source: TextIO) -> None:
-        self.over = Event()
-        self.died = True  # until the run's process has said otherwise
-        self._source = source
-        self._at = 0.0
-        Thread(target=self._wait, daemon=True).start()
-
-    def _wait(self) -> None:
-        with suppress(OSError, ValueError):
-            self.died = self._source.readline().strip() != FINISHED
-        self._at = time.monotonic()
-        self.over.set()
-
-    @property
-    def seconds_since(self) -> float:
-        return time.monotonic() - self._at if self.over.is_set() else 0.0
 
 
 class Exporter:
@@ -161,19 +117,29 @@ class Exporter:
 
     def _beat_if_due(self) -> None:
         if self.live and time.monotonic() - self._last_beat >= BEAT_SECONDS:
-            self.export.beat()
+            self.export.begin()  # another may have closed it, after a silence
             self._last_beat = time.monotonic()
             self._succeeded()
 
     def _completed(self) -> Any:
         """Everything that only the end can bring, as far as there is time and MLflow takes it."""
         steps = (self._rest, self.export.end, self._count)
-        if all(self._persistently(step) for step in steps):
-            state = self.export.state
-            return state if state.complete else self._incomplete(state.counts)
-        if self.export.is_open and self._works():
+        if done := all(self._persistently(step) for step in steps):
+            reachable = True
+        elif reachable := self.export.is_open and self._works():
             self._close_all_the_same()
-        return self._incomplete(self.export.state.counts)
+        state = self.export.state
+        state = state if done and state.complete else self._incomplete(state.counts)
+        if reachable:
+            self._say_on_the_page(state.warning)
+        return state
+
+    def _say_on_the_page(self, warning: str | None) -> None:
+        """Whoever sees its numbers there must know whether all of the run is behind them."""
+        try:
+            self.export.say(warning)
+        except Exception as error:  # noqa: BLE001 - the same is in `mlflow.json`
+            self._note(error)
 
     def _close_all_the_same(self) -> None:
         """No time was left for everything, or MLflow takes only some of it: at least the run's status is right."""
@@ -189,7 +155,7 @@ class Exporter:
         """The state, with a warning that says what is missing."""
         from eval.tracking.counting import shortfall
 
-        sent = self.export.read.traces - len(self.export.refused)
+        sent = self.export.read.traces - len(self.export.refused) - self.export.unsent
         counts = counts or {"traces": {"store": self.export.records_in_store(), "mlflow": sent}}
         missing = shortfall(counts) if self.export.is_open else "nothing of this run"
         why = f" ({self._failure})" if self._failure else ""

@@ -22,9 +22,10 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from eval.paths import OUTPUTS
-from eval.tracking.exporter import FINISHED, Handover, sync_command
+from eval.tracking.exporter import sync_command
+from eval.tracking.pipe import FINISHED, Handover
 from eval.tracking.settings import LocalTracking, NoTracking, Tracking
-from eval.tracking.state import link_of, read_state
+from eval.tracking.state import begin_anew, link_of, read_state
 
 SHOWN_AFTER_SECONDS = 2.0
 _GRACE_SECONDS = 5.0  # beyond the exporter's own time, for its last call
@@ -47,11 +48,12 @@ class Following:
         self.tracking, self.folder = tracking, folder
         self._process: subprocess.Popen[str] | None = None
         self._problem: str | None = None
-        if not isinstance(tracking, NoTracking):
-            try:
+        try:
+            begin_anew(folder)
+            if not isinstance(tracking, NoTracking):
                 self._start(tracking, {*secrets, *tracking.secrets()})
-            except OSError as error:
-                self._problem = f"the process that sends the run to MLflow could not be started ({error})"
+        except OSError as error:
+            self._problem = f"the process that sends the run to MLflow could not be started ({error})"
 
     def _start(self, tracking: Tracking, secrets: Iterable[str]) -> None:
         # In a session of its own, Ctrl-C in the terminal does not reach it.

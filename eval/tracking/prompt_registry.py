@@ -7,7 +7,7 @@ experiments of a prompt, which its pages filter by. `MlflowClient.link_prompt_ve
 the same, but reach for the process's own tracking URI and active experiment.
 
     register_prompts(run, read_prompt_set("baseline", AGENTS, "gaia", root))
-    # [LinkedPrompt(name="gaia.planner", version="3"), …]        with the alias "baseline"
+    # [LinkedPrompt(name="gaia.planner", version="3"), …]        with the alias "baseline", if is_now=True
 """
 
 import hashlib
@@ -30,16 +30,24 @@ class LinkedPrompt(NamedTuple):
     version: str
 
 
-def register_prompts(run: TrackedRun, prompts: PromptSet) -> list[LinkedPrompt]:
+def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False) -> list[LinkedPrompt]:
     """Register what is new, link all to the run; doing it again changes nothing.
+
+    Args:
+        prompts: all sets that the run has used, the last one last.
+        is_now: the last set is as it is used now, so its alias shall name these versions. Not for a run that is only
+            completed: the set may have newer texts by now.
 
     Raises:
         MlflowException: MLflow cannot be reached or refuses; a text of more than 100,000 characters is refused.
     """
-    linked = [_version(run, prompts, agent) for agent in prompts.texts]
+    linked = list(dict.fromkeys(_version(run, each, agent) for each in prompts for agent in each.texts))
     wanted = json.dumps([each._asdict() for each in linked])
     if run.client.get_run(run.run_id).data.tags.get(LINKED_PROMPTS_TAG) != wanted:
         run.client.set_tag(run.run_id, LINKED_PROMPTS_TAG, wanted)
+    if is_now:
+        for agent in prompts[-1].texts:
+            _name_by_alias(run, prompts[-1].name, _version(run, prompts[-1], agent))
     return linked
 
 
@@ -61,9 +69,20 @@ def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
     if version is None:
         tags = {DIGEST_TAG: hashlib.sha256(text.encode()).hexdigest(), "harness.prompts": prompts.name}
         version = run.client.create_prompt_version(name, text, f"prompts={prompts.name}: {prompts.description}", tags)
-    if (alias := alias_of(prompts.name)) not in version.aliases:
-        run.client.set_prompt_alias(name, alias, version.version)
     return LinkedPrompt(name, str(version.version))
+
+
+def _name_by_alias(run: TrackedRun, set_name: str, linked: LinkedPrompt) -> None:
+    """Asked for by its name: a search tells no version's aliases."""
+    from mlflow import MlflowException
+
+    alias = alias_of(set_name)
+    try:
+        named = run.client.get_prompt_version_by_alias(linked.name, alias)
+    except MlflowException:  # there is no such alias yet; if something else is wrong, the next call says so
+        named = None
+    if named is None or str(named.version) != linked.version:
+        run.client.set_prompt_alias(linked.name, alias, linked.version)
 
 
 def _show_in_experiment(run: TrackedRun, name: str) -> None:

@@ -23,6 +23,7 @@ class _Final(NamedTuple):
     """What is kept of the last attempt at one question and epoch."""
 
     attempt: int
+    scored: bool
     correct: bool
     seconds: float
 
@@ -44,7 +45,7 @@ class RunNumbers:
         """The order does not matter, except that a record must come once."""
         key = (record.example_id, record.epoch)
         if key not in self._final or record.attempt > self._final[key].attempt:
-            self._final[key] = _Final(record.attempt, record.correct, record.wall_seconds)
+            self._final[key] = _Final(record.attempt, record.scored, record.correct, record.wall_seconds)
         for step in record.trajectory:
             self._add_step(step)
 
@@ -83,19 +84,23 @@ class RunNumbers:
         return found | self._by_kind(list(planned), epochs)
 
     def _by_kind(self, planned: list[PlannedQuestion], epochs: int) -> dict[str, float]:
+        """Over the rows that the summary counts: every record with a gold answer, and what of the plan has none."""
+        verdicts: defaultdict[str, list[bool]] = defaultdict(list)
+        for (example_id, _), final in self._final.items():
+            if final.scored:
+                verdicts[example_id].append(final.correct)
         groups: defaultdict[str, defaultdict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
         for question in planned:
-            if question.target is None:
-                continue
+            never_run = sum((question.id, epoch) not in self._final for epoch in range(1, epochs + 1))
+            unanswered = [False] * (never_run if question.target is not None else 0)
             for tag, value in question.tags.items():
-                for epoch in range(1, epochs + 1):
-                    final = self._final.get((question.id, epoch))
-                    groups[tag][value].append(final is not None and final.correct)
+                groups[tag][value] += [*verdicts[question.id], *unanswered]
         return {
             f"accuracy/{tag}_{value}": sum(correct) / len(correct)
             for tag, values in groups.items()
             if len(values) <= MAX_VALUES
             for value, correct in values.items()
+            if correct
         }
 
 

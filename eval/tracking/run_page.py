@@ -9,6 +9,7 @@ keys leave out what they would have shown. Written as often as one likes: only w
 """
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from eval.record import Usage
 from eval.tracking.sending import TrackedRun
 from eval.tracking.storable import short
 from mas.prompts import SUFFIX, PromptSet
@@ -44,12 +46,17 @@ _META_TAGS = {  # key in the store's meta → tag
     "epochs": "epochs",
     "command": "harness.command",
     "started_at": "harness.started_at",
+    "rescored_from": "harness.rescored_from",
+    "rescored_by": "harness.rescored_by",
 }
 _FIRST = ("accuracy", "accuracy_ci95_low", "accuracy_ci95_high", "cost_usd", "n_error", "wall_seconds")  # columns
 _COUNTS = (
     *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions"),
     *("epochs", "format_loss", "mean_score", "waited_seconds"),
 )
+
+_FAMILIES = ("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs")
+_PLAIN_METRICS = {*_FIRST, *_COUNTS, *vars(Usage())}
 
 
 @dataclass(frozen=True)
@@ -89,9 +96,10 @@ def page_of(
 
 
 def run_name(meta: Mapping[str, str], folder_name: str) -> str:
-    """The run's own name, or its folder's, which has the time in it."""
+    """The run's own name, or its folder's, which has the time in it; lists of runs show a simulation by it alone."""
     given = (_config(meta).get("run") or {}).get("name")
-    return str(given or folder_name or meta.get("run_id", "run"))
+    name = str(given or folder_name or meta.get("run_id", "run"))
+    return f"{name} (simulated)" if meta.get("simulated") == "true" else name
 
 
 def params_of(meta: Mapping[str, str], config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -134,7 +142,7 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
         RunTag(name, text) for name, text in {**page.tags, **changed}.items() if text and known.tags.get(name) != text
     ]
     now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
-    wanted = {**_gone(page, known.metrics), **page.metrics}
+    wanted = {**dict.fromkeys(gone(page.metrics, known.metrics), math.nan), **page.metrics}
     metrics = [Metric(name, value, now, 0) for name, value in wanted.items() if known.metrics.get(name) != value]
     for start in range(0, max(len(new), len(tags), len(metrics)), PER_CALL):
         part = slice(start, start + PER_CALL)
@@ -143,20 +151,33 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
         _log_dataset(run, page.dataset)
 
 
-def _gone(page: RunPage, known: Iterable[str]) -> dict[str, float]:
-    """Kinds of failure that a resumed run has no more of: MLflow would go on showing the old count."""
-    return {name: 0.0 for name in known if page.metrics and name.startswith(("errors/", "limits/"))}
+def gone(wanted: Mapping[str, float], shown: Mapping[str, float]) -> list[str]:
+    """Numbers of ours that a resumed run has no more: MLflow cannot delete a metric, NaN takes its place.
+
+    Those that somebody else has added to the run are left alone.
+    """
+    if not wanted:
+        return []
+    return [name for name, value in shown.items() if _is_ours(name) and name not in wanted and not math.isnan(value)]
 
 
-def write_artifacts(run: TrackedRun, folder: Path, prompts: PromptSet | None = None) -> list[str]:
-    """Copy the run's files; those that are not there are left out. Returns the names of what was sent."""
+def _is_ours(name: str) -> bool:
+    family, slash, _ = name.partition("/")
+    return family in _FAMILIES if slash else name in _PLAIN_METRICS
+
+
+def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> list[str]:
+    """Copy the run's files; those that are not there are left out. Returns the names of what was sent.
+
+    `prompts`: folder in the run's → the set in it.
+    """
     present = [name for name in ARTIFACTS if (folder / name).exists()]
     for name in present:
         run.client.log_artifact(run.run_id, str(folder / name))
-    texts = prompts.texts if prompts else {}
-    for agent, text in texts.items():
-        run.client.log_text(run.run_id, f"{text}\n", f"prompts/{agent}{SUFFIX}")
-    return [*present, *(["prompts"] if texts else [])]
+    for place, prompt_set in prompts.items():
+        for agent, text in prompt_set.texts.items():
+            run.client.log_text(run.run_id, f"{text}\n", f"{place}/{agent}{SUFFIX}")
+    return [*present, *prompts]
 
 
 def _log_dataset(run: TrackedRun, dataset: Mapping[str, str]) -> None:
@@ -240,7 +261,7 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float]:
     if judging.get("lm_calls"):
         found |= {f"judge/{name}": value for name, value in judging.items()}
     found |= _epochs(summary.get("by_epochs") or {})
-    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+    return {name: round(float(value), 6) for name, value in found.items() if isinstance(value, int | float)}
 
 
 def _interval(name: str, bounds: Iterable[float] | None) -> dict[str, float]:

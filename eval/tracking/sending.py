@@ -10,6 +10,8 @@ here that a failed call would spoil. A server that is down costs seconds, by the
 
 import logging
 import os
+import random
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ RUN_TAG = "harness.run_id"
 HEARTBEAT_TAG = "harness.heartbeat"  # UTC, ISO 8601
 BATCH_TRACES = 20  # in one call of log_spans; larger batches were no quicker
 _MAKING_SECONDS = 60.0  # of MLflow's tables, at most
+_GIVING_WAY_SECONDS = 2.0
 BATCH_CHARS = 4_000_000  # of their attributes: servers refuse a body of many megabytes
 
 
@@ -51,7 +54,13 @@ def clients(settings: Tracking) -> tuple[Any, Any]:
 
 
 def open_run(
-    settings: Tracking, run_id: str, *, name: str, start_ms: int, tags: Mapping[str, str] | None = None
+    settings: Tracking,
+    run_id: str,
+    *,
+    name: str,
+    start_ms: int,
+    tags: Mapping[str, str] | None = None,
+    has_traces: bool = True,
 ) -> "TrackedRun":
     """The run with this id of ours, made if MLflow has none; its status stays as it is.
 
@@ -59,19 +68,63 @@ def open_run(
         run_id: the store's.
         name: shown in MLflow; only for a new run, as are `start_ms` and `tags`.
         start_ms: since 1970.
+        has_traces: MLflow has one trace of an id: sent to another experiment, it would vanish from the first.
 
     Raises:
-        UserError: the experiment is in MLflow's bin.
+        UserError: the experiment is in MLflow's bin, or the run, with its traces, is in another one.
         MlflowException, OSError: MLflow cannot be reached or refuses.
     """
     with _alone(settings):
         client, tracing = clients(settings)
         experiment_id = experiment_id_of(client, settings.experiment, settings.artifact_location())
-    found = client.search_runs([experiment_id], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=1)
-    if not found:
-        all_tags = {**(tags or {}), RUN_TAG: run_id}
-        found = [client.create_run(experiment_id, start_time=start_ms, tags=all_tags, run_name=name)]
+        found = _runs(client, [experiment_id], run_id)
+        if not found:
+            if has_traces:
+                _check_not_elsewhere(client, experiment_id, run_id, name)
+            all_tags = {**(tags or {}), RUN_TAG: run_id}
+            found = [_made(client, experiment_id, run_id, start_time=start_ms, tags=all_tags, run_name=name)]
     return TrackedRun(client, tracing, settings.shown_uri, experiment_id, str(found[0].info.run_id))
+
+
+def _runs(client: Any, experiment_ids: Sequence[str], run_id: str) -> list[Any]:
+    return list(client.search_runs(experiment_ids, f"tags.`{RUN_TAG}` = '{run_id}'"))
+
+
+def _check_not_elsewhere(client: Any, experiment_id: str, run_id: str, name: str) -> None:
+    """
+    Raises:
+        UserError: another experiment has the run.
+    """
+    names: dict[str, str] = {}
+    token = None
+    while True:
+        page = client.search_experiments(page_token=token)
+        names |= {str(each.experiment_id): each.name for each in page}
+        if not (token := page.token):
+            break
+    names.pop(experiment_id, None)
+    if names and (found := _runs(client, list(names), run_id)):
+        there = names[str(found[0].info.experiment_id)]
+        raise UserError(
+            f"{name} is in the experiment {there} there already, and its traces can be in one only; "
+            f"give tracking.experiment='{there}', or another MLflow."
+        )
+
+
+def _made(client: Any, experiment_id: str, run_id: str, **new: Any) -> Any:
+    """A new run, and the only one: two processes may have looked at the same moment, and found none.
+
+    Whoever sees another run beside its own gives way. Both may; so each tries again, after a pause of its own.
+    """
+    while True:
+        mine = client.create_run(experiment_id, **new)
+        all_there = _runs(client, [experiment_id], run_id)
+        if all(each.info.run_id == mine.info.run_id for each in all_there):
+            return mine
+        client.delete_run(mine.info.run_id)
+        time.sleep(random.uniform(0, _GIVING_WAY_SECONDS))
+        if found := _runs(client, [experiment_id], run_id):
+            return found[0]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ tracking.environment()     # {"MLFLOW_TRACKING_USERNAME": "ann", …}: to be set
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ from mas.llm.profile import MIN_SECRET_CHARS
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 DATABASES = ("postgresql", "mysql", "mssql", "sqlite")
+
+_ADDRESS = re.compile(r"(https?://)(?:([^\s/?#]*)@|([^\s/?#@:\[]*:(?!\d*[/?#])\S*)@)", re.IGNORECASE)
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,}")  # given as a user's name
 
 # MLflow reads these while it is imported and with every request.
 _ENVIRONMENT = {
@@ -92,15 +96,23 @@ class ServerTracking:
             )
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UserError(f"{self._source()} must begin with http:// or https:// and name a host.")
-        if self._user() and not self._password():
+        if "@" in parts.path + parts.query + parts.fragment:
             raise UserError(
-                f"the MLflow user {self._user()} has no password; set the environment variable {self.password_env}."
+                f"{self._source()} has an @ behind a /, ? or #; write these as %2F, %3F, %23 in a password."
+            )
+        if self._user() and not self._password():
+            source = self._source() if parts.username else self.username_env  # never as typed: it may be a token
+            raise UserError(
+                f"the MLflow user that {source} names has no password; set the environment variable "
+                f"{self.password_env}, or {self.token_env} for a token."
             )
 
     def secrets(self) -> Sequence[str]:
-        """Password and token, and the password as it is written in the address."""
+        """Password and token, the password as it is written in the address, and a user's name that is a token."""
         parts = _split(self._given())
-        found = {self._password(), self._token(), (parts.password if parts else None) or ""}
+        user = (parts.username if parts else None) or ""
+        written = (parts.password if parts else None) or ""
+        found = {self._password(), self._token(), written, user if _TOKEN.fullmatch(user) else ""}
         return sorted(secret for secret in found if len(secret) >= MIN_SECRET_CHARS)
 
     def address(self) -> str:
@@ -159,6 +171,19 @@ class NoTracking:
 Tracking = LocalTracking | ServerTracking
 
 
+def without_passwords(text: str) -> str:
+    """The text with its http addresses as they may be kept: the user's name stays, a password or a token goes.
+
+    Without anything in its place: who reads the address again takes the password from the environment.
+    """
+    return _ADDRESS.sub(_without_password, text)
+
+
+def _without_password(address: re.Match[str]) -> str:
+    user = (address[2] if address[2] is not None else address[3]).partition(":")[0]
+    return address[1] + (f"{user}@" if user and not _TOKEN.fullmatch(user) else "")
+
+
 def _split(address: str) -> SplitResult | None:
     try:
         parts = urlsplit(address)
@@ -170,6 +195,6 @@ def _split(address: str) -> SplitResult | None:
 
 def _check_common(experiment: str, wait_seconds: float) -> None:
     if not experiment.strip():
-        raise UserError("tracking.experiment is empty; give the experiment a name.")
+        raise UserError("tracking.experiment is empty; name one with tracking.experiment=…")
     if not 0 <= wait_seconds < float("inf"):
         raise UserError(f"tracking.wait_seconds={wait_seconds} is not possible; give 0 or more seconds.")

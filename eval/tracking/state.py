@@ -7,10 +7,11 @@ Nothing depends on it but what people are told: all ids in MLflow are derived, s
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from eval.reporting.files import write_lines
+from eval.tracking.settings import LocalTracking, ServerTracking, Tracking
 
 STATE = "mlflow.json"
 
@@ -28,7 +29,7 @@ class ExportState:
     counts: dict[str, dict[str, int]] = field(default_factory=dict)  # "traces" … → {"store": 64, "mlflow": 64}
     warning: str | None = None  # one sentence
     cpu_seconds: float = 0.0  # of the process that sent it
-    seconds_after_the_end: float = 0.0  # from the last question's record to the last call
+    seconds_after_the_end: float = 0.0  # from the word that the run is over (its files are written) to the last call
 
 
 def read_state(folder: Path) -> ExportState | None:
@@ -46,6 +47,24 @@ def write_state(folder: Path, state: ExportState) -> None:
         OSError: the folder cannot be written.
     """
     write_lines(folder / STATE, [json.dumps(asdict(state), indent=2)])
+
+
+def place_of(state: ExportState) -> Tracking:
+    """Where the run was sent, as settings; user and password come from the environment."""
+    if state.uri.startswith("sqlite:///"):
+        folder = str(Path(state.uri.removeprefix("sqlite:///")).parent)
+        return LocalTracking(experiment=state.experiment, folder=folder)
+    return ServerTracking(uri=state.uri, experiment=state.experiment)
+
+
+def begin_anew(folder: Path) -> None:
+    """Nothing is complete any more: the run goes on, and whoever shall send it may die before its first word.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    if (state := read_state(folder)) is not None:
+        write_state(folder, replace(state, complete=False, status="RUNNING", counts={}, warning=None))
 
 
 def link_of(folder: Path) -> dict[str, str] | None:

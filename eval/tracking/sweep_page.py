@@ -14,10 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from eval.tracking.exporter import Handover
+from eval.tracking.dead_runs import PARENT_TAG
+from eval.tracking.pipe import Handover
 from eval.tracking.sending import RUN_TAG, TrackedRun, open_run
 
-PARENT_TAG = "mlflow.parentRunId"
 FILES = ("sweep.json", "sweep.md", "multirun.yaml")
 _MAX_NOTE_CHARS = 5000  # MLflow itself takes 8000
 _FIGURES = ("accuracy", "n_error", "cost_usd", "wall_seconds")
@@ -38,6 +38,8 @@ def parent_tags(settings: Any, meta: Mapping[str, str]) -> dict[str, str]:
         return {}
     facts = json.loads(meta["sweep"])
     parent = _parent(settings, facts["id"], facts["name"], facts["started_at"], facts)
+    if parent.status() == "KILLED":  # between two jobs it was silent for long, or an ended sweep's job is resumed
+        parent.begin()
     own = {"harness.sweep_id": facts["id"], "harness.sweep_job": str(facts["job"])}
     return {PARENT_TAG: parent.run_id, **own, "harness.sweep_differs": " ".join(facts["differs"])[:1000]}
 
@@ -60,7 +62,8 @@ def write_sweep(folder: Path, settings: Any, redact: Callable[[str], str]) -> Tr
 def _parent(settings: Any, sweep_id: str, name: str, started_at: str, facts: Mapping[str, Any]) -> TrackedRun:
     process = {f"harness.{key}": str(facts[key]) for key in ("host", "pid") if key in facts}  # that it is not dead
     tags = {"harness.kind": "sweep", **process}
-    return open_run(settings, sweep_id, name=f"sweep {name}", start_ms=_ms(started_at), tags=tags)
+    # Without traces: there is one in each experiment that a job is in.
+    return open_run(settings, sweep_id, name=f"sweep {name}", start_ms=_ms(started_at), tags=tags, has_traces=False)
 
 
 def _adopt(parent: TrackedRun, sweep_id: str, row: Mapping[str, Any]) -> None:

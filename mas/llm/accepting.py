@@ -14,7 +14,7 @@ from mas.encodable import encodable
 from mas.llm.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.llm.limits import Limits
 from mas.llm.prices import Price
-from mas.question import Question
+from mas.question import Payment, Question
 from mas.tracing.trace import Span
 
 MAX_REPLY_CHARS = 1_000_000  # twice what the longest-winded models may write; more would be in the record many times
@@ -37,6 +37,8 @@ def charge(response: Response, price: Price | None, question: Question, current:
         "cost_usd": cost_usd,
     }
     question.charge(input_tokens + output_tokens, cost_usd)
+    if not {"replayed", "cached"} & current.attributes.keys():  # those have been paid for before
+        question.spent(Payment(input_tokens, cached_tokens, output_tokens, cost_usd))
 
 
 def check_not_empty(response: Response) -> None:

@@ -14,6 +14,7 @@ connections, the third is TCP Westwood's and BBR's: pace at the rate that was me
     limit (less if the bucket overflowed in the pause); what got through in the last second before the refusal is at
     least the limit (it also used up the bucket). The pace is set midway. It is kept for `patience` seconds, then it
     grows until the next episode. When an episode confirms the pace, patience doubles: what is known is asked seldom.
+    If nothing has ever got through, nothing was measured: no pace, one request at once, and slow start.
 
 5xx: no cut, nothing grows for a while: such a server is ill, not asking for fewer requests.
 
@@ -88,6 +89,7 @@ class Adaptive:
         self.hold_until = self._next = 0.0
         self._number = self._cut_at = 0
         self._opening = True
+        self._slow_start = False  # one more for every success, too, after nothing had got through
         self._steps = 0.0  # part of a step of growth that is due
         self._grown_until: float | None = None
         self._calm_until = 0.0  # nothing grows before
@@ -153,7 +155,7 @@ class Adaptive:
     def succeeded(self, sent: Sent, now: float) -> None:
         if sent.number > self._cut_at:
             self._cooldown = FIRST_COOLDOWN_SECONDS
-        if self._opening and self._grown_until is not None and now >= self._calm_until:
+        if (self._opening or self._slow_start) and self._grown_until is not None and now >= self._calm_until:
             self._grow(1, now)
 
     def server_failed(self, now: float) -> None:
@@ -177,7 +179,7 @@ class Adaptive:
 
     def _cut(self, in_flight: int, now: float) -> None:
         self._cut_at = self._number
-        self._opening = False
+        self._opening = self._slow_start = False
         self.limit = max(1, min(self.limit, max(in_flight, self.limit // 2)))
         if self._cycle.taken <= 0:  # nothing got through since the pause: the episode before goes on
             self._cycle = self._before
@@ -189,7 +191,9 @@ class Adaptive:
         cycle = self._before = self._cycle
         assert cycle.ended is not None
         least, most = cycle.least(), cycle.most()
-        if self.pace is None:  # the bucket was full at the start: what it held was spread over the pause, too
+        if self.pace is None and cycle.taken <= 0:
+            self.limit, self._slow_start = 1, True
+        elif self.pace is None:  # the bucket was full at the start: what it held was spread over the pause, too
             self.pace = self._found = cycle.spread(now)
         elif cycle.fruitless:
             self.pace = self._found = min(self.pace, cycle.spread(now))

@@ -1,20 +1,20 @@
-"""The `dspy.LM` that agents hold: native tools as the profile says, and a deadline over the whole call."""
+"""The `dspy.LM` that agents hold: native tools as the profile says, one way for synchronous callers and others."""
 
-import asyncio
 import dataclasses
 from typing import Any
 
 import dspy
 from dspy.clients.base_lm import BaseLM
-from dspy.utils.exceptions import LMTimeoutError, LMUnexpectedError
+from dspy.utils.exceptions import LMAuthError, LMBillingError, LMConfigurationError, LMError, LMUnexpectedError
 
 from mas.encodable import encodable
 from mas.llm.engine import AgentEngine, SyncAgentEngine
-from mas.llm.loop import may_block, run_blocking
+from mas.llm.loop import may_block, model_call, run_blocking
 from mas.llm.terms import CallTerms
-from mas.question import LimitReachedError
+from mas.question import LimitReachedError, current_question
 
 FREE_TERMS = CallTerms()
+_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # of every request to come, too
 
 
 class AgentLM(dspy.LM):
@@ -45,31 +45,35 @@ class AgentLM(dspy.LM):
         return self.native_tools
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The same, waited for. Where waiting could block the agents' loop: one attempt, and no deadline."""
+        """The same, waited for. On the agents' own loop, which waiting would block: one attempt, and no deadline."""
         if may_block() and dspy.settings.send_stream is None:  # a stream belongs to the loop that opened it
-            return run_blocking(self.acall(*args, **kwargs))
+            return run_blocking(self._acall_for_a_thread(*args, **kwargs))
         _mend(kwargs)
         try:
             return super().__call__(*args, **kwargs)
-        except LMUnexpectedError as error:
-            raise _limit_or(error) from error.__cause__
+        except LMError as error:
+            raise _noted(error) from error.__cause__
+
+    async def _acall_for_a_thread(self, *args: Any, **kwargs: Any) -> Any:
+        question = current_question()
+        if question is None:
+            return await self.acall(*args, **kwargs)
+        async with question.until_over():
+            return await self.acall(*args, **kwargs)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask the model; retries and waiting included, for `deadline_seconds` at most.
+        """Ask the model, with retries.
 
         Raises:
-            LMTimeoutError: the deadline passed, even if bytes were still dripping in.
+            LMTimeoutError: sending and receiving took `deadline_seconds` in all, even if bytes were still dripping in.
             LimitReachedError: the question has spent what it may.
         """
         _mend(kwargs)
         try:
-            async with asyncio.timeout(self.deadline_seconds):
+            with model_call():
                 return await super().acall(*args, **kwargs)
-        except TimeoutError as error:
-            message = f"no complete reply within {self.deadline_seconds:g} s (model.call_deadline_seconds)"
-            raise LMTimeoutError(message, model=self.model) from error
-        except LMUnexpectedError as error:
-            raise _limit_or(error) from error.__cause__
+        except LMError as error:
+            raise _noted(error) from error.__cause__
 
     def dump_state(self) -> dict[str, Any]:
         """Model and parameters; the engine holds connections and keys and is made anew from the profile."""
@@ -77,9 +81,17 @@ class AgentLM(dspy.LM):
         return state
 
 
-def _limit_or(error: LMUnexpectedError) -> Exception:
-    """A limit that was reached, as itself: DSPy takes it for a defect of the engine."""
-    return error.__cause__ if isinstance(error.__cause__, LimitReachedError) else error
+def _noted(error: Any) -> Exception:
+    """The error; a limit that was reached as itself, which DSPy takes for a defect of the engine.
+
+    That the server refuses every request is noted on the question: an agent may swallow the error.
+    """
+    told: Exception = error
+    if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, LimitReachedError):
+        told = error.__cause__
+    elif isinstance(error, _REFUSALS) and (question := current_question()) is not None:
+        question.refused = " ".join(f"{type(error).__name__}: {error}".split())
+    return told
 
 
 def _mend(kwargs: dict[str, Any]) -> None:

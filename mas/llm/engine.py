@@ -3,12 +3,14 @@
     call log, shared cache → [ limits of the question → turn at the gate → span → server → cost → log → acceptance ]
 
 The part in brackets is one attempt, and one span; `mas/llm/retrying.py` says which are repeated. Outside a run nothing
-is limited and nothing is kept. A synchronous call from one of the agents' own threads gets one plain attempt.
+is limited and nothing is kept. The call's deadline bounds what its attempts take to send and to receive, together;
+waiting for a turn or for the next attempt is not counted. A synchronous call on the agents' own loop, which waiting
+would block, gets one plain attempt.
 
     dspy.LM("openai/any", engine=SyncAgentEngine(inner, terms), async_engine=AgentEngine(inner, terms))
 """
 
-import math
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,8 +19,10 @@ from typing import Any
 
 from dspy._vendor.lm15.serde import request_to_dict
 from dspy.lm15 import RateLimitError, Request, Response
+from dspy.utils.exceptions import LMTimeoutError
 
 from mas.llm.accepting import accepted, charge, check_not_empty
+from mas.llm.cut_off import noted_if_cut_off
 from mas.llm.gate import HeldError
 from mas.llm.prices import FREE
 from mas.llm.replaying import KeptReplies, Source
@@ -40,12 +44,35 @@ class _Call:
     request: Request
     question: Question
     content: dict[str, Any] = field(init=False)  # the request as JSON
-    over_at: float  # monotonic time of its own deadline or its question's
+    deadline_seconds: float  # of all attempts together
     attempts: int = 0
+    worked_seconds: float = 0.0  # sending and receiving
     idle_since: float = field(default_factory=time.monotonic)  # when it came, or when its last attempt ended
 
     def __post_init__(self) -> None:
         self.content = request_to_dict(self.request)
+
+    def left_seconds(self) -> float:
+        """Of its own time or its question's, whichever is less."""
+        return min(self.deadline_seconds - self.worked_seconds, self.question.seconds_left)
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """
+        Raises:
+            LMTimeoutError: all its attempts together have taken its time.
+        """
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self.deadline_seconds - self.worked_seconds) as timeout:
+                yield
+        except TimeoutError as error:
+            if not timeout.expired():
+                raise
+            message = f"no complete reply within {self.deadline_seconds:g} s (model.call_deadline_seconds)"
+            raise LMTimeoutError(message, model=self.request.model) from error
+        finally:
+            self.worked_seconds += time.monotonic() - began
 
     def shown(self) -> dict[str, Any]:
         """The request as the record keeps it."""
@@ -79,15 +106,15 @@ class AgentEngine:
         Raises:
             LimitReachedError: the question may not ask any more.
             LM15Error: the request failed, after its retries.
+            LMTimeoutError: no whole answer in time.
             TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: no whole answer came back.
         """
         question, terms = current_question() or Question(Sample("")), self.terms
-        left_seconds = min(terms.deadline_seconds, question.seconds_left)
-        call = _Call(request, question, time.monotonic() + left_seconds)
+        call = _Call(request, question, terms.deadline_seconds)
         kept = KeptReplies(call.question, terms.url, call.content)
         if (found := kept.find()) is not None:
             return self._taken_from(call, *found)
-        attempts = retrying(call.question, terms.num_retries, terms.retry_base_seconds, left_seconds)
+        attempts = retrying(call.question, terms.num_retries, terms.retry_base_seconds, call.left_seconds)
         response: Response = await attempts(self._attempt, call, kept)
         return response
 
@@ -107,7 +134,8 @@ class AgentEngine:
             async with self._admitted(call) as slot:
                 with span("lm", call.request.model, inputs=call.shown(), **call.attributes()) as current:
                     self.terms.limits.check_inputs(call.request)
-                    response = await self._sent(call.request, slot)
+                    with noted_if_cut_off(self.terms.price, call.question, current):
+                        response = await self._sent(call, slot)
                     charge(response, self.terms.price, call.question, current)
                     check_not_empty(response)
                     kept.keep(response)
@@ -125,16 +153,17 @@ class AgentEngine:
             with call.question.waiting():
                 tokens = call.tokens() if self.terms.counts_tokens else 0
                 try:
-                    slot = await stack.enter_async_context(self.terms.gate.slot(tokens, call.over_at))
+                    slot = await stack.enter_async_context(self.terms.gate.slot(tokens, call.left_seconds))
                 except HeldError as error:
-                    message = f"{error}: the server has asked for a pause beyond the deadline of this call"
+                    message = f"{error}: the server has asked for a pause that is longer than this call may last"
                     raise RateLimitError(message, retry_after=error.seconds) from error
             yield slot
 
-    async def _sent(self, request: Request, slot: Any) -> Response:
+    async def _sent(self, call: _Call, slot: Any) -> Response:
         """The server's reply; the gate is told how it went."""
         try:
-            response: Response = await self.inner.complete(request)
+            async with call.working():
+                response: Response = await self.inner.complete(call.request)
         except RateLimitError as error:
             if slot is not None:
                 slot.rate_limited(error.retry_after)
@@ -158,11 +187,13 @@ class SyncAgentEngine:
         self.inner, self.terms = inner, terms
 
     def complete(self, request: Request) -> Response:
-        call, terms = _Call(request, current_question() or Question(Sample("")), math.inf, attempts=1), self.terms
+        question, terms = current_question() or Question(Sample("")), self.terms
+        call = _Call(request, question, terms.deadline_seconds, attempts=1)
         call.question.spend_lm_call()
         with span("lm", request.model, inputs=call.shown(), **call.attributes()) as current:
             terms.limits.check_inputs(request)
-            response: Response = self.inner.complete(request)
+            with noted_if_cut_off(terms.price, call.question, current):
+                response: Response = self.inner.complete(request)
             charge(response, terms.price, call.question, current)
             check_not_empty(response)
             return accepted(request, response, terms.limits, current)

@@ -14,7 +14,7 @@ from the server's answers (`adaptive.py`). A server that refuses although its de
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -73,7 +73,6 @@ class Gate:
         self._rates = (requests_per_minute, tokens_per_minute)
         known = any(rate is not None for rate in self._rates)
         self.policy = Adaptive(max_concurrency, start=max_concurrency if known else START)
-        self.waiting = 0
         self.in_flight = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -88,40 +87,42 @@ class Gate:
         return self._loop.time()
 
     @asynccontextmanager
-    async def slot(self, tokens: int, give_up_at: float = math.inf) -> AsyncIterator[Slot]:
+    async def slot(self, tokens: int, patience_seconds: Callable[[], float] = lambda: math.inf) -> AsyncIterator[Slot]:
         """Wait for a turn, then count as in flight.
 
         Args:
             tokens: an estimate of prompt and reply together.
-            give_up_at: monotonic time after which the request is of no use.
+            patience_seconds: how long a pause the request can still wait for; asked when it matters.
 
         Raises:
-            HeldError: at once, if the server's own pause lasts beyond `give_up_at`.
+            HeldError: the server has asked for a longer pause. At once on coming, on becoming the first in the queue
+                and, for that one, when the pause begins.
             RuntimeError: used from a second event loop while the first is running.
         """
         self._bind()
-        self.waiting += 1
-        try:
-            async with self._turn:  # first come, first served, and safe to cancel
-                await self._rate.take(tokens)
-                await self._room(give_up_at)
-                slot = Slot(self, self.policy.send(self.now()))
-                self.in_flight += 1
-        finally:
-            self.waiting -= 1
+        self._check_pause(patience_seconds())
+        async with self._turn:  # first come, first served, and safe to cancel
+            self._check_pause(patience_seconds())  # before anything of the rate is taken
+            await self._rate.take(tokens)
+            await self._room(patience_seconds)
+            slot = Slot(self, self.policy.send(self.now()))
+            self.in_flight += 1
         try:
             yield slot
         finally:
             slot.leave()
 
-    async def _room(self, give_up_at: float) -> None:
+    def _check_pause(self, patience_seconds: float) -> None:
+        if (pause := self.policy.hold_until - self.now()) > max(0.0, patience_seconds):
+            raise HeldError(pause)
+
+    async def _room(self, patience_seconds: Callable[[], float]) -> None:
         """Wait, as the first in the queue, until the pace and the limit let a request go."""
         policy, waited = self.policy, False
         while True:
             now = self.now()
             if (wait := policy.earliest() - now) > 0:
-                if now < policy.hold_until and now + wait > give_up_at:
-                    raise HeldError(wait)
+                self._check_pause(patience_seconds())
                 await asyncio.sleep(wait)
             elif self.in_flight < policy.limit:
                 break
@@ -154,7 +155,7 @@ class Gate:
             return
         if self._loop is not None and not self._loop.is_closed():
             raise RuntimeError("a Gate belongs to one event loop, and that of its first request is still open")
-        self._loop, self.in_flight, self.waiting = loop, 0, 0
+        self._loop, self.in_flight = loop, 0
         self._turn, self._left = asyncio.Lock(), asyncio.Event()
         self._rate = Rate(*self._rates)
         self.policy.begin(loop.time())

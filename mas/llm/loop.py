@@ -3,26 +3,56 @@
 HTTP connections, tool sessions and deadlines belong to the loop they were made on. Synchronous callers (optimisers,
 `dspy.Evaluate`) from any number of threads hand their coroutines to this one; a loop per call would throw the
 connections away each time.
+
+Those threads may be the loop's own: agents and tools run in its pool and ask models synchronously, up to the last of
+its threads. A model call hops to threads, too (DSPy prepares every request in one, host names are looked up in one). If
+it had to wait for a thread of that pool, all would wait for each other; so it has a pool of its own, in which nothing
+waits for the loop.
 """
 
 import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 _STARTING = threading.Lock()  # functools.cache alone makes several when the first callers come at once
 MAX_BLOCKING_CALLS = 64  # tools that wait in a thread must not keep the model client waiting for one
-LOOP_THREAD, POOL_THREADS = "mas-loop", "mas-blocking"
+LOOP_THREAD, POOL_THREADS, MODEL_CALL_THREADS = "mas-loop", "mas-blocking", "mas-model"
+_IN_MODEL_CALL: ContextVar[bool] = ContextVar("in_model_call", default=False)
+
+
+class _Threads(ThreadPoolExecutor):
+    """Those that may wait for the loop; and others, for what a model call on the loop hands to a thread."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_BLOCKING_CALLS, thread_name_prefix=POOL_THREADS)
+        self._of_model_calls = ThreadPoolExecutor(MAX_BLOCKING_CALLS, thread_name_prefix=MODEL_CALL_THREADS)
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        if _IN_MODEL_CALL.get():
+            return self._of_model_calls.submit(fn, *args, **kwargs)
+        return super().submit(fn, *args, **kwargs)
+
+
+@contextlib.contextmanager
+def model_call() -> Iterator[None]:
+    """Around a call to a model on the loop: its own hops to threads need none that may be waiting for it."""
+    token = _IN_MODEL_CALL.set(True)
+    try:
+        yield
+    finally:
+        _IN_MODEL_CALL.reset(token)
 
 
 @functools.cache
 def background_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    loop.set_default_executor(ThreadPoolExecutor(MAX_BLOCKING_CALLS, thread_name_prefix=POOL_THREADS))
+    loop.set_default_executor(_Threads())
     threading.Thread(target=_run, args=(loop,), name=LOOP_THREAD, daemon=True).start()
     return loop
 
@@ -38,8 +68,8 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def may_block() -> bool:
-    """Whether the caller may wait for the loop: not on it, nor in its pool, whose threads a model call needs."""
-    return not threading.current_thread().name.startswith((LOOP_THREAD, POOL_THREADS))
+    """Whether the caller may wait for the loop: not on it, nor in a thread that a model call on it waits for."""
+    return not threading.current_thread().name.startswith((LOOP_THREAD, MODEL_CALL_THREADS))
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -42,7 +42,7 @@ class ModelProfile(ABC):
     detect_truncation: bool = False  # an error if the server counted implausibly few tokens for the prompt
     temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent; 0 is left out for OpenAI's reasoning models
     max_tokens: int | None = None  # per reply; null: the server's own limit
-    call_deadline_seconds: float = 180.0  # one call, its retries and its waiting for a connection included
+    call_deadline_seconds: float = 180.0  # sending and receiving, all tries of a call; waiting is not counted
     num_retries: int = 3  # of a call that failed for a passing reason
     retry_base_seconds: float = 1.0  # the wait before them is random, up to this, then up to twice this, and so on
     max_connections: int = 1000  # requests at once; further ones wait

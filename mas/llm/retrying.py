@@ -4,14 +4,15 @@ DSPy's, LiteLLM's and the HTTP client's own retries are off. The wait is drawn e
 ("full jitter", https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); a server's `Retry-After` is
 obeyed instead. A wait that would outlast the call or its question is not begun: the failure is final at once.
 
-    await retrying(question, num_retries=3, base_seconds=1.0, left_seconds=180.0)(send_once)
+    await retrying(question, num_retries=3, base_seconds=1.0, left_seconds=lambda: 180.0)(send_once)
 """
 
 import asyncio
+from collections.abc import Callable
 
 from dspy.lm15 import LockTimeoutError, ProviderError, RateLimitError, ServerError, TransportError
 from dspy.lm15 import TimeoutError as ServerTimeoutError
-from tenacity import AsyncRetrying, RetryCallState, stop_after_attempt, stop_any, stop_before_delay
+from tenacity import AsyncRetrying, RetryCallState
 from tenacity.wait import wait_random_exponential
 
 from mas.llm.errors import EmptyReplyError
@@ -22,14 +23,16 @@ SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)
 PASSING = (RateLimitError, *SERVER_FAULTS, LockTimeoutError)  # a used-up quota is none: BillingError
 
 
-def retrying(question: Question, num_retries: int, base_seconds: float, left_seconds: float) -> AsyncRetrying:
+def retrying(
+    question: Question, num_retries: int, base_seconds: float, left_seconds: Callable[[], float]
+) -> AsyncRetrying:
     """The retries of one call: `await retrying(…)(function, argument)`; its last failure is raised as it was.
 
     Args:
         question: the waits are waiting, not its work.
         num_retries: at most so many after the first try.
         base_seconds: bound of the first wait.
-        left_seconds: until the call's or the question's deadline, whichever is sooner.
+        left_seconds: of the call's or the question's time, whichever is less; a wait may not be as long.
     """
 
     async def sleep(seconds: float) -> None:
@@ -42,7 +45,9 @@ def retrying(question: Question, num_retries: int, base_seconds: float, left_sec
         asked: float | None = getattr(_failure(state), "retry_after", None)
         return jitter(state) if asked is None else asked
 
-    stop = stop_any(stop_after_attempt(num_retries + 1), stop_before_delay(left_seconds))
+    def stop(state: RetryCallState) -> bool:
+        return state.attempt_number > num_retries or state.upcoming_sleep >= left_seconds()
+
     return AsyncRetrying(sleep=sleep, stop=stop, wait=wait, retry=_worth_another_try, reraise=True)
 
 

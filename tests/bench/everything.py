@@ -1,7 +1,7 @@
 """All figures of docs/performance.md in one command: tables on the screen, every run's figures under outputs/bench/.
 
-    make bench                                           # about 20 minutes on two cores
-    python tests/bench/everything.py --quick             # about 3 minutes: fewer questions, one run each
+    make bench                                           # about 30 minutes on two cores
+    python tests/bench/everything.py --quick             # about 6 minutes: fewer questions, one run each
     python tests/bench/everything.py --only side_by_side growth
     python tests/bench/everything.py --document          # puts the tables into docs/performance.md as well
     python tests/bench/everything.py --inspect-python /somewhere/bin/python      # Inspect AI in another environment
@@ -30,8 +30,9 @@ from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
 from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
+from tests.bench.tracking_cost import tracking
 
-PARTS = ("side_by_side", "all_at_once", "growth", "resume", "rate_limited")
+PARTS = ("side_by_side", "all_at_once", "growth", "resume", "tracking", "rate_limited")
 RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
 DOCUMENT = ROOT / "docs" / "performance.md"
 MARKS = ("<!-- figures: written by tests/bench/everything.py --document -->", "<!-- end of figures -->")
@@ -44,9 +45,10 @@ class Size:
     repeats: int = 3
     at_once: int = 1_000
     growth: tuple[int, ...] = (1_000, 10_000)
+    memory: tuple[int, ...] = (500, 2_000)
 
 
-QUICK = Size(questions=64, concurrencies=(32, 64), repeats=1, at_once=200, growth=(100, 500))
+QUICK = Size(questions=64, concurrencies=(32, 64), repeats=1, at_once=200, growth=(100, 500), memory=(100, 400))
 
 
 def main() -> None:
@@ -85,6 +87,8 @@ def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Ite
         yield growth(those[0], work, size.growth)
     if "resume" in parts:
         yield resume(work, max(size.growth), repeats=3)
+    if "tracking" in parts:
+        yield from tracking(work, size.questions, size.repeats, size.memory)
 
 
 def _rate_limited(quick: bool) -> str:

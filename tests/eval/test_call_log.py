@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from eval.call_log import CallLog, SharedCache
-from mas.question import Sample
+from eval.record import Usage
+from mas.question import Payment, Sample
 
 ODD = "a\ud83d\0\u202e\udfff'"
 NOTHING = b"no database " * 1000
@@ -57,6 +58,24 @@ def test_the_file_goes_when_nothing_is_left_in_it(tmp_path: Path) -> None:
     log.close()
     log.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_question_was_charged_is_kept_until_it_is_forgotten(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    log.for_sample(Sample("q1")).put("key", "reply")
+    log.pay(Sample("q1"), Payment(100, 40, 20, 0.25))
+    log.pay(Sample("q1"), Payment(10, 0, 2, 0.5))
+    log.pay(Sample(ODD, epoch=2), Payment())
+    log.close()
+    log = CallLog(tmp_path / "calls.db")
+    known = {"lm_calls": 2, "input_tokens": 110, "cached_input_tokens": 40, "output_tokens": 22}
+    assert log.paid(Sample("q1")) == Usage(**known, cost_usd=0.75, known_cost_usd=0.75)
+    assert log.paid(Sample("q2")) == Usage()
+    assert log.unfinished() == Usage(**{**known, "lm_calls": 3}, known_cost_usd=0.75, unknown_cost_calls=1)
+    log.forget_finished({("q1", 1, 1)})
+    assert log.unfinished() == Usage(lm_calls=1, unknown_cost_calls=1)
+    log.close()
+    assert (tmp_path / "calls.db").exists(), "money is no less worth keeping than replies"
 
 
 def test_replies_of_questions_that_are_stored_are_forgotten(tmp_path: Path) -> None:

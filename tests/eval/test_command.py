@@ -1,5 +1,7 @@
 """Exit codes and sentences of the command, around a task that does nothing."""
 
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ from omegaconf.errors import MissingMandatoryValue
 
 from eval.command import InterruptedRunError, run_command, typed, typed_list
 from eval.paths import PROJECT_ROOT
+from eval.stopping import Stop, signals_to
 from mas.errors import UserError
 
 Run = Callable[..., int]
@@ -142,6 +145,28 @@ def test_an_interrupted_run_ends_a_multirun_with_3(run: Run, capsys: pytest.Capt
     assert run(task, "-m", "seed=0,1") == 3
     assert seeds == [0]
     assert capsys.readouterr().err == "stopped.\ngo on with: this\n"
+
+
+def test_sigterm_outside_the_questions_ends_the_command_as_ctrl_c_does(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: others.append(number))
+    own = signal.getsignal(signal.SIGTERM)
+
+    def task(composed: DictConfig) -> int:
+        with signals_to(Stop()):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)  # as while reports are written
+        return 0
+
+    try:
+        assert run(task) == 3
+        assert signal.getsignal(signal.SIGTERM) is own, "given back"
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert others == []
+    assert capsys.readouterr().err.startswith("stopped by SIGTERM; every question that was finished is kept")
 
 
 def test_a_jobs_command_line_is_had_as_it_was_typed(run: Run) -> None:

@@ -10,10 +10,12 @@ from eval.benchmarks.sample_set import SampleBenchmark
 from eval.config import EvalConfig, build_part, read_config
 from eval.paths import PROJECT_ROOT
 from eval.scorers.gaia import GaiaScorer
+from eval.store import RunStore
 from eval.tracking import LocalTracking
 from mas.errors import UserError
 from mas.gaia.system import AgentSettings, GaiaSystem
 from mas.offline.model import OfflineModel
+from tests.eval.stored_run import answered, question, stored_run
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -75,6 +77,7 @@ def test_ids_stay_as_they_were_typed() -> None:
         ("run.fail_under=nan", "run.fail_under=nan"),
         ("tools.max_output_chars=0", "tools.max_output_chars=0"),
         ("run.epochs=0", "run.epochs=0"),
+        ("run.epochs=1001", "run.epochs=1001"),
         ("run.drain_seconds=-1", "run.drain_seconds=-1"),
         ("run.max_seconds=0", "run.max_seconds=0"),
         ("run.max_cost_usd=0", "run.max_cost_usd=0"),
@@ -100,7 +103,7 @@ def test_a_value_out_of_range_is_refused_with_what_is_expected(override: str, ke
 @pytest.mark.parametrize(
     "override",
     ["limit=1", "run.fail_under=0", "run.fail_under=1", "run.concurrency=1", "run.drain_seconds=0", "run.max_errors=1",
-     "run.max_errors=0.5", "limits.lm_calls=1", "cache.lm=shared", "cache.lm=off"],
+     "run.max_errors=0.5", "limits.lm_calls=1", "cache.lm=shared", "cache.lm=off", "run.epochs=1000"],
 )  # fmt: skip
 def test_the_ends_of_a_range_are_allowed(override: str) -> None:
     assert config(override)
@@ -111,8 +114,7 @@ def test_the_ends_of_a_range_are_allowed(override: str) -> None:
     [
         "limit=many", "limit=1.5", "shuffle=maybe", "seed=x", "ids=a", "run.concurrency=all",
         "run.deadline_seconds=soon", "run.fail_under=high", "tools.fail_fast=perhaps", "model.native_tools=perhaps",
-        "system.max_research_steps=few", "model.name=null", "system.agents.expert.tools=calculator", "run=5",
-        "tools=null", "prompts=[a]",
+        "system.max_research_steps=few", "model.name=null", "system.agents.expert.tools=calculator", "prompts=[a]",
     ],
 )  # fmt: skip
 def test_a_value_of_another_type_is_refused(override: str) -> None:
@@ -128,6 +130,24 @@ def test_a_value_of_another_type_is_refused(override: str) -> None:
 def test_a_key_that_no_dataclass_has_is_refused_at_every_depth(override: str) -> None:
     with pytest.raises(OmegaConfBaseException, match="nope"):
         config(override)
+
+
+@pytest.mark.parametrize("branch", ["cache=shared", "limits=5", "run=5", "tools=null", "+model.rate=60"])
+def test_a_value_where_options_belong_is_refused_by_name(branch: str) -> None:
+    overrides = ["model=openai", "model.name=m", branch.replace("+", "++")] if "model" in branch else [branch]
+    key = branch.partition("=")[0].lstrip("+")
+    with pytest.raises(UserError, match=rf"{branch.lstrip('+')} is not possible: {key} consists of .*: {key}\.\w+"):
+        config(*overrides)
+
+
+def test_what_only_a_run_that_goes_on_has_is_refused_without_one() -> None:
+    with pytest.raises(UserError, match=r"run\.resume is empty"):
+        config("run.resume=").check()
+    for key in ("retry_errors", "allow_config_change"):
+        with pytest.raises(UserError, match=rf"run\.{key}=true is for a run that goes on"):
+            config(f"run.{key}=true").check()
+        config(f"run.{key}=true", "run.resume=latest").check()
+    config("run.resume=null").check()
 
 
 def node(**values: Any) -> DictConfig:
@@ -166,6 +186,24 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"already holds a run; go on with it by run.resume={tmp_path}"):
         config(f"run.dir={tmp_path}").check()
     config(f"run.dir={tmp_path}", f"run.resume={tmp_path}").check()
+
+
+def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) -> None:
+    database = tmp_path / "run.db"
+    with RunStore(database) as store:
+        store.plan([question("q1", None)], 1)
+    config(f"run.dir={tmp_path}").check()
+    with RunStore(database) as store:
+        store.set_meta("rescored_from", "another")
+    with pytest.raises(UserError, match="already holds a run, one that was scored anew; name a new folder"):
+        config(f"run.dir={tmp_path}").check()
+    answered_only = stored_run(tmp_path / "answered", [answered("q1", "17")])
+    with pytest.raises(UserError, match="already holds a run"):
+        config(f"run.dir={answered_only}").check()
+    with RunStore(tmp_path / "begun" / "run.db") as store:
+        store.set_meta("command", "[]")
+    with pytest.raises(UserError, match=r"go on with it by run\.resume"):
+        config(f"run.dir={tmp_path / 'begun'}").check()
 
 
 def test_a_scorer_without_a_target_is_refused_before_anything_is_spent() -> None:

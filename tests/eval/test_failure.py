@@ -20,7 +20,7 @@ from dspy.utils.exceptions import (
     LMUnexpectedError,
 )
 
-from eval.failure import MAX_MESSAGE_CHARS, Failure, describe
+from eval.failure import MAX_MESSAGE_CHARS, Failure, describe, out_of_time
 from mas.llm.errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.llm.loop import run_blocking
 from mas.llm.model import AgentModel
@@ -61,15 +61,16 @@ def empty() -> Trace:
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_every_kind_of_exception_has_its_class(error: Exception, kind: str) -> None:
-    failure = describe(error, empty(), 1.0)
+    failure = describe(error, empty())
     assert (failure.kind, failure.component, failure.limit) == (kind, "system", None)
     assert failure.message.startswith(type(error).__name__)
 
 
 def test_the_deadline_is_a_limit_and_says_its_seconds() -> None:
-    assert describe(TimeoutError(), empty(), 2.5) == Failure(
+    assert out_of_time(empty(), 2.5) == Failure(
         "no answer within 2.5 s (run.deadline_seconds)", "limit", "system", "deadline_seconds"
     )
+    assert describe(TimeoutError("of its own"), empty()) == Failure("TimeoutError: of its own", "internal", "system")
 
 
 def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
@@ -81,11 +82,11 @@ def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
     expected = Failure(
         "the question has used its 0 calls to language models (limits.lm_calls)", "limit", "system", "lm_calls"
     )
-    assert describe(limit, empty(), 1.0) == describe(wrapped.value, empty(), 1.0) == expected
+    assert describe(limit, empty()) == describe(wrapped.value, empty()) == expected
 
 
 def test_a_message_is_one_line_of_bounded_length() -> None:
-    message = describe(RuntimeError("a\n\n b" + "x" * 5000), empty(), 1.0).message
+    message = describe(RuntimeError("a\n\n b" + "x" * 5000), empty()).message
     assert message.startswith("RuntimeError: a b")
     assert len(message) == MAX_MESSAGE_CHARS
 
@@ -102,7 +103,7 @@ def failed_in(*spans: tuple[Any, str]) -> Failure:
 
     with recording(trace), pytest.raises(ValueError, match="broken") as raised, span("question", "q1"):
         enter(spans)
-    return describe(raised.value, trace, 1.0)
+    return describe(raised.value, trace)
 
 
 def test_the_innermost_agent_or_tool_is_the_component() -> None:
@@ -125,7 +126,7 @@ def test_an_earlier_failure_that_was_dealt_with_is_not_blamed() -> None:
             raise OSError("no such file")
         with span("agent", "finalizer"):
             raise ValueError("broken")
-    failure = describe(raised.value, trace, 1.0)
+    failure = describe(raised.value, trace)
     assert (failure.component, failure.kind) == ("finalizer", "internal")
 
 
@@ -157,7 +158,7 @@ def test_what_a_server_answers_has_its_class(status: int, body: dict[str, Any], 
         model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
         with pytest.raises(LMError) as raised:
             run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.lm(AgentModel())))
-    assert describe(raised.value, empty(), 1.0).kind == kind
+    assert describe(raised.value, empty()).kind == kind
 
 
 def test_a_server_that_has_gone_is_infrastructure() -> None:
@@ -166,4 +167,4 @@ def test_a_server_that_has_gone_is_infrastructure() -> None:
     model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
     with pytest.raises(LMError) as raised:
         run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.lm(AgentModel())))
-    assert describe(raised.value, empty(), 1.0).kind == "infrastructure"
+    assert describe(raised.value, empty()).kind == "infrastructure"

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eval.spending import Budget
 from eval.store import RunStore
+from mas.question import Payment
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.eval.obedient_agent import AGENT, told
 from tests.servers.faults import FaultServer, fault_server
@@ -64,19 +66,85 @@ def test_a_run_stops_at_its_budget_and_goes_on_with_a_larger_one(eval_command: E
         assert store.cost_usd() == pytest.approx(summary["usage"]["cost_usd"])
 
 
+COST_USD = 0.12  # of one call at that price
+
+
+def paid(summary: dict[str, Any]) -> float:
+    """What the summary says that the run has cost, as far as it is known."""
+    unfinished = summary["unfinished"] or {"known_cost_usd": 0.0}
+    return float(summary["usage"]["known_cost_usd"] + unfinished["known_cost_usd"])
+
+
+def test_what_interrupted_questions_were_charged_is_told_and_counts_in_the_budget(
+    eval_command: EvalCommand, tmp_path: Path
+) -> None:
+    def summary() -> dict[str, Any]:
+        read: dict[str, Any] = json.loads((finished.folder / "summary.json").read_text())
+        return read
+
+    with fault_server(["ok"] * 6 + ["hang"] * 6 + ["ok"] * 100) as server:
+        data = questions(tmp_path, 12)
+        finished = eval_command(*model(server), PRICE, *data, "run.concurrency=12", "run.max_cost_usd=0.6")
+        assert (finished.code, finished.records) == (3, {})
+        first = summary()
+        assert paid(first) == pytest.approx(5 * COST_USD, abs=COST_USD + 1e-9), "five calls, and one that just came"
+        assert first["unfinished"]["unknown_cost_calls"] >= 6
+        assert f"unfinished questions: {first['unfinished']['lm_calls']} calls, at least $0." in finished.out
+        answered = round(paid(first) / COST_USD)
+        refused = eval_command(f"run.resume={finished.folder}", "run.max_cost_usd=0.6", "run.concurrency=1")
+        assert refused.code == 1 and f"has already spent ${paid(first):.4f} of" in refused.err
+        server.start_over([])
+        more = f"run.max_cost_usd={answered * COST_USD + 0.3}"
+        eval_command(f"run.resume={finished.folder}", more, "run.concurrency=1")
+        assert len(server.requests()) == 3, "the first session's calls are in the budget, and replays are not"
+        assert paid(summary()) == pytest.approx((answered + 3) * COST_USD)
+        last = eval_command(f"run.resume={finished.folder}", "run.max_cost_usd=1000")
+        assert len(server.requests()) == 36 - answered
+    assert (last.code, summary()["unfinished"]) == (0, None)
+    assert paid(summary()) == pytest.approx(36 * COST_USD)
+    assert summary()["usage"]["unknown_cost_calls"] == first["unfinished"]["unknown_cost_calls"]
+    assert "cost: at least $4.3200 (" in last.out
+
+
+def test_replies_that_nobody_asks_for_again_are_still_paid_for(eval_command: EvalCommand, tmp_path: Path) -> None:
+    with fault_server(["ok", "ok", "quota"]) as server:
+        finished = eval_command(*model(server), PRICE, *questions(tmp_path, 1))
+        assert (finished.code, len(server.requests())) == (3, 3)
+        changed = [f"run.resume={finished.folder}", "model.temperature=0.5", "run.allow_config_change=true"]
+        assert eval_command(*changed).code == 0
+        assert len(server.requests()) == 6, "another temperature, another request"
+    usage = json.loads((finished.folder / "summary.json").read_text())["usage"]
+    assert (usage["lm_calls"], usage["replayed_calls"], usage["input_tokens"]) == (5, 0, 500)
+    assert usage["cost_usd"] == pytest.approx(5 * COST_USD)
+    with RunStore(finished.folder / "run.db", read_only=True) as store:
+        assert store.cost_usd() == pytest.approx(5 * COST_USD)
+
+
+def test_a_call_that_is_cut_off_may_have_cost_something(eval_command: EvalCommand, tmp_path: Path) -> None:
+    with fault_server(["ok", "503", "reset", "hang"]) as server:
+        retries = ["model.num_retries=2", "model.retry_base_seconds=0.01"]
+        finished = eval_command(*model(server), PRICE, *questions(tmp_path, 1), *retries, "run.deadline_seconds=1.5")
+    usage = finished.records["q0"]["usage"]
+    assert (usage["lm_calls"], usage["cost_usd"], usage["unknown_cost_calls"]) == (4, None, 2)
+    assert usage["known_cost_usd"] == pytest.approx(COST_USD)
+    assert "cost: at least $0.1200 (2 calls of unknown cost)" in finished.out
+
+
 def test_a_quota_stops_the_run_and_its_questions_are_run_again(eval_command: EvalCommand, tmp_path: Path) -> None:
     with fault_server(["ok", "ok", "ok", "quota"]) as server:
         finished = eval_command(*model(server), *questions(tmp_path, 5), "run.concurrency=1")
         assert len(server.requests()) == 4
         assert finished.code == 3
         assert "want of quota" in finished.summary["stopped"]
-        assert list(finished.records) == ["q0", "q1"]
-        assert finished.records["q1"]["error_class"] == "quota_or_key"
+        assert list(finished.records) == ["q0"], "it says nothing about q1"
+        server.start_over(["ok", "quota"])
+        assert eval_command(f"run.resume={finished.folder}").code == 3
         server.start_over([])
         again = eval_command(f"run.resume={finished.folder}")
+        assert len(server.requests()) == 3 * 4 - 1, "q1 has its first reply already"
     assert again.code == 0
     summary = json.loads((finished.folder / "summary.json").read_text())
-    assert (summary["n"], summary["accuracy"], summary["n_error"]) == (5, 1.0, 0)
+    assert (summary["n"], summary["accuracy"], summary["n_error"], summary["retried"]["n"]) == (5, 1.0, 0, 0)
 
 
 @pytest.mark.parametrize("budget", ["run.max_cost_usd=1", "limits.cost_usd=0.5"])
@@ -97,9 +165,10 @@ def test_a_budget_is_reached_once() -> None:
     said: list[str] = []
     budget = Budget(1.0, said.append, spent_usd=0.5)
     for _ in range(4):
-        budget.spend(0.25)
+        budget.spend(Payment(cost_usd=0.25))
+        budget.spend(Payment(cost_usd=None))
     assert said == ["the run has spent $1.0000 (run.max_cost_usd=1)"]
-    Budget(None, said.append).spend(1e9)
+    Budget(None, said.append).spend(Payment(cost_usd=1e9))
     assert len(said) == 1
 
 

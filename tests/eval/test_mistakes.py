@@ -4,6 +4,7 @@ All of them run against a loopback model that counts its requests, on questions 
 """
 
 import json
+import shlex
 import shutil
 import socket
 import subprocess
@@ -122,10 +123,17 @@ TYPES = [
     (["system.agents.expert.tools=calculator"], ["system.agents.expert.tools=[a,b]"]),
     (["run.deadline_seconds=soon"], ["run.deadline_seconds", "'soon'", "Float"]),
     (["system.agents.expert.retry_limit=x"], ["system.agents.expert.retry_limit", "'x'", "Integer"]),
-    (["run=5"], ["RunSettings"]),
+    (["run=5"], ["run=5", "run.epochs"]),
+    (["cache=shared"], ["cache=shared", "consists of options", "cache.lm"]),
+    (["model.rate=60"], ["model.rate=60", "model.rate.requests_per_minute", "model.rate.tokens_per_minute"]),
+    (["scorer.foo=1"], ["scorer.foo", "has none", "choose another"]),
+    (["run.resume="], ["run.resume is empty", "latest"]),
+    (["run.resume=a", "run.resume=b"], ["run.resume is given 2 times"]),
+    (["run.retry_errors=true"], ["run.retry_errors=true", "run.resume=…"]),
+    (["run.allow_config_change=true"], ["run.allow_config_change=true", "run.resume=…"]),
     (["limits.lm_calls=2.5"], ["limits.lm_calls", "'2.5'", "Integer"]),
     (["run.resume=nope"], ["nope is no run"]),
-    (["tools=null"], ["tools", "not Optional"]),
+    (["tools=null"], ["tools=null", "tools.fail_fast"]),
     (["limit=${nope}"], ["nope", "not found"]),
 ]
 RANGES = [
@@ -134,10 +142,11 @@ RANGES = [
     (["run.deadline_seconds=0"], ["run.deadline_seconds=0", "more than 0"]),
     (["run.fail_under=50"], ["run.fail_under=50", "0 to 1"]),
     (["tools.max_output_chars=0"], ["tools.max_output_chars=0", "at least 1"]),
-    (["run.epochs=0"], ["run.epochs=0", "at least 1"]),
+    (["run.epochs=0"], ["run.epochs=0", "1 to 1,000"]),
+    (["run.epochs=1000000000"], ["run.epochs=1000000000", "1 to 1,000"]),
     (["run.max_errors=0"], ["run.max_errors=0", "a share between 0 and 1"]),
     (["limits.lm_calls=0"], ["limits.lm_calls=0", "more than 0", "null"]),
-    (["run.max_cost_usd=1"], ["run.max_cost_usd=1", "no price is known", "+model.prices."]),
+    (["run.max_cost_usd=1"], ["run.max_cost_usd=1", "no price is known", "++model.prices="]),
     (["system.agents.planner.retry_limit=0"], ["system.agents.planner.retry_limit=0", "at least 1"]),
     (["system.agents.expert.max_steps=0"], ["system.agents.expert.max_steps=0", "at least 1"]),
     (["system.max_research_steps=-1"], ["system.max_research_steps=-1", "0 means no research"]),
@@ -195,6 +204,25 @@ def test_an_endpoint_where_nothing_listens_is_named(refused: Refused) -> None:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
         refused(f"model.base_url={url}", words=["model.base_url", url.removesuffix("/v1"), "start it"])
+
+
+@pytest.mark.parametrize("name", ["m", "qwen2.5", "Qwen/Qwen3:8b", "odd, (name)=[x]"])
+def test_the_price_that_is_asked_for_can_be_pasted(refused: Refused, name: str) -> None:
+    given = [*refused.base, f"data.path={refused.data}", f"model.name='{name}'", "run.max_cost_usd=1"]
+    hint = refused.command(*given).err.partition(" give it as ")[2].partition(" with the prices")[0]
+    assert hint.startswith("'++model.prices={"), "quoted for a shell"
+    priced = refused.command(*given, *shlex.split(hint))
+    assert (priced.code, priced.err) == (0, "")
+    assert priced.summary["usage"]["cost_usd"] > 0
+
+
+def test_the_price_of_a_judge_is_asked_for_where_it_is_read(refused: Refused) -> None:
+    judge = [
+        "scorer=graded", "model@scorer.judge=openai_compatible", f"scorer.judge.base_url={refused.server.base_url}",
+        "scorer.judge.name=a:b", "model.name=m",
+        "++model.prices={m: {input_usd_per_million: 1, output_usd_per_million: 1}}", "run.max_cost_usd=1",
+    ]  # fmt: skip
+    refused(*judge, words=["no price is known for a:b", r"'++scorer.judge.prices={a\:b: "])
 
 
 def test_mandatory_values_are_named_when_nothing_gives_them(refused: Refused) -> None:

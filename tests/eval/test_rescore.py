@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
+import eval.runs
 from eval.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
+from eval.kept_prompts import kept_prompts
 from eval.record import Record, Usage
 from eval.rescore import task
 from eval.store import RunStore
+from mas.prompts import PromptSet, write_prompt_set
+from tests.eval.command_line import EvalCommand, dataset
+from tests.eval.obedient_agent import AGENT
+from tests.eval.obedient_agent import told as order
 from tests.eval.stored_run import CONFIG, answered, stored_run
 
 Rescore = Callable[..., int]
@@ -104,7 +110,10 @@ def test_errors_stay_errors_except_that_of_a_scorer(tmp_path: Path, new: Path, r
         scorer_usage=Usage(lm_calls=3, cost_usd=1.0),
     )  # fmt: skip
     late = answered("q3", "17", limit="lm_calls")
-    stored_run(tmp_path / "old", [down, unjudged, late])
+    unpaid = answered(
+        "q4", "17", error="no money for the judge", error_class="quota_or_key", error_component="scorer", score=None
+    )
+    stored_run(tmp_path / "old", [down, unjudged, late, unpaid])
     assert rescore("scorer=exact") == FAILURES
     now = records(new)
     assert (now["q1"].error, now["q1"].score) == ("down", None)
@@ -112,6 +121,7 @@ def test_errors_stay_errors_except_that_of_a_scorer(tmp_path: Path, new: Path, r
     assert (scored.error, scored.error_class, scored.limit, scored.score) == (None, None, None, 1.0)
     assert (scored.state, scored.scorer_usage) == ({"draft": "17"}, Usage())
     assert (now["q3"].limit, now["q3"].score) == ("lm_calls", 1.0)
+    assert (now["q4"].error, now["q4"].error_component, now["q4"].score) == (None, None, 1.0)
 
 
 def test_a_scorer_that_fails_puts_the_question_in_error_without_its_gold_answer(
@@ -147,6 +157,8 @@ def test_every_epoch_and_attempt_is_scored(tmp_path: Path, new: Path, rescore: R
         (["scorer=graded"], "scorer=graded asks a model"),
         (["scorer=nope"], "scorer=nope is not known"),
         (["scorer=numeric", "scorer.tolerance=-1"], "scorer.tolerance"),
+        (["scorer.foo=1"], "scorer.foo=1 is an option of a scorer; name that too: scorer=… scorer.foo=1"),
+        (["scorer=gaia", "scorer.foo=1"], "scorer.foo is not an option; scorer as it is chosen now has none"),
         (["model=offline", "scorer=exact"], "model cannot be changed"),
         (["gold=nowhere.jsonl"], "gold=nowhere.jsonl is not a file"),
     ],
@@ -208,3 +220,39 @@ def test_a_run_that_is_going_on_and_a_folder_that_is_taken_are_refused(
     stored_run(new, [answered("q1", "17")])
     assert rescore("scorer=exact") == USER_ERROR
     assert "already holds a run" in capsys.readouterr().err
+
+
+def test_a_run_that_was_scored_anew_is_neither_gone_on_with_nor_mixed_with_another(
+    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(eval.runs, "OUTPUTS", tmp_path)
+    old, new = (tmp_path / "eval" / f"2026-11-21_0{hour}-00-00_{name}" for hour, name in ((8, "old"), (9, "new")))
+    run = [*AGENT, *dataset(tmp_path / "data", order("a", "sleep 0 say 7"))]
+    assert eval_command(*run, f"run.dir={old}").code == FINISHED
+    assert told(lambda: task([str(old), "scorer=exact", f"run.dir={new}"])) == FINISHED
+    before = (new / "run.db").read_bytes()
+
+    mixed = eval_command(*run, "run.epochs=2", f"run.dir={new}")
+    assert mixed.code == USER_ERROR
+    assert f"run.dir={new} already holds a run, one that was scored anew; name a new folder" in mixed.err
+    resumed = eval_command("run.resume=new")
+    assert resumed.code == USER_ERROR
+    assert f"holds the answers of {old.name}, scored anew" in resumed.err
+    assert f"go on with run.resume={old.name}" in resumed.err
+    latest = eval_command("run.resume=latest")
+    assert latest.code == FINISHED
+    assert f"{old.name} is finished; nothing is left to run" in latest.out
+    assert (new / "run.db").read_bytes() == before
+
+
+def test_it_has_a_name_of_its_own_the_same_prompts_and_no_part_in_the_sweep(
+    tmp_path: Path, new: Path, rescore: Rescore
+) -> None:
+    config = yaml.safe_dump({**CONFIG, "run": {"name": "careful"}})
+    old = stored_run(tmp_path / "old", [answered("q1", "17")], config=config, sweep="{}")
+    write_prompt_set(old / "prompts", PromptSet("baseline", "toy", {"planner": "Plan."}, old))
+    assert rescore("scorer=numeric", "run.name=strict") == FINISHED
+    with RunStore(new / "run.db", read_only=True) as store:
+        meta = store.meta()
+    assert (yaml.safe_load(meta["config"])["run"]["name"], "sweep" in meta) == ("strict", False)
+    assert kept_prompts(new, meta)["prompts"].texts == {"planner": "Plan."}

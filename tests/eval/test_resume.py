@@ -8,11 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from omegaconf import OmegaConf
 
 from eval.benchmarks.example import Example
+from eval.composing import composed
+from eval.config import read_config
 from eval.dataset_digest import dataset_digest
 from eval.paths import PROJECT_ROOT
 from eval.record import Record
@@ -44,7 +47,7 @@ def test_a_resumed_run_is_given_its_own_command_line_first(interrupted: Path) ->
     assert resumed_arguments([f"+run.resume='{interrupted}'"])[0] == "model=offline"
 
 
-@pytest.mark.parametrize("arguments", [[], ["limit=3"], ["run.resume=null"], ["run.resume="], ["-h"], ["-m", "a=1,2"]])
+@pytest.mark.parametrize("arguments", [[], ["limit=3"], ["run.resume=null"], ["-h"], ["-m", "a=1,2"]])
 def test_other_command_lines_stay_as_they_are(arguments: list[str]) -> None:
     assert resumed_arguments(arguments) == arguments
 
@@ -52,6 +55,8 @@ def test_other_command_lines_stay_as_they_are(arguments: list[str]) -> None:
 def test_what_cannot_be_resumed_is_said(interrupted: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="leave --multirun out"):
         resumed_arguments(["-m", f"run.resume={interrupted}"])
+    with pytest.raises(UserError, match=r"run\.resume is given 2 times"):
+        resumed_arguments([f"run.resume={interrupted}", "limit=3", "+run.resume=another"])
     with pytest.raises(UserError, match="nope is no run"):
         resumed_arguments(["run.resume=nope"])
     RunStore(tmp_path / "empty" / "run.db").close()
@@ -188,6 +193,33 @@ def test_another_configuration_is_refused_unless_it_is_wanted(
     assert (allowed.code, len(keys(half))) == (2, 6)
     assert summary(half)["sessions"][1]["changes"] == {"run.deadline_seconds": "900 → 5"}
     assert eval_command(f"run.resume={half}").code == 2, "the change is the run's own from now on"
+
+
+def test_what_a_smaller_plan_leaves_out_is_paid_for_and_nothing_else(eval_command: EvalCommand, half: Path) -> None:
+    eval_command(f"run.resume={half}", "run.fail_fast=false")
+    assert summary(half)["accuracy"] == pytest.approx(2 / 6), "a in both epochs"
+    smaller = eval_command(f"run.resume={half}", "run.epochs=1", "limit=1", "run.allow_config_change=true")
+    assert (smaller.code, smaller.err) == (0, "")
+    after = summary(half)
+    assert (after["n"], after["n_questions"], after["epochs"], after["n_outside_plan"]) == (1, 1, 1, 5)
+    assert (after["accuracy"], after["by_epochs"], after["n_error"]) == (1.0, None, 0)
+    assert "left out: 5 answers of questions or epochs that the run's plan no longer has" in smaller.out
+    answers = [json.loads(line) for line in (half / "answers.jsonl").read_text().splitlines()]
+    assert [answer["task_id"] for answer in answers] == ["a"]
+    assert len(keys(half)) == 6
+
+
+def test_a_run_that_came_to_be_in_its_folder_meanwhile_is_not_mixed_with(half: Path, tmp_path: Path) -> None:
+    """Its configuration was checked while the folder was still empty."""
+    from eval.evaluation import Request, evaluate
+
+    data = dataset(tmp_path / "more", told("z", "sleep 0 say 7"))
+    composition = composed([*AGENT, *data, "tracking=off", f"run.dir={half}"])
+    resolved = cast(dict[str, Any], OmegaConf.to_container(composition, resolve=True))
+    before = summary(half)
+    with pytest.raises(UserError, match="already holds a run"):
+        evaluate(Request(read_config(composition), resolved, None, []))
+    assert (summary(half), len(keys(half))) == (before, 2)
 
 
 def test_changed_data_and_prompts_are_seen(eval_command: EvalCommand, half: Path, tmp_path: Path) -> None:

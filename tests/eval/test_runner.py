@@ -1,6 +1,7 @@
 """The runner around stand-in programs; the real ones run in test_run.py."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -404,6 +405,116 @@ def test_an_answer_that_was_there_before_the_deadline_is_scored() -> None:
     assert (record.answer, record.score, record.error, record.limit) == ("42", 1.0, None, "deadline_seconds")
 
 
+def own_timeout() -> None:
+    raise TimeoutError("the page did not load")
+
+
+def test_a_timeout_of_the_programs_own_is_not_the_deadline() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        keep_answer("42")
+        with span("tool", "browser"):
+            own_timeout()
+        return {}
+
+    record = one(body)
+    assert (record.error, record.error_class) == ("TimeoutError: the page did not load", "tool")
+    assert (record.limit, record.answer, record.score) == (None, None, None)
+
+
+def test_a_timeout_of_the_scorers_own_is_not_the_deadline() -> None:
+    def scorer(question: str, answer: str | None, target: str) -> Score:
+        own_timeout()
+        raise AssertionError
+
+    record = one(answer_42, scorer=scorer)
+    assert (record.error_class, record.limit) == ("scorer", None)
+    assert "the page did not load" in str(record.error)
+
+
+@pytest.mark.parametrize("limits", [{"deadline_seconds": 0.05}, {"working_seconds": 0.05}], ids=str)
+@pytest.mark.parametrize("way", ["answers", "raises"])
+@pytest.mark.parametrize("kept", ["42", None])
+def test_an_answer_that_comes_after_the_deadline_does_not_count(
+    limits: dict[str, float], way: str, kept: str | None
+) -> None:
+    async def body(question: str) -> dict[str, Any]:
+        if kept:
+            keep_answer(kept)
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.05)
+            if way == "raises":
+                raise RuntimeError("interrupted") from None
+        return {"final_answer": "late", "final_reasoning_trace": "late"}
+
+    (limit,) = limits
+    record = limited(body, **limits) if limit == "working_seconds" else one(body, **limits)
+    assert (record.answer, record.reasoning_trace, record.limit) == (kept, "", limit)
+    assert (record.score, record.error_class) == ((1.0, None) if kept else (None, "limit"))
+
+
+def test_a_verdict_that_comes_after_the_deadline_does_not_count() -> None:
+    async def late(question: str, answer: str | None, target: str) -> Score:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(30)
+        return Score(1.0, "fine")
+
+    record = one(answer_42, scorer=late, deadline_seconds=0.05)
+    assert (record.score, record.error_class, record.limit) == (None, "scorer", "deadline_seconds")
+
+
+def test_an_answer_in_spite_of_a_limit_is_scored_and_the_limit_is_told() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        with contextlib.suppress(LimitReachedError):
+            await two_calls(question)
+        return {"final_answer": "42"}
+
+    record = limited(body, lm_calls=1)
+    assert (record.answer, record.score, record.error, record.limit) == ("42", 1.0, None, "lm_calls")
+
+
+def test_what_is_left_behind_by_a_question_or_its_scorer_spends_nothing_more() -> None:
+    seen: list[Question] = []
+
+    def see() -> None:
+        current = current_question()
+        assert current is not None
+        current.spend_lm_call()
+        seen.append(current)
+
+    async def body(question: str) -> dict[str, Any]:
+        see()
+        return {"final_answer": "42"}
+
+    async def judge(question: str, answer: str | None, target: str) -> Score:
+        with pytest.raises(LimitReachedError):
+            seen[0].spend_lm_call()
+        see()
+        return Score(1.0, "fine")
+
+    record = one(body, scorer=judge)
+    assert (record.score, record.limit, len(seen)) == (1.0, None, 2)
+    for question in seen:
+        with pytest.raises(LimitReachedError):
+            question.spend_lm_call()
+
+
+def test_a_refusal_that_is_swallowed_ends_the_run_without_a_row() -> None:
+    async def body(question: str) -> dict[str, Any]:
+        current = current_question()
+        assert current is not None
+        if question == "1?":
+            current.refused = "LMAuthError: no such key"
+        return {"final_answer": "42"}
+
+    records: list[Record] = []
+    runner, program = runner_of(body, records.append, concurrency=1)
+    asyncio.run(runner.run(once(examples(4))))
+    assert ([record.example_id for record in records], program.started) == (["0"], ["0?", "1?"])
+    assert "LMAuthError: no such key" in str(runner.stop.reason)
+
+
 def test_waiting_is_no_work_and_is_told_in_the_record() -> None:
     async def body(question: str) -> dict[str, Any]:
         current = current_question()
@@ -455,7 +566,7 @@ def test_the_cost_is_known_if_every_calls_is(costs: list[float | None], total: f
     assert (usage.retries, usage.replayed_calls) == (costs.count(0.5), costs.count(0.25))
 
 
-def test_a_call_that_failed_cost_nothing() -> None:
+def test_a_call_that_was_refused_cost_nothing() -> None:
     async def body(question: str) -> dict[str, Any]:
         with pytest.raises(ValueError, match="busy"), span("lm", "m"):
             raise ValueError("busy")

@@ -17,7 +17,7 @@ from eval.paired_tests import Pair, paired_test
 from eval.paths import PROJECT_ROOT
 from eval.runs import DATABASE
 from eval.store import RunStore
-from eval.sweep_notes import find_sweep, without_password
+from eval.sweep_notes import find_sweep
 from mas.errors import UserError
 from mas.offline import SIMULATED_NOTICE
 from tests.eval import obedient_agent
@@ -194,9 +194,29 @@ def _answered(database: Path) -> bool:
         return False
 
 
-def test_passwords_in_addresses_are_taken_out() -> None:
-    assert without_password("tracking.uri=https://ann:s3cret@host/x") == "tracking.uri=https://ann:***@host/x"
-    assert without_password("model.base_url=http://host:80/a@b:c") == "model.base_url=http://host:80/a@b:c"
+def test_a_password_in_an_address_is_nowhere_though_every_job_fails(eval_command: EvalCommand) -> None:
+    uri = "tracking.uri=http://ann:pa55@127.0.0.1:9"  # too short to be looked for in other texts
+    finished = eval_command(*SWEEP, "limit=0,-1", "tracking=server", uri)
+    assert finished.code == 1
+    left = [path for path in Path("sweep").rglob("*") if path.is_file()]
+    assert {"multirun.yaml", "sweep.json"} <= {path.name for path in left}
+    assert [path.name for path in left if b"pa55" in path.read_bytes()] == []
+    assert "tracking.uri=http://ann@127.0.0.1:9" in Path("sweep/multirun.yaml").read_text()
+
+
+def test_ctrl_c_while_the_page_is_sent_is_a_warning(
+    eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    eval_command(*SWEEP, "model.seed=0", "limit=1", "tracking=local", f"tracking.folder={tmp_path / 'mlflow'}")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "run", interrupted)
+    assert again("sweep") in (0, 2)
+    out, err = capsys.readouterr()
+    assert "sending the sweep's page to MLflow" in out
+    assert "warning: the sweep's page is not in MLflow: stopped by Ctrl-C; try again with: python eval/sweep.py" in err
 
 
 def test_a_sweep_is_one_parent_run_with_children_in_mlflow(eval_command: EvalCommand, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -34,11 +35,10 @@ def test_what_is_used_up_stops_the_next_call(limit: str, allowed: float) -> None
 
 
 def test_an_unknown_price_adds_tokens_and_no_money() -> None:
-    told: list[float] = []
-    asked = Question(Sample("q"), spent=told.append)
+    asked = Question(Sample("q"))
     asked.charge(10, None)
     asked.charge(10, 0.5)
-    assert (asked.tokens, asked.cost_usd, told) == (20, 0.5, [0.5])
+    assert (asked.tokens, asked.cost_usd) == (20, 0.5)
 
 
 def test_tool_calls_have_a_limit_of_their_own() -> None:
@@ -79,6 +79,76 @@ def test_waiting_is_no_work_and_is_counted_once_for_calls_that_wait_side_by_side
 
     asyncio.run(work())
     assert 0.3 <= asked.waited_seconds < 0.9
+
+
+def test_a_call_that_outlives_its_question_may_still_come_back_from_waiting() -> None:
+    asked = question(working_seconds=60)
+
+    async def outlive(ended: asyncio.Event) -> None:
+        with asked.waiting():
+            await ended.wait()
+
+    async def work() -> None:
+        ended = asyncio.Event()
+        async with asked.within_working_time():
+            left_behind = asyncio.create_task(outlive(ended))
+            await asyncio.sleep(0)
+        ended.set()
+        await left_behind
+
+    asyncio.run(work())
+
+
+def test_the_first_limit_that_was_reached_is_noted_and_a_copy_begins_anew() -> None:
+    asked = question(lm_calls=1, tool_calls=0)
+    asked.spend_lm_call()
+    for spend in (asked.spend_lm_call, asked.spend_tool_call):
+        with pytest.raises(LimitReachedError):
+            spend()
+    assert asked.limit_reached == "lm_calls"
+    asked.close()
+    copy = replace(asked, limits=QuestionLimits())
+    copy.spend_lm_call()
+    assert copy.limit_reached is None
+
+
+@pytest.mark.parametrize("end", ["closed", "out of time"])
+def test_nothing_is_spent_for_a_question_that_is_over(end: str) -> None:
+    asked = question()
+    if end == "closed":
+        asked.close()
+    else:
+        asked.over_at = time.monotonic()
+    for spend in (asked.spend_lm_call, asked.spend_tool_call):
+        with pytest.raises(LimitReachedError) as raised:
+            spend()
+        assert raised.value.limit == "deadline_seconds"
+    assert (asked.lm_calls, asked.tool_calls) == (0, 0)
+    assert asked.limit_reached == (None if end == "closed" else "deadline_seconds")
+
+
+@pytest.mark.parametrize("end", ["closed", "out of time"])
+def test_what_is_done_for_a_thread_ends_with_the_question(end: str) -> None:
+    async def work() -> None:
+        asked = Question(Sample("q"), over_at=time.monotonic() + (60 if end == "closed" else 0.05))
+        if end == "closed":
+            asyncio.get_running_loop().call_later(0.05, asked.close)
+        async with asked.until_over():
+            await asyncio.sleep(60)
+
+    began = time.monotonic()
+    with pytest.raises(LimitReachedError, match="the question is over"):
+        asyncio.run(work())
+    assert time.monotonic() - began < 5
+
+
+def test_a_timeout_of_its_own_is_not_the_end_of_the_question() -> None:
+    async def work() -> None:
+        async with question().until_over():
+            raise TimeoutError("of a socket")
+
+    with pytest.raises(TimeoutError, match="of a socket"):
+        asyncio.run(work())
 
 
 def test_what_is_left_of_its_wall_time_is_known() -> None:

@@ -19,7 +19,7 @@ GARBAGE = "\ud83d\u202e\x00\udc00"  # two halves of surrogate pairs, a turn of d
 Way = Literal["whole", "hang", "drip", "reset", "cut"]  # drip: a byte a second; cut: half of the promised length
 Body = Callable[[bytes], bytes]  # of the request's body
 
-VALUES: dict[str, Any] = {  # output fields of all systems: any question ends with ANSWER
+VALUES: dict[str, Any] = {  # output fields of all systems: any question ends with ANSWER, which is all others, too
     "steps": ["Work out 6 * 7."],
     "working": "6 * 7 = 42.",
     "result": "42",
@@ -50,7 +50,8 @@ def right_text(request: bytes) -> str:
     """A whole reply to a DSPy request, in the format that it asks for."""
     system = str(json.loads(request)["messages"][0]["content"])
     outputs = _OUTPUTS.search(system)
-    return _written({name: VALUES[name] for name in _NAME.findall(outputs[1] if outputs else "")}, _AS_JSON in system)
+    names = _NAME.findall(outputs[1] if outputs else "")
+    return _written({name: VALUES.get(name, ANSWER) for name in names}, _AS_JSON in system)
 
 
 def _written(values: dict[str, Any], as_json: bool) -> str:

@@ -45,15 +45,3 @@ def test_cost_is_shown_as_far_as_it_is_known(record: Make) -> None:
     priced = Usage(lm_calls=1, cost_usd=0.25)
     lines = shown([record("a", usage=priced, scorer_usage=priced), record("b")], terminal=False).splitlines()
     assert all(", 0 errors, $0.5000, " in line for line in lines)
-
-
-def test_a_live_bar_shows_what_waits_though_nothing_finishes(record: Make) -> None:
-    output, waiting = io.StringIO(), [3, 1]
-    console = Console(file=output, force_terminal=True, width=100, color_system=None)
-    with RunProgress(2, console, waiting=lambda: waiting[0]) as progress:
-        assert progress._bar is not None
-        progress._bar.refresh()
-        waiting.pop(0)
-        progress._bar.refresh()
-    assert "0/2 done, 0 correct, 0 errors, 3 calls waiting" in output.getvalue()
-    assert "1 call waiting" in output.getvalue()

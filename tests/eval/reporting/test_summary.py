@@ -48,9 +48,23 @@ def test_the_last_attempt_is_scored_but_every_attempt_is_paid_for(record: Make) 
     assert summary["usage"] == {
         "lm_calls": 6, "retries": 2, "replayed_calls": 0, "cached_calls": 0, "tool_calls": 4,
         "input_tokens": 200, "cached_input_tokens": 8, "output_tokens": 20, "cost_usd": 1.0,
+        "known_cost_usd": 1.0, "unknown_cost_calls": 0,
     }  # fmt: skip
     assert summary["by_agent"] == {"planner": 2.0, "expert": 1.0}
     assert final_attempts([second, first]) == [second]
+
+
+def test_what_is_outside_the_plan_is_paid_for_and_nothing_else(record: Make) -> None:
+    paid = Usage(lm_calls=1, cost_usd=0.5)
+    kept = [record("a", score=1.0, usage=paid), record("a", epoch=2, score=1.0, usage=paid)]
+    outside = [record("a", epoch=3, level="3", usage=paid), record("b", **FAILED, usage=paid)]
+    facts = {"simulated": False, "wall_seconds": 1.0, "epochs": 2, "question_ids": {"a"}}
+    summary = summarise("run-1", [*outside, *kept], **facts)  # type: ignore[arg-type]
+    alone = summarise("run-1", kept, **facts)  # type: ignore[arg-type]
+    assert (summary["n_outside_plan"], alone["n_outside_plan"]) == (2, 0)
+    assert (summary["usage"]["lm_calls"], summary["usage"]["cost_usd"]) == (4, 2.0)
+    assert {key for key in summary if summary[key] != alone[key]} == {"n_outside_plan", "usage"}
+    assert summary["by_epochs"]["pass_at"]["1"]["value"] == summary["accuracy"] == 1.0
 
 
 def test_one_unknown_cost_makes_the_total_unknown(record: Make) -> None:

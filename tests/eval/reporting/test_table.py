@@ -49,6 +49,10 @@ def test_known_cost_and_tokens_are_shown(record: Make) -> None:
 def test_a_cost_says_why_it_is_unknown_or_zero(record: Make) -> None:
     unpriced = record("a", usage=Usage(lm_calls=1))
     assert "cost: n/a (price of odd-1 unknown)" in shown([unpriced], model="odd-1")
+    cut_off = record("a", usage=Usage(lm_calls=3, output_tokens=9, known_cost_usd=0.25, unknown_cost_calls=1))
+    assert "cost: at least $0.2500 (1 call of unknown cost)\n" in shown([cut_off], model="odd-1")
+    all_cut_off = record("a", usage=Usage(lm_calls=2, unknown_cost_calls=2))
+    assert "cost: n/a (2 calls of unknown cost)\n" in shown([all_cut_off], model="odd-1")
     free = record("a", usage=Usage(lm_calls=1, cost_usd=0.0))
     assert "cost: $0.0000 (simulated)" in shown([free], simulated=True)
 

@@ -18,7 +18,8 @@ from eval.record import Record
 from eval.reporting.from_store import write_reports
 from eval.store import RunStore
 from eval.tracking.export import Export
-from eval.tracking.exporter import FINISHED, Exporter, RunEnd
+from eval.tracking.exporter import Exporter
+from eval.tracking.pipe import FINISHED, RunEnd
 from eval.tracking.sending import TrackedRun, open_run
 from eval.tracking.settings import LocalTracking
 from eval.tracking.state import ExportState
@@ -65,7 +66,7 @@ def exported(
 
 
 def in_mlflow(settings: LocalTracking, state: ExportState) -> TrackedRun:
-    run = open_run(settings, "any", name="any", start_ms=0)
+    run = open_run(settings, "any", name="any", start_ms=0, has_traces=False)
     return TrackedRun(run.client, run.tracing, run.shown_uri, state.experiment_id, state.run_id)
 
 

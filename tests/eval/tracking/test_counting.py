@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow.entities import FileInfo
 
 from eval.record import Record
 from eval.tracking.counting import (
@@ -61,10 +62,11 @@ def test_numbers_that_mlflow_shows_otherwise_are_seen(opened: Opened) -> None:
     write_page(run, RunPage(metrics=numbers))
     assert shortfall(compared_metrics(run, numbers)) is None
     assert shortfall(compared_metrics(run, {**numbers, "n": 4.0, "cost_usd": 0.5})) == "1 of 3 metrics"
+    assert shortfall(compared_metrics(run, {"accuracy": 0.1 + 0.2})) == "1 outdated metrics (n)"
 
 
 def test_files_that_mlflow_has_not_or_has_otherwise_are_seen(opened: Opened, tmp_path: Path) -> None:
-    run, prompts = opened(), PromptSet("baseline", "toy", {"planner": "Plän."}, tmp_path)
+    run, prompts = opened(), {"prompts": PromptSet("baseline", "toy", {"planner": "Plän."}, tmp_path)}
     (tmp_path / "logs").mkdir()
     for name in ("summary.json", "logs/entry_point.log", "logs/mlflow.log"):
         (tmp_path / name).write_text("{}")
@@ -74,6 +76,19 @@ def test_files_that_mlflow_has_not_or_has_otherwise_are_seen(opened: Opened, tmp
     assert shortfall(compared_files(run, tmp_path, prompts)) is None
     (tmp_path / "summary.json").write_text("{ }")
     assert shortfall(compared_files(run, tmp_path, prompts)) == "2 of 3 files"
+
+
+def test_a_file_whose_length_is_not_told_is_sent_again_and_counts(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = opened()
+    (tmp_path / "summary.json").write_text("{}")
+    write_artifacts(run, tmp_path, {})
+    listed = run.client.list_artifacts(run.run_id)
+    untold = [FileInfo(each.path, each.is_dir, None) for each in listed]
+    monkeypatch.setattr(run.client, "list_artifacts", lambda *_: untold)
+    assert shortfall(compared_files(run, tmp_path, {})) is None
+    assert shortfall(compared_files(run, tmp_path, {}, known_only=True)) == "0 of 1 files"
 
 
 def test_a_shortfall_names_each_kind() -> None:

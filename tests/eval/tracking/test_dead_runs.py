@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eval.tracking.dead_runs import HOST_TAG, PID_TAG, SILENCE, close_dead_runs, is_dead
+from eval.tracking.dead_runs import HOST_TAG, PARENT_TAG, PID_TAG, SILENCE, close_dead_runs, is_dead
 from eval.tracking.sending import TrackedRun
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -34,6 +34,17 @@ def ended_process() -> str:
 )
 def test_who_is_dead(host: str, pid: str, last_beat: datetime, expected: bool) -> None:
     assert is_dead({HOST_TAG: host, PID_TAG: pid}, last_beat, NOW) is expected
+
+
+def test_a_sweep_of_another_machine_lives_as_long_as_its_jobs(opened: Callable[..., TrackedRun]) -> None:
+    mine, parent = opened("mine"), opened("sweep", **{HOST_TAG: "elsewhere"})
+    job = opened("job", **{PARENT_TAG: parent.run_id, HOST_TAG: "elsewhere"})
+    job.beat(datetime.now(UTC).isoformat())
+    assert close_dead_runs(mine) == []
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    job.beat(long_ago.isoformat())
+    assert set(close_dead_runs(mine)) == {job.run_id, parent.run_id}
+    assert parent.client.get_run(parent.run_id).info.end_time == round(long_ago.timestamp() * 1000)
 
 
 def test_the_dead_are_closed_at_their_last_heartbeat(opened: Callable[..., TrackedRun]) -> None:

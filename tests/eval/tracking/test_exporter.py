@@ -14,8 +14,9 @@ from eval.logs import open_log
 from eval.store import RunStore
 from eval.tracking.counting import stored
 from eval.tracking.export import Export
-from eval.tracking.exporter import Exporter, Handover, RunEnd
-from eval.tracking.sending import HEARTBEAT_TAG, Sent
+from eval.tracking.exporter import Exporter
+from eval.tracking.pipe import Handover, RunEnd
+from eval.tracking.sending import HEARTBEAT_TAG, Sent, TrackedRun
 from eval.tracking.settings import LocalTracking
 from eval.tracking.state import link_of, read_state
 from mas.prompts import PromptSet, write_prompt_set
@@ -71,7 +72,29 @@ def test_a_resumed_run_goes_on_as_the_same_run_and_each_attempt_is_a_trace(
         store.set_meta("finished", "true")
     second = exported(folder, local)
     assert (second.run_id, second.status, second.complete) == (first.run_id, "FINISHED", True)
-    assert stored(in_mlflow(local, second)) == Sent(3, 36, 12)
+    run = in_mlflow(local, second)
+    assert stored(run) == Sent(3, 36, 11)  # the try that was replaced has lost its verdict
+    assert mean_verdict(run) == run.client.get_run(run.run_id).data.metrics["accuracy"] == 1.0
+    (folder / "mlflow.json").unlink()
+    assert exported(folder, local, live=False).counts["assessments"] == {"store": 11, "mlflow": 11}
+
+
+def mean_verdict(run: TrackedRun) -> float:
+    """As MLflow's own pages average it."""
+    traces = run.tracing.search_traces(locations=[run.experiment_id], run_id=run.run_id, max_results=500)
+    verdicts = [each.value for trace in traces for each in trace.info.assessments if each.name == "correct"]
+    return sum(verdicts) / len(verdicts)
+
+
+def test_verdicts_of_replaced_tries_that_are_there_already_are_taken_away(tmp_path: Path, local: LocalTracking) -> None:
+    (failed,) = own_records("q1", error="it broke", error_class="infrastructure", score=None)
+    folder = a_run(tmp_path / "run", local, [failed, replace(own_records("q1", run_id=failed.run_id)[0], attempt=2)])
+    export = Export(folder, local, str)
+    export.run.send(export.store.records())  # as a crash between the two calls leaves it
+    export.close()
+    state = exported(folder, local, live=False)
+    assert state.complete
+    assert mean_verdict(in_mlflow(local, state)) == 1.0
 
 
 def test_a_run_whose_process_died_is_killed_with_what_it_had(tmp_path: Path, local: LocalTracking) -> None:
@@ -157,10 +180,15 @@ def test_what_there_was_no_time_for_is_said_and_comes_later(tmp_path: Path, loca
     state = exported(folder, local, wait_seconds=0)
     assert not state.complete
     assert state.warning is not None
-    assert "of 41 traces" in state.warning
+    assert "20 of 41 traces" in state.warning
+    run = in_mlflow(local, state)
+    page = run.client.get_run(run.run_id).data
+    assert page.metrics["agents/planner_calls"] == page.metrics["n"] == 41  # of the whole run, sent or not
+    assert page.tags["harness.in_mlflow"] == state.warning
     later = exported(folder, local, live=False)
     assert later.complete
     assert later.counts["traces"] == {"store": 41, "mlflow": 41}
+    assert run.client.get_run(run.run_id).data.tags["harness.in_mlflow"] == "complete"
 
 
 def test_spans_that_a_crash_left_out_are_found_by_counting(

@@ -20,7 +20,7 @@ from eval.sync import task as sync
 from eval.tracking.counting import stored
 from eval.tracking.following import Following, Outcome, see_it
 from eval.tracking.settings import LocalTracking, NoTracking, ServerTracking
-from eval.tracking.state import ExportState, read_state
+from eval.tracking.state import ExportState, read_state, write_state
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT, told
 from tests.eval.tracking.exporting import everything, in_mlflow
@@ -80,6 +80,17 @@ def test_without_tracking_nothing_is_started(eval_command: EvalCommand, tmp_path
     assert not (finished.folder / "mlflow.json").exists()
     assert not (finished.folder / "logs" / "mlflow.log").exists()
     assert "see it" not in finished.out
+
+
+@pytest.mark.parametrize("settings", [NoTracking(), LocalTracking()])
+def test_what_was_complete_is_not_once_the_run_goes_on(
+    settings: LocalTracking | NoTracking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_state(tmp_path, ExportState(uri="sqlite:///x", run_id="0f3a", status="FINISHED", complete=True))
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # an exporter that dies before its first word
+    with Following(settings, tmp_path, []) as following:
+        following.finish(print)
+    assert (state_of(tmp_path).complete, state_of(tmp_path).run_id) == (False, "0f3a")
 
 
 def test_the_run_s_own_process_does_not_load_mlflow() -> None:

@@ -2,6 +2,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from eval.tracking.prompt_registry import (
     EXPERIMENTS_TAG,
     LINKED_PROMPTS_TAG,
@@ -63,14 +65,35 @@ def test_a_prompt_is_listed_in_every_experiment_that_used_it(opened: Opened, tmp
 
 def test_all_sets_of_a_system_are_versions_of_its_prompts_and_an_alias_names_a_set_s(opened: Opened) -> None:
     run = opened()
-    register_prompts(run, prompts("set_d", planner="Plan.", finalizer="End."))
-    linked = register_prompts(opened("run-2"), prompts("set_d", "v2", planner="Plan.", finalizer="End well."))
+    old = prompts("set_d", planner="Plan.", finalizer="End.")
+    register_prompts(run, old, is_now=True)
+    other = prompts("set_d", "v2", planner="Plan.", finalizer="End well.")
+    linked = register_prompts(opened("run-2"), other, is_now=True)
     assert linked == [LinkedPrompt("set_d.planner", "1"), LinkedPrompt("set_d.finalizer", "2")]
     named = {alias: run.client.load_prompt(f"prompts:/set_d.finalizer@{alias}") for alias in ("first", "set-v2")}
     assert {alias: prompt.template for alias, prompt in named.items()} == {"first": "End.", "set-v2": "End well."}
-    again = register_prompts(run, prompts("set_d", planner="Plan.", finalizer="End well."))
-    assert again == linked
-    assert run.client.load_prompt("prompts:/set_d.finalizer@first").template == "End well."
+    edited = prompts("set_d", planner="Plan.", finalizer="End well.")
+    assert register_prompts(opened("run-3"), edited, is_now=True) == linked
+    assert register_prompts(run, old)[1].version == "1"  # completed later: the set has newer texts by now
+    assert run.client.get_prompt_version_by_alias("set_d.finalizer", "first").template == "End well."
+
+
+def test_an_alias_that_is_right_is_not_written_again(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = opened()
+    register_prompts(run, prompts("set_e", planner="Plan."), is_now=True)
+    written: list[object] = []
+    monkeypatch.setattr(run.client, "set_prompt_alias", lambda *given: written.append(given))
+    register_prompts(run, prompts("set_e", planner="Plan."), is_now=True)
+    assert written == []
+
+
+def test_a_run_that_was_resumed_with_other_prompts_is_linked_to_both(opened: Opened) -> None:
+    run = opened()
+    both = (prompts("set_f", planner="Plan.", finalizer="End."), prompts("set_f", "b", planner="Plan.", finalizer="Z."))
+    linked = register_prompts(run, *both, is_now=True)
+    assert [(each.name, each.version) for each in linked] == [
+        ("set_f.planner", "1"), ("set_f.finalizer", "1"), ("set_f.finalizer", "2"),
+    ]  # fmt: skip
 
 
 def test_names_have_only_what_mlflow_allows() -> None:

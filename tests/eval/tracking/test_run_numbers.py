@@ -50,3 +50,13 @@ def test_accuracy_by_kind_counts_what_was_never_run_as_wrong() -> None:
     assert (found["accuracy/kind_xlsx"], found["accuracy/kind_none"]) == (0.25, 1.0)
     names = [PlannedQuestion(f"q{n}", "?", target="1", tags={"title": f"t{n}"}) for n in range(21)]
     assert not any(name.startswith("accuracy/title") for name in numbers.metrics(names))
+
+
+def test_kinds_count_the_same_rows_as_the_summary() -> None:
+    planned = [
+        PlannedQuestion("lost", "?", target=None, tags={"kind": "pdf"}),  # its gold answer was taken away later
+        PlannedQuestion("never", "?", target=None, tags={"kind": "csv"}),
+    ]
+    numbers = numbers_of(a_record("lost", target="391"), a_record("lost", epoch=2, score=0.0))  # of an earlier plan
+    assert numbers.metrics(planned)["accuracy/kind_pdf"] == 0.5
+    assert "accuracy/kind_csv" not in numbers.metrics(planned)

@@ -1,4 +1,5 @@
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +104,7 @@ def test_times_and_status() -> None:
     assert status_of({"stopped": None}) == "FINISHED"
     assert status_of({"stopped": "the disk is full"}) == "KILLED"
     assert run_name(META, "2026_gaia") == "2026_gaia"
+    assert run_name({**META, "simulated": "true"}, "2026_gaia") == "2026_gaia (simulated)"
 
 
 def test_the_page_is_read_back_and_writing_it_again_changes_nothing(opened: Opened) -> None:
@@ -131,7 +133,7 @@ def test_a_resumed_run_shows_its_newest_numbers_and_what_changed(opened: Opened)
     write_page(run, page_of({**META, "config": yaml.safe_dump(changed)}, better))
     found = run.client.get_run(run.run_id).data
     assert found.metrics["accuracy"] == 0.0
-    assert found.metrics["errors/timeout"] == 0.0
+    assert math.isnan(found.metrics["errors/timeout"])
     assert found.params["split"] == "null"
     assert json.loads(found.tags[CHANGED_TAG]) == {"split": "test"}
 
@@ -142,7 +144,7 @@ def test_files_and_prompts_are_artifacts(opened: Opened, tmp_path: Path) -> None
         (tmp_path / name).write_text("x")
     run = opened()
     prompts = PromptSet("baseline", "gaia", {"planner": "Plan."}, tmp_path)
-    assert write_artifacts(run, tmp_path, prompts) == [
+    assert write_artifacts(run, tmp_path, {"prompts": prompts}) == [
         "summary.json", "answers.jsonl", "report.html", "logs", "prompts",
     ]  # fmt: skip
     listed = {each.path for each in run.client.list_artifacts(run.run_id)}
@@ -157,3 +159,23 @@ def test_the_origin_names_commit_and_host() -> None:
     if "mlflow.source.git.commit" in found:
         assert len(found["mlflow.source.git.commit"]) == 40
         assert found["mlflow.source.git.dirty"] in ("true", "false")
+
+
+def test_numbers_that_are_no_more_are_nan_once_and_those_of_others_stay(opened: Opened) -> None:
+    run = opened()
+    write_page(run, RunPage(metrics={"accuracy": 0.5, "judge/lm_calls": 3.0, "accuracy/kind_pdf": 1.0}))
+    run.client.log_metric(run.run_id, "somebody/rating", 4.0)
+    page = RunPage(metrics={"accuracy": 0.5})
+    write_page(run, page)
+    write_page(run, page)
+    shown = run.client.get_run(run.run_id).data.metrics
+    assert math.isnan(shown["judge/lm_calls"])
+    assert math.isnan(shown["accuracy/kind_pdf"])
+    assert (shown["accuracy"], shown["somebody/rating"]) == (0.5, 4.0)
+    assert len(run.client.get_metric_history(run.run_id, "judge/lm_calls")) == 2
+
+
+def test_a_rescored_run_says_so() -> None:
+    page = page_of({**META, "rescored_from": "2026_gaia", "rescored_by": '["scorer=numeric"]'})
+    assert page.tags["harness.rescored_from"] == "2026_gaia"
+    assert page.tags["harness.rescored_by"] == '["scorer=numeric"]'

@@ -1,7 +1,11 @@
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import count
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -127,14 +131,46 @@ def test_records_that_no_database_likes_arrive(opened: Opened, a_record: Make) -
     assert run.send([odd]) == counted(run)
 
 
-def test_a_run_is_found_by_its_id_and_made_once(opened: Opened) -> None:
+def test_a_run_is_found_by_its_id_and_made_once(opened: Opened, local: LocalTracking) -> None:
     run = opened("run-9", host="box")
     assert opened("run-9", host="other").run_id == run.run_id
     assert opened("run-10").run_id != run.run_id
     info = run.client.get_run(run.run_id)
     assert (info.info.run_name, info.info.start_time) == ("run-9", 1_795_000_000_000)
-    assert (info.data.tags["host"], info.data.tags[sending.RUN_TAG]) == ("box", "run-9")
+    assert (info.data.tags["host"], info.data.tags[sending.RUN_TAG]) == ("box", f"run-9 of {local.experiment}")
     assert run.link == {"uri": run.shown_uri, "experiment_id": run.experiment_id, "run_id": run.run_id}
+
+
+def test_a_run_with_traces_stays_in_its_experiment(opened: Opened, local: LocalTracking, a_record: Make) -> None:
+    run, record = opened("here"), a_record()
+    run.send([record])
+    own_id = run.client.get_run(run.run_id).data.tags[sending.RUN_TAG]
+    other = replace(local, experiment=f"{local.experiment} b")
+    with pytest.raises(UserError, match=rf"here is in the experiment {local.experiment} there already"):
+        open_run(other, own_id, name="here", start_ms=0)
+    assert counted(run).traces == 1
+    parent = open_run(other, own_id, name="here", start_ms=0, has_traces=False)
+    assert parent.run_id != run.run_id, "a sweep's parent has no traces that could move"
+
+
+def test_processes_that_begin_together_make_one_run(
+    opened: Opened, local: LocalTracking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a server, where no lock keeps them apart: both look before either has made its run."""
+    monkeypatch.setattr(sending, "_alone", lambda _: nullcontext())
+    opened("warm-up")
+    together, real = Barrier(2, timeout=30), sending._check_not_elsewhere
+
+    def at_the_same_moment(*arguments: Any) -> None:
+        real(*arguments)
+        together.wait()
+
+    monkeypatch.setattr(sending, "_check_not_elsewhere", at_the_same_moment)
+    with ThreadPoolExecutor(2) as threads:
+        first, second = (each.result() for each in [threads.submit(opened, "twin") for _ in range(2)])
+    assert first.run_id == second.run_id
+    found = first.client.search_runs([first.experiment_id])
+    assert sorted(each.info.run_name for each in found) == ["twin", "warm-up"]
 
 
 def test_a_run_ends_once_and_can_go_on(opened: Opened) -> None:

@@ -5,7 +5,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from eval.paths import OUTPUTS, PROJECT_ROOT
-from eval.tracking.settings import LocalTracking, NoTracking, ServerTracking
+from eval.tracking.settings import LocalTracking, NoTracking, ServerTracking, without_passwords
 from mas.errors import UserError
 
 CONF = PROJECT_ROOT / "conf" / "tracking"
@@ -36,7 +36,10 @@ def test_config_files_hold_the_defaults(name: str, expected: object) -> None:
         (ServerTracking(uri="postgresql://u:topsecret@host/db"), ["postgresql", "http://", "tracking=local"]),
         (ServerTracking(uri="postgresql+psycopg2://u:topsecret@host/db"), ["names a database"]),
         (ServerTracking(uri="sqlite:////tmp/mlflow.db"), ["tracking=local"]),
-        (ServerTracking(uri="http://ann@host:5000"), ["ann", "MLFLOW_TRACKING_PASSWORD"]),
+        (ServerTracking(uri="http://ann@host:5000"), ["tracking.uri", "MLFLOW_TRACKING_PASSWORD"]),
+        (ServerTracking(uri="http://topsecret@host:5000"), ["tracking.uri", "MLFLOW_TRACKING_PASSWORD"]),
+        (ServerTracking(uri="http://ann:topsecret/1@host"), ["tracking.uri"]),
+        (ServerTracking(uri="http://ann:12/topsecret@host"), ["tracking.uri", "%2F"]),
         (ServerTracking(uri="http://host", experiment=" "), ["tracking.experiment"]),
         (LocalTracking(wait_seconds=-1), ["tracking.wait_seconds=-1"]),
     ],
@@ -81,6 +84,27 @@ def test_a_password_in_the_address_is_a_secret_and_is_never_shown(monkeypatch: p
     assert settings.shown_uri == "https://mlflow.example.org:8443/team"
     assert settings.environment()["MLFLOW_TRACKING_PASSWORD"] == "pass@word1"
     assert settings.environment()["MLFLOW_TRACKING_URI"] == settings.shown_uri
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("tracking.uri=https://ann:s3cret@host/x", "tracking.uri=https://ann@host/x"),
+        ("uri: HTTP://ann:pa@ss@host:80\nn: 1\n", "uri: HTTP://ann@host:80\nn: 1\n"),
+        ("http://ann:pa/ss@host", "http://ann@host"),
+        ("http://ann:1pa#s/s@host/x", "http://ann@host/x"),
+        ("http://ann:***@host", "http://ann@host"),
+        ("http://:secret@host", "http://host"),
+        ("http://dapi0123456789abcdef0123@host", "http://host"),
+        ("u=http://ann:a@h,http://bob:b@h/x", "u=http://ann@h,http://bob@h/x"),
+        ("http://ann@host", "http://ann@host"),
+        ("model.base_url=http://host:80/a@b:c", "model.base_url=http://host:80/a@b:c"),
+        ("http://[::1]:80/a@b and ann:b@c", "http://[::1]:80/a@b and ann:b@c"),
+    ],
+)
+def test_an_address_is_kept_without_what_is_secret_in_it(address: str, kept: str) -> None:
+    assert without_passwords(address) == kept
+    assert without_passwords(kept) == kept
 
 
 def test_a_local_store_is_absolute_wherever_the_command_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_a_failure_is_one_sentence_of_the_right_class(failure: str) -> None:
         with recording(Trace("t")) as trace, pytest.raises(error) as caught:
             asked(question="?")
         assert len(agent.bodies) == 1, "nothing is asked twice"
-    described = describe(caught.value, trace, 900.0)
+    described = describe(caught.value, trace)
     assert (described.kind, described.component) == (kind, "http")
     assert [word for word in words if word not in described.message] == [], described.message
     assert "\n" not in described.message

@@ -3,7 +3,10 @@
 import asyncio
 import copy
 import json
+import threading
+import time
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -12,11 +15,15 @@ from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMTimeoutError
 
 from mas.llm.errors import RefusedReplyError, TruncatedReplyError
-from mas.llm.loop import MAX_BLOCKING_CALLS, run_blocking
+from mas.llm.loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
 from mas.llm.model import AgentModel
+from mas.llm.openai_chat import OpenAIChatModel
+from mas.question import LimitReachedError, Question, Sample, at_work
 from mas.tracing.trace import Trace, recording
+from tests.mas.llm.loopback import Received, Server, answer, completion, serving
 from tests.scripted_model import INPUT_TOKENS, OUTPUT_TOKENS, Reply, ScriptedModel, answering, said
 
+PATIENCE_SECONDS = 20.0
 REQUEST = "answer_request -> final_answer, final_reasoning_trace"
 
 
@@ -86,18 +93,88 @@ def test_a_synchronous_call_keeps_dspys_books_once() -> None:
 def test_a_synchronous_call_never_waits_where_waiting_would_block_the_loop() -> None:
     lm = lm_of(ScriptedModel(answering(), native_tools=False))
 
-    def call() -> Any:
+    async def on_the_loop() -> Any:
         with dspy.context(lm=lm):
             return dspy.Predict(REQUEST)(answer_request="How many?").final_answer
 
-    async def on_the_loop() -> Any:
-        return call()
-
-    async def in_more_threads_than_its_pool_has() -> list[Any]:
-        return await asyncio.gather(*(asyncio.to_thread(call) for _ in range(MAX_BLOCKING_CALLS + 1)))
-
     assert run_blocking(on_the_loop()) == "42"
-    assert set(run_blocking(in_more_threads_than_its_pool_has())) == {"42"}
+
+
+def test_more_threads_than_the_pool_has_may_wait_for_their_calls_at_once() -> None:
+    """A call itself needs threads (DSPy prepares it in one); here none is free until every call has been answered."""
+    lm = lm_of(ScriptedModel(answering(), native_tools=False))
+    full = threading.Barrier(MAX_BLOCKING_CALLS, timeout=PATIENCE_SECONDS)
+
+    def agent(waits: bool) -> Any:
+        if waits:
+            full.wait()
+        with dspy.context(lm=lm):
+            return dspy.Predict(REQUEST)(answer_request="How many?").final_answer
+
+    async def all_of_them() -> list[Any]:
+        places = range(2 * MAX_BLOCKING_CALLS)
+        return await asyncio.gather(*(asyncio.to_thread(agent, place < MAX_BLOCKING_CALLS) for place in places))
+
+    with at_work(Question(Sample("q"), over_at=time.monotonic() + PATIENCE_SECONDS)):  # else a deadlock would last
+        assert run_blocking(all_of_them()) == ["42"] * 2 * MAX_BLOCKING_CALLS
+
+
+def test_a_call_from_a_thread_of_the_pool_has_the_deadline_too() -> None:
+    lm = lm_of(ScriptedModel(answering(), deadline_seconds=0.05, reply_seconds=60.0))
+    with pytest.raises(LMTimeoutError, match=r"no complete reply within 0\.05 s"):
+        run_blocking(asyncio.to_thread(lm, "hi"))
+
+
+def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:
+    log: dict[str, str] = {}
+    replies = SimpleNamespace(get=log.get, put=log.__setitem__)
+
+    def ask(server: Server) -> tuple[Any, Any]:
+        model = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001)
+        lm = model.lm(AgentModel())
+        with at_work(Question(Sample("q"), call_log=replies)):
+            return run_blocking(asyncio.to_thread(lm, "hi")), model.gate_history()
+
+    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+        if len(server.requests) == 1:
+            await answer(writer, {"error": {"message": "busy"}}, "503 Service Unavailable")
+        else:
+            await answer(writer, completion("hello"))
+
+    with serving(handle) as server:
+        reply, history = ask(server)
+        assert (reply, len(server.requests)) == (["hello"], 2)
+        assert [entry["reason"] for entry in history][1:] == ["server fault: growth paused"]
+        assert (ask(server)[0], len(server.requests)) == (["hello"], 2), "from the log"
+
+
+def test_a_thread_that_is_left_behind_spends_nothing_more() -> None:
+    """Its call in flight is ended with the question, and its next one is not made."""
+    asked, ended = asyncio.Event(), threading.Event()
+    question = Question(Sample("q"))
+
+    async def hang(request: Received, writer: asyncio.StreamWriter) -> None:
+        background_loop().call_soon_threadsafe(asked.set)
+        await asyncio.Event().wait()
+
+    def agent() -> None:
+        for _ in range(2):
+            with pytest.raises(LimitReachedError):
+                lm("hi")
+        ended.set()
+
+    async def answer_the_question() -> None:
+        with at_work(question):
+            thread = asyncio.create_task(asyncio.to_thread(agent))
+            await asked.wait()
+            thread.cancel()
+        question.close()
+
+    with serving(hang) as server:
+        lm = OpenAIChatModel("any", base_url=server.base_url).lm(AgentModel())
+        run_blocking(asyncio.wait_for(answer_the_question(), PATIENCE_SECONDS))
+        assert ended.wait(PATIENCE_SECONDS)
+        assert (len(server.requests), question.lm_calls) == (1, 1)
 
 
 def test_a_cut_off_call_is_closed_in_the_trace() -> None:
@@ -106,7 +183,7 @@ def test_a_cut_off_call_is_closed_in_the_trace() -> None:
     with recording(trace), pytest.raises(LMTimeoutError):
         finalize(lm_of(model))
     (span,) = trace.spans
-    assert span.end_seconds is not None and span.error is not None and "CancelledError" in span.error
+    assert span.end_seconds is not None and span.error is not None and "no complete reply within" in span.error
 
 
 def test_the_saved_state_has_the_settings_and_no_engine() -> None:

@@ -73,7 +73,7 @@ def test_a_reply_to_a_part_of_the_prompt_is_no_answer(prompt_tokens: int, profil
     assert "qwen3 read only a part" in str(raised.value) and "model.detect_truncation=false" in str(raised.value)
     (span,) = trace.spans
     assert span.attributes["input_tokens"] == prompt_tokens, "what was paid for is on record"
-    assert describe(raised.value, trace, 1.0).kind == "context_overflow"
+    assert describe(raised.value, trace).kind == "context_overflow"
 
 
 @pytest.mark.parametrize(

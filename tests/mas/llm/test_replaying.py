@@ -12,7 +12,7 @@ from mas.llm.loop import run_blocking
 from mas.llm.model import AgentModel
 from mas.llm.openai_chat import OpenAIChatModel
 from mas.llm.prices import Price
-from mas.question import LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.question import LimitReachedError, Payment, Question, QuestionLimits, Sample, at_work
 from mas.tracing.trace import Span, Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, serving
 
@@ -56,7 +56,7 @@ def ask(base_url: str, question: Question, *texts: str | Request, **settings: An
 
 
 def test_an_interrupted_question_is_not_asked_again_for_what_it_knows() -> None:
-    log, spent = Kept(), list[float]()
+    log, spent = Kept(), list[Payment]()
     with serving(Counting()) as server:
         before, _ = ask(server.base_url, Question(FIRST, call_log=log), "one", "two")
         question = Question(FIRST, call_log=log, spent=spent.append)
@@ -65,7 +65,8 @@ def test_an_interrupted_question_is_not_asked_again_for_what_it_knows() -> None:
     assert after == [*before, ["reply 3"]]
     assert [span.attributes.get("replayed", False) for span in spans] == [True, True, False]
     assert [span.attributes["cost_usd"] for span in spans] == pytest.approx([COST] * 3), "this run has paid for them"
-    assert (question.lm_calls, question.tokens, sum(spent)) == (3, 3 * 34, pytest.approx(3 * COST))
+    assert (question.lm_calls, question.tokens, question.cost_usd) == (3, 3 * 34, pytest.approx(3 * COST))
+    assert [payment.cost_usd for payment in spent] == [pytest.approx(COST)], "what is replayed is not paid for again"
     assert spans[0].outputs == {"role": "assistant", "parts": [{"type": "text", "text": "reply 1"}]}
     assert spans[0].attributes["finish_reason"] == "stop"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Any
 
 import dspy
@@ -10,6 +11,7 @@ from dspy.utils.exceptions import (
     ContextWindowExceededError,
     LMAuthError,
     LMBillingError,
+    LMError,
     LMInvalidRequestError,
     LMProviderError,
     LMRateLimitError,
@@ -23,7 +25,8 @@ from mas.llm.loop import run_blocking
 from mas.llm.model import AgentModel
 from mas.llm.openai_chat import OpenAIChatModel
 from mas.llm.prices import Price
-from mas.question import LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.llm.profile import Rate
+from mas.question import LimitReachedError, Payment, Question, QuestionLimits, Sample, at_work
 from mas.tracing.trace import Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving
 
@@ -142,6 +145,69 @@ def test_the_deadline_is_that_of_the_whole_call_and_a_drip_does_not_hold_it() ->
     assert len(server.requests) == 2
 
 
+def test_the_deadline_is_that_of_all_attempts_together() -> None:
+    async def slow(request: Received, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.4)
+        await failing("503 Service Unavailable")(request, writer)
+
+    with serving(slow) as server, pytest.raises(LMTimeoutError, match=r"no complete reply within 1 s"):
+        ask(server.base_url, call_deadline_seconds=1.0, num_retries=20)
+    assert 1 < len(server.requests) <= 3
+
+
+def test_waiting_for_the_next_attempt_is_not_counted() -> None:
+    slow = failing("503 Service Unavailable\r\nRetry-After: 0.7")
+    with serving(in_turn(slow, slow, complete_with("hello"))) as server:
+        assert ask(server.base_url, call_deadline_seconds=1.2) == ["hello"]
+        assert len(server.requests) == 3
+
+
+def test_waiting_for_a_known_rate_is_not_counted() -> None:
+    """Eight calls at five a second, each of which may take one second."""
+
+    async def all_at_once() -> list[Any]:
+        return await asyncio.gather(*(lm.acall("hi") for _ in range(8)))
+
+    with serving(complete_with("hello")) as server:
+        settings = {"rate": Rate(requests_per_minute=300), "call_deadline_seconds": 1.0}
+        lm = profile(server.base_url, **settings).lm(AgentModel())
+        began = time.monotonic()
+        assert run_blocking(all_at_once()) == [["hello"]] * 8
+    assert time.monotonic() - began > 1.2
+
+
+def test_the_questions_time_bounds_the_queue_for_a_thread_too() -> None:
+    with serving(complete_with("hello")) as server:
+        lm = profile(server.base_url, rate=Rate(requests_per_minute=1)).lm(AgentModel())
+        assert lm("hi") == ["hello"]
+        began = time.monotonic()
+        question = Question(Sample("q"), over_at=began + 0.3)
+        with at_work(question), pytest.raises(LimitReachedError) as raised:
+            lm("hi")
+    assert time.monotonic() - began < AT_ONCE_SECONDS
+    assert (raised.value.limit, question.limit_reached) == ("deadline_seconds", "deadline_seconds")
+
+
+@pytest.mark.parametrize("in_a_thread", [True, False])
+@pytest.mark.parametrize(
+    ("status", "code", "refusal"),
+    [("401 Unauthorized", "invalid_api_key", "LMAuthError"), ("429 No", "insufficient_quota", "LMBillingError")],
+)
+def test_a_refusal_of_key_or_quota_is_noted_even_if_the_agent_swallows_it(
+    status: str, code: str, refusal: str, in_a_thread: bool
+) -> None:
+    async def swallowing() -> None:
+        with suppress(LMError):
+            await (asyncio.to_thread(lm, "hi") if in_a_thread else lm.acall("hi"))
+
+    with serving(failing(status, code, "no money")) as server, at_work(Question(Sample("q"))) as question:
+        lm = profile(server.base_url).lm(AgentModel())
+        run_blocking(swallowing())
+    assert question.refused is not None
+    assert question.refused.startswith(f"{refusal}: ")
+    assert "no money" in question.refused
+
+
 @pytest.mark.parametrize("fault", [failing("503 Service Unavailable\r\nRetry-After: 30"), drip])
 def test_a_cancelled_call_is_cancelled_whether_it_waits_for_the_server_or_for_the_next_try(fault: Handler) -> None:
     async def given_up() -> None:
@@ -219,11 +285,12 @@ def test_a_truncated_reply_is_charged() -> None:
         content["usage"] |= {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 400}}
         await answer(writer, content)
 
-    spent: list[float] = []
+    spent: list[Payment] = []
     trace, question = Trace("thread"), Question(Sample("q"), spent=spent.append)
     with serving(cached) as server, recording(trace), at_work(question), pytest.raises(TruncatedReplyError):
         ask(server.base_url, prices={"any": Price(10.0, 20.0, cached_input_usd_per_million=5.0)})
     cost = (600 * 10 + 400 * 5 + 4 * 20) / 1e6
     assert trace.spans[0].attributes["cost_usd"] == pytest.approx(cost)
     assert trace.spans[0].attributes["cached_input_tokens"] == 400
-    assert (question.cost_usd, sum(spent), question.tokens) == (pytest.approx(cost), pytest.approx(cost), 1004)
+    assert spent == [Payment(1000, 400, 4, pytest.approx(cost))]
+    assert (question.cost_usd, question.tokens) == (pytest.approx(cost), 1004)

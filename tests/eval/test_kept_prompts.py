@@ -1,0 +1,35 @@
+from pathlib import Path
+
+import yaml
+
+from eval.kept_prompts import keep_prompts, kept_prompts
+from eval.store import RunStore
+from mas.prompts import PromptSet, write_prompt_set
+
+OLD = PromptSet("baseline", "toy", {"planner": "Plan."}, Path("baseline"))
+NEW = PromptSet("careful", "toy", {"planner": "Plan well."}, Path("careful"))
+
+
+def kept(folder: Path, store: RunStore) -> dict[str, tuple[str, str]]:
+    return {place: (each.name, each.texts["planner"]) for place, each in kept_prompts(folder, store.meta()).items()}
+
+
+def test_a_run_resumed_with_other_prompts_keeps_both_under_their_own_names(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        keep_prompts(tmp_path, store, OLD)
+        assert kept(tmp_path, store) == {"prompts": ("baseline", "Plan.")}
+        keep_prompts(tmp_path, store, OLD)
+        keep_prompts(tmp_path, store, NEW)
+        assert kept(tmp_path, store) == {"prompts": ("baseline", "Plan."), "prompts_2": ("careful", "Plan well.")}
+        keep_prompts(tmp_path, store, OLD)
+        assert list(kept(tmp_path, store).values())[-1] == ("baseline", "Plan.")  # the last used
+        assert len(list(tmp_path.glob("prompts*"))) == 2
+
+
+def test_a_run_that_does_not_say_yet_how_its_set_was_called(tmp_path: Path) -> None:
+    write_prompt_set(tmp_path / "prompts", OLD)
+    with RunStore(tmp_path / "run.db") as store:
+        store.set_meta("config", yaml.safe_dump({"prompts": "prompts/baseline"}))
+        assert kept(tmp_path, store) == {"prompts": ("baseline", "Plan.")}
+        keep_prompts(tmp_path, store, NEW)
+        assert list(kept(tmp_path, store)) == ["prompts", "prompts_2"]
