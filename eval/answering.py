@@ -20,7 +20,6 @@ def answered(example: Example, config: EvalConfig, prompts: PromptSet | None, ob
     Raises:
         UserError: a mistake seen only now: a tool that cannot be loaded.
     """
-    records: list[Record] = []
     with config.system.open_resources() as resources:
         runner = Runner(
             run_id="ask",
@@ -30,12 +29,11 @@ def answered(example: Example, config: EvalConfig, prompts: PromptSet | None, ob
             deadline_seconds=config.run.deadline_seconds,
             listener=lambda _thread_id, _sample: lambda _level, _event, _fields: None,
             redact=config.redact,
-            finished=records.append,
+            finished=lambda _record: None,
             question=lambda sample: Question(sample, config.limits),
             observer=observer,
         )
-        run_blocking(runner.run([(example, Sample(example.id))]))
-    return records[0]
+        return run_blocking(runner.record_of(example, Sample(example.id)))
 
 
 def _no_score(question: str, answer: str | None, target: str) -> Score:
