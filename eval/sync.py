@@ -12,6 +12,7 @@ everything: it could not be reached, or refused something.
 
 import argparse
 import io
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -207,7 +208,8 @@ def _sent(folder: Path, settings: Any) -> int:
     export = Export(folder, settings, handover.redact)
     try:
         _open(export)
-        state = Exporter(export, end, settings.wait_seconds, log, live=False).run()
+        # As long as MLflow takes something: `tracking.wait_seconds` is how long a run waits, and this is no run.
+        state = Exporter(export, end, math.inf, log, live=False).run()
     except OSError as error:
         print(f"stopped: the run's files cannot be written: {error}", file=sys.stderr)
         return STOPPED

@@ -75,7 +75,7 @@ def run(folder: Path, *tracking: str) -> str:
     assert finished.code == 3, finished.err
     told = json.dumps(finished.records["q1"])
     assert "***" in told, "the key has been repeated, and taken out"
-    assert "Incorrect API key provided: ***" in json.dumps(finished.records["q2"])
+    assert "Incorrect API key provided: ***" in finished.summary["stopped"]
     printed = finished.out + finished.err
     if tracking[0] != "tracking=off":
         synced = sync(folder / "run", *tracking, environment=ENVIRONMENT)
