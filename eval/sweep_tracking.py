@@ -6,15 +6,13 @@ tracking, secrets = tracking_of(folder, read_notes(folder))
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
 from omegaconf import OmegaConf
 
 from eval.config import build_part
+from eval.kept_config import kept_config
 from eval.runs import DATABASE
-from eval.store import RunStore, StoreError
 from eval.sweep_notes import SweepNotes
-from eval.tracking.settings import NoTracking, Tracking, without_passwords
-from mas.errors import UserError
+from eval.tracking.settings import NoTracking, Tracking
 
 
 def tracking_of(folder: Path, notes: SweepNotes) -> tuple[Tracking | NoTracking, Sequence[str]]:
@@ -26,11 +24,7 @@ def tracking_of(folder: Path, notes: SweepNotes) -> tuple[Tracking | NoTracking,
     runs = [run for job in notes.jobs if (run := job.run(folder)) and (run / DATABASE).is_file()]
     if not runs:
         return NoTracking(), ()
-    try:
-        with RunStore(runs[-1] / DATABASE, read_only=True) as store:
-            config = yaml.safe_load(without_passwords(store.meta().get("config", ""))) or {}
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
+    config = kept_config(runs[-1])
     if "tracking" not in config:
         return NoTracking(), ()
     tracking = build_part(OmegaConf.create({"tracking": config["tracking"]}).tracking, "tracking")

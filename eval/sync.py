@@ -32,6 +32,7 @@ from eval.command import (
     signal_of,
     told,
 )
+from eval.kept_config import kept_config
 from eval.paths import PROJECT_ROOT
 from eval.runs import DATABASE, all_runs, find_run
 from mas.errors import UserError
@@ -162,7 +163,7 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
 
     if any(override.startswith("tracking=") for override in overrides):
         return build_part(composed(overrides).tracking, "tracking")
-    own = _meta_config(folder).get("tracking") or {}
+    own = kept_config(folder).get("tracking") or {}
     if str(own.get("_target_")).endswith(f".{NoTracking.__name__}"):
         state = read_state(folder)
         if state is None or not state.run_id:
@@ -171,20 +172,6 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
         own = {"_target_": f"{type(place).__module__}.{type(place).__qualname__}", **asdict(place)}
     merged = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist(list(overrides)))
     return build_part(merged.tracking, "tracking")
-
-
-def _meta_config(folder: Path) -> dict[str, Any]:
-    import yaml
-
-    from eval.store import RunStore, StoreError
-    from eval.tracking.settings import without_passwords
-
-    try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            found = yaml.safe_load(without_passwords(store.meta().get("config", ""))) or {}
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
-    return found if isinstance(found, dict) else {}
 
 
 def _sent(folder: Path, settings: Any) -> int:
@@ -248,7 +235,7 @@ def _secrets(folder: Path, settings: Any) -> list[str]:
     from eval.config import read_config
 
     try:
-        own = read_config(OmegaConf.create(_meta_config(folder))).secrets()
+        own = read_config(OmegaConf.create(kept_config(folder))).secrets()
     except MISTAKES:  # made by another version of this program; what is stored was redacted when it was made
         own = []
     return sorted({*own, *settings.secrets()}, key=len, reverse=True)
