@@ -9,8 +9,12 @@ where it was. `SharedCache` is for all runs on this machine, and only used with 
     replies.get(key)                      # the reply, also after kill -9; None if there is none
     calls.pay(Sample("q1"), Payment(100, 0, 20, cost_usd=0.0013))
     calls.paid(Sample("q1")).lm_calls     # 1: what it has cost so far, its useless replies included
+    calls.total().lm_calls                # 1: of all samples that are not forgotten
     calls.forget(Sample("q1"))            # its record is in the store
     calls.close()                         # the file goes if nothing is left in it
+
+A reply is paid for before it is kept, and what is written outlives kill -9. Of a request in flight that may take the
+payment with the reply, or the reply alone: it is asked and paid again then, and both payments count.
 
 Both are conveniences: a disk that is full or a file that is broken costs calls, never a question. It is said once.
 """
@@ -151,9 +155,13 @@ class CallLog:
         """All that was noted for this question, in all sessions of the run."""
         return self._file.paid("WHERE sample = ?", _name(sample))
 
-    def unfinished(self) -> Usage:
-        """All that was noted for questions that are not forgotten: it is in no record yet."""
+    def total(self) -> Usage:
+        """All that was noted for samples that are not forgotten, in all sessions of the run: one row of SQL each."""
         return self._file.paid()
+
+    def unfinished(self) -> Usage:
+        """The same of a run that forgets what is finished: it is in no record yet."""
+        return self.total()
 
     def forget(self, sample: Sample) -> None:
         """The question is finished and stored: nobody will ask for its replies any more."""

@@ -4,26 +4,31 @@
         set.yaml                        system: gaia, description: …
         planner_system_prompt.txt       one a predictor, named like it
         …
+        demos.json                      if there are any: agent → [{field: value}, …], in plain JSON (`mas/demos.py`)
+        provenance.yaml                 of a published set: where it comes from, and the checksums of its files
 
     prompts = read_prompt_set("baseline", ["planner", "finalizer"], "gaia", project_folder)
     apply_prompt_set(program, prompts)
     program.planner.signature.instructions == prompts.texts["planner"]      # True, character for character
 
-A tuned set has the same shape; other files in the folder (demos, provenance) are not read here.
+Other files in the folder are not read.
 """
 
 import hashlib
 import inspect
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from mas.encodable import encodable
 from mas.errors import UserError
+from mas.prompt_provenance import edited_files, read_provenance
 
 SET_FILE = "set.yaml"
+DEMOS_FILE = "demos.json"
 SUFFIX = "_system_prompt.txt"
 
 
@@ -35,16 +40,22 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class PromptSet:
-    """Agents' texts, normalised when made, so that a text equals the instructions that DSPy makes of it."""
+    """Agents' texts and worked examples, normalised when made: a text equals the instructions that DSPy makes of it,
+    an example what reading the file gives again."""
 
     name: str
     system: str  # the system that the texts are written for
     texts: dict[str, str]  # agent -> instructions
     folder: Path
     description: str = ""
+    demos: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # agent → examples; agents without: left out
+    edited: tuple[str, ...] = ()  # files that are not as provenance.yaml says
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # what provenance.yaml says
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", {agent: _normalised(text) for agent, text in self.texts.items()})
+        demos = {agent: encodable(demos) for agent, demos in self.demos.items() if demos}
+        object.__setattr__(self, "demos", json.loads(json.dumps(demos)))
 
 
 def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str, root: Path) -> PromptSet:
@@ -53,7 +64,8 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
     A relative path is looked for in the current folder, then in `root`.
 
     Raises:
-        UserError: there is no such set, it is made for another system, or its files are not exactly the agents' texts.
+        UserError: there is no such set, it is made for another system, its files are not exactly the agents' texts,
+            or its examples are not the agents'. Whether an example has its agent's fields is seen when it is applied.
     """
     folder = _find(str(name_or_path), root)
     made_for, description = _read_set_file(folder / SET_FILE)
@@ -64,11 +76,14 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
         )
     _check_files(folder, agents)
     texts = {agent: _read_prompt(folder / f"{agent}{SUFFIX}") for agent in agents}
-    return PromptSet(folder.name, system, texts, folder, description)
+    demos, provenance = _read_demos(folder / DEMOS_FILE, agents), read_provenance(folder)
+    content = [name for name in _names(folder) if name.endswith(SUFFIX) or name == DEMOS_FILE]
+    edited = edited_files(folder, provenance, content)
+    return PromptSet(folder.name, system, texts, folder, description, demos, edited, provenance)
 
 
 def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
-    """Write the set as a new folder, and return it as `read_prompt_set` will read it there.
+    """Write the set as a new folder, and return it as `read_prompt_set` will read it there: without provenance.
 
     `set.yaml` comes last: a folder whose writing was cut off does not pass for a set.
 
@@ -84,18 +99,25 @@ def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
             raise UserError(f"{folder} holds a prompt set already; choose another name or remove that folder first.")
         for agent, text in prompt_set.texts.items():
             (folder / f"{agent}{SUFFIX}").write_text(text + "\n", encoding="utf-8", newline="\n")
+        (folder / DEMOS_FILE).unlink(missing_ok=True)  # of a set whose writing was cut off
+        if prompt_set.demos:
+            demos = json.dumps(prompt_set.demos, ensure_ascii=False, indent=2)
+            (folder / DEMOS_FILE).write_text(demos + "\n", encoding="utf-8", newline="\n")
         set_text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120)
         (folder / SET_FILE).write_text(set_text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise UserError(f"The prompt set cannot be written to {folder}: {_cause(error)}; check the folder.") from error
-    return replace(prompt_set, name=folder.resolve().name, folder=folder)
+    return replace(prompt_set, name=folder.resolve().name, folder=folder, edited=(), provenance={})
 
 
 def apply_prompt_set(program: Program, prompt_set: PromptSet) -> None:
-    """Make each text the instructions of the predictor with the agent's name; fields and demos stay as they are.
+    """Make each text the instructions, and the examples the demos, of the predictor with the agent's name.
+
+    The fields stay as they are; demos of an agent for which the set has none go.
 
     Raises:
         ValueError: the program's predictors are not exactly the set's agents; nothing has been changed then.
+        UserError: an example has not the fields of its agent; nothing has been changed then.
     """
     predictors = dict(program.named_predictors())
     if predictors.keys() != prompt_set.texts.keys():
@@ -103,8 +125,25 @@ def apply_prompt_set(program: Program, prompt_set: PromptSet) -> None:
             f"predictors {sorted(predictors)} and agents {sorted(prompt_set.texts)} of the prompt set "
             f"{prompt_set.name!r} must have the same names"
         )
+    demos = {agent: _demos(agent, predictors[agent].signature, prompt_set) for agent in predictors}
     for agent, text in prompt_set.texts.items():
         predictors[agent].signature = _remembering(predictors[agent].signature.with_instructions(text))
+        predictors[agent].demos = demos[agent]
+
+
+def _demos(agent: str, signature: Any, prompt_set: PromptSet) -> list[Any]:
+    """The agent's examples as DSPy takes them."""
+    made: list[Any] = []
+    for number, data in enumerate(prompt_set.demos.get(agent, []), 1):
+        from mas.demos import from_json
+
+        try:
+            made.append(from_json(data, signature))
+        except ValueError as error:
+            raise UserError(
+                f"Example {number} of '{agent}' in {prompt_set.folder / DEMOS_FILE} {error}; mend it or remove it."
+            ) from error
+    return made
 
 
 def _remembering(signature: Any) -> Any:
@@ -125,8 +164,23 @@ def _remembering(signature: Any) -> Any:
 
 
 def digest(prompt_set: PromptSet) -> str:
-    """SHA-256 over the texts alone, whatever the set is called and wherever it lies: equal digest, equal prompts."""
-    return hashlib.sha256(json.dumps(prompt_set.texts, sort_keys=True).encode()).hexdigest()
+    """SHA-256 over what reaches the model, the texts and the examples, whatever the set is called and wherever it lies:
+    equal digest, equal prompts."""
+    content = json.dumps(prompt_set.texts, sort_keys=True)
+    if prompt_set.demos:  # in the order of their keys: that of a tool call's arguments reaches the model
+        content += "\n" + json.dumps(dict(sorted(prompt_set.demos.items())))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def edited_note(prompt_set: PromptSet) -> str | None:
+    """One line about a published set that is not what was published."""
+    if not prompt_set.edited:
+        return None
+    place = f"{prompt_set.folder.parent.name}/{prompt_set.folder.name}"
+    return (
+        f"note: {place} was edited after it was published ({', '.join(prompt_set.edited)}): "
+        "its provenance no longer describes it"
+    )
 
 
 def _normalised(text: str) -> str:
@@ -134,7 +188,7 @@ def _normalised(text: str) -> str:
 
     Stripping first is needed: `cleandoc` alone is not stable on a text that begins with an empty and an indented line.
     """
-    lines = re.sub(r"\r\n?", "\n", text)
+    lines = re.sub(r"\r\n?", "\n", encodable(text))
     return inspect.cleandoc(re.sub(r"(?m)^[^\S\n]+$", "", lines).strip())
 
 
@@ -200,6 +254,28 @@ def _check_files(folder: Path, agents: Sequence[str]) -> None:
             f"The prompt set {folder} has {', '.join(unknown)}, which belong to no agent of the system; "
             f"remove or rename them (the agents are {', '.join(agents)})."
         )
+
+
+def _read_demos(file: Path, agents: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    if file.name not in _names(file.parent):
+        return {}
+    expected = "expected an agent's name → a list of its examples, each an object of fields and values"
+    try:
+        demos = json.loads(_read_text(file))
+    except (ValueError, RecursionError) as error:
+        where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise UserError(f"{file} is not valid JSON{where}; {expected}.") from error
+    if not isinstance(demos, dict):
+        raise UserError(f"{file} holds no object; {expected}.")
+    if unknown := sorted(demos.keys() - set(agents)):
+        raise UserError(
+            f"{file} has examples for {', '.join(unknown)}, which is no agent of the system; "
+            f"remove or rename them (the agents are {', '.join(agents)})."
+        )
+    for agent, each in demos.items():
+        if not isinstance(each, list) or not all(isinstance(demo, dict) for demo in each):
+            raise UserError(f"The examples of '{agent}' in {file} are no list of objects; {expected}.")
+    return demos
 
 
 def _read_prompt(file: Path) -> str:

@@ -44,7 +44,7 @@ class LimitReachedError(Exception):
 
     def __init__(self, limit: str, message: str) -> None:
         super().__init__(message)
-        self.limit = limit  # a field of QuestionLimits, or "deadline_seconds"
+        self.limit = limit  # a field of QuestionLimits, "deadline_seconds", or what `Question.reserve` names
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,11 @@ class Payment:
     cost_usd: float | None = None  # None: unknown, for want of a price or because it was cut off
 
 
+Settle = Callable[[Payment | None], None]  # how a reserved request ended, told once; None: it was never sent
+
+
 class Replies(Protocol):
-    """Replies of a language model kept by key, as text."""
+    """Replies of a language model, or what a tool returned, kept by key, as text."""
 
     def get(self, key: str) -> str | None: ...
 
@@ -73,7 +76,9 @@ class Question:
     limits: QuestionLimits = field(default_factory=QuestionLimits)
     call_log: Replies | None = None  # of this run: what an interrupted question has already been answered and has paid
     shared_cache: Replies | None = None  # across runs; only with cache.lm=shared
-    spent: Callable[[Payment], None] = lambda payment: None  # told of each request sent; the run has a budget too
+    spent: Callable[[Payment], None] = lambda payment: None  # told of each request that was answered or cut off
+    reserve: Callable[[], Settle] = lambda: lambda payment: None  # before each request is sent: may the run pay for it?
+    tool_log: Replies | None = None  # what tools marked `mas.tools.read_only` have returned before
     over_at: float = math.inf  # time.monotonic() at which its wall time is over
     lm_calls: int = 0
     tokens: int = 0
@@ -101,6 +106,18 @@ class Question:
         self._check("tokens", self.tokens, "tokens")
         self._check("cost_usd", self.cost_usd, "US dollars")
         self.lm_calls += 1
+
+    def reserve_lm_call(self) -> Settle:
+        """Before each request that is sent, and is not answered from what is kept.
+
+        Raises:
+            LimitReachedError: the question, or the run that it belongs to, may not ask any more.
+        """
+        self.spend_lm_call()
+        try:
+            return self.reserve()
+        except LimitReachedError as error:
+            raise self._reached(error.limit, str(error)) from error
 
     def charge(self, tokens: int, cost_usd: float | None) -> None:
         """After each reply: what it cost; None if the price is unknown."""

@@ -24,8 +24,9 @@ from mas.contained import awaited, in_thread
 from mas.encodable import encodable
 from mas.question import LimitReachedError, current_question
 from mas.tools.errors import ToolError
+from mas.tools.read_only import KeptObservation
 from mas.tools.settings import ToolSettings
-from mas.tracing.trace import span
+from mas.tracing.trace import Span, span
 
 NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
 
@@ -144,7 +145,8 @@ async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
     arguments = call.args or {}
     try:
         with span("tool", call.name, inputs=arguments) as current:
-            text = _observation(await _call(call.name, arguments, toolbox), toolbox.settings.max_output_chars)
+            returned = await _returned(call.name, arguments, toolbox, current)
+            text = _observation(returned, toolbox.settings.max_output_chars)
             current.outputs = {"observation": text}
         return text, False
     except LimitReachedError:  # of a tool that asks a model itself
@@ -153,6 +155,17 @@ async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
         if toolbox.settings.fail_fast:
             raise
         return _observation(f"{call.name} failed: {error}", toolbox.settings.max_output_chars), True
+
+
+async def _returned(name: str, arguments: dict[str, Any], toolbox: Toolbox, current: Span) -> str:
+    """What the tool returned as text, now or when it was last asked the same."""
+    kept = KeptObservation(current_question(), toolbox.tools.get(name), arguments)
+    if (found := kept.find()) is not None:
+        current.attributes["replayed"] = True
+        return found
+    text = str(await _call(name, arguments, toolbox))
+    kept.keep(text)
+    return text
 
 
 async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> Any:
@@ -169,9 +182,9 @@ def _tool_ended(how: str) -> ToolError:
     return ToolError(f"the tool {how}")
 
 
-def _observation(value: Any, max_chars: int) -> str:
+def _observation(returned: str, max_chars: int) -> str:
     """What a tool returned, fit for a prompt: text without lone surrogates, cut to a length that says so."""
-    text: str = encodable(str(value))
+    text: str = encodable(returned)
     if len(text) <= max_chars:
         return text
     return f"{text[:max_chars]}\n[cut: the first {max_chars} of {len(text)} characters are shown]"

@@ -208,6 +208,9 @@ class ScriptedModel:
             cache=False,
         )
 
+    def reflection_lm(self, name: str | None = None) -> Any:
+        return self.lm(AgentModel(name, agent="reflection"))
+
     def respond(self, request: Request) -> Response:
         agent = agent_of(request)
         with self._lock:

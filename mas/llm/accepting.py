@@ -1,6 +1,6 @@
 """What becomes of a reply: its cost on the span and on the question's account, then whether it is a whole answer.
 
-current.attributes["cost_usd"] = …                      # charge(response, price, question, current)
+payment = charge(response, price, question, current)    # current.attributes["cost_usd"] = …
 response = accepted(request, response, limits, current) # or TruncatedReplyError
 """
 
@@ -21,8 +21,12 @@ MAX_REPLY_CHARS = 1_000_000  # twice what the longest-winded models may write; m
 BEGINNING_CHARS = 1_000  # of a longer one, that is kept
 
 
-def charge(response: Response, price: Price | None, question: Question, current: Span) -> None:
-    """Note what the reply cost and how it ended. A reply that turns out to be useless has been paid for as well."""
+def charge(response: Response, price: Price | None, question: Question, current: Span) -> Payment:
+    """Note what the reply cost and how it ended. A reply that turns out to be useless has been paid for as well.
+
+    Returns:
+        What is to be paid for it, unless it was kept from before.
+    """
     usage = response.usage
     input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
     cached_tokens = usage.cache_read_tokens or 0
@@ -37,8 +41,7 @@ def charge(response: Response, price: Price | None, question: Question, current:
         "cost_usd": cost_usd,
     }
     question.charge(input_tokens + output_tokens, cost_usd)
-    if not {"replayed", "cached"} & current.attributes.keys():  # those have been paid for before
-        question.spent(Payment(input_tokens, cached_tokens, output_tokens, cost_usd))
+    return Payment(input_tokens, cached_tokens, output_tokens, cost_usd)
 
 
 def check_not_empty(response: Response) -> None:

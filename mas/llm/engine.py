@@ -1,6 +1,6 @@
 """Every request to a language model passes here.
 
-    call log, shared cache → [ limits of the question → turn at the gate → span → server → cost → log → acceptance ]
+    call log, shared cache → [ limits of question and run → turn at the gate → span → server → cost → log → acceptance ]
 
 The part in brackets is one attempt, and one span; `mas/llm/retrying.py` says which are repeated. Outside a run nothing
 is limited and nothing is kept. The call's deadline bounds what its attempts take to send and to receive, together;
@@ -22,6 +22,7 @@ from dspy.lm15 import RateLimitError, Request, Response
 from dspy.utils.exceptions import LMTimeoutError
 
 from mas.llm.accepting import accepted, charge, check_not_empty
+from mas.llm.bill import Bill, billed
 from mas.llm.cut_off import noted_if_cut_off
 from mas.llm.gate import HeldError
 from mas.llm.prices import FREE
@@ -104,7 +105,7 @@ class AgentEngine:
         """The reply, kept or new.
 
         Raises:
-            LimitReachedError: the question may not ask any more.
+            LimitReachedError: the question, or its run, may not ask any more.
             LM15Error: the request failed, after its retries.
             LMTimeoutError: no whole answer in time.
             TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: no whole answer came back.
@@ -128,20 +129,25 @@ class AgentEngine:
             return accepted(call.request, response, self.terms.limits, current)
 
     async def _attempt(self, call: _Call, kept: KeptReplies) -> Response:
+        """One request. It is paid for before its reply is kept: a run killed in between pays again and counts both."""
         call.attempts += 1
-        call.question.spend_lm_call()
-        try:
-            async with self._admitted(call) as slot:
-                with span("lm", call.request.model, inputs=call.shown(), **call.attributes()) as current:
-                    self.terms.limits.check_inputs(call.request)
-                    with noted_if_cut_off(self.terms.price, call.question, current):
-                        response = await self._sent(call, slot)
-                    charge(response, self.terms.price, call.question, current)
-                    check_not_empty(response)
-                    kept.keep(response)
-                    return accepted(call.request, response, self.terms.limits, current)
-        finally:
-            call.idle_since = time.monotonic()
+        with billed(call.question) as bill:
+            try:
+                async with self._admitted(call) as slot:
+                    return await self._answered(call, kept, slot, bill)
+            finally:
+                call.idle_since = time.monotonic()
+
+    async def _answered(self, call: _Call, kept: KeptReplies, slot: Any, bill: Bill) -> Response:
+        terms = self.terms
+        with span("lm", call.request.model, inputs=call.shown(), **call.attributes()) as current:
+            terms.limits.check_inputs(call.request)
+            with noted_if_cut_off(terms.price, bill, current):
+                response = await self._sent(call, slot)
+            bill.pay(charge(response, terms.price, call.question, current))
+            check_not_empty(response)
+            kept.keep(response)
+            return accepted(call.request, response, terms.limits, current)
 
     @asynccontextmanager
     async def _admitted(self, call: _Call) -> AsyncIterator[Any]:
@@ -189,12 +195,14 @@ class SyncAgentEngine:
     def complete(self, request: Request) -> Response:
         question, terms = current_question() or Question(Sample("")), self.terms
         call = _Call(request, question, terms.deadline_seconds, attempts=1)
-        call.question.spend_lm_call()
-        with span("lm", request.model, inputs=call.shown(), **call.attributes()) as current:
+        with (
+            billed(question) as bill,
+            span("lm", request.model, inputs=call.shown(), **call.attributes()) as current,
+        ):
             terms.limits.check_inputs(request)
-            with noted_if_cut_off(terms.price, call.question, current):
+            with noted_if_cut_off(terms.price, bill, current):
                 response: Response = self.inner.complete(request)
-            charge(response, terms.price, call.question, current)
+            bill.pay(charge(response, terms.price, question, current))
             check_not_empty(response)
             return accepted(request, response, terms.limits, current)
 

@@ -61,6 +61,17 @@ class Model(Protocol):
         """The `dspy.LM` of one agent; LMs of one profile share their connections and the gate before them."""
         ...
 
+    def reflection_lm(self, name: str | None = None) -> Any:
+        """The `dspy.LM` that reads feedback and rewrites prompts; shares connections and gate with the others.
+
+        Args:
+            name: of another model at the same endpoint; None: the profile's own.
+
+        Raises:
+            UserError: the profile's settings do not fit that model.
+        """
+        ...
+
     def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         """Models whose price is unknown, of those that the profile names and of these; a budget in USD needs all."""
         ...

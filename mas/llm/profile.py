@@ -17,6 +17,7 @@ from mas.llm.model import AgentModel, AgentOverride
 from mas.llm.prices import Price, price_of
 from mas.llm.reasoning import DEFAULT_TEMPERATURE, accepted_temperature, check_max_tokens
 
+REFLECTION_TEMPERATURE = 1.0  # every proposal another one; the one that reasoning models take
 MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
 
 
@@ -81,6 +82,10 @@ class ModelProfile(ABC):
             max_tokens=self.max_tokens,
             cache=False,
         )
+
+    def reflection_lm(self, name: str | None = None) -> Any:
+        temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # null: the server takes none
+        return self.lm(AgentModel(name, temperature, "reflection"))
 
     def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         """Models without a price, of those that the profile names and of these: what they cost is unknown."""

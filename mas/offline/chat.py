@@ -1,6 +1,7 @@
 """What a request says, read from its text alone: who is asked, in which format, with which tools, after which turns.
 
-The formats read are those of DSPy's ChatAdapter and JSONAdapter, with native tool calls or with tools as text.
+The formats read are those of DSPy's ChatAdapter and JSONAdapter, with native tool calls or with tools as text. Worked
+examples that are conversations say so at the top of each of their requests (`mas/chat_adapter.py`).
 
     chat = read_chat(request)
     chat.role                   # "researcher"
@@ -16,6 +17,7 @@ from typing import Any
 
 from dspy.lm15 import Message, Request, ToolCallPart, ToolResultPart
 
+from mas.demos import EXAMPLE
 from mas.offline.skills import Role
 
 # The fields that tell one agent from all others, and the field that holds what the agent is asked ("": the first).
@@ -32,6 +34,7 @@ _ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
     (frozenset({"research_request", "result"}), "researcher", "research_request"),
     (frozenset({"final_answer"}), "single", ""),
 )
+_EXAMPLE = EXAMPLE.removesuffix(".")  # DSPy's own line for an incomplete example goes on after it
 _FEEDBACK = "Use the following feedback"
 _NO_QUESTION = ("file", "history", "tools", "tool_call_results")
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.MULTILINE)
@@ -58,6 +61,7 @@ class Turn:
     inputs: dict[str, str]
     results: list[ToolResult] = field(default_factory=list)
     reply: dict[str, str] = field(default_factory=dict)
+    example: bool = False  # says of itself that it is one
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ def _turns(messages: tuple[Message, ...]) -> list[Turn]:
             elif isinstance(part, ToolResultPart) and turns:
                 turns[-1].results.append(_native_result(part, calls))
         if message.role == "user":
-            _read_user(turns, fields)
+            _read_user(turns, fields, (message.text or "").startswith(_EXAMPLE))
         elif message.role == "assistant" and turns:
             turns[-1].reply.update(fields)
     return turns or [Turn({"request": _bare_text(messages)})]
@@ -196,10 +200,10 @@ def _bare_text(messages: tuple[Message, ...]) -> str:
     return "\n".join(message.text or "" for message in messages)
 
 
-def _read_user(turns: list[Turn], fields: dict[str, str]) -> None:
+def _read_user(turns: list[Turn], fields: dict[str, str], example: bool) -> None:
     asked = {name: value for name, value in fields.items() if name not in ("tools", "tool_call_results")}
     if asked:
-        turns.append(Turn(dict(fields)))
+        turns.append(Turn(dict(fields), example=example))
     elif turns:
         turns[-1].inputs.update({"tools": fields["tools"]} if "tools" in fields else {})
         turns[-1].results.extend(_text_results(turns[-1], fields.get("tool_call_results", "")))
@@ -239,11 +243,15 @@ def _as_text(value: Any) -> str:
 
 
 def _parted(turns: list[Turn]) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
-    """The worked examples (demos), and the turns since the newest request that is not feedback."""
-    for index in range(len(turns) - 1, -1, -1):
+    """The worked examples (demos), and the turns since the newest request that is not feedback.
+
+    Not every example says that it is one; none stands after the real conversation has begun.
+    """
+    first = max((index for index, turn in enumerate(turns[:-1], 1) if turn.example), default=0)
+    for index in range(len(turns) - 1, first, -1):
         if not any(value.startswith(_FEEDBACK) for value in turns[index].inputs.values()):
             return tuple(turns[:index]), tuple(turns[index:])
-    return (), tuple(turns)
+    return tuple(turns[:first]), tuple(turns[first:])
 
 
 def _instructions(system: str) -> str:

@@ -53,8 +53,8 @@ class OfflineModel:
 
         return self._lm(OfflineEngine(), AsyncOfflineEngine(), agent.temperature)
 
-    def reflection_lm(self) -> Any:
-        """The `dspy.LM` that reads feedback and proposes prompts, of the same world and seed."""
+    def reflection_lm(self, name: str | None = None) -> Any:
+        """The `dspy.LM` that reads feedback and proposes prompts, of the same world and seed, whatever its name."""
         from mas.offline.reflection import AsyncOfflineReflection, OfflineReflection
 
         return self._lm(OfflineReflection(), AsyncOfflineReflection(), None)

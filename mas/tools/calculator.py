@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mas.tools.errors import ToolError
+from mas.tools.read_only import read_only
 
 MAX_EXPRESSION_CHARS = 1_000
 MAX_RESULT_BITS = 13_000  # about 3,900 digits: below Python's own limit of 4,300 for printing an int
@@ -37,6 +38,7 @@ _THOUSANDS = re.compile(r"(?<![\w.])[1-9]\d{0,2}(?:,\d{3})+(?!\d)")
 _PERCENT = re.compile(r"%\s*(?:of\b|[-+*/%),\]<>=!]|$)")
 
 
+@read_only
 def calculator(expression: str) -> str:
     """Evaluate one arithmetic expression in Python's notation and return the number.
 

@@ -13,10 +13,12 @@ from mas.tools.files.document import Document, Part
 from mas.tools.files.kinds import read_document
 from mas.tools.files.pages import MAX_HEADER_CHARS, clipped, pages_of
 from mas.tools.files.search import matching
+from mas.tools.read_only import read_only
 
 _SURROGATES = re.compile("[\ud800-\udfff]")  # cannot be sent as utf-8
 
 
+@read_only
 def read_file(file: str, sheet: str | None = None, page: int = 1, search: str | None = None) -> str:
     """Read a file that is attached to the question and return its content as text.
 

@@ -15,6 +15,7 @@ import tokenize
 from typing import Any
 
 from mas.tools.errors import ToolError
+from mas.tools.read_only import read_only
 
 SIGNIFICANT_DIGITS = 12
 
@@ -27,6 +28,7 @@ _DEGREES = re.compile(r"deg(?:ree)?s?[ _]+(c|f|k)(?:elsius|ahrenheit|elvin)?", r
 _TEMPERATURES = {"c": "degC", "f": "degF", "k": "kelvin"}
 
 
+@read_only
 def unit_converter(quantity: str, to_unit: str) -> str:
     """Convert a quantity to another unit and return the converted value with its unit.
 

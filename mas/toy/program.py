@@ -10,6 +10,7 @@ from typing import Any
 
 import dspy
 
+from mas.chat_adapter import ChatAdapter
 from mas.errors import UserError
 from mas.llm.loop import run_blocking
 from mas.toy import messages, signatures
@@ -46,7 +47,7 @@ class ToyProgram(dspy.Module):
             raise UserError(f"The toy system reads no attachments, and was given {Path(file).name}; use data=toy.")
         state = initial_state(question, current_thread_id() or uuid.uuid4().hex)
         keep_state(state)
-        with dspy.context(adapter=dspy.ChatAdapter()):
+        with dspy.context(adapter=ChatAdapter()):
             await self._work(state)
         return dspy.Prediction(
             final_answer=state["final_answer"], final_reasoning_trace=state["final_reasoning_trace"], state=state

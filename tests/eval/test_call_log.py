@@ -13,6 +13,7 @@ import pytest
 from eval.call_log import CallLog, SharedCache
 from eval.record import Usage
 from mas.question import Payment, Sample
+from tests.mas.llm.loopback import complete_with, serving
 
 ODD = "a\ud83d\0\u202e\udfff'"
 NOTHING = b"no database " * 1000
@@ -72,6 +73,7 @@ def test_what_a_question_was_charged_is_kept_until_it_is_forgotten(tmp_path: Pat
     assert log.paid(Sample("q1")) == Usage(**known, cost_usd=0.75, known_cost_usd=0.75)
     assert log.paid(Sample("q2")) == Usage()
     assert log.unfinished() == Usage(**{**known, "lm_calls": 3}, known_cost_usd=0.75, unknown_cost_calls=1)
+    assert log.total() == log.unfinished()
     log.forget_finished({("q1", 1, 1)})
     assert log.unfinished() == Usage(lm_calls=1, unknown_cost_calls=1)
     log.close()
@@ -111,6 +113,46 @@ def test_every_reply_outlives_a_killed_process(tmp_path: Path) -> None:
     log = CallLog(path)
     assert all(log.for_sample(Sample("q1")).get(str(n)) == "x" * 5000 for n in range(int(last) + 1))
     log.close()
+
+
+ASKING = """
+import asyncio, sys
+from pathlib import Path
+from eval.call_log import CallLog
+from mas.llm.model import AgentModel
+from mas.llm.openai_chat import OpenAIChatModel
+from mas.question import Question, Sample, at_work
+
+async def ask(sample):
+    with at_work(Question(sample, call_log=log.for_sample(sample), spent=lambda payment: log.pay(sample, payment))):
+        for n in range(100_000):
+            await lm.acall(f"question {n}")
+            print(n, flush=True)
+
+async def all_of_them():
+    await asyncio.gather(*(ask(Sample(f"q{n}")) for n in range(4)))
+
+log = CallLog(Path(sys.argv[1]))
+lm = OpenAIChatModel("any", base_url=sys.argv[2]).lm(AgentModel())
+asyncio.run(all_of_them())
+"""
+
+
+def test_a_killed_process_loses_the_payments_of_what_was_in_flight_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+    with serving(complete_with("hello")) as server:
+        command = [sys.executable, "-c", ASKING, str(path), server.base_url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asking:
+            assert asking.stdout is not None
+            for _ in range(60):
+                assert asking.stdout.readline(), "it ended by itself"
+            os.kill(asking.pid, signal.SIGKILL)
+        sent = len(server.requests)
+    log = CallLog(path)
+    replies, paid = log.count(), log.total()
+    log.close()
+    assert 60 <= replies <= paid.lm_calls <= sent <= replies + 4, "no reply that is not paid for"
+    assert (paid.input_tokens, paid.output_tokens) == (30 * paid.lm_calls, 4 * paid.lm_calls)
 
 
 def test_a_broken_log_is_set_aside_and_a_new_one_begun(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
 from eval.kept_prompts import keep_prompts, kept_prompts
 from eval.store import RunStore
-from mas.prompts import PromptSet, write_prompt_set
+from mas.prompts import PromptSet, digest, write_prompt_set
 
 OLD = PromptSet("baseline", "toy", {"planner": "Plan."}, Path("baseline"))
 NEW = PromptSet("careful", "toy", {"planner": "Plan well."}, Path("careful"))
@@ -33,3 +34,16 @@ def test_a_run_that_does_not_say_yet_how_its_set_was_called(tmp_path: Path) -> N
         assert kept(tmp_path, store) == {"prompts": ("baseline", "Plan.")}
         keep_prompts(tmp_path, store, NEW)
         assert list(kept(tmp_path, store)) == ["prompts", "prompts_2"]
+
+
+def test_the_copy_keeps_the_examples_and_other_examples_are_other_prompts(tmp_path: Path) -> None:
+    demos = {"planner": [{"problem": "Größe?\r\n ", "steps": ["a ", ""]}]}
+    published = replace(OLD, demos=demos, edited=("demos.json",), provenance={"gated": True})
+    with RunStore(tmp_path / "run.db") as store:
+        for prompts in (OLD, published, replace(published, edited=())):
+            keep_prompts(tmp_path, store, prompts)
+        copies = kept_prompts(tmp_path, store.meta())
+        assert list(copies) == ["prompts", "prompts_2"]
+        copy = copies["prompts_2"]
+        assert (copy.demos, digest(copy)) == (demos, digest(published))
+        assert (copy.edited, dict(copy.provenance)) == ((), {})  # the files are not those that were published

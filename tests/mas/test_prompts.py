@@ -1,26 +1,37 @@
 """Prompt sets: what is read is what DSPy holds, and every mistake in a folder becomes one sentence."""
 
+import hashlib
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dspy
 import pytest
+import yaml
 
 from mas.errors import UserError
-from mas.prompts import SUFFIX, PromptSet, apply_prompt_set, digest, read_prompt_set, write_prompt_set
+from mas.gaia.state import AGENTS as GAIA_AGENT_NAMES
+from mas.prompt_provenance import PROVENANCE_FILE
+from mas.prompts import (
+    DEMOS_FILE,
+    SUFFIX,
+    PromptSet,
+    apply_prompt_set,
+    digest,
+    edited_note,
+    read_prompt_set,
+    write_prompt_set,
+)
+from tests.mas.gaia.building import build
+from tests.scripted_model import Call, ScriptedModel, answering, in_turn, plan
 
 PROJECT = Path(__file__).parents[2]
-GAIA_AGENTS = [
-    "planner",
-    "critic_planner",
-    "researcher",
-    "critic_researcher",
-    "expert",
-    "critic_expert",
-    "finalizer",
-]
+GAIA_AGENTS = list(GAIA_AGENT_NAMES)
 AGENTS = ["planner", "expert"]
 
 
@@ -73,9 +84,15 @@ def test_a_set_is_read_by_absolute_path_and_by_path_from_either_folder(
 
 
 def test_files_of_a_tuned_set_do_not_disturb(folder: Path) -> None:
-    (folder / "demos.json").write_text("{}")
-    (folder / "provenance.yaml").write_text("model: m\n")
-    assert set(read(folder).texts) == set(AGENTS)
+    plain = read(folder)
+    (folder / DEMOS_FILE).write_text('{"expert": []}')
+    (folder / PROVENANCE_FILE).write_text("model: m\n")
+    (folder / "notes.md").write_text("mine")
+    assert read(folder) == replace(plain, provenance={"model": "m"})
+    assert digest(read(folder)) == digest(plain)
+
+
+DEMO = {"question": "q", "answer": "a"}
 
 
 def remove(name: str) -> Callable[[Path], None]:
@@ -120,6 +137,24 @@ MISTAKES = {
     "not UTF-8": (put(EXPERT, "résumé".encode("latin-1")), [EXPERT, "not UTF-8 text (byte 1)"]),
     "prompt is a folder": (make_folder(EXPERT), [EXPERT, "cannot be read: is a directory"]),
     "prompt is a looping link": (make_link_to_itself(EXPERT), [EXPERT, "cannot be read: too many levels"]),
+    "demos not JSON": (
+        put(DEMOS_FILE, b'{\n"expert": [}'),
+        [DEMOS_FILE, "not valid JSON (line 2)", "expected an agent"],
+    ),
+    "demos nested too deep": (put(DEMOS_FILE, b"[" * 100_000), [DEMOS_FILE, "not valid JSON"]),
+    "demos are a list": (put(DEMOS_FILE, b"[]"), [DEMOS_FILE, "holds no object"]),
+    "demos of nobody": (put(DEMOS_FILE, b'{"exprt": []}'), ["examples for exprt", "agents are planner, expert"]),
+    "demos are one": (put(DEMOS_FILE, b'{"expert": {"a": 1}}'), ["examples of 'expert'", "no list of objects"]),
+    "a demo is a text": (put(DEMOS_FILE, b'{"expert": ["a"]}'), ["examples of 'expert'", "no list of objects"]),
+    "provenance not YAML": (put(PROVENANCE_FILE, b"a: [b"), [PROVENANCE_FILE, "not valid YAML"]),
+    "provenance is a list": (put(PROVENANCE_FILE, b"- a"), [PROVENANCE_FILE, "no keys and values"]),
+    "provenance not UTF-8": (put(PROVENANCE_FILE, b"a: \xff"), [PROVENANCE_FILE, "not valid YAML"]),
+    "provenance is a folder": (lambda folder: (folder / PROVENANCE_FILE).mkdir(), [PROVENANCE_FILE, "is a directory"]),
+    "no checksums": (put(PROVENANCE_FILE, b"checksums:"), ["'checksums'", "no file names"]),
+    "checksums are a list": (
+        put(PROVENANCE_FILE, b"checksums: [a]"),
+        ["'checksums'", PROVENANCE_FILE, "no file names"],
+    ),
     "misspelt extra file": (put(f"exprt{SUFFIX}", b"x"), [f"has exprt{SUFFIX}", "agents are planner, expert"]),
 }
 
@@ -182,12 +217,37 @@ def test_a_text_is_read_as_dspy_will_hold_it(folder: Path, content: bytes, text:
 
 def test_written_and_read_again_a_set_is_equal(tmp_path: Path) -> None:
     texts = {"planner": "\n  Plan.\r\n    Well: ü\n\n", "expert": "Calculate.\n\n- Check."}
-    prompts = PromptSet("tuned", "toy", texts, tmp_path, "yes: [no] # é ${x}")
+    demos = {
+        "expert": [{"question": "ü \ud83d\r\n ", "answer": "a  "}, {"question": None, "answer": "\u2028"}],
+        "planner": [],
+    }
+    prompts = PromptSet("tuned", "toy", texts, tmp_path, "yes: [no] # é ${x}", demos)
     written = write_prompt_set(tmp_path / "prompts" / "new", prompts)
     again = read_prompt_set("new", AGENTS, "toy", tmp_path)
     assert again == replace(written, folder=written.folder.resolve())
     assert (again.name, again.texts, again.description) == ("new", prompts.texts, prompts.description)
+    assert (
+        again.demos == prompts.demos == {"expert": [{**demos["expert"][0], "question": "ü ?\r\n "}, demos["expert"][1]]}
+    )
     assert digest(again) == digest(prompts)
+
+
+def test_what_a_cut_off_writing_left_behind_is_not_taken_for_the_sets(folder: Path) -> None:
+    (folder / "set.yaml").unlink()
+    (folder / DEMOS_FILE).write_text(json.dumps({"expert": [DEMO]}))
+    write_prompt_set(folder, PromptSet("mine", "toy", dict.fromkeys(AGENTS, "Do."), folder))
+    assert read(folder).demos == {}
+
+
+def test_a_set_whose_writing_was_cut_off_is_none(folder: Path, tmp_path: Path) -> None:
+    new = tmp_path / "prompts" / "new"
+    new.mkdir()
+    (new / "set.yaml").symlink_to(tmp_path / "nowhere" / "set.yaml")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_prompt_set(new, replace(read(folder), demos={"expert": [DEMO]}))
+    assert (new / DEMOS_FILE).exists() and (new / EXPERT).exists()
+    with pytest.raises(UserError, match=r"set\.yaml cannot be read"):
+        read_prompt_set("new", AGENTS, "toy", tmp_path)
 
 
 def test_a_set_is_never_overwritten(folder: Path) -> None:
@@ -209,8 +269,18 @@ def test_digest_changes_with_one_character_and_only_with_the_texts(folder: Path)
     renamed = replace(
         prompts, name="other", folder=Path("x"), description="y", texts=dict(reversed(prompts.texts.items()))
     )
-    assert len({digest(prompts), digest(changed), digest(swapped)}) == 3
+    shown, other = (replace(prompts, demos={"expert": [{**DEMO, "answer": answer}]}) for answer in ("a", "b"))
+    given = replace(prompts, demos={"planner": shown.demos["expert"]})
+    assert len({digest(each) for each in (prompts, changed, swapped, shown, other, given)}) == 6
     assert digest(renamed) == digest(prompts)
+    published = replace(prompts, edited=("set.yaml",), provenance={"gated": True}, demos={"expert": []})
+    assert digest(published) == digest(prompts)
+
+
+def test_digest_of_a_set_without_examples_is_over_its_texts_alone() -> None:
+    text = json.dumps({"expert": "b", "planner": "a"})
+    prompts = PromptSet("mine", "toy", {"planner": "a", "expert": "b"}, Path())
+    assert digest(prompts) == hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("agents", [["planner"], ["planner", "expert", "critic"], ["planner", "exprt"]])
@@ -222,12 +292,150 @@ def test_predictors_and_agents_must_match_and_nothing_changes_otherwise(folder: 
     assert instructions(program) == before
 
 
-def test_applying_keeps_the_fields_and_the_demos(folder: Path) -> None:
+def test_applying_keeps_the_fields_and_sets_the_demos(folder: Path) -> None:
     program = Program(AGENTS)
-    program.expert.demos = [dspy.Example(question="q", answer="a")]
-    apply_prompt_set(program, read(folder))
+    program.planner.demos = [dspy.Example(question="old", answer="old")]
+    apply_prompt_set(program, replace(read(folder), demos={"expert": [DEMO, {**DEMO, "answer": "b"}]}))
     assert list(program.expert.signature.fields) == ["question", "answer"]
-    assert len(program.expert.demos) == 1
+    assert program.expert.demos == [dspy.Example(augmented=True, **{**DEMO, "answer": each}) for each in "ab"]
+    assert program.planner.demos == []
+    apply_prompt_set(program, read(folder))
+    assert program.expert.demos == []
+
+
+def test_an_example_with_other_fields_than_its_agents_is_refused_and_nothing_changes(folder: Path) -> None:
+    program = Program(AGENTS)
+    before = instructions(program)
+    for demo, told in [
+        ({**DEMO, "anwser": "a"}, "unknown field anwser"),
+        ({"question": "q"}, "lacks the output field"),
+    ]:
+        (folder / DEMOS_FILE).write_text(json.dumps({"expert": [DEMO, demo]}))
+        with pytest.raises(UserError, match=rf"^Example 2 of 'expert' in .*demos\.json .*{told}.*remove it\.$"):
+            apply_prompt_set(program, read(folder))
+    assert instructions(program) == before and program.expert.demos == []
+
+
+def test_reading_a_set_with_examples_does_not_load_dspy(folder: Path) -> None:
+    (folder / DEMOS_FILE).write_text(json.dumps({"expert": [DEMO]}))
+    program = (
+        "import sys, pathlib; from mas.prompts import *; "
+        f"read_prompt_set('mine', {AGENTS}, 'toy', pathlib.Path(sys.argv[1])); sys.exit('dspy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(folder.parents[1])], cwd=PROJECT, check=False)
+    assert done.returncode == 0
+
+
+def publish(folder: Path, **more: Any) -> None:
+    """Checksums of what is there, as optimize writes them."""
+    files = [file for file in folder.iterdir() if file.name != PROVENANCE_FILE]
+    sums = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    (folder / PROVENANCE_FILE).write_text(yaml.safe_dump({"gated": True, "checksums": sums, **more}))
+
+
+EDITS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
+    "nothing": (lambda folder: None, ()),
+    "another file": (put("notes.md", b"mine"), ()),
+    "a text": (put(EXPERT, b"You are the expert!\n"), (EXPERT,)),
+    "one byte at the end": (put(EXPERT, b"You are the expert."), (EXPERT,)),
+    "the description": (put("set.yaml", b"system: toy\n"), ("set.yaml",)),
+    "examples gone": (remove(DEMOS_FILE), (DEMOS_FILE,)),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_was_edited_after_it_was_published_is_noticed(folder: Path, edit: str) -> None:
+    (folder / DEMOS_FILE).write_text(json.dumps({"expert": [DEMO]}))
+    publish(folder)
+    change, edited = EDITS[edit]
+    change(folder)
+    prompts = read(folder)
+    assert prompts.edited == edited
+    assert prompts.provenance["gated"] is True
+    note = edited_note(prompts)
+    assert note == (
+        f"note: prompts/mine was edited after it was published ({edited[0]}): its provenance no longer describes it"
+        if edited
+        else None
+    )
+
+
+def test_examples_that_came_later_and_files_without_a_checksum_are_noticed(folder: Path) -> None:
+    publish(folder)
+    (folder / DEMOS_FILE).write_text("{}")
+    assert read(folder).edited == (DEMOS_FILE,)
+    publish(folder, checksums={})
+    assert read(folder).edited == (DEMOS_FILE, *sorted(f"{agent}{SUFFIX}" for agent in AGENTS))
+    (folder / PROVENANCE_FILE).write_text("gated: false\n")
+    assert read(folder).edited == ()
+
+
+def test_a_copy_of_a_published_set_is_not_published(folder: Path, tmp_path: Path) -> None:
+    publish(folder)
+    (folder / EXPERT).write_text("Other.")
+    written = write_prompt_set(tmp_path / "copy", read(folder))
+    assert (written.edited, dict(written.provenance)) == ((), {})
+    assert read_prompt_set(tmp_path / "copy", AGENTS, "toy", tmp_path).edited == ()
+
+
+CALLED = {
+    "tool_calls": {
+        "tool_calls": [{"id": "x", "name": "calculator", "args": {"expression": "2 + 3", "Ü": ["  ", None, 1.0]}}],
+        "tool_call_results": [{"call_id": "x", "name": "calculator", "value": "5\r\n «5»  \n"}],
+    }
+}
+GAIA_DEMOS: dict[str, list[dict[str, Any]]] = {
+    "planner": [
+        {
+            "request": "Plan\r\nit  ",
+            "file": None,
+            "history": {"messages": []},
+            "research_steps": [],
+            "expert_steps": ["ü"],
+        }
+    ],
+    "researcher": [{"research_request": "\u2028Find\tit ", "file": "a b.csv", "result": "\n gefunden: 北 \r\n"}],
+    "expert": [
+        {
+            "history": {"messages": [{"expert_request": "Was ist 2 + 3?  ", "file": None, **CALLED}]},
+            "expert_answer": "5",
+            "reasoning_trace": "  2 + 3\r\n= 5 \n",
+        }
+    ],
+    "critic_expert": [{"answer_to_review": " \r\n", "decision": "reject", "feedback": "No. "}],
+    "finalizer": [{"answer_request": "a\x85b", "final_answer": " 5", "final_reasoning_trace": "\ud83d\r"}],
+}
+
+
+@pytest.mark.parametrize("native_tools", [True, False], ids=["native", "text"])
+def test_a_set_read_from_its_folder_sends_the_messages_of_the_set_that_was_written(
+    tmp_path: Path, native_tools: bool
+) -> None:
+    texts = {agent: f"\n  You are the {agent}.  \r\n    Größe: 5 µm\t{{x}} \n\n" for agent in GAIA_AGENTS}
+    made = PromptSet("made", "gaia", texts, tmp_path, demos=GAIA_DEMOS)
+    write_prompt_set(tmp_path / "set", made)
+    read_again = read_prompt_set(tmp_path / "set", GAIA_AGENTS, "gaia", tmp_path)
+    assert digest(read_again) == digest(made)
+    first, second = (wire(prompts, native_tools) for prompts in (made, read_again))
+    assert first == second
+    for agent in GAIA_DEMOS:
+        shown = [text for name, text in first if name == agent]
+        plain = [text for name, text in wire(replace(made, demos={}), native_tools) if name == agent]
+        assert all(len(long) > len(short) for long, short in zip(shown, plain, strict=True)), agent
+
+
+def wire(prompts: PromptSet, native_tools: bool) -> list[tuple[str, str]]:
+    """Everything that each agent sends, one tool call and the JSON fallback included."""
+    expert = in_turn([Call("calculator", {"expression": "1 + 1"})], "unreadable", STRAIGHT_ANSWER)
+    model = ScriptedModel(answering(planner=plan("one"), expert=expert), native_tools=native_tools)
+    program = build(model)
+    apply_prompt_set(program, prompts)
+    assert program(question="How many?").final_answer == "42"
+    assert {agent for agent, _ in model.requests} == set(GAIA_AGENTS)
+    return [(agent, repr((request.system, request.messages, request.tools))) for agent, request in model.requests]
+
+
+STRAIGHT_ANSWER = {"expert_answer": "42", "reasoning_trace": "six times seven"}
 
 
 def test_the_baseline_reaches_seven_predictors_byte_for_byte() -> None:

@@ -1,0 +1,227 @@
+"""Requests reserved before they are sent and settled exactly once, whatever becomes of them; over real HTTP."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import dspy
+import pytest
+from dspy.lm15 import ImagePart, Message, Request, TextPart
+from dspy.utils.exceptions import LMError
+
+from mas.llm.loop import run_blocking
+from mas.llm.model import AgentModel
+from mas.llm.openai_chat import OpenAIChatModel
+from mas.llm.prices import Price
+from mas.llm.profile import Rate
+from mas.question import LimitReachedError, Payment, Question, QuestionLimits, Sample, Settle, at_work
+from tests.mas.llm.loopback import Handler, Received, answer, complete_with, drip, serving
+
+ANSWERED = Payment(30, 0, 4, (30 * 1.0 + 4 * 2.0) / 1e6)  # of one reply of the server on loopback
+REFUSED, CUT_OFF, NEVER_SENT = Payment(cost_usd=0.0), Payment(), None
+
+
+class Ledger:
+    """A budget of so many requests, and all that it is told."""
+
+    def __init__(self, requests: int = 1_000) -> None:
+        self.left = requests
+        self.reserved = 0
+        self.settled: list[Payment | None] = []
+        self.spent: list[Payment] = []
+
+    def reserve(self) -> Settle:
+        if self.reserved >= self.left:
+            raise LimitReachedError("budget.lm_calls", f"the run has used its {self.left} requests")
+        self.reserved += 1
+        return self.settled.append
+
+    def question(self, **settings: Any) -> Question:
+        return Question(Sample("q"), spent=self.spent.append, reserve=self.reserve, **settings)
+
+
+def lm_at(base_url: str, **settings: Any) -> Any:
+    fixed = {"num_retries": 2, "retry_base_seconds": 0.001, "prices": {"any": Price(1.0, 2.0)}}
+    return OpenAIChatModel("any", base_url=base_url, **{**fixed, **settings}).lm(AgentModel())
+
+
+def failing(status: str, code: str | None = None) -> Handler:
+    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+        await answer(writer, {"error": {"message": "no", "type": "t", "code": code}}, status)
+
+    return handle
+
+
+async def reset(request: Received, writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    raise ConnectionResetError
+
+
+async def no_json(request: Received, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 6\r\n\r\n{no js")
+    await writer.drain()
+
+
+OUTCOMES: dict[str, tuple[Handler, list[Payment | None]]] = {
+    "a whole reply": (complete_with("hello"), [ANSWERED]),
+    "a truncated reply": (complete_with("hel", "length"), [ANSWERED]),
+    "a withheld reply": (complete_with("", "content_filter"), [ANSWERED]),
+    "a reply that declines": (complete_with("", refusal="I will not"), [ANSWERED]),
+    "empty replies": (complete_with(""), [ANSWERED] * 2),
+    "server errors": (failing("500 Internal Server Error"), [REFUSED] * 3),
+    "rate limits": (failing("429 Too Many Requests\r\nRetry-After: 0"), [REFUSED] * 3),
+    "a wrong key": (failing("401 Unauthorized"), [REFUSED]),
+    "a quota used up": (failing("429 No", "insufficient_quota"), [REFUSED]),
+    "a bad request": (failing("400 Bad Request"), [REFUSED]),
+    "resets": (reset, [CUT_OFF] * 3),
+    "no JSON": (no_json, [CUT_OFF] * 2),
+    "a drip until the deadline": (drip, [CUT_OFF]),
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+@pytest.mark.parametrize("in_a_thread", [False, True])
+def test_every_reservation_is_settled_once(outcome: str, in_a_thread: bool) -> None:
+    handler, settled = OUTCOMES[outcome]
+    ledger = Ledger()
+    with serving(handler) as server, at_work(ledger.question()), suppress(LMError):
+        lm = lm_at(server.base_url, call_deadline_seconds=0.3 if handler is drip else 30.0)
+        if in_a_thread:
+            lm("hi")
+        else:
+            run_blocking(lm.acall("hi"))
+    assert (ledger.reserved, ledger.settled) == (len(settled), settled)
+    assert len(server.requests) == len(settled)
+    assert ledger.spent == [each for each in settled if each != REFUSED], "answered or cut off"
+
+
+async def asked_on_the_loop(lm: Any) -> None:
+    """Synchronously, where waiting would block."""
+    lm("hi")
+
+
+@pytest.mark.parametrize("outcome", ["a whole reply", "a truncated reply", "a bad request", "resets"])
+def test_a_synchronous_call_on_the_loop_is_settled_as_well(outcome: str) -> None:
+    handler, settled = OUTCOMES[outcome]
+    ledger = Ledger()
+    with serving(handler) as server, at_work(ledger.question()), suppress(LMError):
+        run_blocking(asked_on_the_loop(lm_at(server.base_url)))
+    assert ledger.settled == settled[:1], "it is not retried"
+
+
+def test_a_request_that_nobody_takes_or_that_may_not_be_made_was_never_sent() -> None:
+    ledger = Ledger()
+    picture = ImagePart(media_type="image/png", data="iVBORw0K")
+    request = Request(model="openai/any", messages=(Message(role="user", parts=(TextPart("what?"), picture)),))
+    with serving(complete_with("hello")) as server:
+        closed = server.base_url
+    for ask in (lambda lm: lm.acall("hi"), lambda lm: lm.acall(request)):
+        with at_work(ledger.question()), pytest.raises(LMError):
+            run_blocking(ask(lm_at(closed, num_retries=1)))
+    assert ledger.settled == [NEVER_SENT] * ledger.reserved
+    assert (ledger.reserved, ledger.spent) == (3, []), "one is tried twice, the other once"
+
+
+def cancelled_after(seconds: float, work: Callable[[], Any]) -> None:
+    async def given_up() -> None:
+        async with asyncio.timeout(seconds):
+            await work()
+
+    with pytest.raises(TimeoutError):
+        run_blocking(given_up())
+
+
+def test_a_call_that_is_cancelled_is_settled_as_cut_off_or_as_never_sent() -> None:
+    ledger = Ledger()
+    with serving(drip) as server, at_work(ledger.question()):
+        lm = lm_at(server.base_url)
+        cancelled_after(0.2, lambda: lm.acall("hi"))
+    assert ledger.settled == [CUT_OFF]
+
+    ledger = Ledger()
+    with serving(complete_with("hello")) as server, at_work(ledger.question()):
+        lm = lm_at(server.base_url, rate=Rate(requests_per_minute=1))
+        run_blocking(lm.acall("hi"))
+        cancelled_after(0.1, lambda: lm.acall("hi"))  # at the gate
+    assert ledger.settled == [ANSWERED, NEVER_SENT]
+
+
+def test_it_is_reserved_before_it_waits_at_the_gate() -> None:
+    ledger = Ledger(requests=1)
+    with serving(complete_with("hello")) as server, at_work(ledger.question()):
+        lm = lm_at(server.base_url, rate=Rate(requests_per_minute=1))
+        run_blocking(lm.acall("hi"))
+        with pytest.raises(LimitReachedError):
+            run_blocking(asyncio.wait_for(lm.acall("hi"), 5.0))
+
+
+class Kept(dict[str, str]):
+    """`mas.question.Replies` in memory."""
+
+    def put(self, key: str, reply: str) -> None:
+        self[key] = reply
+
+
+@pytest.mark.parametrize("place", ["call_log", "shared_cache"])
+def test_what_is_kept_needs_no_reservation(place: str) -> None:
+    ledger, kept = Ledger(requests=1), {place: Kept()}
+    with serving(complete_with("hello")) as server:
+        for _ in range(3):
+            with at_work(ledger.question(**kept)):
+                assert run_blocking(lm_at(server.base_url).acall("hi")) == ["hello"]
+    assert (ledger.reserved, len(server.requests)) == (1, 1)
+
+
+@pytest.mark.parametrize("ask", ["awaited", "in a thread", "on the loop"])
+def test_a_refusal_of_the_run_leaves_dspy_as_itself_and_nothing_is_sent(ask: str) -> None:
+    ledger = Ledger(requests=0)
+    question = ledger.question()
+    with serving(complete_with("[[ ## answer ## ]]\n42")) as server:
+        lm = lm_at(server.base_url)
+        predict = dspy.Predict("question -> answer")
+
+        async def on_the_loop() -> Any:
+            return predict(question="?")
+
+        asking = {
+            "awaited": lambda: run_blocking(predict.acall(question="?")),
+            "in a thread": lambda: predict(question="?"),
+            "on the loop": lambda: run_blocking(on_the_loop()),
+        }[ask]
+        with at_work(question), dspy.context(lm=lm), pytest.raises(LimitReachedError, match="its 0 req") as raised:
+            asking()
+    assert (raised.value.limit, question.limit_reached) == ("budget.lm_calls", "budget.lm_calls")
+    assert (server.requests, ledger.settled) == ([], [])
+
+
+def test_a_refusal_of_the_run_ends_the_retries() -> None:
+    ledger = Ledger(requests=2)
+    refused = pytest.raises(LimitReachedError)
+    with serving(failing("503 Service Unavailable")) as server, at_work(ledger.question()), refused:
+        run_blocking(lm_at(server.base_url, num_retries=5).acall("hi"))
+    assert (len(server.requests), ledger.settled) == (2, [REFUSED] * 2)
+
+
+def test_the_questions_own_limit_comes_first() -> None:
+    ledger = Ledger()
+    with at_work(ledger.question(limits=QuestionLimits(lm_calls=0))), pytest.raises(LimitReachedError) as raised:
+        run_blocking(lm_at("http://127.0.0.1:9/v1").acall("hi"))
+    assert (raised.value.limit, ledger.reserved) == ("lm_calls", 0)
+
+
+def test_a_reply_is_paid_for_before_it_is_kept() -> None:
+    """A process that is killed in between has paid for nothing that is not counted."""
+    order: list[str] = []
+
+    class Watched(Kept):
+        def put(self, key: str, reply: str) -> None:
+            order.append("kept")
+
+    def reserve() -> Settle:
+        return lambda payment: order.append("settled")
+
+    question = Question(Sample("q"), call_log=Watched(), spent=lambda payment: order.append("paid"), reserve=reserve)
+    with serving(complete_with("hello")) as server, at_work(question):
+        run_blocking(lm_at(server.base_url).acall("hi"))
+    assert order == ["paid", "settled", "kept"]

@@ -1,0 +1,126 @@
+"""The model that rewrites prompts: whose settings it has, and that its requests are those of the question at work."""
+
+import asyncio
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mas.errors import UserError
+from mas.llm.model import AgentModel, Model
+from mas.llm.openai_chat import OpenAIChatModel
+from mas.llm.profile import Rate
+from mas.offline.model import OfflineModel
+from mas.question import LimitReachedError, Payment, Question, Sample, Settle, at_work
+from mas.tracing.trace import Trace, recording
+from tests.mas.llm.loopback import Received, answer, complete_with, completion, serving
+
+REFLECTION = Sample("reflection", epoch=0)
+
+
+class Kept(dict[str, str]):
+    """`mas.question.Replies` in memory."""
+
+    def put(self, key: str, reply: str) -> None:
+        self[key] = reply
+
+
+@pytest.mark.parametrize(
+    ("profile", "name", "expected"),
+    [
+        (OpenAIChatModel("base"), None, ("openai/base", 1.0)),
+        (OpenAIChatModel("base", temperature=0.2), "strong", ("openai/strong", 1.0)),
+        (OpenAIChatModel("base"), "o3", ("openai/o3", 1.0)),
+        (OpenAIChatModel("base", temperature=None), "strong", ("openai/strong", None)),
+    ],
+)
+def test_it_is_asked_for_variety_unless_the_server_takes_no_temperature(
+    profile: OpenAIChatModel, name: str | None, expected: tuple[str, float | None]
+) -> None:
+    lm = profile.reflection_lm(name)
+    assert (lm.model, lm.kwargs["temperature"]) == expected
+
+
+def test_the_profiles_other_settings_hold_for_it_as_well() -> None:
+    assert OpenAIChatModel("base", max_tokens=500).reflection_lm().kwargs["max_tokens"] == 500
+    with pytest.raises(UserError, match=r"model\.max_tokens=500 is too small for o3"):
+        OpenAIChatModel("base", max_tokens=500).reflection_lm("o3")
+
+
+def test_it_waits_at_the_gate_of_the_agents() -> None:
+    with serving(complete_with("hello")) as server:
+        profile = OpenAIChatModel("base", base_url=server.base_url, rate=Rate(requests_per_minute=1))
+        assert profile.lm(AgentModel())("hi") == ["hello"]
+        with at_work(Question(REFLECTION, over_at=time.monotonic() + 0.2)), pytest.raises(LimitReachedError):
+            profile.reflection_lm("strong")("hi")
+        assert len(server.requests) == 1
+
+
+class Counting:
+    """Answers with the number of the request; the first of them with a failure that passes."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def __call__(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        self.asked += 1
+        if self.asked == 1:
+            await answer(writer, {"error": {"message": "busy"}}, "503 Service Unavailable")
+        else:
+            await answer(writer, completion(f"proposal {self.asked}"))
+
+
+def in_a_thread_of_its_own(lm: Any, question: Question, texts: list[str]) -> list[Any]:
+    """What an optimiser does that knows nothing of questions: it calls the LM."""
+    replies: list[Any] = []
+
+    def search() -> None:
+        with at_work(question):
+            replies.extend(lm(text)[0] for text in texts)
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    thread.join()
+    return replies
+
+
+def test_requests_from_an_optimisers_thread_are_reserved_retried_logged_and_replayed_in_their_order() -> None:
+    log, settled = Kept(), list[Payment | None]()
+
+    def reserve() -> Settle:
+        return settled.append
+
+    question = Question(REFLECTION, call_log=log, reserve=reserve)
+    texts = ["improve this", "improve that", "improve this"]
+    with serving(Counting()) as server:
+        lm = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001).reflection_lm("strong")
+        first = in_a_thread_of_its_own(lm, replace(question), texts)
+        assert first == ["proposal 2", "proposal 3", "proposal 4"], "the same asked again is another question"
+        assert {request.body["model"] for request in server.requests} == {"strong"}
+        assert (len(server.requests), len(settled), settled[0]) == (4, 4, Payment(cost_usd=0.0))
+        resumed = Question(REFLECTION, call_log=log, reserve=reserve)
+        assert in_a_thread_of_its_own(lm, resumed, [*texts, "improve this"]) == [*first, "proposal 5"]
+        assert (len(server.requests), len(settled)) == (5, 5), "only what is new is asked and paid"
+
+
+def test_a_budget_that_is_used_up_reaches_the_optimiser_as_itself() -> None:
+    def reserve() -> Settle:
+        raise LimitReachedError("budget.usd", "the run has used its 5 US dollars (budget.usd=5)")
+
+    lm = OpenAIChatModel("any", base_url="http://127.0.0.1:9/v1").reflection_lm()
+    with at_work(Question(REFLECTION, reserve=reserve)), pytest.raises(LimitReachedError, match="US dollars"):
+        lm("improve this")
+
+
+def test_the_simulated_one_takes_any_name_and_is_replayed_too() -> None:
+    model: Model = OfflineModel(world="harmful", seed=2)
+    named, unnamed = model.reflection_lm("gpt-4o"), model.reflection_lm(None)
+    assert named.model == unnamed.model == "offline/harmful-2"
+    log = Kept()
+    for replayed in (False, True):
+        with at_work(Question(REFLECTION, call_log=log)), recording(Trace("thread")) as trace:
+            named("```\nAnswer.\n```")
+        assert trace.spans[0].attributes.get("replayed", False) is replayed
+        assert trace.spans[0].attributes["cost_usd"] == 0.0
