@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
@@ -39,8 +39,13 @@ class InterruptedRunError(KeyboardInterrupt):
     """Ctrl-C or SIGTERM that the run has dealt with; the message, if any, is still to be told."""
 
 
-def run_command(task: Task, config_name: str) -> int:
+def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]], list[str]] = resumed_arguments) -> int:
     """Compose the configuration from `conf/` and the command line and hand it to `task`, once for each job.
+
+    Args:
+        task: what is done for each job; its result is the exit code.
+        config_name: of the file in `conf/`.
+        resumed: the command line → the same with that of the run that it goes on with.
 
     Returns:
         The exit code.
@@ -53,7 +58,7 @@ def run_command(task: Task, config_name: str) -> int:
     def jobs() -> int:
         try:
             _check_flags()
-            sys.argv[1:] = resumed_arguments(sys.argv[1:])
+            sys.argv[1:] = resumed(sys.argv[1:])
             _raise_plain_errors()
             decorated(lambda composed: codes.append(_guarded(task, composed)))()
         except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here

@@ -137,6 +137,11 @@ class EvalConfig:
         judging = [name for judge in self._judges for name in judge.unpriced()]
         return {"model.prices": asked, "scorer.judge.prices": judging}
 
+    def unpriced_models(self, more_names: Sequence[str] = ()) -> list[str]:
+        """Models that would be asked, with these, and whose price is unknown."""
+        found = {name for names in self._unpriced().values() for name in names}
+        return sorted({*found, *self.model.unpriced(more_names)})
+
     @property
     def needs_model(self) -> bool:
         return bool(self.system.needs_model)
@@ -214,7 +219,7 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
         composed.ids = raw_ids
     rest = {key: value for key, value in composed.items() if key not in PARTS and key not in ("experiment", "debug")}
     schema = OmegaConf.structured(_Plain)
-    _check_branches(schema, rest)
+    check_branches(schema, rest)
     plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
     _check_ranges(plain)
     return EvalConfig(
@@ -239,7 +244,7 @@ def build_part(node: DictConfig, key: str) -> Any:
     nested = {name: value for name, value in values.items() if isinstance(value, dict) and "_target_" in value}
     schema = OmegaConf.structured(load_function(target))
     own = {name: value for name, value in values.items() if name not in nested}
-    _check_branches(schema, own, f"{key}.")
+    check_branches(schema, own, f"{key}.")
     typed = OmegaConf.merge({key: schema}, {key: own})
     part = OmegaConf.to_object(cast(DictConfig, typed)[key])
     for name in nested:
@@ -247,13 +252,17 @@ def build_part(node: DictConfig, key: str) -> Any:
     return part
 
 
-def _check_branches(schema: DictConfig, values: Mapping[Any, Any], prefix: str = "") -> None:
-    """OmegaConf's own message about one value where several options belong names no key."""
+def check_branches(schema: DictConfig, values: Mapping[Any, Any], prefix: str = "") -> None:
+    """OmegaConf's own message about one value where several options belong names no key.
+
+    Raises:
+        UserError: one value was given where several options belong.
+    """
     for key, value in values.items():
         if key not in schema or not isinstance(options := schema[key], DictConfig):  # what is unknown is told later
             continue
         if isinstance(value, Mapping):
-            _check_branches(options, value, f"{prefix}{key}.")
+            check_branches(options, value, f"{prefix}{key}.")
             continue
         branch, shown = f"{prefix}{key}", "null" if value is None else value
         inner = ", ".join(f"{branch}.{each!s}" for each in options) or f"{branch}.NAME"
@@ -271,12 +280,27 @@ def _check_resuming(run: RunSettings) -> None:
             raise UserError(f"run.{key}=true is for a run that goes on; name it with run.resume=…, or leave this out.")
 
 
-def _check_ranges(plain: _Plain) -> None:
-    def need(valid: bool, key: str, value: object, expected: str) -> None:
-        if not valid:
-            raise UserError(f"{key}={value} is out of range; expected {expected}.")
+def refuse_unless(valid: bool, key: str, value: object, expected: str) -> None:
+    """
+    Raises:
+        UserError: it is not valid.
+    """
+    if not valid:
+        raise UserError(f"{key}={value} is out of range; expected {expected}.")
 
-    run, tools, limits = plain.run, plain.tools, plain.limits
+
+def check_limits(limits: QuestionLimits, tools: ToolSettings) -> None:
+    """
+    Raises:
+        UserError: one of them is out of range.
+    """
+    for key, value in vars(limits).items():
+        refuse_unless(value is None or value > 0, f"limits.{key}", value, "more than 0, or null for no limit")
+    refuse_unless(tools.max_output_chars >= 1, "tools.max_output_chars", tools.max_output_chars, "at least 1")
+
+
+def _check_ranges(plain: _Plain) -> None:
+    need, run = refuse_unless, plain.run
     need(plain.limit is None or plain.limit >= 1, "limit", plain.limit, "at least 1, or null for all questions")
     need(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
     need(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
@@ -288,8 +312,6 @@ def _check_ranges(plain: _Plain) -> None:
     errors = run.max_errors
     whole = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
     need(whole, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
-    for key, value in vars(limits).items():
-        need(value is None or value > 0, f"limits.{key}", value, "more than 0, or null for no limit")
     need(plain.cache.lm in ("off", "shared"), "cache.lm", plain.cache.lm, "off or shared")
     need(run.fail_under is None or 0 <= run.fail_under <= 1, "run.fail_under", run.fail_under, "0 to 1, or null")
-    need(tools.max_output_chars >= 1, "tools.max_output_chars", tools.max_output_chars, "at least 1")
+    check_limits(plain.limits, plain.tools)

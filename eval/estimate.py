@@ -5,7 +5,7 @@ estimate(config, n_answers=53)
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None
         runs_folder: where earlier runs lie; None: outputs/eval.
     """
     system = config.system.name
-    typical = next(_earlier(system, runs_folder or OUTPUTS / "eval"), None) or GUESSES.get(system)
+    typical = typical_answer(system, runs_folder)
     if typical is None:
         return f"estimate: {n_answers} answers; what each takes is not known of system={system} yet"
     tokens_in, tokens_out = typical.input_tokens * n_answers, typical.output_tokens * n_answers
@@ -57,22 +57,39 @@ def estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None
     )
 
 
-def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
-    """At the price of the dearest of the models that are asked; a judge comes on top."""
-    prices = _prices(config)
-    if not prices or None in prices:
-        return "cost n/a: no price is known"
-    dearest = max(price.cost_usd(round(tokens_in), 0, round(tokens_out)) for price in prices if price)
-    judged = " and the judge's calls" if getattr(config.scorer, "judge", None) else ""
-    return f"{'at most' if len(prices) > 1 else '≈'} ${dearest:,.2f}{judged}"
+def typical_answer(system: str, runs_folder: Path | None = None) -> Typical | None:
+    """Of the newest complete run of that system with a real model, else a guess; None: nothing is known of it.
+
+    Args:
+        system: its name.
+        runs_folder: where earlier runs lie; None: outputs/eval.
+    """
+    return next(_earlier(system, runs_folder or OUTPUTS / "eval"), None) or GUESSES.get(system)
 
 
-def _prices(config: EvalConfig) -> list[Price | None]:
-    """Of every model that is asked by the system."""
+def asked_prices(config: EvalConfig) -> list[Price | None]:
+    """Of every model that is asked by the system; None: unknown."""
     agents = getattr(config.system, "agents", {}).values()
     own = {each.model for each in agents if getattr(each, "model", None)}
     names = {*getattr(config.model, "names", [config.model.name]), *own}
     return [price_of(name, getattr(config.model, "prices", {})) for name in sorted(names)]
+
+
+def dearest_usd(prices: Sequence[Price | None], input_tokens: float, output_tokens: float) -> float | None:
+    """What so many tokens cost at the dearest of the prices; None: one of them is unknown, or there is none."""
+    if not prices or None in prices:
+        return None
+    return max(price.cost_usd(round(input_tokens), 0, round(output_tokens)) for price in prices if price)
+
+
+def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
+    """At the price of the dearest of the models that are asked; a judge comes on top."""
+    prices = asked_prices(config)
+    dearest = dearest_usd(prices, tokens_in, tokens_out)
+    if dearest is None:
+        return "cost n/a: no price is known"
+    judged = " and the judge's calls" if getattr(config.scorer, "judge", None) else ""
+    return f"{'at most' if len(prices) > 1 else '≈'} ${dearest:,.2f}{judged}"
 
 
 def _earlier(system: str, runs_folder: Path) -> Iterator[Typical]:

@@ -18,6 +18,7 @@ from eval.dataset_digest import dataset_digest
 from eval.estimate import estimate
 from eval.kept_prompts import keep_prompts
 from eval.logs import RunLogs
+from eval.offered_tools import offered_tools
 from eval.outcome import exit_code, going_on, show
 from eval.planned import PlannedQuestion
 from eval.questions import Questions, spent_usd
@@ -31,12 +32,13 @@ from eval.selection import select
 from eval.session import Session
 from eval.store import RunStore, StoreError
 from eval.sweeping import joined
+from eval.task_version import task_facts
 from eval.tracking.following import Following
 from eval.tracking.origin import origin
 from eval.tracking.settings import without_passwords
 from mas.errors import UserError
 from mas.offline import SIMULATED_NOTICE
-from mas.prompts import PromptSet, digest
+from mas.prompts import PromptSet, digest, edited_note
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def evaluate(request: Request) -> int:
         program = config.system.build(config.model, request.prompts, config.tools, resources)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
-        facts = {**digests, **joined(folder, config), **_facts(request, split.bad_rows)}
+        tools = {"tools": json.dumps(offered_tools(program))}
+        facts = {**digests, **joined(folder, config), **tools, **_facts(request, examples, split.bad_rows)}
         with _opened(folder) as store:
             run = _Run(request, folder, store)
             try:
@@ -105,16 +108,18 @@ def _opened(folder: Path, read_only: bool = False) -> RunStore:
         raise UserError(f"{error}.") from error
 
 
-def _facts(request: Request, bad_rows: Sequence[str]) -> dict[str, str]:
+def _facts(request: Request, examples: Sequence[Example], bad_rows: Sequence[str]) -> dict[str, str]:
     config = request.config
+    kept = _kept(config, yaml.safe_dump(request.resolved, sort_keys=False, allow_unicode=True))
     return {
-        "config": _kept(config, yaml.safe_dump(request.resolved, sort_keys=False, allow_unicode=True)),
-        "task_version": str(getattr(config.data, "revision", None) or ""),
+        **task_facts(examples, yaml.safe_load(kept).get("scorer"), getattr(config.data, "revision", None)),
+        "config": kept,
         "system": config.system.name,
         "model": config.model_name,
         "simulated": json.dumps(config.simulated),
         "epochs": str(config.run.epochs),
         "bad_rows": json.dumps(list(bad_rows)),
+        "prompts_edited": json.dumps(request.prompts.edited if request.prompts else []),  # files, since published
         "origin": json.dumps(origin()),
         "command": json.dumps(_without_secrets(request)),  # last: a run that has it can be resumed
     }
@@ -207,6 +212,8 @@ class _Run:
     def _announce(self, left: int, planned: int) -> None:
         if self.config.simulated:
             self.console.print(SIMULATED_NOTICE, style="bold yellow")
+        if self.request.prompts and (note := edited_note(self.request.prompts)):
+            self._line(note)
         if left < planned:
             self._line(f"going on with {self.folder.name}: {left} of {planned} answers are still to be had")
         if self.config.needs_model and not self.config.model.simulated and left:

@@ -4,8 +4,8 @@ stopped = Questions(config, store, folder, logs, console).run(program, tries)   
 """
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,32 +59,47 @@ class Questions:
         Returns:
             Why the run stopped before its end; None: it did not.
         """
+        with RunProgress(len(tries), self.console) as progress, self.asking(program, progress.update) as runner:
+            return self._run(runner, tries)
+
+    @contextmanager
+    def asking(
+        self,
+        program: Any,
+        shown: Callable[[Record], None],
+        on_terms: Callable[[Question], Question] = lambda each: each,
+    ) -> Iterator[Runner]:
+        """The runner that asks them, and that keeps what comes of it; for one session.
+
+        Args:
+            program: to be asked.
+            shown: told of each finished question.
+            on_terms: a new question → the same on further terms, such as another budget than the run's own.
+        """
         with ExitStack() as stack:
             call_log = stack.enter_context(closing(_call_log(self.store, self.folder)))
             self._note_unfinished(None)
             cache = None
             if self.config.cache.lm == "shared":
                 cache = stack.enter_context(closing(SharedCache(OUTPUTS / "cache" / "lm.db")))
-            progress = stack.enter_context(RunProgress(len(tries), self.console))
 
             def question(sample: Sample) -> Question:
                 def spent(payment: Payment) -> None:
                     call_log.pay(sample, payment)
                     self.budget.spend(payment)
 
-                return Question(sample, self.config.limits, call_log.for_sample(sample), cache, spent)
+                return on_terms(Question(sample, self.config.limits, call_log.for_sample(sample), cache, spent))
 
             def finished(record: Record) -> None:
                 sample = Sample(record.example_id, record.epoch, record.attempt)
                 record.usage = with_unseen(record, call_log.paid(sample))
                 self.store.write(record)
                 call_log.forget(sample)
-                progress.update(record)
+                shown(record)
                 _log_question(record, self.logs)
 
-            stopped = self._run(self._runner(program, question, finished), tries)
+            yield self._runner(program, question, finished)
             self._note_unfinished(call_log.unfinished())
-            return stopped
 
     def _note_unfinished(self, paid: Usage | None) -> None:
         """For the summary: what was paid for questions that the run has not come to the end of."""

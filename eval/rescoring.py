@@ -37,7 +37,10 @@ from mas.llm.loop import run_blocking
 
 _AT_ONCE = 16  # verdicts of a function that waits
 _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
-_NOT_COPIED = ("schema_version", "holder", "epochs", "mlflow", "run_id", "started_at", "command", "config", "sweep")
+_NOT_COPIED = (
+    *("schema_version", "holder", "epochs", "mlflow", "run_id", "started_at", "command", "config", "sweep"),
+    "task_version",  # it covers the scorer
+)
 
 Gold = Mapping[str, str | None]  # example id → gold answer; None: unscored
 

@@ -44,16 +44,9 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
     Raises:
         UserError: there is no such run, or it is to be resumed by several jobs at once.
     """
-    given_runs = list(_values(arguments, RESUME))
-    if len(given_runs) > 1:
-        raise UserError(f"{RESUME} is given {len(given_runs)} times; name the one run to go on with.")
-    here, run = next(((n, value) for n, value in given_runs if value not in ("", "null")), (None, ""))
-    if here is None:  # an empty one is refused with the other values
+    here, run = resumed_run(arguments, RESUME)
+    if here is None:
         return list(arguments)
-    if {"-m", "--multirun"} & set(arguments):
-        raise UserError(
-            f"{RESUME} goes on with one run; leave --multirun out, and resume its runs one after the other."
-        )
     try:
         with RunStore(run_to_resume(run) / DATABASE, read_only=True) as store:
             meta = store.meta()
@@ -66,7 +59,26 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
         )
     if "command" not in meta:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
-    original: list[str] = json.loads(meta["command"])
+    return put_before(arguments, here, json.loads(meta["command"]))
+
+
+def resumed_run(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
+    """Where on the command line the run to go on with is named by `key`, and its name; None if it is not.
+
+    Raises:
+        UserError: it is named more than once, or for several jobs.
+    """
+    given_runs = list(_values(arguments, key))
+    if len(given_runs) > 1:
+        raise UserError(f"{key} is given {len(given_runs)} times; name the one run to go on with.")
+    here, run = next(((n, value) for n, value in given_runs if value not in ("", "null")), (None, ""))
+    if here is not None and {"-m", "--multirun"} & set(arguments):  # an empty one is refused with the other values
+        raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
+    return here, run
+
+
+def put_before(arguments: Sequence[str], here: int, original: Sequence[str]) -> list[str]:
+    """The command line with the original one put in at a place; what is given now has the last word."""
     given = {_key(argument) for argument in arguments}
     kept = [each for each in original if _key(each) not in given]
     return [*arguments[:here], *kept, *arguments[here:]]

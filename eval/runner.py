@@ -53,12 +53,12 @@ class Runner:
         Raises:
             what `finished` raises: the run cannot go on without its store.
         """
-        if not tries:
-            return
+        await side_by_side([(self, tries)], self.stop)
+
+    def workers(self, tries: Sequence[Try]) -> list[asyncio.Task[None]]:
+        """Tasks that share the tries among them; no more than `concurrency`."""
         waiting = iter(tries)
-        with dspy.context(disable_history=True):
-            workers = [asyncio.create_task(self._worker(waiting)) for _ in range(min(self.concurrency, len(tries)))]
-            await self.stop.until_over(workers)
+        return [asyncio.create_task(self._worker(waiting)) for _ in range(min(self.concurrency, len(tries)))]
 
     async def _worker(self, waiting: Iterator[Try]) -> None:
         while self.stop.reason is None and (next_try := next(waiting, None)):
@@ -135,6 +135,18 @@ class Runner:
         record.answer, record.reasoning_trace, record.score = None, "", None
         record.error, record.error_class = self.redact(failure.message), failure.kind
         record.error_component, record.limit = failure.component, failure.limit or record.limit
+
+
+async def side_by_side(work: Sequence[tuple[Runner, Sequence[Try]]], stop: Stop) -> None:
+    """Several runners at once, each with its own tries; `stop` is that of all of them.
+
+    Raises:
+        what the `finished` of any of them raises.
+    """
+    with dspy.context(disable_history=True):
+        workers = [worker for runner, tries in work for worker in runner.workers(tries)]
+        if workers:
+            await stop.until_over(workers)
 
 
 def blank_record(run_id: str, example: Example, sample: Sample, thread_id: str) -> Record:

@@ -20,29 +20,33 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
 _SHOWN = 5
 
 
-def find_run(run: str | Path, runs_folder: Path | None = None) -> Path:
+def find_run(
+    run: str | Path, runs_folder: Path | None = None, marker: str = DATABASE, started_by: str = "python eval/run.py"
+) -> Path:
     """The folder of a run.
 
     Args:
         run: `latest`, a folder's name, the run's own name, or a path to its folder or to its run.db.
         runs_folder: where runs lie; None: outputs/eval.
+        marker: the file by which a run's folder is known.
+        started_by: the command that starts such runs.
 
     Raises:
         UserError: there is none such, or more than one; the sentence lists the newest.
     """
     parent = runs_folder or OUTPUTS / "eval"
-    runs = all_runs(parent)
+    runs = all_runs(parent, marker)
     if str(run) == LATEST:
         if not runs:
-            raise UserError(f"there is no run under {parent} yet; start one with python eval/run.py.")
+            raise UserError(f"there is no run under {parent} yet; start one with {started_by}.")
         return runs[0]
-    if found := _at(Path(run)):
+    if found := _at(Path(run), marker):
         return found
     named = [folder for folder in runs if folder.name == str(run)] or [
         folder for folder in runs if run_name(folder) == str(run)
     ]
     if not named:
-        raise UserError(f"{run} is no run: neither a folder with a {DATABASE} nor one of {_listed(runs, parent)}.")
+        raise UserError(f"{run} is no run: neither a folder with a {marker} nor one of {_listed(runs, parent)}.")
     if len(named) > 1:
         names = ", ".join(folder.name for folder in named[:_SHOWN])
         raise UserError(f"{len(named)} runs are named {run}; give the folder's whole name, such as {names}.")
@@ -55,21 +59,21 @@ def run_name(folder: Path) -> str:
     return found[2] if found else folder.name
 
 
-def _at(path: Path) -> Path | None:
-    folder = path.parent if path.name == DATABASE else path
-    return folder.absolute() if (folder / DATABASE).is_file() else None
+def _at(path: Path, marker: str) -> Path | None:
+    folder = path.parent if path.name == marker else path
+    return folder.absolute() if (folder / marker).is_file() else None
 
 
-def all_runs(runs_folder: Path | None = None) -> list[Path]:
+def all_runs(runs_folder: Path | None = None, marker: str = DATABASE) -> list[Path]:
     """The folders of all runs, the newest first; `runs_folder`: where they lie; None: outputs/eval."""
-    folders = [each.parent for each in (runs_folder or OUTPUTS / "eval").glob(f"*/{DATABASE}")]
-    return sorted(folders, key=_started, reverse=True)
+    folders = [each.parent for each in (runs_folder or OUTPUTS / "eval").glob(f"*/{marker}")]
+    return sorted(folders, key=lambda folder: _started(folder, marker), reverse=True)
 
 
-def _started(folder: Path) -> tuple[str, float]:
+def _started(folder: Path, marker: str) -> tuple[str, float]:
     """The time in the folder's name; for one that was named by hand, when its configuration was written."""
     config = folder / "config.yaml"
-    written = (config if config.is_file() else folder / DATABASE).stat().st_mtime
+    written = (config if config.is_file() else folder / marker).stat().st_mtime
     found = _TIME.match(folder.name)
     return (found[1] if found else datetime.fromtimestamp(written).strftime(_TIME_FORMAT)), written
 

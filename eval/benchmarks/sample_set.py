@@ -22,6 +22,7 @@ class SampleBenchmark:
     """The keys of `conf/data/sample.yaml`, explained there."""
 
     version: ClassVar[int] = SAMPLE_VERSION
+    tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # to learn from, to pick by, sealed
     on_bad_row: str = "refuse"
     name: str = "sample"
     default_split: str = "val"

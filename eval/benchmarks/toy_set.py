@@ -25,6 +25,7 @@ class ToyBenchmark:
     """The keys of `conf/data/toy.yaml`, explained there."""
 
     version: ClassVar[int] = TOY_VERSION
+    tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # to learn from, to pick by, sealed
     n_train: int = 60
     n_val: int = 60
     n_test: int = 250

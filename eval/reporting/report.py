@@ -7,7 +7,6 @@ kept and shown that 10,000 questions need no more memory than 2,000.
 """
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,14 +14,13 @@ from typing import Any
 
 from eval.record import Record
 from eval.reporting.notes import changes, interval, notes, percent, shown_ks
+from eval.reporting.shown_text import visible
 
 REPORT = "report.html"
 MAX_ANSWERS = 2_000  # rows of (question, epoch)
 MAX_TEXT_CHARS = 600  # of a question, an answer, an explanation, an error
 MAX_GATE_LINES = 100
 _TEMPLATE = Path(__file__).with_name("report.html.jinja")
-# Characters that turn the text beside them around, and those that no file or no page can hold.
-_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _PIECE = 64  # template events that are joined before they are written
 
 
@@ -75,7 +73,7 @@ def write_report(
         with unfinished.open("w", encoding="utf-8", newline="\n") as file:
             stream = _template().stream(_page(summary, questions))
             stream.enable_buffering(_PIECE)
-            file.writelines(map(_visible, stream))
+            file.writelines(map(visible, stream))
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
@@ -125,10 +123,6 @@ def _mark(record: Record) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT_CHARS else f"{text[:MAX_TEXT_CHARS]}… ({len(text):,} characters)"
-
-
-def _visible(text: str) -> str:
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _page(summary: Mapping[str, Any], questions: Sequence[ShownQuestion]) -> dict[str, Any]:

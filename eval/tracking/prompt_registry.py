@@ -6,6 +6,10 @@ only; an alias says which version a set has now. MLflow links by tags: `mlflow.l
 experiments of a prompt, which its pages filter by. `MlflowClient.link_prompt_version_to_run` and `register_prompt` do
 the same, but reach for the process's own tracking URI and active experiment.
 
+An agent's worked examples (demos) are a part of its prompt, so they are one of the version: its template is the text,
+a line that says what follows, and the examples as JSON. Whoever reads the template sees the whole, MLflow compares the
+whole, and `template.partition(DEMOS_MARK)` gives the text alone.
+
     register_prompts(run, read_prompt_set("baseline", AGENTS, "gaia", root))
     # [LinkedPrompt(name="gaia.planner", version="3"), …]        with the alias "baseline", if is_now=True
 """
@@ -22,6 +26,10 @@ from mas.prompts import PromptSet
 LINKED_PROMPTS_TAG = "mlflow.linkedPrompts"
 EXPERIMENTS_TAG = "_mlflow_experiment_ids"  # ",1,7,": commas on both sides, since pages search for ",1,"
 DIGEST_TAG = "harness.sha256"
+CHAMPION, CHAMPION_SIMULATED = "champion", "champion-simulated"  # aliases that a tuning run moves, and nobody else
+DEMOS_MARK = "\n\n<!-- worked examples (demos.json): sent before each question, as turns of the conversation -->\n\n"
+_RESERVED = rf"latest|v\d+|{CHAMPION}|{CHAMPION_SIMULATED}"
+_MAX_TEMPLATE_CHARS = 100_000  # MLflow's limit
 _PAGE_VERSIONS = 100
 
 
@@ -47,7 +55,7 @@ def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False)
         run.client.set_tag(run.run_id, LINKED_PROMPTS_TAG, wanted)
     if is_now:
         for agent in prompts[-1].texts:
-            _name_by_alias(run, prompts[-1].name, _version(run, prompts[-1], agent))
+            name_by_alias(run, alias_of(prompts[-1].name), _version(run, prompts[-1], agent))
     return linked
 
 
@@ -57,13 +65,25 @@ def prompt_name(system: str, agent: str) -> str:
 
 
 def alias_of(set_name: str) -> str:
-    """MLflow keeps `latest` and `v1` for itself, and allows no other characters than these."""
+    """MLflow keeps `latest` and `v1` for itself, and allows no other characters than these; `champion` is earned."""
     alias = re.sub(r"[^A-Za-z0-9_-]", "_", set_name)
-    return f"set-{alias}" if re.fullmatch(r"latest|v\d+", alias, re.IGNORECASE) else alias
+    return f"set-{alias}" if re.fullmatch(_RESERVED, alias, re.IGNORECASE) else alias
+
+
+def template_of(prompts: PromptSet, agent: str) -> str:
+    """The agent's text, and its demos behind `DEMOS_MARK`; if MLflow has no room for them, how many there are."""
+    text, demos = prompts.texts[agent], prompts.demos.get(agent)
+    if not demos:
+        return text
+    whole = f"{text}{DEMOS_MARK}```json\n{json.dumps(demos, indent=2, ensure_ascii=False)}\n```"
+    if len(whole) <= _MAX_TEMPLATE_CHARS:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()
+    return f"{text}{DEMOS_MARK}{len(demos)} examples, too long for MLflow (SHA-256 of the whole: {digest})"
 
 
 def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
-    name, text = prompt_name(prompts.system, agent), prompts.texts[agent]
+    name, text = prompt_name(prompts.system, agent), template_of(prompts, agent)
     _show_in_experiment(run, name)
     version = next((each for each in _versions(run.client, name) if each.template == text), None)
     if version is None:
@@ -72,17 +92,21 @@ def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
     return LinkedPrompt(name, str(version.version))
 
 
-def _name_by_alias(run: TrackedRun, set_name: str, linked: LinkedPrompt) -> None:
-    """Asked for by its name: a search tells no version's aliases."""
-    from mlflow import MlflowException
-
-    alias = alias_of(set_name)
-    try:
-        named = run.client.get_prompt_version_by_alias(linked.name, alias)
-    except MlflowException:  # there is no such alias yet; if something else is wrong, the next call says so
-        named = None
+def name_by_alias(run: TrackedRun, alias: str, linked: LinkedPrompt) -> None:
+    """Have the alias name that version, if it does not yet."""
+    named = named_by_alias(run.client, linked.name, alias)
     if named is None or str(named.version) != linked.version:
         run.client.set_prompt_alias(linked.name, alias, linked.version)
+
+
+def named_by_alias(client: Any, name: str, alias: str) -> Any:
+    """The version that an alias names, None if there is no such alias: a search tells no version's aliases."""
+    from mlflow import MlflowException
+
+    try:
+        return client.get_prompt_version_by_alias(name, alias)
+    except MlflowException:  # there is no such alias yet; if something else is wrong, the next call says so
+        return None
 
 
 def _show_in_experiment(run: TrackedRun, name: str) -> None:

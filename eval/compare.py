@@ -1,0 +1,61 @@
+"""Compare runs question by question, each with the first; no model is asked.
+
+python eval/compare.py baseline careful
+python eval/compare.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample latest --html comparison.html
+python eval/compare.py baseline level_1_only --intersection        only the questions that both have
+
+Exit codes: 0 compared, whatever came of it · 1 your mistake, told in one sentence · 3 a file could not be written.
+The page and the JSON hold gold answers, as the report of a run does: they are for the runs' owner.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from eval.arguments import Parser
+from eval.command import FINISHED, STOPPED, leave, told
+from eval.runs import find_run
+
+
+def read_arguments(arguments: list[str]) -> argparse.Namespace:
+    description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
+    usage = "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--html FILE] [--json FILE]"
+    parser = Parser(usage=usage, description=description, allow_abbrev=False)
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder"
+    )
+    parser.add_argument(
+        "--intersection", action="store_true", help="compare the questions that two runs have in common and answered"
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page, with gold answers")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers and flips, with gold answers")
+    return parser.parse_intermixed_args(arguments)
+
+
+def task(arguments: list[str]) -> int:
+    given = read_arguments(arguments)
+    folders = [find_run(run) for run in given.runs]
+
+    from rich.console import Console  # heavier, and only needed for runs that exist
+
+    from eval.comparing import compared
+    from eval.reporting.comparison_page import write_comparison
+    from eval.reporting.comparison_table import print_comparison
+    from eval.reporting.files import write_lines
+
+    result = compared(folders, given.intersection)
+    print_comparison(result, Console())
+    try:
+        if given.html:
+            write_comparison(given.html, result)
+        if given.json:
+            write_lines(given.json, [json.dumps(result, indent=2)])
+    except OSError as error:
+        print(f"stopped: the comparison cannot be written: {error}", file=sys.stderr)
+        return STOPPED
+    return FINISHED
+
+
+if __name__ == "__main__":
+    leave(told(lambda: task(sys.argv[1:])))

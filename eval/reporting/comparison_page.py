@@ -1,0 +1,57 @@
+"""Runs compared, on one page that opens from the disk, needs no script and loads nothing.
+
+It shows gold answers, and so is for the runs' owner.
+
+    write_comparison(Path("comparison.html"), result)        # result: of eval.comparing.compared
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from eval.comparing import flips
+from eval.reporting.comparison_table import differing, numbers, run_line, verdict
+from eval.reporting.shown_text import visible
+
+MAX_FLIPS = 2_000  # of one comparison
+_TEMPLATE = Path(__file__).with_name("comparison.html.jinja")
+
+
+def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        OSError: the page cannot be written; one that is already there stays as it was.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATE.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template(_TEMPLATE.name).render(
+        result=result,
+        runs=list(map(run_line, result["runs"])),
+        comparisons=[_shown(made, result) for made in result["comparisons"]],
+    )
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_text(visible(page), encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _shown(made: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    flipped = list(flips(made))
+    return {
+        "made": made,
+        "numbers": list(numbers(made)),
+        "lines": [*verdict(made, len(result["comparisons"])), *made["notes"]],
+        "differing": list(differing(made)),
+        "flips": flipped[:MAX_FLIPS],
+        "n_left_out": max(len(flipped) - MAX_FLIPS, 0),
+    }

@@ -1,0 +1,211 @@
+"""`eval/compare.py`: real runs and stored ones, what is refused, and what a person gets to see."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eval.command import FINISHED, STOPPED, USER_ERROR, told
+from eval.compare import task
+from eval.paired_tests import Pair, holm, paired_test
+from eval.paths import PROJECT_ROOT
+from eval.record import Usage
+from eval.rescore import task as rescore
+from mas.offline import SIMULATED_NOTICE
+from tests.eval.command_line import EvalCommand
+from tests.eval.stored_run import CONFIG, SESSION, answered, stored_run
+
+IDS = [f"q{n}" for n in range(1, 9)]
+
+
+def compare(*arguments: str | Path) -> int:
+    return told(lambda: task([str(each) for each in arguments]))
+
+
+def run(folder: Path, right: int, epochs: int = 1, cost_usd: float = 0.5, **meta: Any) -> Path:
+    """The first `right` of eight questions are answered right."""
+    records = [
+        answered(id, "17" if place < right else "18", epoch=epoch, wall_seconds=2.0, usage=Usage(2, cost_usd=cost_usd))
+        for place, id in enumerate(IDS)
+        for epoch in range(1, epochs + 1)
+    ]
+    return stored_run(folder, records, epochs=epochs, **meta)
+
+
+def content(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text("ascii"))
+    return found
+
+
+def test_each_run_is_compared_with_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [run(tmp_path / "a", 1), run(tmp_path / "b", 8, cost_usd=0.2), run(tmp_path / "c", 2)]
+    assert compare(*folders, "--json", tmp_path / "c.json") == FINISHED
+    found = content(tmp_path / "c.json")
+    expected = [paired_test([Pair((n < 1,), (n < right,)) for n in range(8)]) for right in (8, 2)]
+    for made, result in zip(found["comparisons"], expected, strict=True):
+        assert {key: made[key] for key in result.to_dict()} == result.to_dict()
+    assert [made["p_holm"] for made in found["comparisons"]] == holm([each.p for each in expected])
+    better = found["comparisons"][0]
+    assert (better["first"]["accuracy"], better["second"]["accuracy"]) == (0.125, 1.0)
+    assert better["cost_usd"]["difference"] == pytest.approx(-0.3)
+    assert better["seconds"]["difference"] == 0
+    assert [flip["id"] for flip in better["flips"]] == IDS[1:]
+    out = " ".join(capsys.readouterr().out.split())
+    for text in (
+        "B compared with A",
+        "+87.5 points",
+        "exact McNemar",
+        "as one of 2 comparisons (Holm)",
+        "✗ 18",
+        "✓ 17",
+    ):
+        assert text in out
+    assert SIMULATED_NOTICE not in out
+
+
+def test_runs_of_other_questions_need_to_be_asked_for_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = run(tmp_path / "a", 4)
+    other = stored_run(tmp_path / "b", [answered("q1", "18"), answered("q9", "17"), answered("q2", "17", gold="18")])
+    assert compare(first, other) == USER_ERROR
+    err = capsys.readouterr().err
+    assert "their questions differ: 2 of 9 are in both" in err
+    assert "--intersection" in err
+    assert err.count("\n") == 1
+    assert compare(first, other, "--intersection", "--json", tmp_path / "c.json") == FINISHED
+    made = content(tmp_path / "c.json")["comparisons"][0]
+    assert (made["n_questions"], sum(made["left_out"].values())) == (1, 8)
+    assert "only what A and B have in common: 1 questions; 8 left out" in capsys.readouterr().out
+
+
+def test_nothing_in_common_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = stored_run(tmp_path / "b", [answered("other", "17")])
+    assert compare(run(tmp_path / "a", 4), other, "--intersection") == USER_ERROR
+    assert "no question in common" in capsys.readouterr().err
+
+
+def test_an_unfinished_run_is_to_be_resumed_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stopped = {**SESSION, "stopped": "out of money"}
+    half = stored_run(tmp_path / "b", [answered("q1", "17"), answered("q2", "17")], planned=IDS, sessions=[stopped])
+    assert compare(run(tmp_path / "a", 1), half) == USER_ERROR
+    err = capsys.readouterr().err
+    assert "6 answers are still missing" in err
+    assert "run.resume=" in err
+    assert compare(run(tmp_path / "c", 1), half, "--intersection", "--json", tmp_path / "c.json") == FINISHED
+    made = content(tmp_path / "c.json")["comparisons"][0]
+    assert (made["n_questions"], made["wins"], made["second"]["accuracy"]) == (2, 1, 1.0)
+    assert "left out, not counted as wrong" in capsys.readouterr().out
+
+
+def test_epochs_may_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(run(tmp_path / "a", 4), run(tmp_path / "b", 6, epochs=3)) == FINISHED
+    out = capsys.readouterr().out
+    assert "each question was answered 1 and 3 times" in out
+    assert "exact sign-flip" in out
+
+
+def test_different_rules_are_told_even_where_they_were_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = run(tmp_path / "b", 4, config=yaml.safe_dump({**CONFIG, "scorer": {"_target_": "x"}}), rescored_from="a")
+    assert compare(run(tmp_path / "a", 4), other) == USER_ERROR
+    assert "their scorers differ" in capsys.readouterr().err
+    assert compare(tmp_path / "a", other, "--intersection") == FINISHED
+    out = capsys.readouterr().out
+    assert "scored by different rules" in out
+    assert "B holds the answers of a, scored anew" in out
+
+
+def test_tools_and_options_that_differ_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = yaml.safe_dump({**CONFIG, "model": {"name": "big"}})
+    first = run(tmp_path / "a", 4, tools={"expert": ["calculator", "search"]})
+    second = run(tmp_path / "b", 4, tools={"expert": ["calculator"]}, config=config)
+    assert compare(first, second) == FINISHED
+    out = capsys.readouterr().out
+    assert "tool expert: calculator, search → calculator" in out
+    assert "option model.name: None → big" in out
+    assert "older than" not in out
+    assert compare(first, run(tmp_path / "c", 4)) == FINISHED
+    assert "B is older than the note of which tools were offered" in capsys.readouterr().out
+
+
+def test_what_models_wrote_moves_neither_terminal_nor_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "\x1b[31m[bold]<script>alert(1)</script>\u202e\ud800"
+    first = stored_run(tmp_path / "a", [answered("q1", "17"), answered("q2", "17")])
+    second = stored_run(tmp_path / "b", [answered("q1", evil), answered("q2", "17")])
+    page = tmp_path / "page.html"
+    assert compare(first, second, "--html", page, "--json", tmp_path / "c.json") == FINISHED
+    out = capsys.readouterr().out
+    assert "\x1b[31m" not in out
+    assert "[bold]" in "".join(out.split())
+    text = page.read_text("utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert "What is q1?" in text
+    assert "default-src 'none'" in text
+
+
+def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run(tmp_path / "a", 4)
+    for arguments, expected in (
+        ([folder], "one run alone"),
+        ([folder, folder / "run.db"], "is named twice"),
+        ([folder, "nope"], "nope is no run"),
+        ([], "required: RUN"),
+        ([folder, folder, "--fast"], "--fast"),
+    ):
+        assert compare(*arguments) == USER_ERROR
+        err = capsys.readouterr().err
+        assert expected in err
+        assert err.count("\n") == 1
+
+
+def test_a_page_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [run(tmp_path / "a", 4), run(tmp_path / "b", 4)]
+    assert compare(*folders, "--html", tmp_path / "nowhere" / "page.html") == STOPPED
+    assert "stopped: the comparison cannot be written" in capsys.readouterr().err
+
+
+def test_real_runs_know_their_task_tools_and_prompts(
+    eval_command: EvalCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    careful = tmp_path / "careful"
+    shutil.copytree(PROJECT_ROOT / "prompts" / "baseline", careful)
+    with (careful / "finalizer_system_prompt.txt").open("a") as file:
+        file.write("Check the answer once more.\n")
+    given = ("experiment=offline", "split=validation", "limit=5")
+    other = ("model.seed=2", f"prompts={careful}", "system.agents.expert.tools=[calculator]")
+    first, second = eval_command(*given, "model.seed=1"), eval_command(*given, *other)
+    assert compare(first.folder, second.folder, "--json", tmp_path / "c.json") == FINISHED
+    out = capsys.readouterr().out
+    assert out.startswith(SIMULATED_NOTICE)
+    found = content(tmp_path / "c.json")
+    made = found["comparisons"][0]
+    assert found["runs"][0]["task_version"] == found["runs"][1]["task_version"]
+    assert set(made["differs"]["prompts"]) == {"finalizer"}
+    assert set(made["differs"]["tools"]) == {"expert"}
+    assert made["differs"]["options"]["model.seed"] == "1 → 2"
+    rescored = tmp_path / "rescored"
+    told(lambda: rescore([str(second.folder), "scorer=exact", f"run.dir={rescored}"]))
+    capsys.readouterr()
+    assert compare(second.folder, rescored) == USER_ERROR
+    assert "their scorers differ" in capsys.readouterr().err
+    assert compare(second.folder, rescored, "--intersection") == FINISHED
+
+
+def test_help_needs_nothing_heavy(clean_environment: dict[str, str]) -> None:
+    code = "import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, sys.argv[0].rsplit('/', 1)[0])\n"
+    code += "try: runpy.run_path(sys.argv[0], run_name='__main__')\nfinally: print(sorted(set(sys.modules) & HEAVY))"
+    code = code.replace("HEAVY", "{'dspy', 'litellm', 'pandas', 'mlflow', 'scipy', 'datasets', 'jinja2', 'rich'}")
+    path = str(PROJECT_ROOT / "eval" / "compare.py")
+    done = subprocess.run(
+        [sys.executable, "-c", code, path, "--help"], capture_output=True, text=True, env=clean_environment, check=True
+    )
+    assert "RUN_A RUN_B" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
