@@ -1,0 +1,202 @@
+"""The configuration of one tuning run, checked: `conf/optimize.yaml` → dataclasses. Nothing heavy is imported here.
+
+config = read_config(composed)
+config.check()                        # the prompt set to begin with
+config.evaluation(epochs=5)           # the same as an evaluation's, for the answers that are scored
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from eval.config import (
+    CacheSettings,
+    EvalConfig,
+    RunSettings,
+    Selection,
+    build_part,
+    check_branches,
+    check_limits,
+    refuse_unless,
+)
+from eval.paths import OUTPUTS, PROJECT_ROOT
+from mas.errors import UserError
+from mas.prompts import PromptSet
+from mas.question import QuestionLimits
+from mas.tools.settings import ToolSettings
+from optimize.budget import BudgetSettings
+from optimize.gate import GateSettings
+from optimize.splits import SplitSettings
+
+PARTS = ("system", "model", "scorer", "data", "tracking")
+_NO_OPTIONS = ("experiment", "debug")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass
+class ShortlistSettings:
+    """The `shortlist` part of the configuration."""
+
+    size: int = 3  # best candidates that are scored again
+    epochs: int = 2  # fresh answers to each validation question
+
+
+@dataclass
+class TuningRunSettings:
+    """The `run` part."""
+
+    dir: str | None = None  # the run's own folder; null: outputs/optimize/<time>_<name>
+    concurrency: int = 16  # answers at once
+    deadline_seconds: float = 900.0  # wall time of one answer
+    drain_seconds: float = 30.0  # for what is in flight when the run stops early
+
+
+@dataclass
+class _Plain:
+    """What is the same for every choice of parts."""
+
+    prompts: str | None = None
+    name: str = "tuned"
+    agents: list[str] = field(default_factory=list)
+    reflection_model: str | None = None
+    seed: int = 0
+    yes: bool = False
+    resume: str | None = None
+    split: str | None = None
+    splits: SplitSettings = field(default_factory=SplitSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    shortlist: ShortlistSettings = field(default_factory=ShortlistSettings)
+    gate: GateSettings = field(default_factory=GateSettings)
+    run: TuningRunSettings = field(default_factory=TuningRunSettings)
+    tools: ToolSettings = field(default_factory=ToolSettings)
+    limits: QuestionLimits = field(default_factory=QuestionLimits)
+
+
+@dataclass
+class OptimizeConfig:
+    """One tuning run; `base` holds what an evaluation has as well."""
+
+    base: EvalConfig
+    optimizer: Any  # optimize.search.Optimizer
+    name: str  # of the set to be published
+    agents: list[str]  # that are tuned
+    reflection_model: str | None  # None: the run's own model
+    seed: int
+    yes: bool
+    resume: str | None
+    splits: SplitSettings
+    budget: BudgetSettings
+    shortlist: ShortlistSettings
+    gate: GateSettings
+    run: TuningRunSettings
+
+    def check(self) -> PromptSet:
+        """Everything that can be seen to be wrong before anything heavy is imported or anything is spent.
+
+        Returns:
+            The prompt set to begin with.
+
+        Raises:
+            UserError: the first thing that is wrong.
+        """
+        self._check_agents()
+        prompts = self.base.check_system()
+        if prompts is None:
+            raise UserError(f"prompts=null leaves nothing to begin with; name a set of system={self.base.system.name}.")
+        self.base.scorer.check()
+        self.base.check_model()
+        self.base.tracking.check()
+        self.base.data.check()
+        for part in (self.optimizer, self.splits, self.budget, self.gate):
+            part.check()
+        self._check_budget_in_usd()
+        if not self.resume:
+            self._check_places()
+        return prompts
+
+    def evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
+        """The configuration of answers outside the search: fresh ones, kept like those of any evaluation."""
+        run = RunSettings(
+            concurrency=concurrency,
+            epochs=epochs,
+            deadline_seconds=self.run.deadline_seconds,
+            drain_seconds=self.run.drain_seconds,
+        )
+        return EvalConfig(**{**vars(self.base), "run": run})
+
+    def redact(self, text: str) -> str:
+        return self.base.redact(text)
+
+    def _check_agents(self) -> None:
+        there = list(self.base.system.agent_names)
+        if not there:
+            raise UserError(
+                f"system={self.base.system.name} has no prompts of ours to tune; choose a system with agents, such as "
+                "system=gaia."
+            )
+        if unknown := [agent for agent in self.agents if agent not in there]:
+            raise UserError(f"agents: {unknown[0]} is no agent of this system; choose from {', '.join(there)}.")
+        self.agents = self.agents or there
+
+    def _check_budget_in_usd(self) -> None:
+        if self.budget.usd is None:
+            return
+        names = [self.reflection_model] if self.reflection_model else []
+        if unpriced := self.base.unpriced_models(names):
+            raise UserError(
+                f"budget.usd={self.budget.usd:g} cannot be kept, because no price is known for {', '.join(unpriced)}; "
+                "give it in model.prices, or leave the budget out."
+            )
+
+    def _check_places(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UserError(f"name={self.name} is no folder's name; use letters, digits, '-', '_' and '.'.")
+        if (PROJECT_ROOT / "prompts" / self.name).exists():
+            raise UserError(f"prompts/{self.name} is there already, and no set is overwritten; choose another name=….")
+        if self.run.dir and (Path(self.run.dir) / "config.yaml").exists():
+            raise UserError(f"run.dir={self.run.dir} holds a run already; go on with it by resume=…, or name another.")
+
+
+def read_config(composed: DictConfig) -> OptimizeConfig:
+    """Check a composed configuration and make its parts.
+
+    Raises:
+        UserError: a value of the wrong kind, out of range, or missing.
+        OmegaConfBaseException: the same, found by OmegaConf; `eval.command` turns it into a sentence.
+    """
+    parts = {name: build_part(composed[name], name) for name in (*PARTS, "optimizer")}
+    rest = {key: value for key, value in composed.items() if key not in (*parts, *_NO_OPTIONS)}
+    schema = OmegaConf.structured(_Plain)
+    check_branches(schema, rest)
+    plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
+    _check_ranges(plain)
+    optimizer = parts.pop("optimizer")
+    base = EvalConfig(
+        **parts,
+        selection=Selection(),
+        tools=plain.tools,
+        run=RunSettings(),
+        limits=plain.limits,
+        cache=CacheSettings(),
+        prompts=plain.prompts,
+        split=plain.split or parts["data"].default_split,
+    )
+    kept = ("name", "agents", "reflection_model", "seed", "yes", "resume", "splits", "budget", "shortlist", "gate")
+    return OptimizeConfig(base, optimizer, run=plain.run, **{name: getattr(plain, name) for name in kept})
+
+
+def _check_ranges(plain: _Plain) -> None:
+    run, shortlist = plain.run, plain.shortlist
+    refuse_unless(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
+    refuse_unless(shortlist.epochs >= 1, "shortlist.epochs", shortlist.epochs, "at least 1")
+    refuse_unless(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
+    refuse_unless(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
+    refuse_unless(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
+    refuse_unless(plain.seed >= 0, "seed", plain.seed, "a whole number from 0 on")
+    check_limits(plain.limits, plain.tools)
+
+
+RUNS_FOLDER = OUTPUTS / "optimize"

@@ -1,0 +1,105 @@
+"""How two prompt sets differ, agent by agent and word by word.
+
+python optimize/diff.py baseline tuned                        sets under prompts/
+python optimize/diff.py baseline latest:c004                  a candidate of a tuning run
+python optimize/diff.py ./mine prompts/tuned --html diff.html   side by side on a page
+
+Exit codes: 0 done, whether they differ or not · 1 your mistake, told in one sentence.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from eval.arguments import Parser
+from eval.command import FINISHED, leave, told
+from eval.paths import shown
+from mas.prompts import PromptSet
+from optimize.diff_page import notes, write_page
+from optimize.prompt_diff import AgentDiff, Demo, Part, compare, demo_fields, rows, visible
+from optimize.prompt_folder import find_set
+
+MAX_FIELD_CHARS = 300  # of a demo's field in the terminal; the page has all
+_OLD, _NEW, _OLD_WORD, _NEW_WORD = "red", "green", "bold reverse red", "bold reverse green"
+
+
+def read_arguments(arguments: list[str]) -> argparse.Namespace:
+    parser = Parser(
+        usage="python optimize/diff.py A B [--html FILE]",
+        description="How two prompt sets differ, agent by agent and word by word.",
+        allow_abbrev=False,
+    )
+    whose = "a set under prompts/, the path of a folder, or RUN:ID, a candidate of a tuning run"
+    parser.add_argument("a", metavar="A", help=whose)
+    parser.add_argument("b", metavar="B", help="the same")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the two side by side as a page")
+    return parser.parse_args(arguments)
+
+
+def task(arguments: list[str]) -> int:
+    given = read_arguments(arguments)
+    a, b = find_set(given.a), find_set(given.b)
+    console = Console(highlight=False, soft_wrap=True)
+    if given.html:
+        write_page(given.html, a, b)
+        console.print(Text(f"page: {shown(given.html.absolute())}"))
+    else:
+        show(a, b, console)
+    return FINISHED
+
+
+def show(a: PromptSet, b: PromptSet, console: Console) -> None:
+    for sign, each in (("-", a), ("+", b)):
+        console.print(Text(f"{sign} {visible(each.name)}", "bold"))
+        for note in notes(each):
+            console.print(Text(f"    {note}"))
+    diffs = compare(a, b)
+    for diff in diffs:
+        if diff.changed:
+            _show_agent(diff, console)
+    if unchanged := [diff.agent for diff in diffs if not diff.changed]:
+        everything = " (the two sets say the same to every agent)" if len(unchanged) == len(diffs) else ""
+        console.print(Text(f"\nunchanged: {', '.join(unchanged)}{everything}"))
+
+
+def _show_agent(diff: AgentDiff, console: Console) -> None:
+    only = "" if None not in (diff.before, diff.after) else " (only in one of the sets)"
+    console.print(Text(f"\n{diff.agent}{only}", "bold underline"))
+    for row in rows(diff.before, diff.after):
+        if row.kind == "gap":
+            console.print(Text("  ⋯", "dim"))
+        elif row.kind == "same" and row.left:
+            console.print(_line("  ", row.left, "dim", "dim"))
+        else:
+            if row.left is not None:
+                console.print(_line("- ", row.left, _OLD, _OLD_WORD if row.right is not None else _OLD))
+            if row.right is not None:
+                console.print(_line("+ ", row.right, _NEW, _NEW_WORD if row.left is not None else _NEW))
+    if diff.reordered:
+        console.print(Text("  the same worked examples in another order"))
+    for number, demo in diff.removed:
+        _show_demo("-", number, demo, _OLD, console)
+    for number, demo in diff.added:
+        _show_demo("+", number, demo, _NEW, console)
+
+
+def _line(sign: str, parts: list[Part], style: str, word_style: str) -> Text:
+    line = Text(sign, style)
+    for text, differs in parts:
+        line.append(text, word_style if differs and text.strip() else style)
+    return line
+
+
+def _show_demo(sign: str, number: int, demo: Demo, style: str, console: Console) -> None:
+    console.print(Text(f"{sign} example {number}", f"bold {style}"))
+    for name, text in demo_fields(demo):
+        flat = " ".join(text.split())
+        cut = flat if len(flat) <= MAX_FIELD_CHARS else f"{flat[:MAX_FIELD_CHARS]}… ({len(flat):,} characters)"
+        console.print(Text(f"{sign}   {name}: {cut}", style))
+
+
+if __name__ == "__main__":
+    leave(told(lambda: task(sys.argv[1:])))

@@ -1,0 +1,74 @@
+"""Two prompt sets side by side on one page that opens from the disk, needs no script and loads nothing.
+
+write_page(Path("diff.html"), parent, tuned)
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mas.errors import UserError
+from mas.prompts import PromptSet
+from optimize.prompt_diff import compare, demo_fields, prompt_diff, rows, visible
+from optimize.provenance import headline
+
+_TEMPLATE = Path(__file__).with_name("diff.html.jinja")
+
+
+def write_page(path: Path, a: PromptSet, b: PromptSet) -> None:
+    """A reader sees the old page or the whole new one.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_text(page(a, b), encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise UserError(f"{path} cannot be written ({error.strerror}); choose another place for --html.") from error
+
+
+def page(a: PromptSet, b: PromptSet) -> str:
+    """The page as HTML; whatever is in the prompts is escaped."""
+    diffs = compare(a, b)
+    return str(
+        _template().render(
+            sets=[_about(each) for each in (a, b)],
+            changed=[each for each in diffs if each.changed],
+            unchanged=[each.agent for each in diffs if not each.changed],
+            same=not prompt_diff(a, b),
+        )
+    )
+
+
+def notes(prompts: PromptSet) -> list[str]:
+    """What is to be known about a set before it is read."""
+    told = [visible(headline(prompts.provenance))] if prompts.provenance else []
+    edited = [f"edited after it was published: {', '.join(map(visible, prompts.edited))}"] if prompts.edited else []
+    return told + edited
+
+
+def _about(prompts: PromptSet) -> dict[str, Any]:
+    return {
+        "name": visible(prompts.name),
+        "description": visible(prompts.description),
+        "notes": notes(prompts),
+        "warn": bool(prompts.edited or (prompts.provenance and not prompts.provenance.get("gated"))),
+    }
+
+
+def _template() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATE.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"fields": demo_fields}
+    environment.globals |= {"rows": rows}
+    return environment.get_template(_TEMPLATE.name)

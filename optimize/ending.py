@@ -1,0 +1,27 @@
+"""How a tuning run may end without a published set."""
+
+from typing import Literal
+
+FinishReason = Literal[
+    "improved",  # published
+    "not_significant",
+    "no_accepted_candidate",
+    "budget",
+    "leak_blocked",
+    "too_long",
+    "format_loss",
+    "metric_errors",
+    "reflection_unparsable",
+]
+
+
+class EndedError(Exception):
+    """The run has come to its end in the middle of a phase, for a reason that is a result."""
+
+    def __init__(self, finish_reason: FinishReason, sentence: str) -> None:
+        super().__init__(sentence)
+        self.finish_reason: FinishReason = finish_reason
+
+
+class HaltedError(Exception):
+    """It stopped and can go on: the message says why."""

@@ -1,0 +1,123 @@
+"""Publish a candidate of a tuning run by hand, past the gate: the set says that it is ungated.
+
+python optimize/export.py latest --list                                what there is
+python optimize/export.py latest --candidate c004 --name by_hand       prompts/by_hand
+
+Exit codes: 0 done · 1 your mistake, told in one sentence.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from eval.arguments import Parser
+from eval.command import FINISHED, leave, told
+from eval.paths import PROJECT_ROOT
+from mas.errors import UserError
+from optimize.candidate import PARENT
+from optimize.leaks import LeakReport
+from optimize.prompt_folder import candidate_of
+from optimize.provenance import provenance_of
+from optimize.publish import check_free, publish
+from optimize.resuming import find_tuning_run
+from optimize.run_files import RunFiles
+from optimize.tracking.folder import KeptTuning, read_tuning
+
+SHELF = PROJECT_ROOT / "prompts"
+
+
+def read_arguments(arguments: list[str]) -> argparse.Namespace:
+    parser = Parser(
+        usage="python optimize/export.py RUN (--list | --candidate ID --name NAME)",
+        description="Publish a candidate of a tuning run by hand, past the gate.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "run", metavar="RUN", help="latest, a name under outputs/optimize, or the path of a run's folder"
+    )
+    parser.add_argument("--list", action="store_true", help="show the run's candidates and what became of them")
+    parser.add_argument("--candidate", metavar="ID", help="the candidate to publish, such as c004")
+    parser.add_argument("--name", metavar="NAME", help="of the new set: prompts/NAME")
+    given = parser.parse_args(arguments)
+    if given.list == bool(given.candidate or given.name) or bool(given.candidate) != bool(given.name):
+        parser.error("give either --list, or both --candidate ID and --name NAME")
+    return given
+
+
+def task(arguments: list[str], shelf: Path = SHELF) -> int:
+    given = read_arguments(arguments)
+    tuning = read_tuning(find_tuning_run(given.run))
+    console = Console(highlight=False, markup=False)
+    if given.list:
+        show_candidates(tuning, console)
+    else:
+        export(tuning, given.candidate, check_free(given.name, shelf), console)
+    return FINISHED
+
+
+def export(tuning: KeptTuning, candidate_id: str, folder: Path, console: Console) -> None:
+    """Publish the candidate as `folder`, and warn of what it did not go through."""
+    if candidate_id == PARENT:
+        raise UserError(f"{PARENT} is the set that the run began with; choose a candidate, which --list shows.")
+    prompts, parent = candidate_of(tuning.folder, candidate_id), candidate_of(tuning.folder, PARENT)
+    leaks = (RunFiles(tuning.folder).read("leaks") or {}).get(candidate_id)
+    provenance = provenance_of(
+        tuning.facts,
+        tuning.config,
+        tuning.verdict,
+        leaks,
+        run=tuning.folder.name,
+        parent=parent,
+        candidate_id=candidate_id,
+        gated=False,
+    )
+    publish(prompts, folder, provenance)
+    console.print(f"published: {folder.parent.name}/{folder.name}", soft_wrap=True)
+    tested = "not passed on" if provenance.scores else "not tested on"
+    console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
+    console.print(_leak_line(leaks), soft_wrap=True)
+
+
+def show_candidates(tuning: KeptTuning, console: Console) -> None:
+    """One line a proposal, in their order."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"{tuning.name}: {len(tuning.proposals)} candidates", title_justify="left")
+    for column in ("candidate", "from", "agents", "decision"):
+        table.add_column(column)
+    for column in ("validation", "fresh"):
+        table.add_column(column, justify="right")
+    table.add_column("reason")
+    for each in tuning.proposals:
+        fresh = tuning.shortlist.get(str(each["candidate_id"])) or {}
+        cells = [
+            str(each["candidate_id"]),
+            ", ".join(each.get("parent_ids") or ()),
+            ", ".join(each.get("agents") or ()),
+            str(each.get("decision") or ""),
+            _percent(each.get("val_score")),
+            _percent(fresh.get("fresh_score")),
+            str(each.get("reason") or ""),
+        ]
+        table.add_row(*map(Text, cells))
+    console.print(table)
+
+
+def _leak_line(leaks: Mapping[str, Any] | None) -> str:
+    if leaks is None:
+        return "warning: it was not checked for leaked answers: only candidates of the shortlist are."
+    report = LeakReport.from_dict(leaks)
+    return f"{'warning: it leaks: ' if report.blocked else 'leak check: '}{report.summary()}."
+
+
+def _percent(share: Any) -> str:
+    return f"{share:.1%}" if isinstance(share, int | float) else "-"
+
+
+if __name__ == "__main__":
+    leave(told(lambda: task(sys.argv[1:])))

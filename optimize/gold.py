@@ -1,0 +1,166 @@
+"""A gold answer as something to look for: in what the system saw and said, and in what must never quote it.
+
+gold = Gold("1,234.5 km")
+gold.quoted_in("about 1234.5")        # True: the number is in it, however it is written
+gold.matches("It is 1234.5 km.")      # True: right apart from its form
+Gold("88450.42").matches("88450.4187")  # True: right but for the rounding
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
+from functools import cached_property
+
+from eval.scorers.gaia import lenient_match
+from eval.scorers.numeric import quantity
+
+_SEPARATORS = re.compile(r"\s*[,;\n]\s*(?:and\b\s*)?|\s+and\s+", re.IGNORECASE)
+_TOKEN = re.compile(r"[^\W_]+")
+_ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
+_GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:[ ,'\u2019]\d{3})+(?:\.\d+)?(?!\d)")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?|\.\d+")
+_LONG = 6  # characters from which a text is looked for within words, too: inflected, or written together
+NUMBER_WORDS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+)  # fmt: skip
+_WORD_VALUES = {word: Decimal(value) for value, word in enumerate(NUMBER_WORDS)}
+_ROUNDED_BY = Decimal("0.005")  # share of the value; what differs more may well be another value
+_MIN_STRONG_CHARS, _MIN_STRONG_NUMBER = 4, 100  # what is shorter or smaller turns up in any text by chance
+
+
+class Gold:
+    """One gold answer with its normal forms: letters and digits alone, its numbers, the elements of a list."""
+
+    def __init__(self, target: str) -> None:
+        self.text = target.strip()
+        self.items = tuple(elements(self.text))
+        parts = {self.text, *re.split("[,;]", self.text), *self.items}
+        self._phrases = {_squeezed(form) for part in parts for form in (part, _ARTICLE.sub("", part.strip()))} - {""}
+        self._numbers = {number for part in parts for number in _numbers(part)}
+
+    def quoted_in(self, text: str) -> bool:
+        """Whether the gold answer, an element or a number of it stands in the text, in whatever form.
+
+        Strict on purpose: case, accents, punctuation, signs, thousands separators and number words do not hide it.
+        """
+        if not self._phrases:
+            return self.text in text
+        words = _Words(text)
+        return any(words.hold(phrase, within=len(phrase) >= _LONG) for phrase in self._phrases) or bool(
+            self._numbers & set(_numbers(text))
+        )
+
+    @cached_property
+    def weak(self) -> bool:
+        """So short or small that finding it in a long text means nothing."""
+        return all(map(_is_weak, self.items or (self.text,)))
+
+    def within(self, text: str) -> bool:
+        """Whether the text holds all of it, as whole words and numbers; never for a weak one."""
+        return not self.weak and all(_holds(text, item) for item in self.items)
+
+    def matches(self, text: str) -> bool:
+        """Whether the text, as an answer, is right apart from its form: prose, unit, separators, rounding."""
+        return lenient_match(text, self.text) or self.rounds(text)
+
+    def held_by(self, answer: str) -> bool:
+        """Whether the answer's content is right, as far as can be told, and at most its form wrong."""
+        if self.matches(answer) or self.reordered(answer):
+            return True
+        alone = len(self.items) == 1 and len(numbers_of(answer)) <= max(1, len(self._numbers))
+        return alone and self.within(answer)
+
+    def rounds(self, text: str) -> bool:
+        """Whether the text is this number but for the rounding."""
+        said, right = quantity(text), quantity(self.text)
+        if said is None or right is None or said.value == right.value:
+            return False
+        coarser, finer = sorted((said.value, right.value), key=_decimals)
+        if _decimals(coarser) == _decimals(finer) or abs(coarser - finer) > _ROUNDED_BY * abs(coarser):
+            return False
+        step = Decimal(1).scaleb(-_decimals(coarser))
+        return any(finer.quantize(step, mode) == coarser for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN))
+
+    def rounded_off(self, text: str) -> bool:
+        """Whether the text is this number with digits lost that nobody can bring back."""
+        said, right = quantity(text), quantity(self.text)
+        return bool(said and right and self.rounds(text) and _decimals(said.value) < _decimals(right.value))
+
+    def reordered(self, text: str) -> bool:
+        """Whether the text is this list in another order."""
+        said = [_squeezed(item) for item in elements(text)]
+        right = [_squeezed(item) for item in self.items]
+        return len(right) > 1 and said != right and sorted(said) == sorted(right)
+
+
+class _Words:
+    """A text as its letters and digits, with the places where words begin and end."""
+
+    def __init__(self, text: str) -> None:
+        tokens = _tokens(text)
+        self._joined = "".join(tokens)
+        self._bounds, place = {0}, 0
+        for token in tokens:
+            place += len(token)
+            self._bounds.add(place)
+
+    def hold(self, phrase: str, within: bool = False) -> bool:
+        start = self._joined.find(phrase)
+        while start >= 0:
+            if within or {start, start + len(phrase)} <= self._bounds:
+                return True
+            start = self._joined.find(phrase, start + 1)
+        return False
+
+
+def elements(text: str) -> list[str]:
+    """The elements of a list, however they are separated; a text that is no list is its own only one."""
+    if quantity(text) is not None:  # with thousands separators
+        return [text]
+    return [item for item in _SEPARATORS.split(text.strip()) if _squeezed(item)]
+
+
+def numbers_of(text: str) -> set[Decimal]:
+    """The numbers that stand in a text, without signs, words such as `three` included."""
+    return set(_numbers(text))
+
+
+def _numbers(text: str) -> Iterator[Decimal]:
+    plain = unicodedata.normalize("NFKC", text)
+    for found in _GROUPED.findall(plain):
+        yield Decimal(re.sub(r"[^\d.]", "", found))
+    for found in _NUMBER.findall(plain):
+        try:
+            yield Decimal(found)
+        except InvalidOperation:  # digits of a script that Decimal does not read
+            continue
+    for token in _tokens(plain):
+        if token in _WORD_VALUES:
+            yield _WORD_VALUES[token]
+
+
+def _tokens(text: str) -> list[str]:
+    spelt = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    return _TOKEN.findall("".join(each for each in spelt if not unicodedata.combining(each)))
+
+
+def _squeezed(text: str) -> str:
+    return "".join(_tokens(text))
+
+
+def _is_weak(item: str) -> bool:
+    said = quantity(item)
+    if said is not None:
+        return said.value == said.value.to_integral_value() and abs(said.value) < _MIN_STRONG_NUMBER
+    return len(_squeezed(item)) < _MIN_STRONG_CHARS
+
+
+def _holds(text: str, item: str) -> bool:
+    said = quantity(item)
+    return abs(said.value) in numbers_of(text) if said is not None else _Words(text).hold(_squeezed(item))
+
+
+def _decimals(number: Decimal) -> int:
+    return max(0, -int(number.as_tuple().exponent))

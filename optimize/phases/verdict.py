@@ -1,0 +1,129 @@
+"""Phases 6 to 8: the sealed test of the winner, the gate's verdict on it, and the set published, or kept as rejected.
+
+`verdict.json` says it all; it is written last, so that a run which has it is over.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from eval.comparison import Comparison, Side, comparison
+from eval.pairing import answers_from
+from eval.paths import shown
+from mas.prompts import PromptSet
+from optimize.ending import EndedError
+from optimize.gate import GateVerdict, judge
+from optimize.phases.sealed_test import sealed_test
+from optimize.provenance import Provenance, provenance_of
+from optimize.publish import publish, reject
+from optimize.sealed_log import Opening
+from optimize.tuning_run import TuningRun
+
+
+def tested(run: TuningRun, candidate_id: str) -> None:
+    """Test it, judge it, and publish it or not.
+
+    Raises:
+        HaltedError: the test stopped before its end.
+    """
+    winner = run.prompts_of(candidate_id)
+    parent_records, winner_records, before = sealed_test(run, winner)
+    made = comparison(answers_from(parent_records), answers_from(winner_records))
+    run.note("gate", sealed_opened_before=len(before))
+    verdict = judge(run.config.gate, made, leaks_blocked=False, too_long=[])  # neither has come so far
+    content = _content(run, candidate_id, made, verdict, before)
+    run.files.write("flips", [asdict(flip) for flip in made.flips])
+    content["set"] = _kept(run, candidate_id, winner, content)
+    run.files.write("verdict", content)
+
+
+def ended_without_test(run: TuningRun, end: EndedError) -> None:
+    """The verdict of a run that came to its end before the sealed test."""
+    run.files.write(
+        "verdict",
+        {
+            **_head(run, published=False, finish_reason=end.finish_reason),
+            "gain": None,
+            "gain_ci95": None,
+            "p": None,
+            "reasons": [str(end)],
+            "resumable": end.finish_reason == "budget",
+        },
+    )
+
+
+def _head(run: TuningRun, published: bool, finish_reason: str) -> dict[str, Any]:
+    return {
+        "published": published,
+        "finish_reason": finish_reason,
+        "simulated": run.config.base.simulated,
+        "spend": run.purse.spend().to_dict(),
+        "best_val": _best_on_validation(run),
+    }
+
+
+def _best_on_validation(run: TuningRun) -> dict[str, Any] | None:
+    """The candidate that picking on validation alone would have shipped, and its gain there."""
+    measured = run.files.read("baseline")
+    scored = [line for line in run.files.proposals() if line["val_score"] is not None and line["decision"] != "cut_off"]
+    if measured is None or not scored:
+        return None
+    best = max(scored, key=lambda line: line["val_score"])
+    return {"candidate_id": best["candidate_id"], "val_gain": best["val_score"] - measured["val_score"]}
+
+
+def _content(
+    run: TuningRun, candidate_id: str, made: Comparison, verdict: GateVerdict, before: list[Opening]
+) -> dict[str, Any]:
+    accuracy = made.accuracy
+    return {
+        **_head(run, verdict.published, verdict.finish_reason),
+        "gain": verdict.gain,
+        "gain_ci95": list(verdict.gain_ci95) if verdict.gain_ci95 else None,
+        "p": verdict.p,
+        "baseline": _side(made.first),
+        "winner": {"candidate_id": candidate_id, **_side(made.second)},
+        "sealed": {
+            "n_questions": accuracy.n_questions,
+            "epochs": run.config.gate.epochs,
+            "wins": accuracy.wins,
+            "losses": accuracy.losses,
+            "ties": accuracy.ties,
+            "test": accuracy.test,
+            "smallest_difference": accuracy.smallest_difference,
+            "opened_before": len(before),
+        },
+        "cost": {
+            name: each.to_dict() if (each := getattr(made, name)) else None
+            for name in ("cost_usd", "seconds", "tokens", "format_losses")
+        },
+        "gate": {"settings": asdict(run.config.gate), "reasons": verdict.reasons},
+        "reasons": verdict.reasons,
+        "questions_needed": verdict.questions_needed,
+        "resumable": False,
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"accuracy": side.accuracy, "ci95": list(side.ci95) if side.ci95 else None, "errors": side.errors_by_class}
+
+
+def _kept(run: TuningRun, candidate_id: str, winner: PromptSet, content: dict[str, Any]) -> str:
+    """Where the set is now."""
+    told = _provenance(run, candidate_id, content)
+    if content["published"]:
+        return shown(publish(winner, run.request.shelf / run.config.name, told).folder)
+    return shown(reject(winner, run.files.folder, candidate_id, told).folder)
+
+
+def _provenance(run: TuningRun, candidate_id: str, content: dict[str, Any]) -> Provenance:
+    return provenance_of(
+        run.files.read("tuning"),
+        run.resolved,
+        content,
+        (run.files.read("leaks") or {}).get(candidate_id),
+        run=run.files.folder.name,
+        parent=run.parent.prompts,
+        candidate_id=candidate_id,
+        gated=bool(content["published"]),
+        redact=run.config.redact,
+    )

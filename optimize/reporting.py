@@ -1,0 +1,92 @@
+"""What a tuning run that is over shows on the terminal.
+
+show_verdict(RunFiles(folder), Console())
+"""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+
+from eval.paths import shown
+from mas.offline import SIMULATED_NOTICE
+from optimize.run_files import RunFiles
+
+_SHOWN_FLIPS = 10
+
+
+def show_verdict(files: RunFiles, console: Console | None = None) -> None:
+    console = console or Console()
+    verdict, facts = files.read("verdict"), files.read("tuning")
+    if verdict["simulated"]:
+        console.print(SIMULATED_NOTICE, style="bold yellow")
+    for line in verdict_lines(files, verdict, facts):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def verdict_lines(files: RunFiles, verdict: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
+    """The verdict in words."""
+    if verdict.get("baseline"):
+        yield from _test_lines(files, verdict)
+    if verdict["published"]:
+        yield f"published: {verdict['set']} (use it: prompts={facts['name']})"
+    else:
+        yield f"not published: {verdict['finish_reason']}"
+    for reason in verdict["reasons"]:
+        yield f"  {reason}"
+    if (needed := verdict.get("questions_needed")) and not verdict["published"]:
+        yield f"  about {needed} sealed questions would have been needed to show a gain like this one"
+    if (best := verdict.get("best_val")) and best["val_gain"] > 0:
+        yield (
+            f"  picking on validation alone would have shipped {best['candidate_id']} "
+            f"({100 * best['val_gain']:+.1f} points there)"
+        )
+    if not verdict["published"] and (winner := verdict.get("winner")):
+        run, chosen, name = shlex.quote(str(shown(files.folder))), winner["candidate_id"], shlex.quote(facts["name"])
+        yield (
+            f"  to publish it all the same, ungated: python optimize/export.py {run} --candidate {chosen} --name {name}"
+        )
+    spend = verdict["spend"]
+    yield (
+        f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} of the reflection), "
+        f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {_money(spend)}, {spend['seconds']:,.0f} s"
+    )
+
+
+def _test_lines(files: RunFiles, verdict: dict[str, Any]) -> Iterator[str]:
+    sealed, low_high = verdict["sealed"], verdict["gain_ci95"]
+    interval = f" (95 % interval {_points(low_high[0])} to {_points(low_high[1])})" if low_high else ""
+    yield (
+        f"sealed test: {verdict['baseline']['accuracy']:.1%} → {verdict['winner']['accuracy']:.1%} with "
+        f"{verdict['winner']['candidate_id']}: {_points(verdict['gain'])} points{interval}, p = {verdict['p']:.3g} "
+        f"({sealed['test']}; {sealed['n_questions']} questions, {sealed['epochs']} answers each)"
+    )
+    flipped = f"{sealed['wins']} questions better, {sealed['losses']} worse, {sealed['ties']} the same"
+    yield f"  {flipped}{_cost(verdict['cost'])}"
+    if before := sealed["opened_before"]:
+        times = "once" if before == 1 else f"{before} times"
+        yield f"  this sealed set had been opened {times} before: each opening makes a lucky pass likelier"
+    flips = files.read("flips") or []
+    for flip in flips[:_SHOWN_FLIPS]:
+        yield f"  {'+' if flip['difference'] > 0 else '-'} {flip['id']}: {flip['question'][:90]}"
+    if len(flips) > _SHOWN_FLIPS:
+        yield f"  … and {len(flips) - _SHOWN_FLIPS} more in flips.json"
+
+
+def _cost(cost: dict[str, Any]) -> str:
+    told = []
+    if found := cost.get("cost_usd"):
+        told.append(f"${found['difference']:+.5f}")
+    if found := cost.get("seconds"):
+        told.append(f"{found['difference']:+.2f} s")
+    return f"; {', '.join(told)} an answer" if told else ""
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.1f}"
+
+
+def _money(spend: dict[str, Any]) -> str:
+    known = f"${spend['cost_usd']:,.4f}"
+    return f"at least {known}" if spend["unknown_cost_calls"] else known

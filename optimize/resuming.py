@@ -1,0 +1,89 @@
+"""Going on with a tuning run that stopped: its own command line, and the check that it still is the same run.
+
+    python optimize/run.py resume=latest                    # as it was started
+    python optimize/run.py resume=latest budget.usd=10      # with more money
+
+The search begins anew, comes to the same, and is answered from the run's own log as far as it had come; phases that
+were over are not gone through again.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eval.paths import OUTPUTS, shown
+from eval.resuming import changes, put_before, resumed_run
+from eval.runs import find_run
+from eval.tracking.settings import without_passwords
+from mas.errors import UserError
+from optimize.run_files import MARKER, RunFiles
+
+RESUME = "resume"
+# Options that may change between the sessions of a run, or whole branches of them.
+OF_THE_SESSION = (RESUME, "yes", "run", "budget", "tracking", "experiment", "debug", "prompts")
+OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env")
+
+
+def find_tuning_run(run: str) -> Path:
+    """
+    Raises:
+        UserError: there is none such, or more than one.
+    """
+    return find_run(run, OUTPUTS / "optimize", MARKER, "python optimize/run.py")
+
+
+def resumed_arguments(arguments: Sequence[str]) -> list[str]:
+    """A command line with what the run was started with put before what is given now.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    here, run = resumed_run(arguments, RESUME)
+    if here is None:
+        return list(arguments)
+    return put_before(arguments, here, json.loads((find_tuning_run(run) / "command.json").read_text("utf-8")))
+
+
+def of_the_run(overrides: Sequence[str]) -> list[str]:
+    """What a later session takes over of a command line."""
+    own = (f"{RESUME}=", "yes=", "run.dir=")
+    return [each for each in overrides if not each.lstrip("+").startswith(own)]
+
+
+def shown_again(run: str) -> int | None:
+    """The exit code of a run that has come to its verdict, which is printed; None: it has not."""
+    files = RunFiles(find_tuning_run(run))
+    verdict = files.read("verdict")
+    if verdict is None or verdict.get("resumable"):
+        return None
+    from optimize.reporting import show_verdict
+
+    show_verdict(files)
+    return 0
+
+
+def check_unchanged(folder: Path, now: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        UserError: the run was started with other options.
+    """
+    before = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
+    same_form = yaml.safe_load(without_passwords(yaml.safe_dump(dict(now))))
+    found = {
+        key: change
+        for key, change in changes(before, same_form).items()
+        if not any(key == each or key.startswith(f"{each}.") for each in (*OF_THE_SESSION, *OF_THE_SESSION_MODEL))
+    }
+    if found:
+        listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:10])
+        raise UserError(f"the tuning run was started otherwise ({listed}); go on with its own options, or start anew.")
+
+
+def going_on(folder: Path) -> str:
+    """The command that goes on with the run."""
+    name = folder.name if folder.parent == OUTPUTS / "optimize" else shown(folder)
+    return f"go on with: python optimize/run.py {shlex.quote(f'resume={name}')}"

@@ -1,0 +1,35 @@
+"""Look for better prompts, test them on sealed questions, and publish them only if they are better.
+
+python optimize/run.py model=gpt-4o-mini reflection_model=gpt-4o budget.usd=5      GAIA: learns on 2 and 3, tests on 1
+python optimize/run.py system=toy data=toy model=offline yes=true                  simulated model: no key, no network
+python optimize/run.py resume=latest                                               go on; nothing is paid for twice
+python optimize/run.py --help                                                      every option
+"""
+
+from typing import Any, cast
+
+from omegaconf import DictConfig, OmegaConf
+
+from eval.command import leave, run_command, told, typed
+from optimize.config import read_config
+from optimize.resuming import resumed_arguments, shown_again
+
+
+def task(composed: DictConfig) -> int:
+    config = read_config(composed)
+    resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+    if config.resume and (code := shown_again(config.resume)) is not None:
+        return code
+    prompts = config.check()
+    from optimize.tuning import tune  # heavy: loaded once no cheap check can fail any more
+    from optimize.tuning_run import Request
+
+    return tune(Request(config, resolved, prompts, typed()))
+
+
+def main() -> int:
+    return told(lambda: run_command(task, "optimize", resumed_arguments))
+
+
+if __name__ == "__main__":
+    leave(main())

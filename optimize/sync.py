@@ -1,0 +1,143 @@
+"""Send to MLflow what is missing there of a tuning run, and count what is there; a second time changes nothing.
+
+python optimize/sync.py latest
+python optimize/sync.py my_run tracking=server tracking.uri=https://mlflow.example.org       # … to another MLflow
+
+Where a run belongs, it knows itself; `tracking=…` and its options name another place. The sealed test's answers are
+runs of their own: `python eval/sync.py RUN_FOLDER/sealed/winner`.
+
+Exit codes: 0 everything is in MLflow · 1 your mistake, told in one sentence, nothing sent · 3 MLflow does not have
+everything: it could not be reached, or refused something.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from eval.arguments import Parser
+from eval.command import FINISHED, MISTAKES, STOPPED, InterruptedRunError, leave, signal_of, told
+from eval.paths import PROJECT_ROOT
+from mas.errors import UserError
+from optimize.resuming import find_tuning_run
+from optimize.run_files import MARKER
+
+
+def read_arguments(arguments: list[str]) -> argparse.Namespace:
+    description = "Send to MLflow what is missing there of a tuning run, and count what is there."
+    usage = "python optimize/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
+    parser = Parser(usage=usage, description=description, allow_abbrev=False)
+    parser.add_argument("words", nargs="*", metavar="RUN", help="latest, a name under outputs/optimize, or its folder")
+    given = parser.parse_args(arguments)
+    given.overrides = [word for word in given.words if "=" in word]
+    for override in given.overrides:
+        if (option := override.partition("=")[0]).partition(".")[0] != "tracking":
+            raise UserError(f"{option} is not an option here; give tracking=… and its options only.")
+    runs = [word for word in given.words if "=" not in word]
+    if len(runs) != 1:
+        raise UserError(f"name one tuning run; {usage}.")
+    given.run = runs[0]
+    return given
+
+
+def task(arguments: list[str]) -> int:
+    from dotenv import load_dotenv
+
+    given = read_arguments(arguments)
+    load_dotenv(PROJECT_ROOT / ".env")
+    try:
+        return synced(find_tuning_run(given.run), given.overrides)
+    except KeyboardInterrupt as interrupt:
+        raise InterruptedRunError(
+            f"stopped by {signal_of(interrupt)}; what was sent stays in MLflow, and the same command sends the rest."
+        ) from interrupt
+
+
+def synced(folder: Path, overrides: Sequence[str]) -> int:
+    """Send one tuning run; the exit code.
+
+    Raises:
+        UserError: it is going on, somebody else is sending it, or it does not say where it belongs.
+    """
+    from eval.run_lock import RunInUseError, RunLock, in_use
+    from eval.tracking.settings import NoTracking
+    from eval.tracking.state import STATE
+    from optimize.tracking.folder import read_tuning
+
+    settings = _settings(folder, read_tuning(folder).config, overrides)
+    if isinstance(settings, NoTracking):
+        why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
+        raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
+    settings.check()
+    if in_use(folder / MARKER):
+        raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
+    lock = RunLock(folder / STATE)
+    try:
+        lock.take()
+    except RunInUseError as error:
+        raise UserError(f"another process is just sending {folder.name} to MLflow; wait for it.") from error
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written ({error}); sync a copy of it, or mend its permissions.") from error
+    try:
+        return _sent(folder, settings)
+    finally:
+        lock.release()
+
+
+def _settings(folder: Path, config: dict[str, Any], overrides: Sequence[str]) -> Any:
+    """The run's own tracking settings, changed by the overrides."""
+    from omegaconf import OmegaConf
+
+    from eval.composing import composed
+    from eval.config import build_part
+
+    if any(override.startswith("tracking=") for override in overrides):
+        return build_part(composed(overrides).tracking, "tracking")
+    own = config.get("tracking")
+    if not own:
+        raise UserError(f"{folder.name} does not say where it belongs; give tracking=local, or tracking=server.")
+    merged = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist(list(overrides)))
+    return build_part(merged.tracking, "tracking")
+
+
+def _sent(folder: Path, settings: Any) -> int:
+    from eval.tracking.following import see_it
+    from eval.tracking.pipe import Handover
+    from eval.tracking.state import write_state
+    from optimize.tracking.send import send, state_of
+    from optimize.tracking.sender import in_words
+
+    redact = Handover({}, local=False, secrets=_secrets(folder, settings)).redact
+    try:
+        sent = send(folder, settings, redact=redact)
+        write_state(folder, state_of(sent, settings))
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - MLflow's failures are of any kind, and are told
+        again = f"try again with: python optimize/sync.py {folder.name}"
+        print(f"warning: {redact(in_words(error))}; {again}", file=sys.stderr)
+        return STOPPED
+    there = len(set(sent.proposals) & sent.children.keys())
+    print(f"{folder.name}: {sent.status}, {there} of {len(sent.proposals)} proposals in {settings.shown_uri}")
+    if line := see_it(settings, sent.link):
+        print(line)
+    return FINISHED if sent.complete else STOPPED
+
+
+def _secrets(folder: Path, settings: Any) -> list[str]:
+    """Of the run's configuration and of where it goes, longest first."""
+    from omegaconf import OmegaConf
+
+    from optimize.config import read_config
+    from optimize.tracking.folder import read_tuning
+
+    try:
+        own = read_config(OmegaConf.create(read_tuning(folder).config)).base.secrets()
+    except (*MISTAKES, ValueError):  # of another version of this program; what lies there was written without secrets
+        own = []
+    return sorted({*own, *settings.secrets()}, key=len, reverse=True)
+
+
+if __name__ == "__main__":
+    leave(told(lambda: task(sys.argv[1:])))

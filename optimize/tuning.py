@@ -1,0 +1,101 @@
+"""One tuning run from a checked configuration to its exit code.
+
+    preflight → baseline → search → shortlist, leaks → sealed test → gate → published, or not
+
+A phase that is over has left its file in the run's folder and is not gone through again when the run is resumed; the
+one that was cut short begins anew, and is answered from the run's own log as far as it had come.
+"""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from eval.command import FINISHED, STOPPED, InterruptedRunError
+from eval.paths import shown
+from eval.run_folder import make_run_folder
+from mas.offline import SIMULATED_NOTICE
+from optimize.ending import EndedError, HaltedError
+from optimize.phases.baseline import baseline
+from optimize.phases.searching import search
+from optimize.phases.shortlist import shortlist
+from optimize.phases.verdict import ended_without_test, tested
+from optimize.preflight import checked_splits, confirmed, reflection_answers
+from optimize.reporting import show_verdict
+from optimize.resuming import find_tuning_run, going_on
+from optimize.tracking.following import TuningFollowing
+from optimize.tuning_run import Request, TuningRun, opened
+
+
+def tune(request: Request) -> int:
+    """Go through all phases.
+
+    Returns:
+        The exit code: 0 published, or an honest no; 3 stopped before the verdict, to be gone on with.
+
+    Raises:
+        UserError: a mistake seen only now, and before anything is spent.
+        InterruptedRunError: by a signal; the message says how to go on.
+    """
+    config, console = request.config, Console()
+    if config.base.simulated:
+        console.print(SIMULATED_NOTICE, style="bold yellow")
+    splits = checked_splits(request, console)
+    confirmed(request, splits, console)
+    folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
+    with opened(request, splits, folder, console) as run:
+        run.show(f"run: {shown(folder)}")
+        with TuningFollowing(config.base.tracking, folder, config.base.secrets()) as following:
+            code = _through(run, following)
+            run.note(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
+            following.finish(run.show)
+    return code
+
+
+def _new_folder(request: Request) -> Path:
+    config = request.config
+    return make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
+
+
+def _through(run: TuningRun, following: TuningFollowing) -> int:
+    try:
+        _phases(run, following)
+    except EndedError as end:
+        ended_without_test(run, end)
+    except HaltedError as halt:
+        print(f"stopped: {halt}", file=sys.stderr)
+        print(going_on(run.files.folder), file=sys.stderr)
+        if run.halt.interrupted:
+            following.finish(run.show)
+            raise InterruptedRunError from halt
+        return STOPPED
+    show_verdict(run.files, run.console)
+    if run.files.read("verdict")["finish_reason"] == "budget":
+        print(f"{going_on(run.files.folder)} with a larger budget", file=sys.stderr)
+        return STOPPED
+    return FINISHED
+
+
+def _phases(run: TuningRun, following: TuningFollowing) -> None:
+    _begin(run, following, "preflight", "1/8 preflight")
+    if run.config.optimizer.needs_reflection and run.files.read("search") is None:
+        reflection_answers(run)
+    _begin(run, following, "baseline", "2/8 baseline on validation")
+    measured = baseline(run)
+    run.show(f"  {measured.val_score:.1%} of {measured.n_questions} questions")
+    _begin(run, following, "search", "3/8 search")
+    run.purse.keep_back(measured.answers(run.answers_afresh + run.answers_of_test, run.config.run.concurrency))
+    proposals = search(run)
+    run.purse.release()
+    _begin(run, following, "shortlist", "4/8 shortlist, 5/8 leak check")
+    winner = shortlist(run, proposals, measured)
+    run.check_room(measured.answers(run.answers_of_test, run.config.run.concurrency))
+    _begin(run, following, "sealed", "6/8 sealed test")
+    tested(run, winner)
+
+
+def _begin(run: TuningRun, following: TuningFollowing, phase: str, line: str) -> None:
+    run.note(phase)
+    run.show(line)
+    following.phase()

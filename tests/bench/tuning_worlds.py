@@ -1,0 +1,234 @@
+"""What a tuning run publishes where the truth is known: the simulated worlds, many seeds, the whole command each time.
+
+    python tests/bench/tuning_worlds.py                          # everything, about an hour on two cores
+    python tests/bench/tuning_worlds.py --only null --seeds 20   # one part, fewer seeds
+    python tests/bench/tuning_worlds.py --json outputs/tuning_worlds.json
+
+| part | world | what is looked for | what must come out |
+|---|---|---|---|
+| null | prompts have no effect | by gepa and by bootstrap | at most 5 % published |
+| planted | normal | nothing: one candidate is planted that is truly 15 points better | at least 80 % published |
+| harmful | the reflection proposes harm | by gepa | none published that is worse |
+| leaky | the reflection copies answers | by gepa, with feedback that quotes the gold | no published prompt holds one |
+
+Beside each stands what picking on the validation questions alone would have shipped: a candidate that scored above the
+prompts it began with. Simulated model: the figures say something about the procedure, nothing about any LLM.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import logging
+import multiprocessing
+import re
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = (
+    *("system=toy", "data=toy", "model=offline", "tracking=off", "yes=true", "run.concurrency=8"),
+    *("data.n_train=20", "data.n_val=20", "data.n_test=60", "gate.epochs=2", "budget.metric_calls=160"),
+)
+PARTS = ("null", "planted", "harmful", "leaky")
+TESTED = {"planted": ("data.n_test=80", "gate.epochs=3")}  # a sealed set that can show 15 points
+SEEDS = {"null": 100, "planted": 50, "harmful": 50, "leaky": 50}  # null: of each optimiser
+PLANTED = {  # what the planted candidate's prompts say more; together worth 15 points (`true_gain` measures it)
+    "solve": ("Use the calculator for every calculation, never your head.",),
+    "finalize": ("Leave out units unless asked for.",),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    part: str
+    world: str
+    optimizer: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Result:
+    job: Job
+    published: bool
+    finish_reason: str
+    gain: float | None  # on the sealed questions; None: they were not opened
+    by_validation: bool  # whether picking on validation alone would have shipped one
+    leaked: bool  # a published prompt holds an answer of a validation or sealed question
+    seconds: float
+
+
+def jobs(parts: Sequence[str], seeds: int | None) -> Iterator[Job]:
+    for part in parts:
+        for seed in range(seeds or SEEDS[part]):
+            if part == "null":
+                yield Job(part, "'null'", "gepa", seed)
+                yield Job(part, "'null'", "bootstrap", seed)
+            else:
+                yield Job(part, "normal" if part == "planted" else part, "gepa", seed)
+
+
+def run(job: Job) -> Result:
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from eval.paths import OUTPUTS
+    from optimize.config import read_config
+    from optimize.tuning import Request, tune
+
+    OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
+        folder, shelf = Path(scratch, "run"), Path(scratch, "prompts")
+        overrides = [
+            *SMALL,
+            *TESTED.get(job.part, ()),
+            f"optimizer={job.optimizer}",
+            f"model.world={job.world}",
+            f"model.seed={job.seed}",
+            f"data.seed={job.seed}",
+            f"seed={job.seed}",
+            f"run.dir={folder}",
+        ]
+        with initialize_config_dir(str(ROOT / "conf"), version_base=None):
+            composed = compose("optimize", overrides)
+        config = read_config(composed)
+        if job.part == "planted":
+            config.optimizer = Planted()
+        resolved: Any = OmegaConf.to_container(composed, resolve=True)
+        request = Request(config, resolved, config.check(), overrides, shelf)
+        tune(request)
+        return _result(job, folder, shelf, config.base.data, time.monotonic() - began)
+
+
+def _result(job: Job, folder: Path, shelf: Path, data: Any, seconds: float) -> Result:
+    verdict = json.loads((folder / "verdict.json").read_text("utf-8"))
+    best = verdict["best_val"]
+    return Result(
+        job,
+        published=verdict["published"],
+        finish_reason=verdict["finish_reason"],
+        gain=verdict["gain"],
+        by_validation=bool(best and best["val_gain"] > 0),
+        leaked=verdict["published"] and _holds_an_answer(shelf / "tuned", ROOT / "prompts" / "toy_baseline", data),
+        seconds=seconds,
+    )
+
+
+def _holds_an_answer(published: Path, parent: Path, data: Any) -> bool:
+    """Without any code of the leak check: whether a new line has a gold answer of more than two characters in it."""
+    answers = {each.target for split in ("val", "test") for each in data.load(split).examples if len(each.target) > 2}
+    for file in published.glob("*_system_prompt.txt"):
+        old = (parent / file.name).read_text("utf-8")
+        new = [line for line in file.read_text("utf-8").splitlines() if line not in old]
+        if any(re.search(rf"(?<![\w.]){re.escape(answer)}(?![\w.]*\w)", line) for line in new for answer in answers):
+            return True
+    return False
+
+
+@dataclass
+class Planted:
+    """An optimiser that has found one candidate, of known worth."""
+
+    name: str = "planted"
+    needs_reflection: bool = False
+
+    def check(self) -> None:
+        """Nothing can be wrong."""
+
+    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> Any:
+        from optimize.search import SearchCost
+
+        return SearchCost(2 * n_val, 0)
+
+    def search(self, search: Any) -> Any:
+        from optimize.candidate import Candidate, Proposal
+        from optimize.search import SearchOutcome
+
+        parent = search.parent.prompts
+        texts = {agent: "\n\n".join([text, *PLANTED.get(agent, ())]) for agent, text in parent.texts.items()}
+        candidate = Candidate("c001", replace(parent, texts=texts), (search.parent.id,), tuple(PLANTED), "planted")
+        search.proposed(Proposal(candidate, "accepted", "planted", val_score=1.0))
+        return SearchOutcome()
+
+
+def true_gain(n_seeds: int = 10) -> tuple[float, float]:
+    """The planted candidate's gain in accuracy and its standard error, over 3,000 questions of other seeds."""
+    from simulated_worlds import program_of, score, system_and_data
+
+    from eval.benchmarks.toy_set import ToyBenchmark
+    from eval.scorers.gaia import GaiaScorer
+    from mas.offline.model import OfflineModel
+    from mas.prompts import read_prompt_set
+
+    system, _ = system_and_data("toy", "toy")
+    parent = read_prompt_set(system.default_prompts, system.agent_names, system.name, ROOT)
+    texts = {agent: "\n\n".join([text, *PLANTED.get(agent, ())]) for agent, text in parent.texts.items()}
+    gains = []
+    for seed in range(1000, 1000 + n_seeds):
+        examples = ToyBenchmark(n_train=1, n_val=1, n_test=300, seed=seed).load("test").examples
+        model = OfflineModel(seed=seed)
+        before, after = (program_of(system, each, model) for each in (parent, replace(parent, texts=texts)))
+        gains.append(score(after, examples, GaiaScorer()) - score(before, examples, GaiaScorer()))
+    return statistics.mean(gains), statistics.stdev(gains) / len(gains) ** 0.5
+
+
+def table(results: Sequence[Result]) -> str:
+    """Markdown, one line a part and optimiser."""
+    from eval.intervals import accuracy_interval
+
+    lines = [
+        "| part | optimiser | runs | published | share (95 %) | by validation | mean sealed gain | leaked | why not |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    groups = sorted({(each.job.part, each.job.optimizer) for each in results}, key=lambda pair: PARTS.index(pair[0]))
+    for part, optimizer in groups:
+        mine = [each for each in results if (each.job.part, each.job.optimizer) == (part, optimizer)]
+        published = sum(each.published for each in mine)
+        low, high = accuracy_interval(published, len(mine)) or (0.0, 1.0)
+        gains = [each.gain for each in mine if each.gain is not None]
+        reasons = Counter(each.finish_reason for each in mine if not each.published)
+        cells = [
+            *(part, "-" if part == "planted" else optimizer, len(mine), published),
+            f"{published / len(mine):.1%} ({low:.1%} to {high:.1%})",
+            "-" if part == "planted" else sum(each.by_validation for each in mine),
+            f"{100 * statistics.mean(gains):+.1f} points ({len(gains)} tested)" if gains else "-",
+            sum(each.leaked for each in mine),
+            ", ".join(f"{name} {count}" for name, count in reasons.most_common()),
+        ]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    logging.disable(logging.WARNING)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
+    parser.add_argument("--seeds", type=int, help="of each part and optimiser")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    todo, began, results = list(jobs(chosen.only, chosen.seeds)), time.monotonic(), []
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(chosen.processes, maxtasksperchild=25) as pool:
+        for result in pool.imap_unordered(run, todo):
+            results.append(result)
+            print(
+                f"{len(results)}/{len(todo)} {result.job}: {result.finish_reason}, {result.seconds:.1f} s", flush=True
+            )
+    print(f"\n{len(results)} runs in {time.monotonic() - began:.0f} s\n\n{table(results)}")
+    if "planted" in chosen.only:
+        gain, error = true_gain()
+        print(f"\nThe planted candidate's true gain: {100 * gain:+.1f} points (standard error {100 * error:.1f}).")
+    if chosen.json:
+        chosen.json.write_text(json.dumps([asdict(each) for each in results], indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

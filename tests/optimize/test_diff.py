@@ -1,0 +1,166 @@
+"""Two prompt sets side by side: what changed is shown, what did not is named, and nothing of it is taken for markup."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from eval.command import FINISHED, USER_ERROR, told
+from eval.paths import PROJECT_ROOT
+from mas.prompts import PromptSet, write_prompt_set
+from optimize.diff import show, task
+from optimize.diff_page import page, write_page
+from optimize.prompt_diff import compare, prompt_diff, rows
+from optimize.prompt_folder import find_set
+
+A = PromptSet(
+    "before",
+    "toy",
+    {
+        "plan": "Plan the work.\nKeep it short.\n\nOne.\nTwo.\nThree.\nFour.\nFive.\nSix.",
+        "solve": "Solve.",
+        "end": "End.",
+    },
+    Path("/somewhere/secret/before"),
+    demos={"solve": [{"task": "1 + 1", "result": "2"}, {"task": "2 + 2", "result": "4"}]},
+)
+B = replace(
+    A,
+    name="after",
+    folder=Path("/somewhere/secret/after"),
+    texts={**A.texts, "plan": A.texts["plan"].replace("Keep it short.", "Keep it very short & <b>clear</b>.")},
+    demos={"solve": [{"task": "2 + 2", "result": "4"}, {"task": "3 + 3", "result": "[red]6[/red]"}]},
+    edited=("plan_system_prompt.txt",),
+    provenance={
+        "parent": {"name": "before"}, "gated": False, "simulated": True, "optimizer": "gepa",
+        "scores": {"gain": 0.08, "gain_ci95": [0.02, 0.14], "p": 0.01},
+    },
+)  # fmt: skip
+
+
+def shown(a: PromptSet, b: PromptSet) -> str:
+    console = Console(file=io.StringIO(), width=400, highlight=False, soft_wrap=True)
+    show(a, b, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_unified_diff_names_files_and_no_place() -> None:
+    diff = prompt_diff(A, B)
+    assert "--- a/plan_system_prompt.txt\n+++ b/plan_system_prompt.txt\n" in diff
+    assert "-Keep it short.\n+Keep it very short & <b>clear</b>.\n" in diff
+    assert '-    "task": "1 + 1"' in diff and '+    "task": "3 + 3"' in diff
+    assert "somewhere" not in diff and "end_system_prompt" not in diff
+    assert prompt_diff(A, replace(A, name="other")) == ""
+
+
+def test_agents_and_demos_that_only_one_set_has() -> None:
+    new = replace(A, texts={**A.texts, "judge": "Judge."}, demos={})
+    assert "--- /dev/null\n+++ b/judge_system_prompt.txt\n" in prompt_diff(A, new)
+    by_agent = {each.agent: each for each in compare(A, new)}
+    assert by_agent["judge"].before is None and len(by_agent["solve"].removed) == 2 and not by_agent["end"].changed
+
+
+def test_within_a_line_only_the_words_that_differ_are_marked() -> None:
+    (row,) = [each for each in rows("Keep it short.", "Keep it very short.") if each.kind == "changed"]
+    assert not any(differs for _, differs in row.left or [])
+    assert "".join(text for text, differs in row.right or [] if differs).strip() == "very"
+
+
+def test_a_line_that_moved_down_stands_beside_itself() -> None:
+    found = list(rows("alpha beta gamma\nend", "something quite new\nalpha beta gamma delta\nend"))
+    assert [row.kind for row in found] == ["added", "changed", "same"]
+    assert found[1].left_line == 1 and found[1].right_line == 2
+
+
+def test_every_line_of_both_texts_is_in_the_rows() -> None:
+    old, new = "\n".join(f"line {n} of it" for n in range(60)), "\n".join(f"line {n} of it" for n in range(0, 90, 2))
+    found = list(rows(old, new, context=1000))
+    assert "\n".join("".join(text for text, _ in row.left) for row in found if row.left is not None) == old
+    assert "\n".join("".join(text for text, _ in row.right) for row in found if row.right is not None) == new
+
+
+def test_the_terminal_names_what_is_unchanged_and_where_the_set_comes_from() -> None:
+    said = shown(A, B)
+    assert "unchanged: end" in said
+    assert (
+        "gain +8.0 points on sealed questions (95% interval +2.0 to +14.0), p = 0.01, UNGATED, SIMULATED model" in said
+    )
+    assert "edited after it was published: plan_system_prompt.txt" in said
+    assert "+ Keep it very short & <b>clear</b>." in said and "result: [red]6[/red]" in said
+    assert "- example 1" in said and "+ example 2" in said and "2 + 2" not in said
+    assert "somewhere" not in said
+    assert "the two sets say the same to every agent" in shown(A, A)
+    swapped = replace(A, demos={"solve": A.demos["solve"][::-1]})
+    assert "another order" in shown(A, swapped)
+
+
+def test_nothing_in_a_prompt_moves_the_cursor_or_turns_the_text() -> None:
+    nasty = replace(A, name="x\x1b[2J", texts={**A.texts, "solve": "\x1b]0;own\x07 \u202eabc\u200b"})
+    for text in (shown(A, nasty), page(A, nasty), prompt_diff(A, nasty)):
+        assert not re.search("[\x07\x1b\u202e\u200b]", text)
+
+
+def test_the_page_escapes_whatever_is_in_a_prompt() -> None:
+    made = page(A, B)
+    assert "<b>clear" not in made and "&lt;" in made and "<script" not in made
+    assert "default-src 'none'" in made
+    assert "UNGATED" in made and "edited after it was published" in made and "somewhere" not in made
+    assert "No difference" in page(A, A)
+
+
+def test_long_prompts_are_compared_quickly() -> None:
+    old = "\n".join(f"{n} " + "word " * 40 for n in range(1500))
+    new = "\n".join(f"{n * 7} " + "other " * 40 for n in range(500))
+    started = time.process_time()
+    page(replace(A, texts={"plan": old}), replace(A, texts={"plan": new}))
+    assert len(list(rows(old, old.replace("word word word", "word thing word")))) == 1500
+    page(replace(A, texts={"plan": "a b " * 25_000}), replace(A, texts={"plan": "a c " * 25_000}))
+    assert time.process_time() - started < 15  # 3 s on an idle machine
+
+
+def test_sets_are_found_by_name_path_and_candidate(tmp_path: Path) -> None:
+    assert find_set("toy_baseline").system == "toy"
+    write_prompt_set(tmp_path / "run" / "candidates" / "c001", A)
+    (tmp_path / "run" / "tuning.json").write_text(json.dumps({}))
+    assert find_set(f"{tmp_path}/run:c001").texts == A.texts
+    assert find_set(str(tmp_path / "run" / "candidates" / "c001")).name == "c001"
+
+
+def test_a_mistake_is_told_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    wrong = {
+        "nope": "There is no prompt set 'nope'",
+        str(tmp_path / "empty"): "has no set.yaml",
+        "nope:c001": "nope is no run",
+    }
+    for name, sentence in wrong.items():
+        assert told(lambda name=name: task(["toy_baseline", name])) == USER_ERROR  # type: ignore[misc]
+        said = capsys.readouterr().err
+        assert sentence in said and said.count("\n") == 1
+    with_html = ["toy_baseline", "toy_baseline", "--html", str(tmp_path / "no" / "x.html")]
+    assert told(lambda: task(with_html)) == USER_ERROR
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_command_writes_a_page(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "optimize/diff.py",
+        "toy_baseline",
+        "single_agent_baseline",
+        "--html",
+        str(tmp_path / "d.html"),
+    ]
+    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (FINISHED, "")
+    assert "<!doctype html>" in (tmp_path / "d.html").read_text("utf-8")
+    write_page(tmp_path / "d.html", A, B)
+    assert [path.name for path in tmp_path.iterdir()] == ["d.html"]

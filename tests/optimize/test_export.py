@@ -1,0 +1,108 @@
+"""A candidate published by hand says that nobody tested it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eval.command import FINISHED, USER_ERROR, told
+from mas.prompts import PromptSet, digest, read_prompt_set, write_prompt_set
+from optimize.export import task
+
+PARENT = PromptSet("p", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("p"))
+TUNED = PromptSet(
+    "c", "toy", {"plan": "Plan.", "solve": "Solve [bold]well[/bold]."}, Path("c"), demos={"solve": [{"a": 1}]}
+)
+LEAK = {
+    "kind": "gold",
+    "split": "val",
+    "agent": "solve",
+    "place": "text line 1",
+    "example_id": "v1",
+    "status": "blocking",
+}
+
+
+def proposal(candidate_id: str, **more: Any) -> dict[str, Any]:
+    line = {"candidate_id": candidate_id, "parent_ids": ["parent"], "agents": ["solve"], "decision": "accepted"}
+    return {**line, "reason": "better [red]on[/red] the minibatch", "val_score": 0.625, **more}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "2026-11-21_10-00-00_tuned"
+    for name, prompts in (("parent", PARENT), ("c001", TUNED), ("c002", TUNED)):
+        write_prompt_set(folder / "candidates" / name, prompts)
+    facts = {
+        "run_id": "r1",
+        "started_at": "2026-11-21T10:00:00+00:00",
+        "name": "tuned",
+        "optimizer": "gepa",
+        "simulated": True,
+    }
+    (folder / "tuning.json").write_text(json.dumps(facts))
+    lines = [proposal("c001"), proposal("c002", decision="rejected", val_score=None)]
+    (folder / "proposals.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return folder
+
+
+def test_an_export_is_marked_ungated(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shelf = tmp_path / "prompts"
+    assert task([str(run), "--candidate", "c001", "--name", "by_hand"], shelf) == FINISHED
+    read = read_prompt_set("by_hand", ["plan", "solve"], "toy", tmp_path)
+    assert digest(read) == digest(TUNED)
+    assert read.provenance["gated"] is False and read.provenance["leaks"] is None
+    assert read.provenance["run"] == run.name and read.provenance["candidate_id"] == "c001"
+    assert "UNGATED" in yaml.safe_load((shelf / "by_hand" / "set.yaml").read_text())["description"]
+    said = capsys.readouterr().out
+    assert "warning: c001 was not tested on sealed questions" in said and "not checked for leaked answers" in said
+    assert str(tmp_path) not in (shelf / "by_hand" / "provenance.yaml").read_text()
+
+
+def test_a_leak_that_the_run_found_is_told_again(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = {"blocked": True, "checked": {"val": 1}, "hits": [LEAK]}
+    (run / "leaks.json").write_text(json.dumps({"c001": report}))
+    task([str(run / "tuning.json"), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts")
+    assert "warning: it leaks: val gold (solve, text line 1, v1)" in capsys.readouterr().out
+    provenance = yaml.safe_load((tmp_path / "prompts" / "by_hand" / "provenance.yaml").read_text())
+    assert provenance["leaks"] == {"blocked": True, "hits": {"blocking val gold": 1}, "checked": {"val": 1}}
+
+
+def test_the_list_has_every_candidate(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert task([str(run), "--list"]) == FINISHED
+    said = capsys.readouterr().out
+    assert "tuned (simulated): 2 candidates" in said
+    assert all(word in said for word in ("c001", "accepted", "62.5%", "c002", "rejected", "solve"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["RUN", "--candidate", "c009", "--name", "x"], "has no candidate c009; choose one of: c001, c002, parent"),
+        (["RUN", "--candidate", "../c001", "--name", "x"], "has no candidate ../c001"),
+        (["RUN", "--candidate", "parent", "--name", "x"], "the set that the run began with"),
+        (["RUN", "--candidate", "c001"], "give either --list, or both"),
+        (["RUN"], "give either --list, or both"),
+        (["RUN", "--list", "--name", "x"], "give either --list, or both"),
+        (["RUN", "--candidate", "c001", "--name", "a/b"], "plain name"),
+        (["nowhere", "--list"], "nowhere is no run"),
+        ([], "RUN"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(
+    arguments: list[str], sentence: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [str(run) if each == "RUN" else each for each in arguments]
+    assert told(lambda: task(given, tmp_path / "prompts")) == USER_ERROR
+    said = capsys.readouterr().err
+    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
+    assert not (tmp_path / "prompts").exists()
+
+
+def test_a_name_that_is_taken_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [str(run), "--candidate", "c001", "--name", "by_hand"]
+    task(given, tmp_path / "prompts")
+    assert told(lambda: task(given, tmp_path / "prompts")) == USER_ERROR
+    assert "ever overwritten" in capsys.readouterr().err

@@ -1,0 +1,211 @@
+"""A whole search over the toy system and the simulated model, with everything that a tuning run would have open.
+
+with toy_search(tmp_path) as toy:
+    toy.run(GepaOptimizer())
+    toy.proposals[0].decision           # "accepted"
+    toy.model.sent                      # requests that reached the simulated model
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import dspy
+from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
+
+from eval.call_log import CallLog
+from eval.paths import PROJECT_ROOT
+from eval.runner import Runner
+from eval.scorers.gaia import GaiaScorer
+from mas.llm.agent_lm import AgentLM
+from mas.llm.prices import FREE
+from mas.llm.terms import CallTerms
+from mas.offline.engine import AsyncOfflineEngine, OfflineEngine
+from mas.offline.model import OfflineModel
+from mas.offline.reflection import AsyncOfflineReflection
+from mas.prompts import PromptSet, read_prompt_set
+from mas.question import Question, QuestionLimits, Sample, at_work
+from mas.tools.settings import ToolSettings
+from optimize.budget import REFLECTION, BudgetSettings, Purse
+from optimize.candidate import PARENT, Candidate, Proposal
+from optimize.search import Search, SearchOutcome
+from optimize.student import Student
+from optimize.trials import Trials
+
+
+@cache
+def toy() -> tuple[Any, dict[str, list[Any]], PromptSet]:
+    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base=None):
+        config = compose("eval", ["system=toy", "data=toy", "model=offline"])
+        system, data = instantiate(config.system), instantiate(config.data)
+    prompts = read_prompt_set(system.default_prompts, system.agent_names, system.name, PROJECT_ROOT)
+    return system, {split: list(data.load(split).examples) for split in ("train", "val")}, prompts
+
+
+class CountedModel(OfflineModel):
+    """The simulated model, which counts the requests that reach it."""
+
+    def __init__(self, before: Any = None, reflection: Any = None, **settings: Any) -> None:
+        """
+        Args:
+            before: a coroutine function of the request, awaited before the reply.
+            reflection: request → response, in place of the simulated reflection.
+        """
+        super().__init__(**settings)
+        self.before, self.reflection, self.sent = before, reflection, 0
+
+    def lm(self, agent: Any) -> Any:
+        return self._counted(AsyncOfflineEngine(), agent.temperature)
+
+    def reflection_lm(self, name: str | None = None) -> Any:
+        return self._counted(AsyncOfflineReflection(), None, self.reflection)
+
+    def _counted(self, inner: Any, temperature: float | None, answer: Any = None) -> Any:
+        return AgentLM(
+            f"offline/{self.world}-{self.seed}",
+            OfflineEngine(),
+            _Counted(inner, self, answer),
+            native_tools=True,
+            deadline_seconds=60.0,
+            terms=CallTerms("offline", price=FREE),
+            temperature=temperature,
+            cache=False,
+        )
+
+
+class _Counted:
+    def __init__(self, inner: Any, model: CountedModel, answer: Any) -> None:
+        self._inner, self._model, self._answer = inner, model, answer
+
+    async def complete(self, request: Any) -> Any:
+        self._model.sent += 1
+        if self._model.before:
+            await self._model.before(request)
+        return self._answer(request) if self._answer else await self._inner.complete(request)
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
+
+
+class ByScore:
+    """Stands in for the objective: the record's score, and half a sentence."""
+
+    def __call__(
+        self, gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> Any:
+        score = pred.trial.record.score or 0.0
+        if pred_name is None:
+            return score
+        told = pred.trial.record.error or pred.trial.record.explanation
+        return dspy.Prediction(score=score, feedback=f"{told}. Check the calculation and the form of the answer.")
+
+
+@dataclass
+class ToySearch:
+    model: Any
+    trials: Trials
+    student: Student
+    purse: Purse
+    call_log: CallLog
+    reflection_lm: Any
+    seed: int
+    threads: int
+    n_train: int
+    n_val: int
+    max_metric_calls: int
+    stopped: Callable[[], str | None]
+    metric: Any = field(default_factory=ByScore)
+    proposals: list[Proposal] = field(default_factory=list)
+    proposed: Any = None
+
+    @property
+    def train_ids(self) -> list[str]:
+        return [each.id for each in toy()[1]["train"][: self.n_train]]
+
+    @property
+    def val_ids(self) -> list[str]:
+        return [each.id for each in toy()[1]["val"][: self.n_val]]
+
+    def search(self) -> Search:
+        return Search(
+            parent=Candidate(PARENT, self.student.prompts),
+            student=self.student,
+            metric=self.metric,
+            train_ids=self.train_ids,
+            val_ids=self.val_ids,
+            reflection_lm=self.reflection_lm,
+            seed=self.seed,
+            threads=self.threads,
+            max_metric_calls=self.max_metric_calls,
+            stopped=self.stopped,
+            proposed=self.proposed or self.proposals.append,
+        )
+
+    def run(self, optimizer: Any) -> SearchOutcome:
+        question = Question(
+            REFLECTION,
+            call_log=self.call_log.for_sample(REFLECTION),
+            reserve=partial(self.purse.reserve_call, reflection=True),
+        )
+        with at_work(question):
+            outcome: SearchOutcome = optimizer.search(self.search())
+        return outcome
+
+    @property
+    def told(self) -> list[Any]:
+        """The proposals, as far as they are the same each time."""
+        return [
+            (each.decision, each.minibatch_before, each.minibatch_after, each.val_score, vars(each.candidate))
+            for each in self.proposals
+        ]
+
+
+@contextmanager
+def toy_search(
+    folder: Path,
+    *,
+    model: Any = None,
+    seed: int = 0,
+    threads: int = 4,
+    n_train: int = 12,
+    n_val: int = 12,
+    max_metric_calls: int = 80,
+    budget: BudgetSettings | None = None,
+    agents: tuple[str, ...] = (),
+    halted: Callable[[], str | None] = lambda: None,
+    scorer: Any = None,
+    program: Any = None,
+    prompts: PromptSet | None = None,
+    kept_answers: int = 400,
+) -> Iterator[ToySearch]:
+    """A second one in the same folder has the replies that the first one paid for."""
+    system, examples, baseline = toy()
+    model, prompts = model or CountedModel(), prompts or baseline
+    purse = Purse(budget or BudgetSettings(metric_calls=max_metric_calls))
+    with closing(CallLog(folder / "calls.db")) as call_log:
+
+        def question(sample: Sample) -> Question:
+            log = call_log.for_sample(sample)
+            return Question(sample, QuestionLimits(), call_log=log, tool_log=log, reserve=purse.reserve_call)
+
+        runner = Runner(
+            "tuning", None, scorer or GaiaScorer(), threads, 60.0, lambda *_: lambda *__: None, str, lambda _: None,
+            question,
+        )  # fmt: skip
+        known = {each.id: each for split in examples.values() for each in split}
+
+        def stopped() -> str | None:
+            return halted() or trials.reason or purse.over
+
+        trials = Trials(runner, known, purse, folder / "trials.db", stopped, kept_answers)
+        with closing(trials):
+            built = program or system.build(model, prompts, ToolSettings(), None)
+            student = Student(built, prompts, trials, agents)
+            yield ToySearch(
+                model, trials, student, purse, call_log, model.reflection_lm(), seed, threads, n_train, n_val,
+                max_metric_calls, stopped,
+            )  # fmt: skip
