@@ -1,6 +1,7 @@
 # make eval       environment, install, then the embedded default: simulated model on the sample questions
 # make test       lint, types, architecture, tests (at most 10 minutes)
 # make test-slow  kill loops and long runs (at most 40 minutes)
+# make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
 # make bench      speed and memory beside other harnesses (about 20 minutes; BENCH=--quick: 3; see docs/performance.md)
 
 PYTHON ?= python3
@@ -8,8 +9,9 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 INSPECT_PYTHON ?= $(BIN)/python
 BENCH ?=
+PORT ?= 3000
 
-.PHONY: setup eval test test-slow bench lint lock ui clean
+.PHONY: setup eval test test-slow bench browser lint lock ui clean
 
 setup: $(STAMP)
 
@@ -36,6 +38,9 @@ test-slow: setup
 # Inspect AI needs a newer openai than the lock has, so it may live in an environment of its own.
 bench: setup
 	$(BIN)/python tests/bench/everything.py --inspect-python $(INSPECT_PYTHON) $(BENCH)
+
+browser: setup
+	$(BIN)/python deploy/browser/start.py --port $(PORT)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ from eval.dataset_digest import dataset_digest
 from eval.estimate import estimate
 from eval.kept_prompts import keep_prompts
 from eval.logs import RunLogs
+from eval.missing_services import missing_service
 from eval.offered_tools import offered_tools
 from eval.outcome import exit_code, going_on, show
 from eval.planned import PlannedQuestion
@@ -69,7 +70,7 @@ def evaluate(request: Request) -> int:
     digests = _digests(request, examples)
     resumed = run_to_resume(config.run.resume) if config.run.resume else None
     changes = _changes(resumed, request, digests) if resumed else {}
-    with config.system.open_resources() as resources:
+    with config.system.open_resources(config.tools, missing_service(config)) as resources:
         program = config.system.build(config.model, request.prompts, config.tools, resources)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)

@@ -14,6 +14,7 @@ from typing import Any
 
 from mas.errors import UserError
 from mas.tools.catalogue import load_function
+from mas.tools.opening import BROWSER
 from mas.tools.settings import ToolSettings
 
 
@@ -50,19 +51,27 @@ def check_agent(name: str, settings: AgentSettings, tools: Mapping[str, str], to
         raise UserError(f"system.agents.{name}.temperature={settings.temperature} is out of range; expected 0 to 2.")
     if settings.tools and name not in tool_users:
         raise UserError(f"system.agents.{name}.tools is set, but only {' and '.join(tool_users)} can use tools.")
-    if unknown := set(settings.tools) - set(tools):
+    if unknown := set(settings.tools) - set(tools) - {BROWSER}:
         raise UserError(
             f"system.agents.{name}.tools names {listed(unknown)}; tools defined in system.tools: {listed(tools)}."
         )
 
 
-def toolbox(settings: AgentSettings, tools: Mapping[str, str], limits: ToolSettings) -> Any:
+def tool_names(agents: Iterable[AgentSettings]) -> set[str]:
+    """Of all tools that any of them may call."""
+    return {name for settings in agents for name in settings.tools}
+
+
+def toolbox(
+    settings: AgentSettings, tools: Mapping[str, str], limits: ToolSettings, resources: Mapping[str, Any] | None = None
+) -> Any:
     """The `mas.react.Toolbox` of one agent.
 
     Args:
         settings: names the tools.
         tools: name → "package.module.function".
         limits: those that hold for every tool.
+        resources: what `mas.tools.opening` has opened for the run.
 
     Raises:
         UserError: a tool cannot be loaded.
@@ -71,8 +80,14 @@ def toolbox(settings: AgentSettings, tools: Mapping[str, str], limits: ToolSetti
 
     from mas.react import Toolbox
 
-    offered = {name: dspy.Tool(load_function(tools[name]), name=name) for name in settings.tools}
-    return Toolbox(offered, settings.max_steps, limits)
+    opened = resources or {}
+    own = [name for name in settings.tools if name != BROWSER]
+    offered = {name: dspy.Tool(load_function(tools[name]), name=name) for name in own}
+    if BROWSER in settings.tools and BROWSER in opened:
+        from mas.tools.browser.tools import browser_tools
+
+        offered |= browser_tools(opened[BROWSER])
+    return Toolbox(offered, settings.max_steps, limits, opened)
 
 
 def listed(names: Iterable[str]) -> str:

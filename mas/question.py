@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ class Question:
     reserve: Callable[[], Settle] = lambda: lambda payment: None  # before each request is sent: may the run pay for it?
     tool_log: Replies | None = None  # what tools marked `mas.tools.read_only` have returned before
     over_at: float = math.inf  # time.monotonic() at which its wall time is over
+    belongings: dict[str, Any] = field(default_factory=dict)  # of its tools, by the tool's name; see `on_close`
+    on_close: list[Callable[[], None]] = field(default_factory=list)  # what ends them with the question; in any thread
     lm_calls: int = 0
     tokens: int = 0
     tool_calls: int = 0
@@ -164,6 +166,8 @@ class Question:
         To be called on the event loop of its calls.
         """
         self._closed = True
+        while self.on_close:
+            self.on_close.pop()()
         for timeout in self._ending_with_it:
             if not timeout.expired():
                 timeout.reschedule(0)

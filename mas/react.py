@@ -10,6 +10,7 @@ predictor, tools and limits at run time, so that any number of program copies sh
 
 import asyncio
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -22,7 +23,9 @@ from langgraph.runtime import Runtime
 from mas.chat_adapter import ChatAdapter
 from mas.contained import awaited, in_thread
 from mas.encodable import encodable
+from mas.outside_data import marked
 from mas.question import LimitReachedError, current_question
+from mas.tools.at_hand import at_hand
 from mas.tools.errors import ToolError
 from mas.tools.read_only import KeptObservation
 from mas.tools.settings import ToolSettings
@@ -47,6 +50,7 @@ class Toolbox:
     tools: dict[str, dspy.Tool] = field(default_factory=dict)
     max_steps: int = 10  # model calls that may ask for tools; one more is made for the answer
     settings: ToolSettings = field(default_factory=ToolSettings)
+    resources: Mapping[str, Any] = field(default_factory=dict)  # opened for the run
 
 
 @dataclass(frozen=True)
@@ -145,8 +149,10 @@ async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
     arguments = call.args or {}
     try:
         with span("tool", call.name, inputs=arguments) as current:
-            returned = await _returned(call.name, arguments, toolbox, current)
-            text = _observation(returned, toolbox.settings.max_output_chars)
+            with at_hand(toolbox.settings, toolbox.resources):
+                returned = await _returned(call.name, arguments, toolbox, current)
+            shown = marked(returned, toolbox.tools.get(call.name))
+            text = _observation(shown, toolbox.settings.max_output_chars)
             current.outputs = {"observation": text}
         return text, False
     except LimitReachedError:  # of a tool that asks a model itself
@@ -163,7 +169,8 @@ async def _returned(name: str, arguments: dict[str, Any], toolbox: Toolbox, curr
     if (found := kept.find()) is not None:
         current.attributes["replayed"] = True
         return found
-    text = str(await _call(name, arguments, toolbox))
+    with kept.asking():
+        text = str(await _call(name, arguments, toolbox))
     kept.keep(text)
     return text
 

@@ -4,7 +4,7 @@ A system is a dataclass whose fields are the keys of its file in `conf/system/`;
 Neither `eval/` nor `optimize/` knows which one runs.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -41,8 +41,13 @@ class System(Protocol):
         """The values that no log, record or report may ever show."""
         ...
 
-    def open_resources(self) -> AbstractContextManager[Any]:
-        """Servers, pools and sandboxes that live as long as a run; entered before `build`."""
+    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
+        """Servers, pools and sandboxes that live as long as a run; entered before `build`.
+
+        Args:
+            tools: settings of the run.
+            say: told once of each service that is missing; the run goes on without it.
+        """
         ...
 
     def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:

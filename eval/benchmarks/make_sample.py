@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 from random import Random
 
-from eval.benchmarks import sample_attached, sample_puzzles
+from eval.benchmarks import sample_attached, sample_kinds, sample_puzzles
 from eval.benchmarks.sample_draw import Drawn, Family
 from eval.benchmarks.sample_set import SAMPLE
 
@@ -21,6 +21,7 @@ SEED = 2023
 SPLITS = ("train", "val", "test")
 DIFFICULTIES = (1, 1, 2, 2, 3)  # of a family's questions in each split: 1 is a short table of unlike names
 FAMILIES = sample_attached.FAMILIES | sample_puzzles.FAMILIES
+KINDS = sample_kinds.FAMILIES  # one question of each kind of file, in turn to the splits
 
 
 def write_sample(folder: Path) -> None:
@@ -28,6 +29,7 @@ def write_sample(folder: Path) -> None:
     for split in SPLITS:
         (folder / split).mkdir(parents=True, exist_ok=True)
         kinds = [(family, index) for index in range(len(DIFFICULTIES)) for family in FAMILIES]
+        kinds += [(family, 0) for family in list(KINDS)[SPLITS.index(split) :: len(SPLITS)]]
         rows = [_write_question(folder / split, split, family, index) for family, index in kinds]
         lines = "".join(f"{json.dumps(row)}\n" for row in rows)
         (folder / split / "metadata.jsonl").write_bytes(lines.encode())
@@ -40,7 +42,7 @@ def write_sample(folder: Path) -> None:
 
 def _write_question(folder: Path, split: str, family: str, index: int) -> dict[str, object]:
     rng = Random(f"{SEED}/{split}/{family}/{index}")
-    drawn = _draw(FAMILIES[family], rng, DIFFICULTIES[index])
+    drawn = _draw((FAMILIES | KINDS)[family], rng, DIFFICULTIES[index])
     task_id = str(uuid.UUID(int=rng.getrandbits(128), version=4))
     file_name = f"{task_id}{drawn.suffix}" if drawn.suffix else ""
     if file_name:

@@ -159,6 +159,12 @@ def json_lookup(rng: Random, difficulty: int) -> Drawn:
 
 
 def letter_fact(rng: Random, difficulty: int) -> Drawn:
+    question, answer, paragraphs = letter(rng, difficulty)
+    return Drawn(question, answer, 1, ".txt", "\n\n".join(paragraphs).encode() + b"\n")
+
+
+def letter(rng: Random, difficulty: int) -> tuple[str, str, list[str]]:
+    """A question, its answer and the paragraphs of the letter."""
     writer, reader, town, neighbour, village = names(rng, 5)
     pier, steps, boxes, *wrong = rng.sample(range(112, 980), 6)
     place, other, elsewhere = rng.sample(PLACES, 3)
@@ -185,11 +191,7 @@ def letter_fact(rng: Random, difficulty: int) -> Drawn:
         f"{neighbour} keeps a key of the boathouse behind the {elsewhere}, above the {wrong[2]} steps to the water. You"
         " will not need it.",
     ]
-    return Drawn(question, answer, 1, ".txt", _letter(reader, writer, paragraphs[:difficulty]))
-
-
-def _letter(reader: str, writer: str, paragraphs: list[str]) -> bytes:
-    return "\n\n".join([f"Dear {reader},", *paragraphs, f"Yours, {writer}\n"]).encode()
+    return question, answer, [f"Dear {reader},", *paragraphs[:difficulty], f"Yours, {writer}"]
 
 
 def csv_list(rng: Random, difficulty: int) -> Drawn:

@@ -9,8 +9,9 @@ from eval.checks.disk import disk
 from eval.checks.finding import MISSING, OK, Finding
 from eval.checks.keys import keys
 from eval.checks.model import models
-from eval.checks.programs import browser, isolation, ocr
+from eval.checks.programs import browser, ocr
 from eval.checks.readers import readers
+from eval.checks.sandbox import isolation
 from eval.checks.store import store
 from eval.checks.system import system, whole
 from eval.command import MISTAKES, is_mistake, sentence

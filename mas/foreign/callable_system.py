@@ -1,7 +1,7 @@
 """Anyone's own agent in Python, as a system: `python eval/run.py system=callable system.target=my_agent:answer`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,7 +40,7 @@ class CallableSystem:
     def secrets(self) -> Sequence[str]:
         return ()  # the agent keeps its own
 
-    def open_resources(self) -> AbstractContextManager[Any]:
+    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:

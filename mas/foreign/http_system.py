@@ -1,7 +1,7 @@
 """Anyone's own agent behind an address, as a system: `python eval/run.py system=http system.url=http://host/answer`."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -62,7 +62,7 @@ class HttpSystem:
         return [secret for secret in (value, *value.split()[1:]) if len(secret) >= MIN_SECRET_CHARS]
 
     @contextmanager
-    def open_resources(self) -> Iterator[Any]:
+    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> Iterator[Any]:
         """The `httpx.AsyncClient` of the run, opened and closed on the loop that the questions run on."""
         from mas.foreign.http_program import opened_client
 

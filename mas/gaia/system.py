@@ -1,15 +1,16 @@
 """The GAIA system's settings, and how its program is made from them."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mas.agent_settings import AgentSettings, check_agent, check_agent_names, toolbox
+from mas.agent_settings import AgentSettings, check_agent, check_agent_names, tool_names, toolbox
 from mas.errors import UserError
 from mas.gaia.state import AGENTS, WORKERS
 from mas.llm.model import AgentModel, Model
 from mas.prompts import PromptSet, apply_prompt_set
+from mas.tools.opening import open_tools
 from mas.tools.settings import ToolSettings
 
 TOOL_USERS = ("researcher", "expert")
@@ -46,10 +47,10 @@ class GaiaSystem:
             check_agent(name, self._settings(name), self.tools, TOOL_USERS)
 
     def secrets(self) -> Sequence[str]:
-        return ()  # no tool of this system has a key yet
+        return ()  # those of tools are with their settings
 
-    def open_resources(self) -> AbstractContextManager[Any]:
-        return nullcontext()  # no tool of this system holds a connection yet
+    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
+        return open_tools(tools, tool_names(map(self._settings, TOOL_USERS)), say)
 
     def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
         from mas.gaia.program import GaiaProgram
@@ -58,7 +59,7 @@ class GaiaSystem:
             retry_limits={name: self._settings(name).retry_limit for name in WORKERS},
             max_research_steps=self.max_research_steps,
             on_retry_exhausted=self.on_retry_exhausted,
-            toolboxes={name: toolbox(self._settings(name), self.tools, tools) for name in TOOL_USERS},
+            toolboxes={name: toolbox(self._settings(name), self.tools, tools, resources) for name in TOOL_USERS},
         )
         for name, predictor in program.named_predictors():
             predictor.lm = model.lm(AgentModel(self._settings(name).model, self._settings(name).temperature, name))

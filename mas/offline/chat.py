@@ -19,6 +19,7 @@ from dspy.lm15 import Message, Request, ToolCallPart, ToolResultPart
 
 from mas.demos import EXAMPLE
 from mas.offline.skills import Role
+from mas.outside_data import unmarked
 
 # The fields that tell one agent from all others, and the field that holds what the agent is asked ("": the first).
 _ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
@@ -215,14 +216,15 @@ def _text_results(turn: Turn, text: str) -> list[ToolResult]:
     calls = _json_list(turn.reply.get("tool_calls", ""), "tool_calls")
     arguments = [call.get("args", {}) for call in calls] + [{}] * len(results)
     return [
-        ToolResult(str(result.get("name")), arguments[index], _as_text(result.get("value", "")))
+        ToolResult(str(result.get("name")), arguments[index], unmarked(_as_text(result.get("value", ""))))
         for index, result in enumerate(results)
     ]
 
 
 def _native_result(part: ToolResultPart, calls: dict[str, ToolCallPart]) -> ToolResult:
     call = calls.get(part.id)
-    return ToolResult(part.name or (call.name if call else ""), dict(call.input) if call else {}, _result_text(part))
+    text = unmarked(_result_text(part))
+    return ToolResult(part.name or (call.name if call else ""), dict(call.input) if call else {}, text)
 
 
 def _result_text(part: ToolResultPart) -> str:

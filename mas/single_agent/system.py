@@ -1,13 +1,14 @@
 """The single agent's settings, and how its program is made from them."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mas.agent_settings import AgentSettings, check_agent, check_agent_names, toolbox
+from mas.agent_settings import AgentSettings, check_agent, check_agent_names, tool_names, toolbox
 from mas.llm.model import AgentModel, Model
 from mas.prompts import PromptSet, apply_prompt_set
+from mas.tools.opening import open_tools
 from mas.tools.settings import ToolSettings
 
 AGENTS = ("agent",)
@@ -33,16 +34,16 @@ class SingleAgentSystem:
         check_agent("agent", self._settings, self.tools, AGENTS)
 
     def secrets(self) -> Sequence[str]:
-        return ()  # no tool of this system has a key yet
+        return ()  # those of tools are with their settings
 
-    def open_resources(self) -> AbstractContextManager[Any]:
-        return nullcontext()  # no tool of this system holds a connection yet
+    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
+        return open_tools(tools, tool_names([self._settings]), say)
 
     def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
         from mas.single_agent.program import SingleAgentProgram
 
         settings = self._settings
-        program = SingleAgentProgram(settings.retry_limit, toolbox(settings, self.tools, tools))
+        program = SingleAgentProgram(settings.retry_limit, toolbox(settings, self.tools, tools, resources))
         program.agent.lm = model.lm(AgentModel(settings.model, settings.temperature, "agent"))
         if prompts is not None:
             apply_prompt_set(program, prompts)

@@ -40,3 +40,8 @@ def resolve(name: str) -> Path:
         known = ", ".join(sorted(files)) or "none: this question has no attachment"
         raise AttachmentNotFoundError(f"no attached file is named {name!r}; attached files: {known}")
     return files[name]
+
+
+def attached_files() -> dict[str, Path]:
+    """All files of the question: bare name to path."""
+    return dict(_files.get() or {})

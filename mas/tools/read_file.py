@@ -3,10 +3,12 @@
 with attached([Path("/data/towns.csv")]):
     read_file("towns.csv")                     # "towns.csv: table with 2 columns and 12 rows …"
     read_file("towns.csv", search="rome")      # the matching rows, two rows around each
+    read_file("data.zip", member="a/b.csv")    # of an archive, as if it were attached itself
 """
 
 import re
 
+from mas.outside_data import outside_data
 from mas.tools.attachments import AttachmentNotFoundError, resolve
 from mas.tools.errors import ToolError
 from mas.tools.files.document import Document, Part
@@ -18,19 +20,25 @@ from mas.tools.read_only import read_only
 _SURROGATES = re.compile("[\ud800-\udfff]")  # cannot be sent as utf-8
 
 
+@outside_data
 @read_only
-def read_file(file: str, sheet: str | None = None, page: int = 1, search: str | None = None) -> str:
+def read_file(
+    file: str, sheet: str | None = None, page: int = 1, search: str | None = None, member: str | None = None
+) -> str:
     """Read a file that is attached to the question and return its content as text.
 
-    Reads Excel workbooks (values, formulas, fill colours, comments, hidden and merged cells), CSV, TSV, JSON,
-    JSON Lines and any plain text or source code.
+    Reads Excel workbooks (values, formulas, fill colours, comments, hidden and merged cells), Word, PowerPoint (with
+    notes), PDF (with tables), e-books, web pages, XML, CSV, TSV, JSON, JSON Lines, any plain text or source code, the
+    members of zip archives, the text in pictures, and what a sound file's header says.
 
     file: the bare name of the attached file, such as "sales.xlsx", never a path.
-    sheet: the name of one sheet of a workbook; without it all sheets are shown.
+    sheet: the name of one sheet of a workbook; of a PDF, presentation or e-book the number of a page, slide or chapter,
+    or a range such as "3-5"; without it all are shown.
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines or rows that contain this text (upper or lower case), with two lines around each.
+    member: the name of one file in a zip archive, as the archive's own listing shows it; it is read as a file is.
     """
-    document = _attached_document(file)
+    document = _attached_document(file, (member or "").strip() or None)
     parts = _chosen(document, file, (sheet or "").strip())
     found = ""
     if wanted := (search or "").strip():
@@ -39,13 +47,13 @@ def read_file(file: str, sheet: str | None = None, page: int = 1, search: str | 
     pages = pages_of(parts) if parts else ["(no line to show; try a shorter or another search)"]
     if not 1 <= page <= len(pages):
         raise ToolError(f"There is no page {page}: {file} has the pages 1 to {len(pages)} for this call.")
-    header = _header(file, document, found, page, len(pages))
+    header = _header(f"{file}: {member}" if member else file, document, found, page, len(pages))
     return _SURROGATES.sub("\ufffd", f"{header}\n\n{pages[page - 1]}")
 
 
-def _attached_document(file: str) -> Document:
+def _attached_document(file: str, member: str | None) -> Document:
     try:
-        return read_document(resolve(file))
+        return read_document(resolve(file), member)
     except AttachmentNotFoundError as error:
         raise ToolError(f"{error}; give one of these names without a path.") from error
 
@@ -56,6 +64,8 @@ def _chosen(document: Document, file: str, sheet: str) -> list[Part]:
         return document.parts
     if not names:
         raise ToolError(f"{file} has no sheets; call read_file again without `sheet`.")
+    if document.unit != "sheet":
+        return _in_range(document, file, sheet)
     chosen = [part for part in document.parts if part.name == sheet]
     chosen = chosen or [part for part in document.parts if part.name.strip().casefold() == sheet.casefold()]
     if not chosen:
@@ -63,10 +73,24 @@ def _chosen(document: Document, file: str, sheet: str) -> list[Part]:
     return chosen
 
 
+def _in_range(document: Document, file: str, wanted: str) -> list[Part]:
+    """Pages, slides or chapters by number: "4", "page 4" or "3-5"."""
+    found = re.fullmatch(rf"(?:{document.unit}s? ?)?(\d{{1,6}})(?: ?[-\u2013] ?(\d{{1,6}}))?", wanted, re.IGNORECASE)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 1 <= first <= last <= len(document.parts):
+        raise ToolError(
+            f"{file} has the {document.unit}s 1 to {len(document.parts)}; give `sheet` one of these numbers or a range "
+            f'such as "1-{len(document.parts)}", not {clipped(repr(wanted), 100)}.'
+        )
+    return document.parts[first - 1 : last]
+
+
 def _header(file: str, document: Document, found: str, page: int, pages: int) -> str:
     rest = f"page {page} of {pages}"
     if page < pages:
-        rest += f"; the rest: page={page + 1}" + ("" if found else ', or search="some text" for matching lines alone')
+        rest += f"; the rest: page={page + 1}"
+        rest += "" if found else ', or search="some text" for matching lines alone'
+        rest += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
     summary = clipped(document.summary, MAX_HEADER_CHARS // 2)
     first = "; ".join(text for text in (f"{file}: {summary}", found, rest) if text)
     return clipped("\n".join([first, *document.notes]), MAX_HEADER_CHARS - 10)

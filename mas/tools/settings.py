@@ -1,6 +1,12 @@
-"""The limits that hold for every tool."""
+"""The limits that hold for every tool, and the settings of those that have their own."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from mas.tools.browser.settings import BrowserSettings
+from mas.tools.sandbox.settings import SandboxSettings
+from mas.tools.web.settings import WebSettings
+
+MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
 
 
 @dataclass
@@ -9,3 +15,19 @@ class ToolSettings:
 
     fail_fast: bool = False  # true: the first tool failure ends the question, as the original design had it
     max_output_chars: int = 20_000  # of one observation; the rest is cut and the cut is said
+    web: WebSettings = field(default_factory=WebSettings)
+    browser: BrowserSettings = field(default_factory=BrowserSettings)
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+
+    def secrets(self) -> list[str]:
+        """The values that no log, record or report may ever show."""
+        key = self.web.search_api_key
+        return [key] if len(key) >= MIN_SECRET_CHARS else []
+
+    def check(self) -> None:
+        """
+        Raises:
+            UserError: a setting is out of range.
+        """
+        for part in (self.web, self.browser, self.sandbox):
+            part.check()

@@ -1,6 +1,6 @@
 """The toy system's settings, and how its program is made from them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -41,7 +41,7 @@ class ToySystem:
     def secrets(self) -> Sequence[str]:
         return ()
 
-    def open_resources(self) -> AbstractContextManager[Any]:
+    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:

@@ -14,6 +14,7 @@ from mas.gaia.signatures import Research
 from mas.llm.model import AgentModel
 from mas.question import LimitReachedError, Question, QuestionLimits, Sample, at_work
 from mas.react import NO_MORE_TOOLS, StepLimitError, Toolbox, react
+from mas.tools.at_hand import resource, tool_settings
 from mas.tools.settings import ToolSettings
 from mas.tracing.trace import Trace, recording
 from tests.scripted_model import (
@@ -79,6 +80,29 @@ def test_a_call_is_answered_and_the_agent_goes_on(native_tools: bool) -> None:
     assert outcome.observations == ["5"]
     assert outcome.prediction.result == "done"
     assert len(outcome.model.requests) == 2
+
+
+@pytest.mark.parametrize("asynchronous", [True, False], ids=["async tools", "blocking tools"])
+def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run(asynchronous: bool) -> None:
+    lamp = object()
+    seen: list[tuple[int, object, object]] = []
+
+    def look() -> str:
+        """Look around."""
+        seen.append((tool_settings().web.search_results, resource("lamp"), resource("rope")))
+        return "looked"
+
+    async def look_async() -> str:
+        look()
+        return "looked"
+
+    settings = ToolSettings()
+    settings.web.search_results = 3
+    tool = dspy.Tool(look_async if asynchronous else look, name="look")
+    outcome = run([Call("look"), Call("look")], DONE, toolbox=Toolbox({"look": tool}, 10, settings, {"lamp": lamp}))
+    assert outcome.observations == ["looked", "looked"]
+    assert seen == [(3, lamp, None)] * 2
+    assert (tool_settings(), resource("lamp")) == (ToolSettings(), None), "nothing of it is left behind"
 
 
 def test_native_and_text_tools_lead_to_the_same_conversation() -> None:

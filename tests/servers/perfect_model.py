@@ -24,6 +24,7 @@ NOT_FOUND = "not found"
 UNKNOWN = "unknown"
 MAX_EXCERPT_CHARS = 6000
 MAX_PAGES = 50
+MAX_MEMBERS = 20
 _STEP_QUESTION = re.compile(r'the question "(.+)" (?:and report it|by the findings)', re.DOTALL)
 _EXCERPT = re.compile(r"\(excerpt begins\)(.*?)\(excerpt ends\)", re.DOTALL)
 _ANSWER = re.compile(r"the answer is «(.*)»", re.DOTALL)
@@ -35,6 +36,8 @@ _LABEL = re.compile(
 _REQUEST_START = re.compile(r"\A[^\n]*?\b(?:question|topic or question):\s*", re.IGNORECASE)
 _PAGE = re.compile(r"\bpages? (\d+)(?: of |/)(\d+)", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_LISTING = "nr | member | bytes"
+_MEMBER = re.compile(r"^\d+ \| (.+) \| \d+$", re.MULTILINE)
 _STOPPED = "[No more tool calls are allowed"
 
 
@@ -121,18 +124,30 @@ def _finalize(chat: ChatRequest) -> Reply:
 
 
 def _next_reading(chat: ChatRequest) -> ToolCall | None:
-    """The file first, then the pages that the tool says there are."""
+    """The file first, then the pages that the tool says there are, then the members of an archive."""
     tool = _tool_with(chat.tools, "file")
     if tool is None or chat.file is None or _stopped(chat.results):
         return None
     readings = [result for result in chat.results if result.call.name == tool.name]
     if not readings:
         return ToolCall(tool.name, {"file": chat.file})
-    found = _PAGE.search(readings[-1].text)
-    if readings[-1].failed or not found or "page" not in tool.parameters:
-        return None
-    page, pages = int(found[1]), int(found[2])
-    return ToolCall(tool.name, {"file": chat.file, "page": page + 1}) if page < min(pages, MAX_PAGES) else None
+    last = readings[-1]
+    found = None if last.failed or "page" not in tool.parameters else _PAGE.search(last.text)
+    if found and int(found[1]) < min(int(found[2]), MAX_PAGES):
+        return ToolCall(tool.name, last.call.arguments | {"page": int(found[1]) + 1})
+    read = {result.call.arguments.get("member") for result in readings}
+    listed = [name for result in readings for name in _listed_members(result)]
+    unread = [name for name in listed if name not in read and "member" in tool.parameters]
+    return (
+        ToolCall(tool.name, {"file": chat.file, "member": unread[0]}) if unread and len(read) <= MAX_MEMBERS else None
+    )
+
+
+def _listed_members(result: ToolResult) -> list[str]:
+    """Of an archive, from the listing that the tool gives first."""
+    if result.failed or result.call.arguments.get("member") or _LISTING not in result.text:
+        return []
+    return [found.replace("\\|", "|") for found in _MEMBER.findall(result.text.partition(_LISTING)[2])]
 
 
 def _next_calculations(chat: ChatRequest, question: str) -> tuple[ToolCall, ...]:

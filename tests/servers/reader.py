@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from tests.servers.records import Cell, Record, find_records, is_table_line, json_document
+from tests.servers.records import Cell, Record, find_records, is_table_line, json_document, xml_root
 from tests.servers.sentences import best_phrase
 from tests.servers.words import EMPTY_WEIGHT, Question, content, is_number, stems
 
@@ -25,7 +25,7 @@ def find_answer(text: str, question_text: str) -> str | None:
     question = Question(question_text)
     text = _NOTICE.sub("", text) if json_document(text) is None else text
     value, covered = _best_cell(find_records(text), question)
-    if json_document(text) is None:
+    if json_document(text) is None and xml_root(text) is None:
         prose = "\n".join(line for line in text.splitlines() if not is_table_line(line))
         phrase, phrase_covered = best_phrase(prose, question)
         if phrase and phrase_covered > covered + EMPTY_WEIGHT:

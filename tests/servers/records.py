@@ -1,4 +1,4 @@
-"""Records in a text: rows of a ` | ` table, objects of a JSON document, blocks of `key: value` lines.
+"""Records in a text: rows of a ` | ` table, objects of JSON, XML elements, blocks of `key: value` lines.
 
 find_records("City | Code\nParis | 17")[0].cells       # (Cell("City", "Paris", "A1"), Cell("Code", "17", "B1"))
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
+from xml.etree import ElementTree
 
 _KEY_VALUES = tuple(  # of the first separator that the line has
     re.compile(
@@ -16,6 +17,9 @@ _KEY_VALUES = tuple(  # of the first separator that the line has
     )
     for excluded, separator in ((":", r":\s+"), ("=", r"=\s"), ("", r"\s[\u2013\u2014-]\s"))
 )
+_JSON_LINE = re.compile(r"^(?:\d+ \| )?(\{.*\})$", re.MULTILINE)
+_REMARK = re.compile(r"REMARK\s+\d+\s+([A-Z][A-Z ]+)\.\s{2,}(-?\d+(?:\.\d+)?)\b.*")  # of a PDB file
+_OPENING = re.compile(r"\s*[\"']?([\w .-]{1,80}?)[\"']?\s*[:=]\s*[\[{(]\s*")  # of a block, as in source code
 _RULE = re.compile(r"[\s|:+=-]+")
 _ADDRESSED = re.compile(r"([A-Z]{1,3})(\d+)\s*[:=]\s*(.*)", re.DOTALL)
 _SENTENCE_VERB = re.compile(r"\b(?:is|are|was|were|has|have|had|will)\b")
@@ -35,10 +39,12 @@ class Record:
 
 
 def find_records(text: str) -> list[Record]:
-    """All records of `text`, in the order of their kinds: JSON if it is JSON, else tables, then `key: value` lines."""
+    """All records of `text`: of JSON or XML if it is that, else tables, then `key: value` lines."""
     document = json_document(text)
     if document is not None:
         return list(_json_records(document, ()))
+    if marked_up := [*_json_lines(text), *_xml_records(text)]:
+        return marked_up
     return [*_table_records(text), *_line_records(text)]
 
 
@@ -52,6 +58,36 @@ def json_document(text: str) -> Any:
     except ValueError:
         return None
     return document if document and isinstance(document, (dict, list)) else None
+
+
+def _json_lines(text: str) -> Iterator[Record]:
+    """An object on each line, numbered or not."""
+    for line in _JSON_LINE.findall(text):
+        try:
+            yield from _json_records(json.loads(line), ())
+        except ValueError:
+            continue
+
+
+def xml_root(text: str) -> ElementTree.Element | None:
+    """The element that the text is; None if it is no XML."""
+    start, end = text.find("<"), text.rfind(">")
+    if "</" not in text[start : end + 1]:
+        return None
+    try:
+        return ElementTree.fromstring(text[start : end + 1])
+    except ElementTree.ParseError:
+        return None
+
+
+def _xml_records(text: str) -> Iterator[Record]:
+    """Each element with attributes, or with children that hold nothing but text."""
+    root = xml_root(text)
+    for element in root.iter() if root is not None else ():
+        cells = [Cell(name, value) for name, value in element.items()]
+        cells += [Cell(child.tag, child.text.strip()) for child in element if not len(child) and child.text]
+        if cells:
+            yield Record(tuple(cells), (element.tag,))
 
 
 def is_table_line(line: str) -> bool:
@@ -159,7 +195,7 @@ def _line_records(text: str) -> Iterator[Record]:
     """`key: value` lines; those without a blank line between them describe one thing."""
     heading, cells = "", list[Cell]()
     for line in [*text.splitlines(), ""]:
-        pairs = [] if is_table_line(line) else _pairs(line)
+        pairs = [] if is_table_line(line) or _OPENING.fullmatch(line) else _pairs(line)
         if len(pairs) > 1:
             yield Record(tuple(pairs), (heading,) if heading else ())
         elif pairs:
@@ -184,5 +220,7 @@ def _pairs(line: str) -> list[Cell]:
 
 
 def _key_value(text: str) -> Cell | None:
+    if remark := _REMARK.fullmatch(text):
+        return Cell(remark[1], remark[2])
     found = next(filter(None, (pattern.match(text) for pattern in _KEY_VALUES)), None)
     return None if found is None or _SENTENCE_VERB.search(found[1]) else Cell(found[1].strip(), found[2].strip())

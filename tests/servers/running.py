@@ -49,12 +49,12 @@ class RunningServer:
 
 
 @contextmanager
-def running_llm(*arguments: str) -> Iterator[RunningServer]:
+def running_llm(*arguments: str, script: Path = _SCRIPT) -> Iterator[RunningServer]:
     """Start the server on a free loopback port, wait until it answers, stop it at the end.
 
-    `arguments` are those of the command line, without `--port`.
+    `arguments` are those of the script's command line, without `--port`.
     """
-    command = [sys.executable, str(_SCRIPT), "--port", "0", *arguments]
+    command = [sys.executable, str(script), "--port", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield _answering(process)

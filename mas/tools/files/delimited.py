@@ -1,23 +1,23 @@
 """CSV and TSV: the column names, the number of rows, then the rows.
 
-read(Path("towns.csv")).parts[0].heading      # "row | city | people"
+read(Source("towns.csv", b"…")).parts[0].heading      # "row | city | people"
 """
 
 import csv
 import io
-from pathlib import Path
 
 from mas.tools.files import table
 from mas.tools.files.document import Document, Line, Part
+from mas.tools.files.source import Source
 from mas.tools.files.text import decoded, plain
 
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
 MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
 
 
-def read(path: Path) -> Document:
-    text, encoding = decoded(path.read_bytes(), path.name)
-    delimiter, after_space = ("\t", False) if path.suffix.lower() == ".tsv" and "\t" in text else _sniffed(text)
+def read(source: Source) -> Document:
+    text, encoding = decoded(source.data, source.name)
+    delimiter, after_space = ("\t", False) if source.suffix == ".tsv" and "\t" in text else _sniffed(text)
     try:
         found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=after_space)
         rows = [cells for cells in found if cells]

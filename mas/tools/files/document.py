@@ -3,8 +3,8 @@
 Document("CSV table, 2 rows", [Part(heading="row | city", lines=[Line(1, "Rome"), Line(2, "Oslo")], numbered=True)])
 """
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 
 class Line(NamedTuple):
@@ -16,10 +16,10 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """A whole text, or one sheet of a workbook."""
+    """A whole text, one sheet of a workbook, or one page, slide or chapter."""
 
     lines: list[Line]
-    name: str = ""  # what `sheet=` selects; empty: the file has one part without a name
+    name: str = ""  # what `sheet=` selects: a sheet's name or a page's number; empty: a file of one part
     heading: str = ""  # repeated on every page that shows lines of this part
     numbered: bool = False  # a table's row numbers are always shown, a text's line numbers only in a search
 
@@ -31,3 +31,23 @@ class Document:
     summary: str
     parts: list[Part]
     notes: list[str] = field(default_factory=list)  # what was guessed, or is in the file and not shown
+    unit: str = "sheet"  # what a named part is called; all but sheets are named by their numbers
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; `from_dict` makes the document again."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, made: dict[str, Any]) -> "Document":
+        parts = [Part(**{**part, "lines": [Line(*line) for line in part["lines"]]}) for part in made["parts"]]
+        return cls(**{**made, "parts": parts})
+
+
+def numbered_parts(unit: str, texts: list[list[str]]) -> list[Part]:
+    """One part for each page, slide or chapter, called by its number from 1."""
+    return [
+        Part(
+            [Line(n, line) for n, line in enumerate(lines, start=1)], str(number), f"[{unit} {number} of {len(texts)}]"
+        )
+        for number, lines in enumerate(texts, start=1)
+    ]

@@ -2,13 +2,11 @@
 
 openpyxl reads what table libraries leave out, and questions do ask for it (the colour of a cell, a hidden row).
 
-    read(Path("sales.xlsx")).parts[0].lines[1]     # Line(2, "Rome | 12 [=B5*2] [fill FFFF0000]")
+    read(Source("sales.xlsx", b"…")).parts[0].lines[1]     # Line(2, "Rome | 12 [=B5*2] [fill FFFF0000]")
 """
 
 import datetime
-import zipfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from openpyxl import load_workbook
@@ -21,8 +19,9 @@ from mas.tools.errors import ToolError
 from mas.tools.files import table
 from mas.tools.files.document import Document, Line, Part
 from mas.tools.files.fill_colour import FillColours
+from mas.tools.files.package import members_of
+from mas.tools.files.source import Source
 
-MAX_UNPACKED_BYTES = 32 * 1024 * 1024  # openpyxl takes 25 times as much memory, and 20 s
 MAX_GRID_COLUMNS = 100  # a wider sheet shows its filled cells alone, each with its letter
 MAX_LISTED = 40  # merged ranges, hidden rows or columns named in a sheet's heading
 
@@ -31,40 +30,33 @@ _NOT_SHOWN = {"xl/media/": "images", "xl/charts/chart": "charts", "xl/pivotTable
 Grid = dict[int, dict[int, str]]  # row number, column number, what the cell shows
 
 
-def read(path: Path) -> Document:
-    notes = _check_archive(path)
-    workbook = _loaded(path, data_only=False)
-    computed = _loaded(path, data_only=True) if _has_formulas(workbook) else workbook
+def read(source: Source) -> Document:
+    notes = _check_archive(source)
+    workbook = _loaded(source, data_only=False)
+    computed = _loaded(source, data_only=True) if _has_formulas(workbook) else workbook
     colours = FillColours(workbook)
     parts = [_part(sheet, computed[sheet.title], colours) for sheet in workbook.worksheets]
     names = ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
     return Document(f"workbook with {len(parts)} sheets: {names}", parts, notes)
 
 
-def _check_archive(path: Path) -> list[str]:
+def _check_archive(source: Source) -> list[str]:
     """Notes on what the workbook holds beside cells.
 
     Raises:
-        ToolError: the archive is damaged, or unpacks to more than the limit.
+        ToolError: the archive is damaged, or unpacks to more than the limits.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-    except zipfile.BadZipFile as error:
-        raise ToolError(f"{path.name} is a damaged workbook ({error}); it cannot be read.") from error
-    if (size := sum(member.file_size for member in members)) > MAX_UNPACKED_BYTES:
-        raise ToolError(f"{path.name} unpacks to {size} bytes; read_file reads workbooks up to {MAX_UNPACKED_BYTES}.")
-    counts = {kind: sum(m.filename.startswith(start) for m in members) for start, kind in _NOT_SHOWN.items()}
+    members = members_of(source)
+    counts = {kind: sum(member.startswith(start) for member in members) for start, kind in _NOT_SHOWN.items()}
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     return [f"The workbook also holds {listed}, which are not shown."] if listed else []
 
 
-def _loaded(path: Path, data_only: bool) -> Workbook:
+def _loaded(source: Source, data_only: bool) -> Workbook:
     try:
-        with path.open("rb") as file:  # of a path, openpyxl would judge the extension
-            return load_workbook(file, data_only=data_only, keep_links=False)
+        return load_workbook(source.stream(), data_only=data_only, keep_links=False)
     except Exception as error:  # a damaged file raises whatever the XML or the records lead to
-        raise ToolError(f"{path.name} cannot be read as a workbook ({type(error).__name__}: {error}).") from error
+        raise ToolError(f"{source.name} cannot be read as a workbook ({type(error).__name__}: {error}).") from error
 
 
 def _cells(sheet: Worksheet) -> Iterable[tuple[tuple[int, int], Cell | MergedCell]]:

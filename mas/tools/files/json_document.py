@@ -1,18 +1,18 @@
 """JSON, indented; JSON Lines, one value a line. What does not parse is shown as it is written.
 
-read(Path("a.json")).parts[0].lines[1]        # Line(2, '  "city": "Rome"')
+read(Source("a.json", b"…")).parts[0].lines[1]        # Line(2, '  "city": "Rome"')
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 from mas.tools.files.document import Document, Line, Part
+from mas.tools.files.source import Source
 from mas.tools.files.text import decoded, numbered_lines, plain
 
 
-def read(path: Path) -> Document:
-    text, encoding = decoded(path.read_bytes(), path.name)
+def read(source: Source) -> Document:
+    text, encoding = decoded(source.data, source.name)
     try:
         value = _parsed(text)
     except (ValueError, RecursionError) as error:
@@ -21,8 +21,8 @@ def read(path: Path) -> Document:
     return Document(f"JSON, {_size(value)}, {len(lines)} lines when indented", [Part(lines)])
 
 
-def read_lines(path: Path) -> Document:
-    text, _ = decoded(path.read_bytes(), path.name)
+def read_lines(source: Source) -> Document:
+    text, _ = decoded(source.data, source.name)
     lines, bad = [], []
     for number, written in numbered_lines(text):
         try:

@@ -2,7 +2,8 @@
 
 What a file is, its content decides where that has a signature, and otherwise its extension.
 
-    read_document(Path("towns.csv")).summary      # "table with 2 columns and 12 rows below the column names, …"
+    read_document(Path("towns.csv")).summary                        # "table with 2 columns and 12 rows below …"
+    read_document(Path("data.zip"), "tables/towns.csv").summary     # the same of a member
 """
 
 import functools
@@ -12,35 +13,52 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mas.tools.errors import ToolError
+from mas.tools.files.apart import read_apart
 from mas.tools.files.document import Document
+from mas.tools.files.source import Source
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
 
-# Extension to "module:function(path) -> Document", imported at first use.
+_IMAGE, _JSON = "mas.tools.files.image:read", "mas.tools.files.json_document:read"
+# Extension to "module:function(source) -> Document", imported at first use.
 READERS = {
     ".csv": "mas.tools.files.delimited:read",
     ".tsv": "mas.tools.files.delimited:read",
-    ".json": "mas.tools.files.json_document:read",
-    ".jsonld": "mas.tools.files.json_document:read",
-    ".geojson": "mas.tools.files.json_document:read",
+    ".json": _JSON,
+    ".jsonld": _JSON,
+    ".geojson": _JSON,
     ".jsonl": "mas.tools.files.json_document:read_lines",
     ".ndjson": "mas.tools.files.json_document:read_lines",
+    ".xml": "mas.tools.files.xml_document:read",
+    ".html": "mas.tools.files.partitioned:read_html",
+    ".htm": "mas.tools.files.partitioned:read_html",
     ".xlsx": "mas.tools.files.excel:read",
     ".xlsm": "mas.tools.files.excel:read",
+    ".xls": "mas.tools.files.old_excel:read",
+    ".docx": "mas.tools.files.partitioned:read_word",
+    ".pptx": "mas.tools.files.partitioned:read_slides",
+    ".pdf": "mas.tools.files.pdf:read",
+    ".epub": "mas.tools.files.epub:read",
+    ".zip": "mas.tools.files.archive:read",
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"), _IMAGE),
+    ".mp3": "mas.tools.files.audio:read_mp3",
+    ".wav": "mas.tools.files.audio:read_wav",
+    ".m4a": "mas.tools.files.audio:read_m4a",
 }
 TEXT_READER = "mas.tools.files.text:read"  # of everything that is neither above nor below
+# Read where they are asked for, by Python's own library; all others in another process.
+_LIGHT = frozenset(
+    (*(READERS[kind] for kind in (".csv", ".json", ".jsonl")), TEXT_READER)
+)  # read where they are asked for
 
-_OLD_OFFICE = "an old (or password-protected) Office file"
 BINARY_KINDS = {
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic"), "an image"),
-    **dict.fromkeys((".mp3", ".wav", ".m4a", ".flac", ".ogg", ".aac"), "an audio file"),
+    **dict.fromkeys((".flac", ".ogg", ".aac"), "an audio file"),
     **dict.fromkeys((".mp4", ".mov", ".avi", ".mkv", ".webm"), "a video"),
-    **dict.fromkeys((".zip", ".gz", ".bz2", ".xz", ".7z", ".rar", ".tar"), "an archive"),
-    **dict.fromkeys((".doc", ".xls", ".ppt"), _OLD_OFFICE),
-    **{".pdf": "a PDF document", ".docx": "a Word document", ".pptx": "a PowerPoint presentation"},
-    **{".epub": "an e-book", ".odt": "an OpenDocument text", ".ods": "an OpenDocument spreadsheet"},
-    **{".xlsb": "a binary Excel workbook", ".xlsx": "an Excel workbook", ".xlsm": "an Excel workbook"},
+    **dict.fromkeys((".gz", ".bz2", ".xz", ".7z", ".rar", ".tar"), "an archive"),
+    **{".doc": "an old Word document", ".ppt": "an old PowerPoint presentation", ".heic": "an Apple picture"},
+    **{".odt": "an OpenDocument text", ".ods": "an OpenDocument spreadsheet", ".xlsb": "a binary Excel workbook"},
     **{".sqlite": "a database", ".db": "a database", ".parquet": "a Parquet table"},
+    **{".ole": "an old Office file", ".protected": "protected by a password"},
 }
 
 # Offset, bytes, and the extensions that such a file may have; any other extension is wrong and the first is meant.
@@ -48,6 +66,8 @@ _SIGNATURES: tuple[tuple[int, bytes, tuple[str, ...]], ...] = (
     (0, b"PK\x03\x04", (".zip", ".xlsx", ".xlsm", ".xlsb", ".docx", ".pptx", ".epub", ".odt", ".ods")),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", (".doc", ".xls", ".ppt")),
     (0, b"%PDF-", (".pdf",)),
+    (0, b"II*\x00", (".tif", ".tiff")),
+    (0, b"MM\x00*", (".tif", ".tiff")),
     (0, b"\x89PNG\r\n\x1a\n", (".png",)),
     (0, b"\xff\xd8\xff", (".jpg", ".jpeg")),
     (0, b"GIF87a", (".gif",)),
@@ -66,10 +86,18 @@ _SIGNATURES: tuple[tuple[int, bytes, tuple[str, ...]], ...] = (
     (0, b"SQLite format 3\x00", (".sqlite", ".db")),
 )
 _OFFICE_MEMBERS = {"xl/workbook.xml": ".xlsx", "word/document.xml": ".docx", "ppt/presentation.xml": ".pptx"}
+_EPUB_TYPE = b"application/epub+zip"
+_OLD_OFFICE_STREAMS = {  # names of streams, in utf-16 as the container's directory has them
+    "EncryptedPackage": ".protected",
+    "WordDocument": ".doc",
+    "PowerPoint Document": ".ppt",
+    "Workbook": ".xls",
+    "Book": ".xls",
+}
 
 
-def read_document(path: Path) -> Document:
-    """The file as text.
+def read_document(path: Path, member: str | None = None) -> Document:
+    """The file as text; `member`: of an archive, the file of that name in it.
 
     Raises:
         ToolError: it is missing, too large, binary, damaged, or of a kind that has no reader.
@@ -80,47 +108,86 @@ def read_document(path: Path) -> Document:
         status = path.stat()
         if status.st_size > MAX_FILE_BYTES:
             raise ToolError(f"{path.name} has {status.st_size} bytes; read_file reads at most {MAX_FILE_BYTES}.")
-        return _read(path, status.st_mtime_ns, status.st_size)
+        return _read(path, status.st_mtime_ns, status.st_size, member)
     except OSError as error:  # its own text would show the agent where on this machine the file lies
         raise ToolError(f"{path.name} cannot be read ({error.strerror}); go on without it.") from error
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: Path, _modified_ns: int, _bytes: int) -> Document:
+def _read(path: Path, _modified_ns: int, _bytes: int, member: str | None) -> Document:
     """Kept for the next page or search; time and size are there to notice that the file has changed."""
-    kind = kind_of(path)
+    source = Source.of(path)
+    return read_here(source) if member is None and _is_light(source) else read_apart(source, member)
+
+
+def _is_light(source: Source) -> bool:
+    """Whether no library but Python's own reads it."""
+    return _signed(source.data) is None and READERS.get(source.suffix, TEXT_READER) in _LIGHT
+
+
+def read_here(source: Source, member: str | None = None) -> Document:
+    """In this process.
+
+    Raises:
+        ToolError: as `read_document`.
+    """
+    if member is not None:
+        from mas.tools.files import archive
+
+        if kind_of(source) != ".zip":
+            raise ToolError(f"{source.name} is no archive, so it has no members; call read_file without `member`.")
+        source = archive.member(source, member)
+    kind = kind_of(source)
     if kind not in READERS and kind in BINARY_KINDS:
-        raise ToolError(f"{path.name} is {BINARY_KINDS[kind]}; read_file reads {supported()}.")
-    return _reader(READERS.get(kind, TEXT_READER))(path)
+        raise ToolError(f"{source.name} is {BINARY_KINDS[kind]}; read_file reads {supported()}.")
+    try:
+        return _reader(READERS.get(kind, TEXT_READER))(source)
+    except ToolError:
+        raise
+    except Exception as error:  # whatever a library makes of a damaged file
+        reason = "it is damaged or unusual" if not isinstance(error, ImportError) else "its reader is not installed"
+        raise ToolError(f"{source.name} cannot be read as {kind}: {reason} ({type(error).__name__}).") from error
 
 
 def supported() -> str:
-    return f"{', '.join(READERS)} and any plain text (.txt, .md, .py, .xml, .html and others)"
+    return f"{', '.join(READERS)} and any plain text (.txt, .md, .py, .pdb and others)"
 
 
-def kind_of(path: Path) -> str:
+def kind_of(source: Source) -> str:
     """The extension that fits the content; empty for a text that has the extension of something else."""
-    suffix = path.suffix.lower()
-    with path.open("rb") as file:
-        head = file.read(32)
-    for offset, signature, family in _SIGNATURES:
-        if head[offset:].startswith(signature):
-            default = _office_kind(path) if family[0] == ".zip" else family[0]
-            return suffix if suffix in family and suffix != ".zip" else default
+    if family := _signed(source.data):
+        if family[0] == ".zip":
+            default = _package_kind(source)
+        else:
+            default = _old_office_kind(source.data) if family[0] == ".doc" else family[0]
+        if family[0] == ".doc":
+            return default
+        return source.suffix if source.suffix in family and source.suffix != ".zip" else default
     signed = {name for _, _, family in _SIGNATURES for name in family} - {".mp3"}  # most, but not all, have ID3
-    return "" if suffix in signed else suffix
+    return "" if source.suffix in signed else source.suffix
 
 
-def _office_kind(path: Path) -> str:
+def _signed(data: bytes) -> tuple[str, ...] | None:
+    return next((family for at, signature, family in _SIGNATURES if data[at : at + 32].startswith(signature)), None)
+
+
+def _package_kind(source: Source) -> str:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source.stream()) as archive:
             members = set(archive.namelist())
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         return ".zip"
+    if _EPUB_TYPE in source.data[:100]:
+        return ".epub"
     return next((kind for member, kind in _OFFICE_MEMBERS.items() if member in members), ".zip")
 
 
-def _reader(target: str) -> Callable[[Path], Document]:
+def _old_office_kind(data: bytes) -> str:
+    streams = ((name.encode("utf-16-le"), kind) for name, kind in _OLD_OFFICE_STREAMS.items())
+    return next((kind for name, kind in streams if name in data), ".ole")
+
+
+def _reader(target: str) -> Callable[[Source], Document]:
     module, _, function = target.partition(":")
-    reader: Callable[[Path], Document] = getattr(importlib.import_module(module), function)
+    reader: Callable[[Source], Document] = getattr(importlib.import_module(module), function)
     return reader

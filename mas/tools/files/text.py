@@ -1,14 +1,14 @@
-"""Plain text in any of the usual encodings: txt, md, py, log, xml, html and whatever else is not binary.
+"""Plain text in any of the usual encodings: txt, md, py, pdb, log and whatever else is not binary.
 
 decoded(b"caf\\xe9")                 # ("café", "windows-1252 (guessed)")
 """
 
 import codecs
 import re
-from pathlib import Path
 
 from mas.tools.errors import ToolError
 from mas.tools.files.document import Document, Line, Part
+from mas.tools.files.source import Source
 
 _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -18,11 +18,16 @@ _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_DECLARATION = re.compile(  # of XML, of HTML, and of Python in its first lines
+    rb"""^<\?xml[^>]{0,200}encoding=["']([\w.-]{1,40})|<meta[^>]{0,200}charset=["']?([\w.-]{1,40})|"""
+    rb"""\A(?:[^\n]*\n)?#[^\n]{0,200}coding[:=]\s*([\w.-]{1,40})""",
+    re.IGNORECASE,
+)
 _MAX_CONTROL_SHARE = 0.02
 
 
-def read(path: Path) -> Document:
-    text, encoding = decoded(path.read_bytes(), path.name)
+def read(source: Source) -> Document:
+    text, encoding = decoded(source.data, source.name, declared_encoding(source.data))
     return plain(text, encoding)
 
 
@@ -40,25 +45,41 @@ def numbered_lines(text: str) -> list[Line]:
     return [Line(number, line) for number, line in enumerate(lines, start=1)]
 
 
-def decoded(data: bytes, name: str = "the file") -> tuple[str, str]:
-    """The text and the name of its encoding.
+def declared_encoding(data: bytes) -> str | None:
+    """What an XML declaration, an HTML `charset` or a Python `coding:` line says, if there is a codec of that name."""
+    found = _DECLARATION.search(data[:1_024])
+    if found is None:
+        return None
+    name = next(filter(None, found.groups())).decode("ascii")
+    try:
+        return name.lower() if codecs.lookup(name)._is_text_encoding else None
+    except LookupError:
+        return None
+
+
+def decoded(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
+    """The text and the name of its encoding; what is `declared` is asked after the marks and utf-8.
 
     Raises:
         ToolError: the bytes are no text.
     """
-    text, encoding = _decoded(data)
+    text, encoding = _decoded(data, declared)
     if "\x00" in text or len(_CONTROL.findall(text[:10_000])) > _MAX_CONTROL_SHARE * len(text[:10_000]):
         raise ToolError(f"{name} is binary, not text, and of no kind that read_file knows; it cannot be shown.")
     return text, encoding
 
 
-def _decoded(data: bytes) -> tuple[str, str]:
+def _decoded(data: bytes, declared: str | None) -> tuple[str, str]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace"), encoding.removesuffix("-sig")
     try:
         return data.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
+        pass
+    try:
+        return (data.decode(declared), declared) if declared else _guessed(data)
+    except UnicodeError:
         return _guessed(data)
 
 

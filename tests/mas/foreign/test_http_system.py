@@ -22,10 +22,19 @@ FIVE = {"answer": "5", "reasoning_trace": "2 + 3"}
 
 
 @contextmanager
+def opened(system: HttpSystem) -> Iterator[Any]:
+    """What it needs for a run. It has no service to do without, and so nothing to say."""
+    said: list[str] = []
+    with system.open_resources(ToolSettings(), said.append) as resources:
+        assert said == []
+        yield resources
+
+
+@contextmanager
 def program(url: str, **settings: Any) -> Iterator[Any]:
     system = HttpSystem(url, **settings)
     system.check()
-    with system.open_resources() as resources:
+    with opened(system) as resources:
         yield system.build(None, None, ToolSettings(), resources)  # type: ignore[arg-type]
 
 
@@ -105,7 +114,7 @@ def test_a_failure_is_one_sentence_of_the_right_class(failure: str) -> None:
 def test_an_agent_that_went_away_is_unavailable() -> None:
     with answering_agent(lambda body: FIVE) as agent, program(agent.url) as asked:
         pass
-    with HttpSystem(agent.url).open_resources() as client:
+    with opened(HttpSystem(agent.url)) as client:
         asked = HttpSystem(agent.url).build(None, None, ToolSettings(), client)  # type: ignore[arg-type]
         with pytest.raises(AgentUnavailableError, match="cannot be reached"):
             asked(question="?")
@@ -134,7 +143,7 @@ def test_a_connection_is_used_again_by_copies_of_the_program_too() -> None:
 
 def test_the_client_is_closed_with_the_run_even_when_it_fails() -> None:
     with answering_agent(lambda body: FIVE) as agent:
-        with pytest.raises(RuntimeError, match="stop"), HttpSystem(agent.url).open_resources() as client:
+        with pytest.raises(RuntimeError, match="stop"), opened(HttpSystem(agent.url)) as client:
             raise RuntimeError("stop")
         assert client.is_closed
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 
+from eval.benchmarks.sample_office import pdf_bytes
 from mas.tools.attachments import attached
 from mas.tools.errors import ToolError
 from mas.tools.files import kinds
@@ -197,3 +198,29 @@ def test_an_attachment_that_cannot_be_opened_is_named_without_its_path(
         read_file("towns.csv")
     assert "towns.csv cannot be read (Permission denied)" in str(refused.value)
     assert str(tmp_path) not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [("2", [2]), ("page 3", [3]), ("2-4", [2, 3, 4]), ("pages 1-2", [1, 2]), ("", [1, 2, 3, 4, 5])],
+)
+def test_pages_of_a_pdf_are_asked_for_by_number_or_range(tmp_path: Path, wanted: str, shown: list[int]) -> None:
+    (tmp_path / "a.pdf").write_bytes(pdf_bytes([[f"text-{number}"] for number in range(1, 6)]))
+    with attached([tmp_path / "a.pdf"]):
+        found = read_file("a.pdf", sheet=wanted)
+    assert re.findall(r"text-(\d)", found) == list(map(str, shown))
+    assert re.findall(r"\[page (\d) of 5\]", found) == list(map(str, shown))
+
+
+@pytest.mark.parametrize("wanted", ["0", "6", "4-2", "one", "2-9", "slide 2", "-1"])
+def test_pages_that_a_pdf_does_not_have_are_refused(tmp_path: Path, wanted: str) -> None:
+    (tmp_path / "a.pdf").write_bytes(pdf_bytes([["x"]] * 5))
+    with attached([tmp_path / "a.pdf"]), pytest.raises(ToolError, match=r"a\.pdf has the pages 1 to 5; .*\"1-5\""):
+        read_file("a.pdf", sheet=wanted)
+
+
+def test_a_search_says_on_which_page_of_a_pdf_it_found(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(pdf_bytes([["one"], ["two", "wanted"], ["three"]]))
+    with attached([tmp_path / "a.pdf"]):
+        found = read_file("a.pdf", search="WANTED")
+    assert "[page 2 of 3]" in found and "> 2 | wanted" in found and "[page 1 of 3]" not in found

@@ -17,7 +17,7 @@ from mas.tools.attachments import attached
 from mas.tools.calculator import calculator
 from mas.tools.errors import ToolError
 from mas.tools.read_file import read_file
-from mas.tools.read_only import is_read_only, read_only
+from mas.tools.read_only import is_read_only, not_to_be_kept, read_only
 from mas.tools.settings import ToolSettings
 from mas.tools.unit_converter import unit_converter
 from mas.tracing.trace import Span, Trace, recording
@@ -156,3 +156,60 @@ def test_the_tools_that_only_look_are_marked_and_stay_so_behind_a_decorator(tmp_
     again, spans = run(Question(Sample("q"), tool_log=log), *calls, tools=tools)
     assert again == first and "Rome" in first[2]
     assert all(span.attributes["replayed"] for span in spans)
+
+
+class Kiosk:
+    """A tool that sometimes has only a makeshift to give."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def tools(self) -> list[Callable[..., Any]]:
+        """One that runs in a thread, one on the loop."""
+
+        @read_only
+        def look(up: str) -> str:
+            """Look something up."""
+            return self._found(up)
+
+        @read_only
+        async def look_async(up: str) -> str:
+            """Look something up."""
+            await asyncio.sleep(0)
+            return self._found(up)
+
+        return [look, look_async]
+
+    def _found(self, up: str) -> str:
+        self.asked += 1
+        if up == "makeshift":
+            not_to_be_kept()
+        return f"{up}, seen {self.asked}"
+
+
+@pytest.mark.parametrize("name", ["look", "look_async"])
+def test_what_a_tool_calls_a_makeshift_is_shown_but_not_kept(name: str) -> None:
+    kiosk, log = Kiosk(), Kept()
+    call = Call(name, {"up": "makeshift"})
+    for number in (1, 2):
+        observations, spans = run(Question(Sample("q"), tool_log=log), call, tools=kiosk.tools())
+        assert observations == [f"makeshift, seen {number}"]
+        assert "replayed" not in spans[0].attributes
+    assert log == {}
+
+
+@pytest.mark.parametrize("name", ["look", "look_async"])
+def test_a_makeshift_is_one_call_s_own_affair_also_of_those_beside_it(name: str) -> None:
+    kiosk, log = Kiosk(), Kept()
+    calls = [Call(name, {"up": up}) for up in ("sun", "makeshift", "moon")]
+    model = ScriptedModel(answering(researcher=in_turn(calls, DONE)))
+    predictor = dspy.Predict(Research)
+    predictor.lm = model.lm(AgentModel())
+    toolbox = Toolbox({each.__name__: dspy.Tool(each) for each in kiosk.tools()})
+    with at_work(Question(Sample("q"), tool_log=log)):
+        asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], toolbox))
+    assert sorted(text.partition(",")[0] for text in log.values()) == ["moon", "sun"]
+
+
+def test_outside_a_call_it_means_nothing() -> None:
+    not_to_be_kept()

@@ -20,6 +20,7 @@ SCHEMAS = {
         "sheet": TEXT_OR_NULL,
         "page": {"type": "integer", "default": 1},
         "search": TEXT_OR_NULL,
+        "member": TEXT_OR_NULL,
     },
 }
 

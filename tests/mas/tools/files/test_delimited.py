@@ -7,11 +7,12 @@ import pytest
 
 from mas.tools.files.delimited import read
 from mas.tools.files.document import Document, Line
+from mas.tools.files.source import Source
 
 
 def made(folder: Path, text: str, name: str = "t.csv", encoding: str = "utf-8") -> Document:
     (folder / name).write_bytes(text.encode(encoding))
-    return read(folder / name)
+    return read(Source.of(folder / name))
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

@@ -9,22 +9,24 @@ from openpyxl import Workbook
 
 from mas.tools.errors import ToolError
 from mas.tools.files import kinds
-from mas.tools.files.kinds import kind_of, read_document
+from mas.tools.files.kinds import kind_of, read_document, read_here
+from mas.tools.files.source import Source
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(30)
+
+
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30)
 
 
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
-        ("a.pdf", b"%PDF-1.7\n\x00", r"a PDF document"),
-        ("a.png", PNG, r"an image"),
-        ("a.txt", PNG, r"an image"),
-        ("a.mp3", b"ID3\x03" + bytes(30), r"an audio file"),
-        ("a.mp3", b"\xff\xfb\x90\x00" + bytes(30), r"an audio file"),
-        ("a.m4a", b"\x00\x00\x00\x20ftypM4A " + bytes(30), r"an audio file"),
-        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30), r"an old \(or password-protected\) Office file"),
-        ("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30), r"an old \(or password-protected\) Office file"),
+        ("a.doc", OLE + "WordDocument".encode("utf-16-le"), "an old Word document"),
+        ("a.xls", OLE, "an old Office file"),
+        ("a.xlsx", OLE + "EncryptedPackage".encode("utf-16-le"), "protected by a password"),
+        ("a.mp4", b"\x00\x00\x00\x20ftypisom" + bytes(30), "a video"),
+        ("a.txt", b"\x1f\x8b\x08" + bytes(30), "an archive"),
+        ("a.db", b"SQLite format 3\x00" + bytes(30), "a database"),
     ],
 )
 def test_a_kind_without_a_reader_is_named_with_those_that_have_one(
@@ -33,6 +35,23 @@ def test_a_kind_without_a_reader_is_named_with_those_that_have_one(
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ToolError, match=rf"{name} is {words}; read_file reads \.csv, .*\.xlsx.* plain text"):
         read_document(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind"),
+    [
+        ("a.txt", PNG, ".png"),
+        ("a.jpeg", b"\xff\xd8\xff" + bytes(30), ".jpeg"),
+        ("a.mp3", b"ID3\x03" + bytes(30), ".mp3"),
+        ("a.mp3", b"\xff\xfb\x90\x00" + bytes(30), ".mp3"),
+        ("a.m4a", b"\x00\x00\x00\x20ftypM4A " + bytes(30), ".m4a"),
+        ("a.csv", OLE + "Workbook".encode("utf-16-le"), ".xls"),
+        ("a.txt", b"%PDF-1.7\n", ".pdf"),
+        ("a.pdf", b"just text", ""),
+    ],
+)
+def test_content_decides_where_it_has_a_signature(name: str, data: bytes, kind: str) -> None:
+    assert kind_of(Source(name, data)) == kind
 
 
 @pytest.mark.parametrize(
@@ -49,7 +68,7 @@ def test_a_kind_without_a_reader_is_named_with_those_that_have_one(
 def test_archives_are_told_apart(tmp_path: Path, name: str, member: str, kind: str) -> None:
     with zipfile.ZipFile(tmp_path / name, "w") as archive:
         archive.writestr(member, "")
-    assert kind_of(tmp_path / name) == kind
+    assert kind_of(Source.of(tmp_path / name)) == kind
 
 
 def test_a_workbook_is_read_whatever_its_name(tmp_path: Path) -> None:
@@ -60,7 +79,7 @@ def test_a_workbook_is_read_whatever_its_name(tmp_path: Path) -> None:
         assert read_document(tmp_path / name).summary.startswith("workbook")
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a.pdf", "a.unknown", "noextension", "a.py", "a.pdb", "a.html"])
+@pytest.mark.parametrize("name", ["a.xlsx", "a.pdf", "a.unknown", "noextension", "a.py", "a.pdb", "a.md"])
 def test_a_text_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("<p>hello</p>")
     document = read_document(tmp_path / name)
@@ -90,8 +109,8 @@ def test_a_new_reader_is_one_line_in_the_table(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "a.png").write_bytes(PNG)
     (tmp_path / "png_size.py").write_text(
         "from mas.tools.files.document import Document, Part, Line\n"
-        "def read(path):\n    return Document('image', [Part([Line(1, str(path.stat().st_size))])])\n"
+        "def read(source):\n    return Document('image', [Part([Line(1, str(len(source.data)))])])\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(kinds.READERS, ".png", "png_size:read")
-    assert read_document(tmp_path / "a.png").parts[0].lines[0].text == str(len(PNG))
+    assert read_here(Source.of(tmp_path / "a.png")).parts[0].lines[0].text == str(len(PNG))

@@ -1,0 +1,1 @@
+"""A real browser for the agents, over the Model Context Protocol: see `session.py`."""

@@ -1,0 +1,94 @@
+r"""What Playwright MCP says, read: its sections, the page that is open, and what of that an agent gets to see.
+
+    sections("### Page\n- Page URL: https://example.org/\n### Snapshot\n…")["Page"]      # "- Page URL: https://…"
+    open_page(reply_to_browser_snapshot).url                                              # "https://example.org/"
+
+A page can write what it likes into its texts, but not a line of its own that begins with "### ": its title is one line,
+and the snapshot is a tree. The one exception is the text of a dialog, which stands after the section of the page.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+_HEADING = re.compile(r"^### (?=[A-Z])", re.MULTILINE)
+_ADDRESS = re.compile(r"^- Page URL: (.*)$", re.MULTILINE)
+_TITLE = re.compile(r"^- Page Title: (.*)$", re.MULTILINE)
+_FENCE = re.compile(r"^```\w*\n|\n?```\s*$")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_CALL_LOG = re.compile(r"\nCall log:.*", re.DOTALL)
+_DOWNLOAD = re.compile(r"^- Downloaded file (.*) to \"[^\"]*\"$", re.MULTILINE)
+_DIALOG = "### Modal state\n"
+BLANK = "about:blank"
+NO_PAGE_OPEN = "(No page is open; browser_navigate opens one.)"
+NOTHING_TO_READ = (
+    "(The page shows no text: perhaps a file such as a PDF or a picture, or a page that is still loading.)"
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page in the current tab."""
+
+    url: str  # "" if the reply does not tell
+    title: str = ""
+
+
+def sections(text: str) -> dict[str, str]:
+    """By heading; of two with the same one, the first."""
+    found: dict[str, str] = {}
+    for part in _HEADING.split(text)[1:]:
+        heading, _, body = part.partition("\n")
+        found.setdefault(heading.strip(), body.strip("\n"))
+    return found
+
+
+def open_page(text: str) -> Page:
+    about = sections(text.partition(_DIALOG)[0]).get("Page", "")
+    url, title = _ADDRESS.search(about), _TITLE.search(about)
+    return Page(url[1].strip() if url else "", title[1].strip() if title else "")
+
+
+def snapshot_of(text: str) -> str:
+    return _FENCE.sub("", sections(text).get("Snapshot", ""))
+
+
+def failure(text: str) -> str:
+    """What went wrong, in one line, without Playwright's log."""
+    said = sections(text).get("Error", text)
+    said = _CALL_LOG.sub("", _COLOUR.sub("", said)).removeprefix("Error: ")
+    return " ".join(said.split())[:500] or "no reason was given"
+
+
+def dialog(text: str) -> str:
+    """The dialog that a page has opened and that waits for an answer; "" without one."""
+    return text.partition(_DIALOG)[2].strip()[:1000]
+
+
+def observation(acted: str, shown: str, with_snapshot: bool = True) -> str:
+    """For the agent: which page, what the action said, which tabs, and what can be seen; long ones still whole.
+
+    Args:
+        acted: the reply to the action; "" if `shown` is what was asked for.
+        shown: the reply to the `browser_snapshot` that followed.
+        with_snapshot: false where the action's own result is what was wanted.
+    """
+    page, seen, said = open_page(shown), sections(shown), sections(acted)
+    today = datetime.now(UTC).date().isoformat()
+    parts = [f"{page.url} {page.title!r} (browser, {today})" if page.title else f"{page.url} (browser, {today})"]
+    parts += [f"Tabs:\n{seen['Open tabs']}"] if "Open tabs" in seen else []
+    parts += [f"Downloaded, out of your reach: {name}" for name in _DOWNLOAD.findall(said.get("Events", ""))]
+    parts += [said["Result"]] if "Result" in said and said["Result"] != seen.get("Open tabs") else []
+    nothing = NO_PAGE_OPEN if page.url == BLANK else NOTHING_TO_READ
+    parts += [snapshot_of(shown).strip() or nothing] if with_snapshot else []
+    return "\n\n".join(parts)
+
+
+def cut(text: str, max_chars: int) -> str:
+    if len(text) <= max_chars:
+        return text
+    notice = (
+        f"\n[cut: {len(text)} characters in all; browser_find searches the page for a text, and browser_snapshot "
+        "with a target such as e12 shows one part of it]"
+    )
+    return text[: max(max_chars - len(notice), 0)] + notice

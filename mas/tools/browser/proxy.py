@@ -1,0 +1,130 @@
+"""The browser's only way out: an HTTP proxy that connects to nothing but the public web.
+
+What a page loads, where a redirect leads and to which address a name changes meanwhile, nobody outside the browser can
+see in time. So the browser gets no other way than this one: it looks the name up, checks all its addresses
+(`mas.tools.web.guard`) and connects to one of those. Encrypted traffic passes through unread, as RFC 9110 has it for
+CONNECT; so blocked pages, which are known by their whole address, are the window's affair.
+
+    async with await guarded_proxy() as proxy:
+        f"http://127.0.0.1:{port_of(proxy)}"      # --proxy-server of the browser
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from mas.tools.errors import ToolError
+from mas.tools.web.guard import public_addresses, public_url
+
+MAX_HEAD_BYTES = 2**16
+HEAD_SECONDS = 30.0  # for a request to arrive
+CONNECT_SECONDS = 15.0  # to one address
+PIECE_BYTES = 2**16
+_HOP_BY_HOP = (b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:")
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _RefusedError(Exception):
+    """Told to the browser as an HTTP status with a sentence."""
+
+    def __init__(self, status: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+async def guarded_proxy(allow_private_hosts: Sequence[str] = (), port: int = 0) -> asyncio.Server:
+    """Listening on loopback.
+
+    Args:
+        allow_private_hosts: "host" or "host:port" of what may be reached although it is not public.
+        port: 0: any that is free.
+    """
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await _served((reader, writer), allow_private_hosts)
+        except _RefusedError as error:
+            body = str(error).encode()
+            head = f"HTTP/1.1 {error.status}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+            writer.write(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        except (OSError, asyncio.IncompleteReadError, TimeoutError):
+            pass  # one of the two went away
+        finally:
+            with contextlib.suppress(OSError):
+                writer.close()
+                await writer.wait_closed()
+
+    return await asyncio.start_server(serve, "127.0.0.1", port, limit=MAX_HEAD_BYTES)
+
+
+def port_of(proxy: asyncio.Server) -> int:
+    return int(proxy.sockets[0].getsockname()[1])
+
+
+async def _served(browser: _Streams, allow_private_hosts: Sequence[str]) -> None:
+    """One connection: a tunnel, or one request in the clear."""
+    reader, writer = browser
+    try:
+        async with asyncio.timeout(HEAD_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError as error:
+        raise _RefusedError("431 Request Header Fields Too Large", "The request's head is too long.") from error
+    line, _, rest = head.partition(b"\r\n")
+    try:
+        method, target, version = line.decode("ascii").split(" ")
+        parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        host, port = parts.hostname or "", parts.port or (443 if method == "CONNECT" else 80)
+    except ValueError as error:
+        raise _RefusedError("400 Bad Request", "This is no request to a proxy.") from error
+    if method != "CONNECT" and parts.scheme != "http":
+        raise _RefusedError("400 Bad Request", "This is no request to a proxy.")
+    server = await _connected(host, port, allow_private_hosts)
+    try:
+        if method == "CONNECT":
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            path = target.split("/", 3)[3:] or [""]
+            server[1].write(f"{method} /{path[0]} {version}\r\n".encode() + _one_request(rest))
+        await _both_ways(browser, server)
+    finally:
+        server[1].close()
+
+
+def _one_request(headers: bytes) -> bytes:
+    """The headers without those for the proxy, and for this request alone: the next one may be for another host."""
+    kept = [line for line in headers.split(b"\r\n") if line and not line.lower().startswith(_HOP_BY_HOP)]
+    return b"\r\n".join([*kept, b"Connection: close", b"", b""])
+
+
+async def _connected(host: str, port: int, allow_private_hosts: Sequence[str]) -> _Streams:
+    try:
+        public_url(f"http://{f'[{host}]' if ':' in host else host}:{port}/", allow_private_hosts)
+        addresses = await public_addresses(host, port, allow_private_hosts)
+    except ToolError as error:
+        raise _RefusedError("403 Forbidden", str(error)) from error
+    for address in addresses:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return await asyncio.open_connection(address, port)
+    raise _RefusedError("502 Bad Gateway", f"{host} does not answer at port {port}.")
+
+
+async def _both_ways(browser: _Streams, server: _Streams) -> None:
+    """Until the server has said all it has to say."""
+    upwards = asyncio.create_task(_copied(browser[0], server[1]))
+    try:
+        await _copied(server[0], browser[1])
+    finally:
+        upwards.cancel()
+        await asyncio.wait({upwards})
+
+
+async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while piece := await reader.read(PIECE_BYTES):
+            writer.write(piece)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()

@@ -1,0 +1,189 @@
+"""The browser of a run: a server that was asked for its tools, and a window of its own for each question.
+
+    with open_browser(BrowserSettings()) as session:                 # None: no server; it has said so once
+        await session.act("browser_navigate", {"url": "https://example.org"})
+
+A window is opened by a question's first action and closed with the question; outside a run it lasts for one call.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+from urllib.parse import urlsplit
+
+from mas.encodable import encodable
+from mas.llm.loop import background_loop, run_blocking
+from mas.question import current_question
+from mas.tools.at_hand import tool_settings
+from mas.tools.browser.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Offer
+from mas.tools.browser.page import cut
+from mas.tools.browser.settings import BrowserSettings
+from mas.tools.browser.window import Check, Window
+from mas.tools.errors import ToolError
+
+LISTEN_SECONDS = 0.5  # to see whether anything listens at all
+START_SECONDS = 10.0  # for a server that does, to open a session
+SLACK_CHARS = 500  # of `tools.max_output_chars`, for what others write around an observation
+BELONGING = "browser"  # key in `Question.belongings`
+
+
+async def check_public(url: str) -> str:
+    """
+    Raises:
+        ToolError: an agent may not go there.
+    """
+    from mas.tools.web import guard
+
+    return await guard.check_public(url)
+
+
+class BrowserSession:
+    """Made by `open_browser`."""
+
+    def __init__(self, settings: BrowserSettings, url: str, offers: Sequence[Offer], check: Check) -> None:
+        self.offers = offers
+        self._url, self._settings, self._check = url, settings, check
+        self._free = asyncio.Semaphore(settings.max_sessions)
+        self._open: set[Connection] = set()
+
+    async def act(self, tool: str, arguments: dict[str, Any]) -> str:
+        """One action in the window of the question at work; what is then to be seen, not longer than a tool may return.
+
+        Raises:
+            ToolError: it could not be done, or led where it may not.
+        """
+        if asyncio.get_running_loop() is not background_loop():  # the connections are on that one
+            there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
+            return await asyncio.wrap_future(there)
+        if (question := current_question()) is not None:
+            if BELONGING not in question.belongings:
+                question.belongings[BELONGING] = window = self._window()
+                question.on_close.append(window.close)
+            seen = await question.belongings[BELONGING].act(tool, arguments)
+        else:
+            window = self._window()
+            try:
+                seen = await window.act(tool, arguments)
+            finally:
+                window.close()
+        return cut(encodable(seen), tool_settings().max_output_chars - SLACK_CHARS)
+
+    def _window(self) -> Window:
+        return Window(self._connection, self._check, self._settings.action_seconds)
+
+    async def _connection(self) -> Connection:
+        await self._wait_for_a_free_one()
+        try:
+            connection = await Connection.open(self._url, START_SECONDS)
+        except BaseException:
+            self._free.release()
+            raise
+        self._open.add(connection)
+        connection.owner.add_done_callback(lambda _: self._ended(connection))
+        return connection
+
+    def _ended(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._free.release()
+
+    async def _wait_for_a_free_one(self) -> None:
+        question, seconds = current_question(), self._settings.action_seconds
+        try:
+            with question.waiting() if question is not None else nullcontext():
+                async with asyncio.timeout(seconds):
+                    await self._free.acquire()
+        except TimeoutError as error:
+            raise ToolError(
+                f"All {self._settings.max_sessions} browser windows were in use by other questions for {seconds:g} "
+                "seconds (tools.browser.max_sessions); use another tool, or try again later."
+            ) from error
+
+    async def aclose(self) -> None:
+        """End what is still open; a server that does not answer is not waited for."""
+        owners = [connection.owner for connection in self._open]
+        for connection in list(self._open):
+            connection.close()
+        if owners:
+            await asyncio.wait(owners, timeout=CLOSE_SECONDS + 1)
+
+
+@contextmanager
+def open_browser(
+    settings: BrowserSettings, say: Callable[[str], None] | None = None, check: Check = check_public
+) -> Iterator[BrowserSession | None]:
+    """The browser for as long as the run; None if there is none, which costs less than a second where nothing listens.
+
+    Args:
+        settings: checked ones.
+        say: told once, in a sentence, why there is none although one is configured; by default the log's warning.
+        check: the rule on addresses.
+    """
+    offers, why_not = _offers(settings)
+    if why_not:
+        (say or logging.getLogger(__name__).warning)(why_not)
+    if settings.url is None or why_not:
+        yield None
+        return
+    session = BrowserSession(settings, settings.url, offers, check)
+    try:
+        yield session
+    finally:
+        run_blocking(session.aclose())
+
+
+def missing(settings: BrowserSettings) -> str:
+    """In a sentence, why there would be no browser; "" if there would be one, or if none is configured."""
+    return _offers(settings)[1]
+
+
+def _offers(settings: BrowserSettings) -> tuple[list[Offer], str]:
+    """The server's tools, or the reason why there are none."""
+    if settings.url is None:
+        return [], ""
+    if not _listens(settings.url):
+        return [], (
+            f"No browser: nothing listens at {settings.url}, so the run goes on without browser tools; start one with "
+            "`make browser`, or set tools.browser.url=null."
+        )
+    try:
+        return run_blocking(_asked_for_tools(settings.url)), ""
+    except ConnectionLostError as error:
+        return [], _why_not(settings.url, str(error))
+
+
+def _listens(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        socket.create_connection(address, timeout=LISTEN_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+async def _asked_for_tools(url: str) -> list[Offer]:
+    connection = await Connection.open(url, START_SECONDS)
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            return await connection.offers()
+    except TimeoutError as error:
+        raise ConnectionLostError(f"no list of tools in {START_SECONDS:g} seconds") from error
+    finally:
+        connection.close()
+        await asyncio.wait({connection.owner}, timeout=CLOSE_SECONDS + 1)
+
+
+def _why_not(url: str, cause: str) -> str:
+    if cause.startswith("HTTP 403"):
+        return (
+            f"No browser: the server at {url} does not serve under that host name ({cause}), so the run goes on "
+            f"without browser tools; start it with --allowed-hosts {urlsplit(url).netloc}, as `make browser` does for "
+            "its own address, or set tools.browser.url to a name that it allows."
+        )
+    return (
+        f"No browser: what listens at {url} does not answer as an MCP server ({cause}), so the run goes on without "
+        "browser tools; start one with `make browser`, or set tools.browser.url=null."
+    )

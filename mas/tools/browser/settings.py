@@ -1,0 +1,46 @@
+"""Where the browser is, and how much of it a run may use: `tools.browser` of the configuration."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from mas.errors import UserError
+
+EXAMPLE_URL = "http://127.0.0.1:3000/mcp"
+
+
+@dataclass
+class BrowserSettings:
+    """The server is Playwright MCP; `make browser` starts one at the default address."""
+
+    url: str | None = EXAMPLE_URL  # its streamable HTTP address; null: no browser
+    max_sessions: int = 8  # questions that have a browser window at the same time; one more waits for one
+    action_seconds: float = 60.0  # one action, with the loading of the page that it leads to
+
+    def check(self) -> None:
+        """
+        Raises:
+            UserError: the first setting that cannot be.
+        """
+        if self.url is not None:
+            _check_url(self.url)
+        if self.max_sessions < 1:
+            raise UserError(f"tools.browser.max_sessions={self.max_sessions} is too small; at least 1 is needed.")
+        if not self.action_seconds > 0:
+            raise UserError(
+                f"tools.browser.action_seconds={self.action_seconds} is out of range; expected more than 0."
+            )
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.username or parts.password:  # would be saved with the configuration; so it is not repeated here either
+        raise UserError(
+            "tools.browser.url holds a user name or password, which would be saved with the run; "
+            "let the browser's server listen where only this machine can reach it."
+        )
+    try:
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        usable = False
+    if not usable:
+        raise UserError(f"tools.browser.url={url} is not a URL; expected something like {EXAMPLE_URL}, or null.")

@@ -1,0 +1,130 @@
+"""A question's own browser window: its session with the server, and the rule on what may be seen in it.
+
+    window = Window(connect, check_public, action_seconds=60)
+    await window.act("browser_navigate", {"url": "https://example.org"})      # what can be seen there
+
+The rule (`mas.tools.web.guard`) is applied to every address that the agent gives, and after every action to the address
+of the page that is then open: a link, a redirect or a script may lead anywhere. What such a page shows is not passed
+on. To keep the browser from asking a forbidden address at all is the work of the proxy behind `make browser`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mas.tools.browser.connection import Connection, ConnectionLostError, Reply
+from mas.tools.browser.page import BLANK, dialog, failure, observation, open_page
+from mas.tools.errors import ToolError
+
+Connect = Callable[[], Awaitable[Connection]]
+Check = Callable[[str], Awaitable[str]]  # the address as it is to be asked for; ToolError: it must not be
+
+SNAPSHOT, NAVIGATE, FIND = "browser_snapshot", "browser_navigate", "browser_find"
+_NO_PAGE = ("", BLANK, "chrome-error://chromewebdata/")  # nothing of anyone's is shown there
+
+
+class Window:
+    """Opened with its first action; its actions come one after the other, whoever asks for them."""
+
+    def __init__(self, connect: Connect, check: Check, action_seconds: float) -> None:
+        self._connect, self._check, self._seconds = connect, check, action_seconds
+        self._connection: Connection | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._url = ""  # of the last page that was shown
+        self._closed = False
+
+    async def act(self, tool: str, arguments: dict[str, Any]) -> str:
+        """What the agent sees after one action: the page, and a snapshot of it.
+
+        Raises:
+            ToolError: it could not be done, or led where it may not.
+        """
+        async with self._one_at_a_time:
+            if url := arguments.get("url"):
+                arguments = {**arguments, "url": url if url == BLANK else await self._check(str(url))}
+            await self._connected(tool)  # may wait for other questions; not part of the action's time
+            try:
+                async with asyncio.timeout(self._seconds):
+                    return await self._acted(tool, arguments)
+            except TimeoutError as error:
+                self._drop()
+                raise ToolError(
+                    f"{tool} took longer than {self._seconds:g} seconds and was given up, and its page was closed; "
+                    f"open another page with {NAVIGATE}, or try another tool."
+                ) from error
+
+    async def _acted(self, tool: str, arguments: dict[str, Any]) -> str:
+        acted = await self._asked(tool, arguments)
+        shown = acted if tool == SNAPSHOT else await self._asked(SNAPSHOT, {})
+        url = open_page(acted.text if shown.failed else shown.text).url
+        if not url and not shown.failed:
+            raise ToolError(f"{tool}: the browser's server does not say which page is open; go on without the browser.")
+        await self._leave_unless_allowed(url)
+        self._url = url or self._url
+        if waiting := dialog(shown.text):
+            return f"{self._url} (browser)\n\nThe page has opened a dialog:\n{waiting}"
+        if failed := next((reply for reply in (acted, shown) if reply.failed), None):
+            raise ToolError(_explained(tool, failure(failed.text)))
+        return observation("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
+
+    async def _asked(self, tool: str, arguments: dict[str, Any]) -> Reply:
+        """The server's reply; from a server that was started anew, if an address is all that is needed."""
+        try:
+            return await (await self._connected(tool)).call(tool, arguments)
+        except ConnectionLostError as error:
+            lost = error
+        self._drop()
+        connection = await self._connected(tool)
+        if tool == NAVIGATE:
+            try:
+                return await connection.call(tool, arguments)
+            except ConnectionLostError as error:
+                self._drop()
+                raise ToolError(f"{tool}: the browser has stopped twice ({error}); go on without it.") from error
+        last = f"; the last page was {self._url}" if self._url not in _NO_PAGE else ""
+        raise ToolError(
+            f"{tool}: the browser was started anew and has no page open ({lost}){last}. Open it again with {NAVIGATE}."
+        ) from lost
+
+    async def _connected(self, tool: str) -> Connection:
+        if self._connection is None and not self._closed:
+            try:
+                self._connection = await self._connect()
+            except ConnectionLostError as error:
+                raise ToolError(f"{tool}: the browser cannot be reached ({error}); go on without it.") from error
+        if self._closed:
+            self._drop()
+        if self._connection is None:
+            raise ToolError(f"{tool}: the question is over, and its browser is closed.")
+        return self._connection
+
+    async def _leave_unless_allowed(self, url: str) -> None:
+        if url in _NO_PAGE or url == self._url:
+            return
+        try:
+            await self._check(url)
+        except ToolError as error:
+            await self._asked(NAVIGATE, {"url": BLANK})
+            raise ToolError(
+                f"The browser was led to {url[:500]}, and has left it without showing it. {error}"
+            ) from error
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def close(self) -> None:
+        """From any thread; an action that is still under way fails."""
+        self._closed = True
+        self._drop()
+
+
+def _explained(tool: str, reason: str) -> str:
+    if "ERR_TUNNEL_CONNECTION_FAILED" in reason:
+        return f"{tool}: {reason}; that host does not answer, or is not on the public web."
+    if "not found in the current page snapshot" in reason:
+        return f"{tool}: {reason} {SNAPSHOT} shows the page with its present refs."
+    if "Timeout" in reason:
+        return f"{tool}: {reason}; {SNAPSHOT} shows what is there so far."
+    return f"{tool}: {reason}"

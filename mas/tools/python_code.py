@@ -1,0 +1,90 @@
+"""The tool that runs Python code: variables last as long as the question, and nothing of the machine is in reach.
+
+    await python("x = 20")             # "(no output: print a value, or end the code with an expression)"
+    await python("x + 1")              # "21"
+
+Where the code runs is chosen by `tools.sandbox.kind`: see mas/tools/sandbox/ and docs/sandbox.md.
+"""
+
+from mas.outside_data import outside_data
+from mas.question import current_question
+from mas.tools.at_hand import tool_settings
+from mas.tools.attachments import attached_files
+from mas.tools.errors import ToolError
+from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
+from mas.tools.sandbox.session import NotAvailableError, SessionLostError
+from mas.tools.sandbox.settings import SandboxSettings
+
+BELONGING = "python"
+FRESH = "[a new Python session: all variables and imports of earlier calls are lost]"
+NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
+
+
+@outside_data
+async def python(code: str) -> str:
+    """Run Python code and return what it prints and the value of its last expression, or the traceback.
+
+    Variables and imports stay from call to call. Files attached to the question are in the current folder under their
+    bare names, read-only: open("sales.csv"). pandas, numpy, scipy and openpyxl can usually be imported. There is no
+    network, no other program can be started, time and memory are limited, and nothing can be installed.
+
+    code: Python source text, such as "import math\\nprint(math.comb(49, 6))".
+    """
+    settings = _settings()
+    text = _checked(code, settings)
+    question = current_question()
+    if question is None:
+        interpreter = Interpreter(settings, attached_files())
+        try:
+            return await _shown(interpreter, text, settings)
+        finally:
+            interpreter.close()
+    if BELONGING not in question.belongings:
+        interpreter = question.belongings[BELONGING] = Interpreter(settings, attached_files())
+        question.on_close.append(interpreter.close)
+    return await _shown(question.belongings[BELONGING], text, settings)
+
+
+def _settings() -> SandboxSettings:
+    found = getattr(tool_settings(), "sandbox", None)
+    return found if isinstance(found, SandboxSettings) else SandboxSettings()
+
+
+def _checked(code: str, settings: SandboxSettings) -> str:
+    if not code.strip():
+        raise ToolError("The code is empty; write Python such as print(6 * 7).")
+    if len(code) > settings.max_code_chars:
+        raise ToolError(f"The code has {len(code)} characters; at most {settings.max_code_chars} are run: split it.")
+    return code
+
+
+async def _shown(interpreter: Interpreter, code: str, settings: SandboxSettings) -> str:
+    try:
+        cell = await interpreter.run(code)
+    except SessionLostError as error:
+        raise ToolError(
+            f"python was stopped: {error}. All variables are lost; the next call starts a new session: "
+            "do less at once, or in another way."
+        ) from error
+    except NotAvailableError as error:
+        raise ToolError(f"python is not available: {error} Answer without running code.") from error
+    except TimeSpentError as error:
+        allowed = settings.seconds_per_question
+        raise ToolError(f"This question has used its {allowed:g} s of python; answer without running code.") from error
+    return _text(cell, settings.max_output_chars)
+
+
+def _text(cell: Cell, max_chars: int) -> str:
+    """Printed text first, then the value or the traceback; each cut says how much is missing."""
+    reply, parts = cell.reply, []
+    if cell.fresh_after_loss:
+        parts.append(FRESH)
+    shown = ((reply.output, reply.output_cut), (reply.value, reply.value_cut), (reply.error, reply.error_cut))
+    for text, missing in shown:
+        kept = text[:max_chars]  # the sandbox has cut it already, if its program is still the one that was started
+        missing += len(text) - len(kept)
+        if kept:
+            parts.append(kept.rstrip("\n"))
+        if missing:
+            parts.append(f"[cut: {missing} characters are missing]")
+    return "\n".join(parts) or NO_OUTPUT

@@ -1,0 +1,215 @@
+"""The jail: a process in namespaces of its own, made by bubblewrap (https://github.com/containers/bubblewrap).
+
+It sees the shared libraries, Python and its packages, and the question's files, all read-only; two small folders in
+memory are its own. No network, no other process, no /proc, no program to start but Python, no environment. What each
+part holds against, and what was found out by trying: docs/sandbox.md.
+"""
+
+import functools
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mas.tools.sandbox import seccomp
+from mas.tools.sandbox.process import Launch, ProcessSession
+from mas.tools.sandbox.session import NotAvailableError, Session
+from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
+
+MIN_VERSION = (0, 7)  # --size
+DISABLES_USERNS = (0, 8)
+PROBE_SECONDS = 20.0
+OPEN_FILES = 64
+INSTALL = "install bubblewrap (apt-get install bubblewrap)"
+HERE = Path(__file__).parent
+LIBRARIES = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib", "/usr/local/lib64")
+LINKS = ("/lib", "/lib32", "/lib64", "/libx32")  # to those, nowadays
+DATA = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")  # the last: numpy's BLAS, where Debian has it
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+ENVIRONMENT = {
+    **{"PATH": "/usr/bin", "HOME": "/work", "TMPDIR": "/tmp", "USER": "sandbox", "LANG": "C.UTF-8", "TZ": "UTC"},
+    **{"LD_LIBRARY_PATH": "/python/lib:/python/lib64"},  # else a Python made of a library takes the system's older one
+    **{"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "2"},  # the same order of a set every time; less address space
+    **{"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+}
+
+
+class Bubblewrap:
+    name = BUBBLEWRAP
+
+    @functools.cached_property
+    def _program(self) -> tuple[str, tuple[int, ...]]:
+        return _program()
+
+    def probe(self) -> str:
+        bwrap, version = self._program
+        filter_end = _filter()
+        command = [*_jail(bwrap, version, 1, {}, ()), *_python(), "-c", "import os; print(6 * 7, os.listdir('/work'))"]
+        command[1:1] = ["--seccomp", str(filter_end)]
+        try:
+            ended = subprocess.run(
+                command, env={}, pass_fds=(filter_end,), capture_output=True, timeout=PROBE_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NotAvailableError(f"bubblewrap cannot isolate here ({type(error).__name__}).") from error
+        finally:
+            os.close(filter_end)
+        if ended.returncode or ended.stdout.strip() != b"42 []":
+            cause = (ended.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit {ended.returncode}"])[-1]
+            mend = "; allow user namespaces on this machine or container" if cause.startswith("bwrap:") else ""
+            raise NotAvailableError(f"bubblewrap cannot isolate here ({cause[:200]}){mend}.")
+        return f"bubblewrap {'.'.join(map(str, version))} runs Python in a jail"
+
+    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
+        bwrap, version = self._program
+        filter_end = _filter()
+        info, info_end = os.pipe()
+        options = ["--seccomp", str(filter_end), "--info-fd", str(info_end)]
+        jail = _jail(bwrap, version, settings.scratch_mb << 20, files, options)
+        inner = _InnerPid(info)
+        launch = Launch(
+            command=[*jail, *_python(), "/sandbox/worker.py", json.dumps(worker_settings(settings, _packages()))],
+            env={},  # --clearenv alone would leave it to read in bwrap's own /proc/…/environ
+            max_message_bytes=20 * settings.max_output_chars + 100_000,
+            max_resident_bytes=settings.memory_mb << 20,
+            pass_fds=(filter_end, info_end),
+            inner_pid=inner.read,
+            tidy=[inner.close],
+        )
+        session = ProcessSession(launch)
+        await session.started()
+        return session
+
+
+def worker_settings(settings: SandboxSettings, packages: list[str]) -> dict[str, object]:
+    """What worker.py is started with."""
+    return {
+        **{"max_chars": settings.max_output_chars, "packages": packages, "open_files": OPEN_FILES},
+        **{"memory_bytes": settings.memory_mb << 20, "file_bytes": settings.scratch_mb << 20},
+        "cpu_seconds": int(settings.seconds_per_question) + 5,  # threads that work on between two calls
+    }
+
+
+class _InnerPid:
+    """Of the jail's first process, which bwrap tells once; None until then."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe, self._pid, self._text = pipe, None, b""
+        os.set_blocking(pipe, False)
+
+    def read(self) -> int | None:
+        if self._pid is None and self._pipe >= 0:
+            try:
+                self._text += os.read(self._pipe, 4096)
+                self._pid = json.loads(self._text)["child-pid"]
+            except (BlockingIOError, ValueError, KeyError):
+                return None
+        return self._pid
+
+    def close(self) -> None:
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+
+
+def _program() -> tuple[str, tuple[int, ...]]:
+    """Path and version of bwrap.
+
+    Raises:
+        NotAvailableError: none, or too old a one, or a processor whose system calls are not known here.
+    """
+    if seccomp.program(platform.machine()) is None or sys.platform != "linux":
+        known = " and ".join(seccomp.AUDIT_ARCHS)
+        raise NotAvailableError(f"bubblewrap is used on Linux on {known}, not on {sys.platform} {platform.machine()}.")
+    if not (found := shutil.which("bwrap")):
+        raise NotAvailableError(f"bubblewrap is not installed: {INSTALL}.")
+    try:
+        said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotAvailableError(f"bubblewrap does not start ({type(error).__name__}).") from error
+    version = tuple(int(part) for part in re.findall(r"\d+", said.stdout))
+    if version < MIN_VERSION:
+        raise NotAvailableError(f"bubblewrap {'.'.join(map(str, version))} is too old; expected 0.7 or newer.")
+    return found, version
+
+
+def _filter() -> int:
+    """A pipe to read the system call filter from; it fits into the pipe."""
+    end, start = os.pipe()
+    with os.fdopen(start, "wb") as file:
+        file.write(seccomp.program(platform.machine()) or b"")
+    return end
+
+
+def _jail(
+    bwrap: str, version: tuple[int, ...], scratch_bytes: int, files: Mapping[str, Path], more: list[str] | tuple[()]
+) -> list[str]:
+    """The command up to the program that runs inside. The order counts: later mounts cover earlier ones."""
+    size = str(scratch_bytes)
+    return [
+        *(bwrap, "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"),
+        *(["--disable-userns"] if version >= DISABLES_USERNS else []),
+        *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", *more, "--clearenv"),
+        *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
+        *("--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/work"),
+        *_system(),
+        *("--ro-bind", str(HERE / "worker.py"), "/sandbox/worker.py"),
+        *("--ro-bind", str(HERE / "notebook.py"), "/sandbox/notebook.py"),
+        *(word for name, path in files.items() for word in _file(name, path)),
+        *("--remount-ro", "/", "--chdir", "/work", "--"),  # the root itself is a folder in memory without a limit
+    ]
+
+
+def _file(name: str, path: Path) -> Iterator[str]:
+    """Under /data, and by its bare name in the working folder."""
+    if path.is_file() and name == Path(name).name:
+        yield from ("--ro-bind", str(path), f"/data/{name}", "--symlink", f"/data/{name}", f"/work/{name}")
+
+
+def _system() -> Iterator[str]:
+    for path in (*LIBRARIES, *DATA):
+        yield from ("--ro-bind-try", path, path)
+    for path in LINKS:
+        if Path(path).is_symlink():
+            yield from ("--symlink", str(Path(path).readlink()), path)
+        elif Path(path).is_dir():
+            yield from ("--ro-bind", path, path)
+    for path in DEVICES:
+        yield from ("--dev-bind", path, path)
+    for source, target in _installation().items():
+        yield from ("--ro-bind", source, target)
+    for number, source in enumerate(_site_packages()):
+        yield from ("--ro-bind", source, f"/packages/{number}")
+
+
+@functools.cache
+def _installation() -> dict[str, str]:
+    """Where Python and its standard library are, and where the jail has them; without what else lies beside them."""
+    executable, base = Path(sys.executable).resolve(), Path(sys.base_prefix).resolve()
+    if not executable.is_relative_to(base):
+        raise NotAvailableError("this Python's program is not in its own installation; use another Python.")
+    if base in (Path("/usr"), Path("/usr/local")):  # its libraries are there already
+        return {str(executable): str(executable)}
+    found = {str(executable): f"/python/{executable.relative_to(base)}"}
+    return found | {str(base / name): f"/python/{name}" for name in ("lib", "lib64") if (base / name).is_dir()}
+
+
+def _python() -> list[str]:
+    """No user packages, no .pth files, no bytecode written; the folder of the program is not searched."""
+    return [_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P"]
+
+
+@functools.cache
+def _site_packages() -> tuple[str, ...]:
+    """The harness's own: pandas, openpyxl, numpy."""
+    found = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    return tuple(dict.fromkeys(path for path in found if Path(path).is_dir()))
+
+
+def _packages() -> list[str]:
+    return [f"/packages/{number}" for number in range(len(_site_packages()))]

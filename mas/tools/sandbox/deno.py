@@ -1,0 +1,128 @@
+"""Python compiled to WebAssembly (Pyodide) in Deno, without a permission to read, write, connect or start anything.
+
+The second choice: slower to start, the standard library alone, and no namespaces around it. Not
+`dspy.PythonInterpreter`, which does the same: it hands Deno the harness's whole environment, waits without a limit of
+time, memory or length of line, wants one thread a session, and loads a module from a site that may be out of reach.
+"""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from mas.tools.sandbox.process import DENO_START_SECONDS, Launch, ProcessSession
+from mas.tools.sandbox.session import NotAvailableError, Session
+from mas.tools.sandbox.settings import DENO, SandboxSettings
+
+PYODIDE = "npm:pyodide@0.29.4"
+INSTALL = f"pip install deno, and once, online: deno cache {PYODIDE}"
+QUERY_SECONDS = 30.0
+MAX_FILE_BYTES = 50_000_000  # of one attachment: it is copied into the sandbox's memory
+OWN_MEMORY_MB = 512  # of Deno and Pyodide beside the code's memory
+HERE = Path(__file__).parent
+
+
+class Deno:
+    name = DENO
+
+    @functools.cached_property
+    def _program(self) -> tuple[str, str]:
+        return _program()
+
+    def probe(self) -> str:
+        command = [*_command(*self._program), "--probe"]
+        try:
+            ended = subprocess.run(
+                command,
+                env=_environment(self._program[1]),
+                capture_output=True,
+                text=True,
+                timeout=DENO_START_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NotAvailableError(f"Deno does not run here ({type(error).__name__}): {INSTALL}.") from error
+        if ended.returncode or ended.stdout.strip() != "42":
+            cause = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[0]
+            cause = "it is not in Deno's cache" if "npm" in cause else cause
+            raise NotAvailableError(f"Deno cannot run Pyodide here ({cause[:200]}): {INSTALL}.")
+        return "Deno runs Python in WebAssembly (no pandas or numpy)"
+
+    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
+        named = {name: str(path.resolve()) for name, path in files.items() if _is_small(path)}
+        options = {"memory_mb": settings.memory_mb, "max_chars": settings.max_output_chars, "files": named}
+        launch = Launch(
+            command=[*_command(*self._program, *named.values()), json.dumps(options)],
+            env=_environment(self._program[1]),
+            max_message_bytes=20 * settings.max_output_chars + 100_000,
+            max_resident_bytes=(settings.memory_mb + OWN_MEMORY_MB) << 20,
+            cwd="/",
+            start_seconds=DENO_START_SECONDS,
+            cpu_seconds=int(settings.seconds_per_question + DENO_START_SECONDS),
+        )
+        session = ProcessSession(launch)
+        await session.started()
+        return session
+
+
+def _is_small(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size <= MAX_FILE_BYTES
+
+
+def _command(deno: str, cache: str, *readable: str) -> list[str]:
+    """Deno with leave to read its own copy of Pyodide and `readable`, until runner.js gives that back."""
+    may_read = [str(Path(cache).resolve()), str(HERE / "notebook.py"), *readable]
+    if any("," in path for path in may_read):  # it separates them
+        raise NotAvailableError("Deno cannot be given a file with a comma in its path; rename the file.")
+    return [
+        *(
+            deno,
+            "run",
+            "--cached-only",
+            "--no-remote",
+            "--no-prompt",
+            "--no-config",
+            "--no-lock",
+            "--node-modules-dir=none",
+        ),
+        *(f"--allow-read={','.join(may_read)}", str(HERE / "runner.js")),
+    ]
+
+
+def _environment(cache: str) -> dict[str, str]:
+    """What Deno needs to find its cache; nothing of it can be read by the code."""
+    return {"DENO_DIR": cache, "DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PACKAGE_JSON": "1", "NO_COLOR": "1"}
+
+
+def _program() -> tuple[str, str]:
+    """Path of deno and its cache folder.
+
+    Raises:
+        NotAvailableError: there is none.
+    """
+    found = _packaged() or shutil.which("deno")
+    if not found:
+        raise NotAvailableError(f"Deno is not installed: {INSTALL}.")
+    kept = {name: os.environ[name] for name in ("DENO_DIR", "HOME", "XDG_CACHE_HOME") if name in os.environ}
+    try:
+        said = subprocess.run(
+            [found, "info", "--json"], env=kept, capture_output=True, text=True, timeout=QUERY_SECONDS, check=True
+        )
+        return found, str(json.loads(said.stdout)["denoDir"])
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        raise NotAvailableError(f"Deno does not run here ({type(error).__name__}): {INSTALL}.") from error
+
+
+def _packaged() -> str | None:
+    """The program that `pip install deno` brings."""
+    try:
+        from deno import find_deno_bin  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    try:
+        return str(find_deno_bin())
+    except OSError:
+        return None

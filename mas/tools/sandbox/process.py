@@ -1,0 +1,276 @@
+"""A session in a process of its own, spoken to over two pipes.
+
+A message is four bytes of length (big-endian) and that much JSON. The process runs code that nobody trusts: what it
+sends is bounded, checked and never waited for without a limit, and any disturbance ends the session. No asyncio
+subprocess: it wants the event loop that started it at its end, and a question's end may be told from any thread.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from mas.tools.sandbox.session import DISTURBED, NotAvailableError, Reply, SessionLostError
+from mas.tools.sandbox.usage import usage
+
+START_SECONDS = 20.0  # on a busy machine; half a second of it elsewhere
+DENO_START_SECONDS = 60.0
+TICK_SECONDS = 0.1  # between two looks at memory and threads
+MAX_THREADS = 256  # numpy and its like start one for each core
+MAX_STDERR_CHARS = 400
+END_SECONDS = 5.0
+EXIT_SECONDS = 1.0  # between the end of its pipes and its own
+OUT_OF_MEMORY = 70  # exit code of worker.py
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class Launch:
+    """How a session's process is started."""
+
+    command: Sequence[str]
+    env: dict[str, str]
+    max_message_bytes: int
+    max_resident_bytes: int
+    cwd: str | None = None
+    pass_fds: tuple[int, ...] = ()  # closed here once it has started
+    inner_pid: Callable[[], int | None] = lambda: None  # of the code's own process, if it is not the one started here
+    tidy: list[Callable[[], None]] = field(default_factory=list)  # after its end
+    start_seconds: float = START_SECONDS
+    cpu_seconds: int | None = None  # for a program that does not limit itself: it ends even if the harness was killed
+
+
+class _PipeClosedError(Exception):
+    """By its end, or by the code."""
+
+
+class ProcessSession:
+    """The code's process; see `mas.tools.sandbox.session.Session`."""
+
+    def __init__(self, launch: Launch) -> None:
+        """
+        Raises:
+            NotAvailableError: the program could not be started.
+        """
+        self._launch, self._buffer = launch, bytearray()
+        self._closed = self._busy = False
+        self._inner: int | None = None
+        self._last_words = "it said nothing"
+        try:
+            self._process = subprocess.Popen(
+                launch.command,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=launch.env,
+                cwd=launch.cwd,
+                pass_fds=launch.pass_fds,
+                start_new_session=True,  # Ctrl-C is for the harness; and all of it can be killed at once
+            )
+        except OSError as error:
+            self._tidy()
+            raise NotAvailableError(f"{launch.command[0]} could not be started: {error.strerror}.") from error
+        finally:
+            for number in launch.pass_fds:
+                os.close(number)
+        _limit_cpu(self._process.pid, launch.cpu_seconds)
+        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._requests, self._replies, self._complaints = (pipe.fileno() for pipe in pipes if pipe is not None)
+        for number in (self._requests, self._replies, self._complaints):
+            os.set_blocking(number, False)
+
+    async def started(self) -> None:
+        """
+        Raises:
+            NotAvailableError: the process has not come up; with its own last words.
+        """
+        try:
+            await self._guarded(self._message(time.monotonic() + self._launch.start_seconds, "the start took"))
+        except SessionLostError as error:
+            raise NotAvailableError(f"{error} ({self._last_words})") from error
+
+    async def run(self, code: str, seconds: float) -> Reply:
+        return await self._guarded(self._run(code, seconds))
+
+    async def _run(self, code: str, seconds: float) -> Reply:
+        name, until, what = secrets.token_hex(8), time.monotonic() + seconds, "the code ran"
+        if self._buffer or self._read():
+            raise SessionLostError(DISTURBED)
+        await self._send(_framed({"id": name, "code": code}), until, what)
+        message = await self._message(until, what, seconds)
+        if message.get("id") != name:
+            raise SessionLostError(DISTURBED)
+        return Reply.believed(message)
+
+    async def _guarded(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Whatever ends `work` early, a cancellation too, leaves a process that is busy or broken: it is ended."""
+        self._busy = True
+        try:
+            return await work
+        except _PipeClosedError as error:
+            why = await self._why_ended()
+            self.close()
+            raise why from error
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._busy = False
+            if self._closed:
+                self._release()
+
+    async def _send(self, data: bytes, until: float, what: str) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._requests, rest) :]
+            except BlockingIOError:
+                await self._wait(self._requests, until, what, 0, write=True)
+            except OSError as error:
+                raise _PipeClosedError from error
+
+    async def _message(self, until: float, what: str, seconds: float = 0) -> dict[str, Any]:
+        while (found := self._complete()) is None:
+            if not self._read():
+                await self._wait(self._replies, until, what, seconds)
+        return found
+
+    def _complete(self) -> dict[str, Any] | None:
+        """The first message in the buffer, once all of it is there."""
+        if len(self._buffer) < 4:
+            return None
+        (length,) = struct.unpack(">I", self._buffer[:4])
+        if length > self._launch.max_message_bytes:
+            raise SessionLostError(DISTURBED)
+        if len(self._buffer) < 4 + length:
+            return None
+        body = bytes(self._buffer[4 : 4 + length])
+        del self._buffer[: 4 + length]
+        try:
+            return dict(json.loads(body))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise SessionLostError(DISTURBED) from error
+
+    def _read(self) -> bool:
+        """Take what is there into the buffer; False: there is nothing now."""
+        try:
+            piece = os.read(self._replies, 1 << 16)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise _PipeClosedError from error
+        if not piece:
+            raise _PipeClosedError
+        self._buffer += piece
+        return True
+
+    async def _wait(self, pipe: int, until: float, what: str, seconds: float, write: bool = False) -> None:
+        """Until the pipe is ready or a moment has passed; then look at time, memory and threads."""
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
+        add(pipe, ready.set)
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ready.wait(), max(0.0, min(TICK_SECONDS, until - time.monotonic())))
+        finally:
+            remove(pipe)
+        self._check(until, what, seconds)
+
+    def _check(self, until: float, what: str, seconds: float) -> None:
+        if self._closed:
+            raise SessionLostError("the question is over")
+        if time.monotonic() >= until:
+            raise SessionLostError(f"{what} longer than {seconds or self._launch.start_seconds:g} s")
+        used = usage(self._launch.inner_pid() or self._process.pid)
+        if used.resident_bytes > self._launch.max_resident_bytes:
+            raise SessionLostError(f"the code used more than {self._launch.max_resident_bytes >> 20} MB of memory")
+        if used.threads > MAX_THREADS:
+            raise SessionLostError(f"the code started more than {MAX_THREADS} threads")
+
+    async def _why_ended(self) -> SessionLostError:
+        if self._closed:
+            return SessionLostError("the question is over")
+        until = time.monotonic() + EXIT_SECONDS
+        while self._process.poll() is None and time.monotonic() < until:  # noqa: ASYNC110  # nothing else tells it
+            await asyncio.sleep(TICK_SECONDS / 10)
+        if self._process.returncode is None:
+            return SessionLostError(DISTURBED)
+        if self._process.returncode == OUT_OF_MEMORY:
+            return SessionLostError("the code used up its memory")
+        return SessionLostError(f"the code has ended the Python process ({_how(self._process.returncode)})")
+
+    def close(self) -> None:
+        """Kill it; its end is awaited elsewhere, since the kernel may need a while to take a gigabyte back."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(OSError):
+            said = os.read(self._complaints, 4 * MAX_STDERR_CHARS).decode("utf-8", "replace").strip()
+            self._last_words = said[-MAX_STDERR_CHARS:] or self._last_words
+        self._inner = self._launch.inner_pid() if self._process.poll() is None else None
+        _kill(os.kill, self._inner) if self._inner else _kill(os.killpg, self._process.pid)
+        if not self._busy:
+            self._release()
+        threading.Thread(target=self._buried, name="sandbox-end").start()
+
+    def _buried(self) -> None:
+        """Who started the code's process must be there to see its end, or that one stays a zombie."""
+        if self._inner:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_SECONDS)
+        if self._process.poll() is None:
+            _kill(os.killpg, self._process.pid)
+            self._process.wait()
+        self._tidy()
+
+    def _release(self) -> None:
+        """Not while an event loop watches the pipes: their numbers may belong to others a moment later."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def _tidy(self) -> None:
+        while self._launch.tidy:
+            self._launch.tidy.pop()()
+
+
+def _framed(message: dict[str, Any]) -> bytes:
+    body = json.dumps(message).encode()
+    return struct.pack(">I", len(body)) + body
+
+
+def _limit_cpu(pid: int, seconds: int | None) -> None:
+    try:
+        from resource import RLIMIT_CPU, prlimit  # Linux alone
+    except ImportError:
+        return
+    if seconds is not None:
+        with contextlib.suppress(OSError):  # it has ended already
+            prlimit(pid, RLIMIT_CPU, (seconds, seconds))
+
+
+def _kill(how: Callable[[int, int], None], number: int) -> None:
+    with contextlib.suppress(OSError):
+        how(number, signal.SIGKILL)
+
+
+def _how(code: int | None) -> str:
+    """An exit code, or the signal behind it, also where a program in between has passed it on as 128 and more."""
+    number = -code if code is not None and code < 0 else (code or 0) - 128
+    try:
+        return f"signal {signal.Signals(number).name}"
+    except ValueError:
+        return f"exit code {code}"

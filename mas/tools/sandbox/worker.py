@@ -1,0 +1,94 @@
+"""The program inside the sandbox: takes cells from one pipe and writes what became of them to another.
+
+Standard library alone. A message is four bytes of length and that much JSON. The code it runs shares the process and so
+may read, forge or close these pipes: whoever reads them believes nothing, and loses nothing but this session.
+
+    python worker.py '{"max_chars": 10000, "memory_bytes": 1073741824, …}'     # see mas/tools/sandbox/process.py
+"""
+
+import json
+import os
+import resource
+import struct
+import sys
+from typing import Any
+
+MAX_REQUEST_BYTES = 16_000_000
+OUT_OF_MEMORY = 70
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    requests, replies = _own_pipes()
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  # pathlib takes 10 ms
+    from notebook import Notebook  # type: ignore[import-not-found]  # beside this file
+
+    sys.path[:1] = []
+    sys.path += settings["packages"]
+    sys.argv = [""]
+    _limit(settings)
+    notebook = Notebook(settings["max_chars"])
+    _send(replies, {"ready": True})
+    try:
+        while (request := _received(requests)) is not None:
+            _send(replies, {"id": request["id"], **notebook.run(request["code"])})
+    except MemoryError:  # its variables have left no room for a reply
+        os._exit(OUT_OF_MEMORY)
+    os._exit(0)  # whatever threads the code has left
+
+
+def _own_pipes() -> tuple[int, int]:
+    """Standard input and output under other numbers; the code finds nothing at theirs."""
+    requests, replies = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    os.close(nothing)
+    return requests, replies
+
+
+def _limit(settings: dict[str, Any]) -> None:
+    """For good: without privileges a hard limit cannot be raised again."""
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CPU: settings["cpu_seconds"],
+        resource.RLIMIT_FSIZE: settings["file_bytes"],
+        resource.RLIMIT_NOFILE: settings["open_files"],
+        resource.RLIMIT_AS: settings["memory_bytes"],
+    }
+    for kind, allowed in limits.items():
+        try:
+            resource.setrlimit(kind, (allowed, allowed))
+        except (ValueError, OSError):  # a lower one holds already, or a system without this one
+            continue
+
+
+def _received(pipe: int) -> dict[str, Any] | None:
+    """None: the harness has closed its end."""
+    header = _bytes(pipe, 4)
+    if header is None:
+        return None
+    length = struct.unpack(">I", header)[0]
+    body = _bytes(pipe, min(length, MAX_REQUEST_BYTES))
+    return None if body is None else dict(json.loads(body))
+
+
+def _bytes(pipe: int, count: int) -> bytes | None:
+    found = b""
+    while len(found) < count:
+        piece = os.read(pipe, count - len(found))
+        if not piece:
+            return None
+        found += piece
+    return found
+
+
+def _send(pipe: int, message: dict[str, Any]) -> None:
+    body = json.dumps(message).encode()
+    rest = memoryview(struct.pack(">I", len(body)) + body)
+    while rest:
+        rest = rest[os.write(pipe, rest) :]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The web as tools see it: public addresses alone, within limits, without the pages that give the benchmark away."""

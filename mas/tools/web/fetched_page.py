@@ -1,0 +1,50 @@
+"""A page or file of the web, fetched within the rules and read.
+
+document = await page_at("https://example.org/", web_settings())
+"""
+
+from urllib.parse import urlsplit
+
+import httpx
+
+from mas.contained import in_thread
+from mas.tools.errors import ToolError
+from mas.tools.web.client import asked, web_client, within
+from mas.tools.web.page_document import PageDocument, check_type, read_reply
+from mas.tools.web.settings import WebSettings
+from mas.tools.web.transport import Rules
+
+
+async def page_at(url: str, settings: WebSettings) -> PageDocument:
+    """
+    Raises:
+        ToolError: it must not be read, there is none, or it cannot be shown.
+    """
+
+    async def check(response: httpx.Response) -> None:
+        check_type(response.headers.get("content-type", "").partition(";")[0].strip().lower())
+
+    host = urlsplit(url).hostname or url
+    rules = Rules(settings.max_file_bytes, tuple(settings.allow_private_hosts), tuple(settings.blocked_sites))
+    headers = {
+        "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # many sites refuse what is no Mozilla
+        "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
+        "Accept-Language": "en,*;q=0.5",
+    }
+    async with web_client(settings, rules, headers=headers, event_hooks={"response": [check]}) as client:
+        reply = await asked(client, "GET", url, settings, host)
+    if reply.status >= 400:
+        raise ToolError(_refused(reply.status, host))
+    async with within(settings.seconds, f"Reading what {host} sent"):
+        document: PageDocument = await in_thread(
+            lambda: read_reply(reply, settings.max_bytes), lambda how: ToolError(f"Reading the page {how}.")
+        )
+    return document
+
+
+def _refused(status: int, host: str) -> str:
+    if status in (404, 410):
+        return f"{host} has no page at this address ({status}); check the address, or search for the page."
+    if status in (401, 402, 403, 407, 451):
+        return f"{host} does not let this page be read ({status}); try the browser tools, an archive or another source."
+    return f"{host} refuses the request ({status}); try another address."

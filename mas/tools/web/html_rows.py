@@ -1,0 +1,201 @@
+"""The HTML of a page as lines, a wiki's above all: headings as in markdown, tables as rows, spans filled in.
+
+rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></table>")
+# [Row("## Albums", 2), Row("| Year |"), Row("| --- |"), Row("| 2000 |")]
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+MAX_CELLS = 100_000  # of one table, after its spans are filled in
+_GONE = (
+    "//title | //style | //script | //noscript | //link | //meta | //sup[contains(@class, 'reference')]"
+    " | //*[contains(@class, 'mw-editsection') or contains(@class, 'navbox') or contains(@class, 'noprint')"
+    " or contains(@class, 'metadata') or contains(@class, 'mw-empty-elt') or contains(@class, 'mw-jump-link')"
+    " or contains(@class, 'mw-cite-backlink') or contains(@class, 'shortdescription') or @id='toc'"
+    " or contains(translate(@style, ' ', ''), 'display:none')]"
+)
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_REFERENCE = re.compile(r"&#([xX][0-9a-fA-F]{1,8}|[0-9]{1,9});?")
+_HEADING = re.compile(r"h([1-6])")
+_BLOCKS = {"p", "blockquote", "pre", "figure", "figcaption", "dt", "dd", "address", "li", "caption"}
+_HOLDERS = {"div", "section", "article", "body", "html", "center", "main", "details", "ul", "ol", "dl", "table"}
+
+
+class Row(NamedTuple):
+    """A line; `level` is that of a heading, 0: it is none."""
+
+    text: str
+    level: int = 0
+
+
+def rows(html: str) -> list[Row]:
+    """The page as lines. What only serves to move about or to edit is left out, and so are footnote marks."""
+    from lxml import html as lxml_html  # type: ignore[import-untyped]
+
+    try:
+        root = lxml_html.fromstring(f"<div>{storable(html)}</div>", parser=lxml_html.HTMLParser(remove_comments=True))
+    except (lxml_html.etree.ParserError, ValueError):
+        return []
+    for element in root.xpath(_GONE):
+        if element.getparent() is not None:
+            element.drop_tree()
+    _mark(root)
+    return [row for row in _walked(root, 0) if row.text]
+
+
+def storable(html: str) -> str:
+    """Without the characters, written out or as references, that lxml reads but does not let be moved."""
+
+    def mended(reference: re.Match[str]) -> str:
+        number = int(reference[1][1:], 16) if reference[1][0] in "xX" else int(reference[1])
+        return "\ufffd" if number > 0x10FFFF or _NOT_XML.match(chr(number)) else reference[0]
+
+    return _REFERENCE.sub(mended, _NOT_XML.sub("\ufffd", html))
+
+
+def section(all_rows: list[Row], wanted: str) -> list[Row] | None:
+    """The lines from that heading to the next one of its level or above; None: there is no such heading."""
+    name = _key(wanted)
+    found = [position for position, row in enumerate(all_rows) if row.level and _key(row.text) == name]
+    if not found:
+        return None
+    start = found[0]
+    level = all_rows[start].level
+    ends = (position for position, row in enumerate(all_rows) if position > start and 0 < row.level <= level)
+    return all_rows[start : next(ends, len(all_rows))]
+
+
+def headings(all_rows: list[Row]) -> list[str]:
+    return [row.text.lstrip("# ") for row in all_rows if row.level]
+
+
+def _key(text: str) -> str:
+    return " ".join(text.lstrip("# ").casefold().split())
+
+
+def _mark(root: Any) -> None:
+    """What text alone would lose: line breaks, formulas, and where a reference leads."""
+    for element in root.xpath(".//*[contains(@class, 'mwe-math-element')]"):
+        formulas = element.xpath(".//@alttext | .//img/@alt")
+        tail = element.tail
+        element.clear()
+        element.text, element.tail = (formulas[0] if formulas else ""), tail
+    for element in root.iter("br"):
+        element.tail = "\n" + (element.tail or "")
+    for element in root.xpath("(.//td | .//th)//*[self::li or self::p or self::div or self::td or self::th]"):
+        element.tail = "\n" + (element.tail or "")
+    for element in root.xpath(".//ol[contains(@class, 'references')]//a[contains(@class, 'external')][@href]"):
+        element.tail = f" <{element.get('href')}>{element.tail or ''}"
+
+
+def _walked(element: Any, depth: int) -> Iterator[Row]:
+    if depth > 60:  # nothing that a person reads is nested like that
+        yield from _texts(element)
+        return
+    loose = [element.text or ""]  # text and inline elements between two blocks
+    for child in element:
+        tag = child.tag if isinstance(child.tag, str) else ""
+        if tag in _BLOCKS or tag in _HOLDERS or _HEADING.fullmatch(tag):
+            yield from _lines("".join(loose))
+            loose = []
+            yield from _block(child, tag, depth)
+        elif tag:
+            loose.append(child.text_content())
+        loose.append(child.tail or "")
+    yield from _lines("".join(loose))
+
+
+def _block(element: Any, tag: str, depth: int) -> Iterator[Row]:
+    if heading := _HEADING.fullmatch(tag):
+        level = int(heading[1])
+        yield Row(f"{'#' * level} {_flat(element.text_content())}", level)
+    elif tag == "table":
+        yield from _table(element)
+    elif tag in ("ul", "ol"):
+        yield from _list(element, tag, depth)
+    elif tag == "dt":
+        yield from (Row(f"{row.text}:") for row in _texts(element))
+    elif tag == "pre":
+        yield from (Row(line.rstrip()) for line in element.text_content().split("\n"))
+    else:
+        yield from _walked(element, depth + 1)
+
+
+def _list(element: Any, tag: str, depth: int) -> Iterator[Row]:
+    number = 0
+    for item in element:
+        if item.tag != "li":
+            yield from _walked(item, depth + 1) if isinstance(item.tag, str) else ()
+            continue
+        number += 1
+        mark = f"{number}. " if tag == "ol" else "- "
+        for position, row in enumerate(_walked(item, depth + 1)):
+            yield Row((mark if position == 0 else "  ") + row.text)
+
+
+def _table(table: Any) -> Iterator[Row]:
+    for caption in table.xpath("./caption"):
+        yield from _texts(caption)
+    grid, header_rows = _grid(table)
+    if not grid:  # no table but in name
+        yield from _texts(table)
+    for position, cells in enumerate(grid):
+        if any(cells):
+            yield Row(f"| {' | '.join(cells)} |")
+        if header_rows and position == header_rows - 1:
+            yield Row(f"|{' --- |' * len(cells)}")
+
+
+def _grid(table: Any) -> tuple[list[list[str]], int]:
+    """The cells, each in all rows and columns that it spans, and the number of rows on top that are all headers."""
+    grid: list[list[str]] = []
+    above: dict[int, tuple[int, str]] = {}  # column → rows still to fill, and with what
+    header_rows, cells_made = 0, 0
+    own = "./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"
+    for tr in table.xpath(own):
+        row: list[str] = []
+        cells = tr.xpath("./td | ./th")
+        for cell in cells:
+            _fill(row, above)
+            text = " / ".join(row.text for row in _texts(cell)).replace("|", "\\|")
+            down = _span(cell, "rowspan", 1_000)
+            for _ in range(_span(cell, "colspan", 100)):
+                if down > 1:
+                    above[len(row)] = (down - 1, text)
+                row.append(text)
+        _fill(row, above)
+        cells_made += len(row)
+        if cells_made > MAX_CELLS:
+            break
+        if len(grid) == header_rows and cells and all(cell.tag == "th" for cell in cells):
+            header_rows += 1
+        grid.append(row)
+    return grid, header_rows
+
+
+def _fill(row: list[str], above: dict[int, tuple[int, str]]) -> None:
+    while len(row) in above:
+        left, text = above.pop(len(row))
+        if left > 1:
+            above[len(row)] = (left - 1, text)
+        row.append(text)
+
+
+def _span(cell: Any, name: str, most: int) -> int:
+    text = str(cell.get(name, "1")).strip()
+    return max(1, min(most, int(text[:6]))) if text.isascii() and text.isdigit() else 1
+
+
+def _texts(element: Any) -> Iterator[Row]:
+    yield from _lines(element.text_content())
+
+
+def _lines(text: str) -> Iterator[Row]:
+    """HTML knows no line breaks but those that `_mark` has written."""
+    yield from (Row(flat) for line in text.split("\n") if (flat := _flat(line)))
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,159 @@
+"""What a fetched page says: the main content of HTML as markdown, of anything else what the file readers make of it.
+
+document = read_reply(reply, max_html_bytes=10_000_000)
+# PageDocument(title="Towns", date="2024-05-01", lines=[…], whole=[…], …)
+"""
+
+import codecs
+import logging
+import re
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from mas.tools.errors import ToolError
+from mas.tools.files.document import Part
+from mas.tools.files.pages import clipped
+from mas.tools.web.client import Reply
+from mas.tools.web.html_rows import rows, storable
+from mas.tools.web.paged import lines
+
+MIN_CHARS = 250  # a shorter main content is not trusted to be one
+NEEDS_BROWSER = "it shows little or no text without JavaScript: open it with the browser tools, if there are any"
+_CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
+_META = re.compile(r"<meta[^>]{0,200}charset=[\"']?([\w.:-]+)", re.IGNORECASE)
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_TOO_ODD = (ValueError, AssertionError, TypeError, AttributeError, LookupError, RecursionError)  # for trafilatura
+_HTML = ("text/html", "application/xhtml+xml")
+_SUFFIXES = {
+    "application/pdf": ".pdf",
+    "application/json": ".json",
+    "application/ld+json": ".jsonld",
+    "application/zip": ".zip",
+    "text/csv": ".csv",
+    "text/plain": ".txt",
+    "text/xml": ".xml",
+    "application/xml": ".xml",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+}
+
+
+@dataclass(frozen=True)
+class PageDocument:
+    """`whole` is what `parts` leaves out, too: menus, side columns; empty: nothing is left out."""
+
+    url: str
+    title: str
+    date: str  # of publication, as the page says; empty: it does not
+    parts: list[Part]
+    whole: list[Part] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        dated = f", dated {self.date}" if self.date else ""
+        return f"{clipped(self.title, 300) or '(no title)'}{dated}, {clipped(self.url, 600)}"
+
+
+def check_type(content_type: str) -> None:
+    """
+    Raises:
+        ToolError: what comes is no text and no document.
+    """
+    family = content_type.partition("/")[0]
+    if family in ("audio", "video", "font") or content_type in ("application/x-msdownload", "application/wasm"):
+        raise ToolError(f"This address gives {clipped(content_type, 60)}, not text; read_page cannot show it.")
+
+
+def read_reply(reply: Reply, max_html_bytes: int) -> PageDocument:
+    """
+    Raises:
+        ToolError: it has no text, or is of a kind that cannot be read.
+    """
+    start = reply.body[:1_000].lstrip().lower()
+    looks_html = start.startswith((b"<!doctype html", b"<html"))
+    if reply.content_type in _HTML or (looks_html and reply.content_type in ("", "text/plain")):
+        if len(reply.body) > max_html_bytes:
+            raise ToolError(f"The page is larger than {max_html_bytes} bytes; try a smaller page.")
+        return _html(reply)
+    return _file(reply)
+
+
+def _html(reply: Reply) -> PageDocument:
+    html = storable(_text(reply))
+    whole = [row.text for row in rows(html)]
+    main, title, date = _main(html, reply.url)
+    body_chars = sum(map(len, whole))
+    notes = [NEEDS_BROWSER] if body_chars < MIN_CHARS and "<script" in html.lower() else []
+    if not body_chars:
+        raise ToolError(f"The page has no text{': ' + NEEDS_BROWSER if notes else '; try another source'}.")
+    if len(main) < min(MIN_CHARS, body_chars):
+        return PageDocument(reply.url, title, date, [Part(lines(whole))], notes=notes)
+    if len(main) < body_chars:
+        notes.append("main content alone; a search that finds nothing in it goes through the rest of the page, too")
+    main_lines = [line.rstrip() for line in main.split("\n")]
+    return PageDocument(reply.url, title, date, [Part(lines(main_lines))], [Part(lines(whole))], notes)
+
+
+def _main(html: str, url: str) -> tuple[str, str, str]:
+    """Main content as markdown, title and date; each is empty where there is none, or where the page is too odd."""
+    import trafilatura
+
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # an empty page is no error of ours
+    main, title, date = "", "", ""
+    with suppress(*_TOO_ODD):
+        about: Any = trafilatura.extract_metadata(html, default_url=url)
+        title, date = (str(about.title or ""), str(about.date or "")) if about else ("", "")
+    with suppress(*_TOO_ODD):
+        main = (
+            trafilatura.extract(
+                html, url=url, output_format="markdown", include_links=True, include_formatting=True, favor_recall=True
+            )
+            or ""
+        )
+    return main, title, date
+
+
+def _text(reply: Reply) -> str:
+    """By the mark of its first bytes, the charset of the header, that of the page itself, and then by guessing."""
+    from trafilatura.utils import decode_file
+
+    body = reply.body
+    if mark := next((encoding for start, encoding in _MARKS if body.startswith(start)), None):
+        return body.decode(mark, "replace")
+    for place, text in ((_CHARSET, reply.headers.get("content-type", "")), (_META, body[:4_096].decode("latin-1"))):
+        if (named := place.search(text)) and not named[1].lower().startswith(("utf-16", "utf-32")):
+            with suppress(LookupError):
+                return body.decode(named[1], "replace")
+    return decode_file(body)
+
+
+def _file(reply: Reply) -> PageDocument:
+    """From a folder of its own that is gone afterwards."""
+    from mas.tools.files.kinds import read_document
+
+    name = _name(reply)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(reply.body)
+        try:
+            document = read_document(path)
+        except ToolError as error:
+            raise ToolError(f"The file at this address cannot be shown: {error}") from error
+    title = f"{name}: {clipped(document.summary, 500)}"
+    return PageDocument(reply.url, title, "", document.parts, notes=document.notes)
+
+
+def _name(reply: Reply) -> str:
+    """A bare file name from the address, with an extension that fits the type."""
+    last = unquote(urlsplit(reply.url).path).rpartition("/")[2]
+    stem = re.sub(r"[^\w.-]+", "_", last).strip("._")[-80:] or "file"
+    suffix = _SUFFIXES.get(reply.content_type, "")
+    if suffix and not (suffix == ".txt" and Path(stem).suffix):  # servers call most texts plain
+        return stem if stem.lower().endswith(suffix) else f"{stem}{suffix}"
+    return stem

@@ -1,0 +1,110 @@
+"""Web search by Tavily, through its own client, never without a key: without one that client would ask anonymously.
+
+await search("height of K2", web_settings())     # [Found("K2", "https://…", "K2 is …"), …]
+"""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
+from tavily import errors as tavily_errors
+
+from mas.tools.errors import ToolError
+from mas.tools.web.client import PassingError, failure, patiently, retry_after, web_client
+from mas.tools.web.pace import paced
+from mas.tools.web.settings import WebSettings
+from mas.tools.web.transport import Rules
+from mas.tools.web.wiki_search import Found
+
+WHAT = "Web search"
+_UNREADABLE = f"{WHAT} answered with something that cannot be read; try again later or in other words."
+
+
+async def search(query: str, settings: WebSettings) -> list[Found]:
+    """
+    Raises:
+        ToolError: there is no key, or the service did not answer, or refused.
+    """
+    if not settings.search_api_key:
+        raise ToolError(no_key(settings))
+    await paced("search", settings.search_requests_per_minute)
+    host = urlsplit(settings.search_base_url).netloc
+    rules = Rules(settings.max_search_bytes, (*settings.allow_private_hosts, host))
+    options: dict[str, Any] = {"base_url": settings.search_base_url, "follow_redirects": False}
+    async with web_client(settings, rules, **options) as client:
+        return await patiently(_Attempt(client, query, settings), settings, WHAT)
+
+
+def no_key(settings: WebSettings) -> str:
+    return f"{WHAT} is not available: the environment variable {settings.search_api_key_env} holds no key."
+
+
+class _Attempt:
+    """One request; the status and headers that Tavily's exceptions leave out are noted on the way."""
+
+    def __init__(self, client: httpx.AsyncClient, query: str, settings: WebSettings) -> None:
+        self._query, self._settings = query, settings
+        self._status, self._headers = 0, httpx.Headers()
+        client.event_hooks = {"response": [self._note]}
+        self._tavily = AsyncTavilyClient(settings.search_api_key, api_base_url=settings.search_base_url, client=client)
+
+    async def _note(self, response: httpx.Response) -> None:
+        self._status, self._headers = response.status_code, response.headers
+
+    async def __call__(self) -> list[Found]:
+        try:
+            answer = await self._tavily.search(
+                self._query, max_results=self._settings.search_results, timeout=self._settings.seconds
+            )
+            return _found(answer)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._refusal(error) from error
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+            raise ToolError(_UNREADABLE) from error
+        except tavily_errors.TimeoutError as error:
+            raise PassingError(f"{WHAT} did not answer in time; try again later.") from error
+        except (
+            tavily_errors.UsageLimitExceededError,
+            tavily_errors.InvalidAPIKeyError,
+            tavily_errors.ForbiddenError,
+            tavily_errors.BadRequestError,
+        ) as error:
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: Exception) -> ToolError:
+        """Its sentence goes by the status: the service's own words may repeat what was sent, the key included."""
+        key = self._settings.search_api_key_env
+        if isinstance(error, httpx.HTTPError | httpx.InvalidURL) and not isinstance(error, httpx.HTTPStatusError):
+            return failure(error, WHAT)
+        if self._status == 429:
+            wait = retry_after(self._headers)
+            return PassingError(f"{WHAT} refuses for now: too many requests (429); try again later.", wait)
+        if self._status >= 500:
+            sentence = f"{WHAT} has trouble of its own ({self._status}); try again later."
+            return PassingError(sentence, retry_after(self._headers))
+        why = {
+            400: "the query as it is (400); use fewer and simpler words",
+            401: f"the key in {key} (401)",
+            403: f"this request with the key in {key} (403)",
+            432: f"further searches: the plan of the key in {key} is used up (432)",
+            433: f"further searches: the spending limit of the key in {key} is reached (433)",
+        }.get(self._status, f"the request ({self._status})")
+        return ToolError(
+            f"{WHAT} refuses {why}." if self._status == 400 else f"{WHAT} refuses {why}; go on without it."
+        )
+
+
+def _found(answer: Any) -> list[Found]:
+    """
+    Raises:
+        ToolError: the answer is not of the form that it should have.
+    """
+    results = answer.get("results")
+    if not isinstance(results, list):
+        raise ToolError(_UNREADABLE)
+    found = []
+    for each in results:
+        dated = f" ({each['published_date']})" if each.get("published_date") else ""
+        found.append(Found(f"{each.get('title') or ''}{dated}", str(each["url"]), str(each.get("content") or "")))
+    return found

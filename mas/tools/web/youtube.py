@@ -1,0 +1,153 @@
+"""Transcripts of YouTube's videos, through `youtube-transcript-api` and our guarded client.
+
+video_id("https://youtu.be/dQw4w9WgXcQ?t=43")                     # "dQw4w9WgXcQ"
+await transcript("dQw4w9WgXcQ", language="en", settings=web_settings())   # Transcript(…)
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from xml.etree.ElementTree import ParseError
+
+import requests
+import youtube_transcript_api as api
+
+from mas.tools.errors import ToolError
+from mas.tools.files.pages import clipped
+from mas.tools.web.blocking_requests import GuardedAdapter, in_package, session
+from mas.tools.web.client import Reply, asked, web_client, within
+from mas.tools.web.settings import WebSettings
+from mas.tools.web.transport import Rules
+
+_ORIGIN = "https://www.youtube.com"  # where the package asks
+_ID = re.compile(r"[A-Za-z0-9_-]{11}")
+_HOSTS = ("youtube.com", "youtube-nocookie.com")
+_PATHS = ("shorts", "embed", "live", "v", "e")
+_BLOCKED = "YouTube takes this machine for a robot and refuses"
+_SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
+    (api.IpBlocked, f"{_BLOCKED} (address blocked or captcha); no transcript can be had from here for now."),
+    (api.RequestBlocked, f"{_BLOCKED} (sign-in asked for); no transcript can be had from here for now."),
+    (api.AgeRestricted, "The video is only for signed-in adults; its transcript cannot be read. Search for its text."),
+    (api.VideoUnavailable, "There is no such video any more, or it is private; check its id or search for another."),
+    (api.InvalidVideoId, "That is no video of YouTube; give its address or its id of 11 characters."),
+    (api.TranscriptsDisabled, "The video has no subtitles: they are disabled. Search the web for what is said in it."),
+    (api.PoTokenRequired, "YouTube gives this transcript to its own player alone; search for the text elsewhere."),
+    (api.FailedToCreateConsentCookie, "YouTube asks for a consent that could not be given; try again later."),
+    (api.YouTubeDataUnparsable, "YouTube's page cannot be read any more; no transcript can be had from here for now."),
+    (api.YouTubeRequestFailed, "YouTube refuses the request; try again later, or search for the text elsewhere."),
+)
+
+
+@dataclass(frozen=True)
+class Transcript:
+    language: str  # "English (en)"
+    generated: bool  # by speech recognition
+    lines: list[str]  # "[0:15] what is said"
+    seconds: float  # until the end of the last line
+    others: list[str]  # languages that there are, too
+
+
+def video_id(url_or_id: str) -> str:
+    """
+    Raises:
+        ToolError: it is neither the address of a video on YouTube nor the id of one.
+    """
+    text = url_or_id.strip()
+    if _ID.fullmatch(text):
+        return text
+    try:
+        parts = urlsplit(text if "://" in text else f"https://{text}")
+        host = (parts.hostname or "").removesuffix(".")
+    except ValueError:
+        host = ""
+    found = ""
+    if host in ("youtu.be", "www.youtu.be"):
+        found = parts.path.strip("/").partition("/")[0]
+    elif any(host == each or host.endswith(f".{each}") for each in _HOSTS):
+        steps = parts.path.strip("/").split("/")
+        found = steps[1] if len(steps) > 1 and steps[0] in _PATHS else parse_qs(parts.query).get("v", [""])[0]
+    if _ID.fullmatch(found) is None:
+        raise ToolError(f"{clipped(text, 200)!r} is no video of YouTube; give its address or its id of 11 characters.")
+    return found
+
+
+async def transcript(video: str, language: str, settings: WebSettings) -> Transcript:
+    """In the language, an English one or else the first that there is where `language` is empty.
+
+    Raises:
+        ToolError: there is none, or it cannot be had.
+    """
+    adapter = GuardedAdapter(asyncio.get_running_loop(), _Sender(settings))
+    async with within(2 * settings.seconds, "YouTube"):  # three or four requests
+        try:
+            found: Transcript = await in_package(lambda: _fetched(video, language, session(adapter)))
+        except api.CouldNotRetrieveTranscript as error:
+            raise ToolError(_sentence(error)) from error
+        except (requests.RequestException, ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ToolError("YouTube answered with something that cannot be read; try again later.") from error
+    return found
+
+
+def _fetched(video: str, language: str, http: requests.Session) -> Transcript:
+    available = list(api.YouTubeTranscriptApi(http_client=http).list(video))  # those written by people come first
+    chosen = _chosen(available, language)
+    fetched = chosen.fetch()
+    texts = [f"[{clock(each.start)}] {' '.join(each.text.split())}" for each in fetched]
+    end = max((each.start + each.duration for each in fetched), default=0.0)
+    others = [_named(each) for each in available if each is not chosen]
+    return Transcript(f"{chosen.language} ({chosen.language_code})", chosen.is_generated, texts, end, others)
+
+
+def _chosen(available: list[Any], language: str) -> Any:
+    """The exact code, then another region's; `available` is not empty."""
+    for wanted in (language.lower(),) if language else ("en", ""):
+        for exact in (True, False):
+            for each in available:
+                code = str(each.language_code).lower()
+                if code == wanted or not wanted or (not exact and code.split("-")[0] == wanted.split("-")[0]):
+                    return each
+    names = clipped("; ".join(_named(each) for each in available), 1_000) or "none"
+    raise ToolError(f"The video has no transcript in {clipped(language, 40)!r}; there are: {names}.")
+
+
+def _named(transcript: Any) -> str:
+    generated = ", generated" if transcript.is_generated else ""
+    return f"{transcript.language_code} ({transcript.language}{generated})"
+
+
+def clock(seconds: float) -> str:
+    """ "1:02:03", or "2:03" below an hour."""
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _sentence(error: api.CouldNotRetrieveTranscript) -> str:
+    if isinstance(error, api.VideoUnplayable):
+        reason = clipped(" ".join(str(error.reason or "it gives no reason").split()), 200)
+        return f"YouTube does not play the video ({reason}); search for its text elsewhere."
+    known = next((sentence for kind, sentence in _SENTENCES if isinstance(error, kind)), None)
+    return known or f"The transcript cannot be had ({type(error).__name__}); search for its text elsewhere."
+
+
+class _Sender:
+    """Sends the package's requests; YouTube itself is where the settings say."""
+
+    def __init__(self, settings: WebSettings) -> None:
+        self._settings = settings
+        host = urlsplit(settings.youtube_url).netloc
+        self._rules = Rules(settings.max_bytes, (*settings.allow_private_hosts, host))
+
+    async def __call__(self, request: requests.PreparedRequest) -> Reply:
+        url = str(request.url)
+        if url.startswith(f"{_ORIGIN}/"):
+            url = self._settings.youtube_url.rstrip("/") + url.removeprefix(_ORIGIN)
+        headers = {name: value for name, value in request.headers.items() if name.lower() in _SENT_HEADERS}
+        async with web_client(self._settings, self._rules, headers=headers) as client:
+            content = request.body if isinstance(request.body, bytes) else None
+            return await asked(client, str(request.method), url, self._settings, "YouTube", content=content)
+
+
+_SENT_HEADERS = ("accept-language", "content-type", "cookie")

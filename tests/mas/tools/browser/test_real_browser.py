@@ -1,0 +1,239 @@
+"""A real Chromium behind the real server, as `make browser` starts it, on a website of this machine.
+
+The picture lies in pytest's folder of the test; with BROWSER_PICTURES=docs/images it replaces the one there.
+"""
+
+import asyncio
+import base64
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from mas.llm.loop import run_blocking
+from mas.question import Question, Sample, at_work
+from mas.tools.browser.session import BrowserSession, open_browser
+from mas.tools.browser.settings import BrowserSettings
+from mas.tools.browser.tools import ALLOWED, browser_tools
+from mas.tools.errors import ToolError
+from mas.tools.web.guard import check_public
+from mas.tools.web.settings import WebSettings
+from tests.servers.playwright_mcp import BrowserServer, running_browser, why_not
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+STYLE = "<style>body{font:16px sans-serif;margin:2em}td,th{border:1px solid #999;padding:.3em 1em}</style>"
+TABLE = (
+    "<table><tr><th>Town</th><th>People</th></tr><tr><td>Ostia</td><td>83,000</td></tr>"
+    "<tr><td>Veii</td><td>1,200</td></tr></table>"
+)
+PAGES = {
+    "/": f"<title>Towns</title>{STYLE}<h1>Towns of Latium</h1><p><a href='/table'>All towns</a></p>"
+    "<form action='/found'><input name='q' aria-label='Search'><button>Find</button></form>",
+    "/table": f"<title>Table</title>{STYLE}<h1>All towns</h1>{TABLE}",
+    "/found": "<title>Found</title><h1>Two towns found</h1>",
+}
+
+
+@dataclass
+class Site:
+    """A website on loopback, which counts what it is asked for."""
+
+    pages: dict[str, str] = field(default_factory=lambda: dict(PAGES))
+    redirects: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        path = urlsplit(request.path).path
+        self.asked.append(path)
+        target = self.redirects.get(path)
+        request.send_response(302 if target else 200 if path in self.pages or path == "/cookie" else 404)
+        if target:
+            request.send_header("Location", target)
+        if query := urlsplit(request.path).query:
+            request.send_header("Set-Cookie", f"name={query}")
+        request.send_header("Content-Type", "text/html; charset=utf-8")
+        request.end_headers()
+        cookie = f"<p>You are {request.headers.get('Cookie', 'unknown')}.</p>"
+        request.wfile.write(self.pages.get(path, cookie).encode())
+
+
+def running(site: Site) -> Iterator[Site]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            site.answer(self)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    site.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    yield from running(Site())
+
+
+@pytest.fixture(scope="module")
+def inside() -> Iterator[Site]:
+    """What stands for a machine in the network of whoever runs this: nothing may ever reach it."""
+    yield from running(Site({"/secret": "<title>Secret</title><h1>Secret</h1>"}))
+
+
+@pytest.fixture(scope="module")
+def server(site: Site) -> Iterator[BrowserServer]:
+    with running_browser("--allow-private-hosts", f"127.0.0.1:{site.port}") as running:
+        yield running
+
+
+@pytest.fixture
+def session(server: BrowserServer, site: Site) -> Iterator[BrowserSession]:
+    allowed = WebSettings(allow_private_hosts=[f"127.0.0.1:{site.port}"], blocked_sites=["/found"])
+
+    async def check(url: str) -> str:
+        return await check_public(url, allowed)
+
+    with open_browser(BrowserSettings(url=server.url), check=check) as session:
+        assert session is not None
+        yield session
+
+
+@pytest.fixture
+def question() -> Iterator[Question]:
+    question = Question(Sample("q"))
+    yield question
+    question.close()
+
+
+def acted(session: BrowserSession, question: Question, tool: str, **arguments: Any) -> str:
+    """By way of the tool, as an agent has it."""
+    with at_work(question):
+        seen: str = run_blocking(browser_tools(session)[tool].acall(**arguments))
+    return seen
+
+
+def test_the_server_still_has_the_tools_that_agents_get(session: BrowserSession) -> None:
+    assert tuple(browser_tools(session)) == ALLOWED
+
+
+def test_a_page_is_opened_clicked_through_and_its_table_read(
+    session: BrowserSession, question: Question, site: Site
+) -> None:
+    seen = acted(session, question, "browser_navigate", url=site.url)
+    assert seen.startswith(f"{site.url}/ 'Towns' (browser, ")
+    link = next(line for line in seen.splitlines() if 'link "All towns"' in line)
+    target = link.partition("[ref=")[2].partition("]")[0]
+    table = acted(session, question, "browser_click", target=target, doubleClick=None)
+    assert table.startswith(f"{site.url}/table 'Table' ")
+    assert 'cell "Ostia"' in table and 'cell "83,000"' in table
+    found = acted(session, question, "browser_find", text="veii")
+    assert 'cell "1,200"' in found and "heading" not in found
+    assert "Towns of Latium" in acted(session, question, "browser_navigate_back")
+
+
+def test_a_stale_reference_is_explained(session: BrowserSession, question: Question, site: Site) -> None:
+    acted(session, question, "browser_navigate", url=site.url)
+    with pytest.raises(ToolError, match="Ref e99 not found in the current page snapshot"):
+        acted(session, question, "browser_click", target="e99")
+
+
+def test_a_form_that_leads_to_a_blocked_page(session: BrowserSession, question: Question, site: Site) -> None:
+    acted(session, question, "browser_navigate", url=site.url)
+    with pytest.raises(ToolError, match=r"was led to .*/found\?q=towns, .* This page is blocked") as refused:
+        acted(session, question, "browser_type", target="input", text="towns", submit=True)
+    assert "Two towns found" not in str(refused.value)
+    assert acted(session, question, "browser_snapshot").startswith("about:blank ")
+
+
+def test_no_way_leads_inside(session: BrowserSession, question: Question, site: Site, inside: Site) -> None:
+    """Not an address, a redirect, a link, a frame, a picture or a script: the machine inside is asked nothing."""
+    secret = f"{inside.url}/secret"
+    site.redirects["/away"] = secret
+    site.pages["/parts"] = (
+        f"<h1>Parts</h1><iframe src='{secret}'></iframe><img src='{secret}'><a href='{secret}'>go</a>"
+        f"<script>fetch('{secret}', {{mode: 'no-cors'}}); new WebSocket('{secret.replace('http', 'ws')}')</script>"
+    )
+    for tool, arguments in (
+        ("browser_navigate", {"url": secret}),
+        ("browser_navigate", {"url": f"{site.url}/away"}),
+        ("browser_navigate", {"url": f"{site.url}/parts"}),
+        ("browser_click", {"target": "text=go"}),
+        ("browser_tabs", {"action": "new", "url": secret}),
+        ("browser_navigate", {"url": "file:///etc/passwd"}),
+    ):
+        try:
+            seen = acted(session, question, tool, **arguments)
+        except ToolError as error:
+            seen = str(error)
+        assert "root:" not in seen and 'heading "Secret"' not in seen
+    assert "/parts" in site.asked and "/away" in site.asked
+    assert inside.asked == []
+
+
+def test_eight_questions_at_once_have_cookies_and_pages_of_their_own(session: BrowserSession, site: Site) -> None:
+    questions = [Question(Sample(f"q{number}")) for number in range(8)]
+
+    async def visits(question: Question) -> str:
+        with at_work(question):
+            await session.act("browser_navigate", {"url": f"{site.url}/table?{question.sample.example_id}"})
+            return await session.act("browser_navigate", {"url": f"{site.url}/cookie"})
+
+    async def all_at_once() -> list[str]:
+        return await asyncio.gather(*map(visits, questions))
+
+    seen = run_blocking(all_at_once())
+    for question, text in zip(questions, seen, strict=True):
+        assert f"You are name={question.sample.example_id}." in text
+        question.close()
+    late = Question(Sample("late"))
+    assert "You are unknown." in acted(session, late, "browser_navigate", url=f"{site.url}/cookie")
+    late.close()
+
+
+def test_a_restart_of_the_server_is_survived(
+    session: BrowserSession, question: Question, site: Site, server: BrowserServer
+) -> None:
+    acted(session, question, "browser_navigate", url=site.url)
+    server.restart()
+    with pytest.raises(ToolError, match="the browser was started anew and has no page open"):
+        acted(session, question, "browser_click", target="text=All towns")
+    acted(session, question, "browser_navigate", url=site.url)
+    server.restart()
+    assert "Towns of Latium" in acted(session, question, "browser_navigate", url=site.url)
+
+
+def test_a_picture_of_what_the_browser_shows(server: BrowserServer, site: Site, tmp_path: Path) -> None:
+    from mcp.client.client import Client
+
+    async def pictured() -> bytes:
+        async with Client(server.url, mode="legacy") as client:
+            await client.call_tool("browser_resize", {"width": 640, "height": 300})
+            await client.call_tool("browser_navigate", {"url": f"{site.url}/table"})
+            reply = await client.call_tool("browser_take_screenshot", {"scale": "css"})
+        [picture] = [block.data for block in reply.content if block.type == "image"]
+        return base64.b64decode(picture)
+
+    picture = asyncio.run(pictured())
+    folder = Path(os.environ.get("BROWSER_PICTURES", tmp_path))
+    (folder / "browser.png").write_bytes(picture)
+    assert picture.startswith(b"\x89PNG") and len(picture) > 5_000

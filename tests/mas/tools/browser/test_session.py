@@ -1,0 +1,318 @@
+"""The browser tools against a server that has the manners of the real one, and all the bad ones."""
+
+import asyncio
+import copy
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mas.llm.loop import run_blocking
+from mas.question import Question, Sample, at_work
+from mas.tools.at_hand import at_hand
+from mas.tools.browser.session import BrowserSession, missing, open_browser
+from mas.tools.browser.settings import BrowserSettings
+from mas.tools.browser.tools import ALLOWED, browser_tools
+from mas.tools.errors import ToolError
+from mas.tools.settings import ToolSettings
+from tests.servers.playwright_mcp import BrowserServer, free_port, running_stub
+
+SITE = "http://site.example"
+
+
+async def only_the_site(url: str) -> str:
+    """The guard's part, without names to look up."""
+    if not url.startswith(SITE):
+        raise ToolError(f"{url} is refused")
+    return url
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BrowserServer]:
+    with running_stub() as running:
+        yield running
+
+
+@contextmanager
+def opened(settings: BrowserSettings) -> Iterator[BrowserSession]:
+    with open_browser(settings, check=only_the_site) as session:
+        assert session is not None
+        yield session
+
+
+@pytest.fixture
+def settings(server: BrowserServer) -> BrowserSettings:
+    return BrowserSettings(url=server.url, action_seconds=20)
+
+
+@pytest.fixture
+def session(settings: BrowserSettings) -> Iterator[BrowserSession]:
+    with opened(settings) as session:
+        yield session
+
+
+def acted(session: BrowserSession, question: Question | None, *actions: tuple[str, dict[str, Any]]) -> list[str]:
+    """What each action in a row has shown, or why not."""
+
+    async def one_after_the_other() -> AsyncIterator[str]:
+        for tool, arguments in actions:
+            try:
+                yield await session.act(tool, arguments)
+            except ToolError as error:
+                yield f"ToolError: {error}"
+
+    async def all_of_them() -> list[str]:
+        return [seen async for seen in one_after_the_other()]
+
+    if question is None:
+        return run_blocking(all_of_them())
+    with at_work(question):
+        return run_blocking(all_of_them())
+
+
+def navigate(path: str) -> tuple[str, dict[str, Any]]:
+    return "browser_navigate", {"url": f"{SITE}{path}"}
+
+
+@pytest.fixture
+def question() -> Iterator[Question]:
+    question = Question(Sample("q"))
+    yield question
+    question.close()
+
+
+def test_an_action_shows_its_page_with_address_and_snapshot(session: BrowserSession, question: Question) -> None:
+    [seen] = acted(session, question, navigate("/towns"))
+    first, *rest = seen.splitlines()
+    assert first.startswith(f"{SITE}/towns '/towns' (browser, 20")
+    assert '- heading "/towns" [ref=e1]' in rest
+    assert "Snapshot" not in seen and "goto" not in seen
+
+
+def test_a_search_in_the_page_shows_what_was_found_alone(session: BrowserSession, question: Question) -> None:
+    _, found = acted(session, question, navigate("/towns"), ("browser_find", {"text": "Rome"}))
+    assert found.splitlines()[0].startswith(f"{SITE}/towns ")
+    assert "Found 1 match for 'Rome'" in found and "heading" not in found
+
+
+def test_questions_side_by_side_have_windows_of_their_own(settings: BrowserSettings) -> None:
+    questions = [Question(Sample(f"q{number}")) for number in range(8)]
+
+    async def two_pages(session: BrowserSession, question: Question) -> str:
+        with at_work(question):
+            await session.act(*navigate(f"/first-{question.sample.example_id}"))
+            return await session.act(*navigate(f"/second-{question.sample.example_id}"))
+
+    async def all_at_once(session: BrowserSession) -> list[str]:
+        return await asyncio.gather(*(two_pages(session, question) for question in questions))
+
+    with opened(settings) as session:
+        seen = run_blocking(all_at_once(session))
+        for question, text in zip(questions, seen, strict=True):
+            name = question.sample.example_id
+            assert f"visited /first-{name} /second-{name}" in text
+            question.close()
+
+
+def test_two_actions_of_one_turn_share_the_window_one_after_the_other(
+    session: BrowserSession, question: Question
+) -> None:
+    async def at_once() -> list[str]:
+        with at_work(question):
+            return list(await asyncio.gather(session.act(*navigate("/one")), session.act(*navigate("/two"))))
+
+    first, second = run_blocking(at_once())
+    assert first.endswith("visited /one") and second.endswith("visited /one /two")
+
+
+def test_outside_a_run_a_window_lasts_for_one_call(session: BrowserSession) -> None:
+    assert [seen.rpartition("visited ")[2] for seen in acted(session, None, navigate("/a"), navigate("/b"))] == [
+        "/a",
+        "/b",
+    ]
+
+
+def test_a_tool_may_be_awaited_on_any_loop(session: BrowserSession) -> None:
+    assert "/towns" in asyncio.run(browser_tools(session)["browser_navigate"].acall(url=f"{SITE}/towns"))
+
+
+def test_a_question_that_is_over_leaves_its_window_to_the_next(settings: BrowserSettings) -> None:
+    with opened(replace(settings, max_sessions=1)) as session:
+        for name in ("first", "second", "third"):
+            question = Question(Sample(name))
+            assert name in acted(session, question, navigate(f"/{name}"))[0]
+            question.close()
+            assert "the question is over" in acted(session, question, navigate("/more"))[0]
+
+
+def test_one_question_too_many_waits_and_is_told_so(settings: BrowserSettings, question: Question) -> None:
+    waiting = Question(Sample("waiting"))
+    with opened(replace(settings, max_sessions=1, action_seconds=0.5)) as session:
+        acted(session, question, navigate("/towns"))
+        [seen] = acted(session, waiting, navigate("/towns"))
+    assert "ToolError: All 1 browser windows were in use" in seen and "tools.browser.max_sessions" in seen
+    assert 0.4 < waiting.waited_seconds < 5
+
+
+def test_an_address_that_is_refused_is_not_asked_for(session: BrowserSession, question: Question) -> None:
+    refused, seen = acted(session, question, ("browser_navigate", {"url": "http://10.0.0.1/"}), navigate("/towns"))
+    assert refused == "ToolError: http://10.0.0.1/ is refused"
+    assert seen.endswith("visited /towns")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [navigate("/leads?http://10.0.0.1/secret"), ("browser_click", {"target": f"{SITE}/leads?http://10.0.0.1/secret"})],
+)
+def test_a_page_to_which_the_browser_was_led_is_left_unseen(
+    session: BrowserSession, question: Question, action: tuple[str, dict[str, Any]]
+) -> None:
+    led, after = acted(session, question, action, ("browser_snapshot", {}))
+    assert led.startswith("ToolError: The browser was led to http://10.0.0.1/secret, and has left it")
+    assert "heading" not in led and "visited" not in led
+    assert after.startswith("about:blank ")
+
+
+def test_a_dialog_cannot_pass_for_an_allowed_page(session: BrowserSession, question: Question) -> None:
+    dialog, again, answered = acted(
+        session, question, navigate("/dialog"), ("browser_snapshot", {}), ("browser_handle_dialog", {"accept": True})
+    )
+    for seen in (dialog, again):
+        assert seen.startswith(f"{SITE}/dialog (browser)\n\nThe page has opened a dialog:")
+        assert "browser_handle_dialog" in seen
+    assert '- heading "/dialog"' in answered
+
+
+def test_a_server_that_does_not_say_where_it_is_shows_nothing(session: BrowserSession, question: Question) -> None:
+    [seen] = acted(session, question, navigate("/untold"))
+    assert seen.startswith("ToolError: browser_navigate: the browser's server does not say which page is open")
+
+
+def test_a_page_without_text_is_said_to_have_none(session: BrowserSession, question: Question) -> None:
+    fresh, empty = acted(session, question, ("browser_snapshot", {}), navigate("/empty"))
+    assert fresh.endswith("(No page is open; browser_navigate opens one.)")
+    assert "perhaps a file such as a PDF" in empty
+
+
+def test_a_failure_is_one_line_with_its_reason(session: BrowserSession, question: Question) -> None:
+    [seen] = acted(session, question, navigate("/error"))
+    assert seen == (
+        f"ToolError: browser_navigate: net::ERR_TUNNEL_CONNECTION_FAILED at {SITE}/error; that host does not answer, "
+        "or is not on the public web."
+    )
+
+
+def test_a_huge_page_is_cut_to_what_a_tool_may_return(session: BrowserSession, question: Question) -> None:
+    with at_hand(ToolSettings(max_output_chars=3000), {}):
+        [seen] = acted(session, question, navigate("/huge?200000"))  # 4 MB, more than the SDK takes unasked
+    assert len(seen) == 2500
+    assert seen.splitlines()[2].startswith("- row 0 ")
+    assert "characters in all; browser_find searches the page" in seen.splitlines()[-1]
+
+
+def test_an_action_that_hangs_is_given_up_and_the_next_one_works(settings: BrowserSettings, question: Question) -> None:
+    with opened(replace(settings, action_seconds=1.0)) as session:
+        began = time.monotonic()
+        hung, seen = acted(session, question, navigate("/hang"), navigate("/towns"))
+        assert time.monotonic() - began < 6
+    assert hung.startswith("ToolError: browser_navigate took longer than 1 seconds and was given up")
+    assert seen.endswith("visited /towns")
+
+
+def test_a_restart_between_two_actions(question: Question) -> None:
+    """An address is all that one action needs; the other needs a page that is gone."""
+    with running_stub() as server, opened(BrowserSettings(url=server.url)) as session:
+        other = Question(Sample("other"))
+        acted(session, question, navigate("/towns"))
+        acted(session, other, navigate("/rivers"))
+        server.kill()
+        server.start()
+        [seen] = acted(session, question, navigate("/next"))
+        assert seen.endswith("visited /next")
+        clicked, seen = acted(session, other, ("browser_click", {"target": f"{SITE}/x"}), navigate("/more"))
+        assert clicked.startswith("ToolError: browser_click: the browser was started anew and has no page open")
+        assert clicked.endswith(f"the last page was {SITE}/rivers. Open it again with browser_navigate.")
+        assert seen.endswith("visited /more")
+
+
+def test_a_server_that_dies_in_the_middle_of_a_call(question: Question) -> None:
+    with running_stub() as server, opened(BrowserSettings(url=server.url)) as session:
+        for seen in acted(session, question, navigate("/die"), navigate("/towns")):
+            assert seen.startswith("ToolError: browser_navigate: the browser cannot be reached (")
+
+
+def test_no_server_costs_little_and_is_said_once() -> None:
+    url, said = f"http://127.0.0.1:{free_port()}/mcp", list[str]()
+    began = time.monotonic()
+    with open_browser(BrowserSettings(url=url), said.append) as session:
+        assert session is None
+    assert time.monotonic() - began < 1
+    assert said == [missing(BrowserSettings(url=url))]
+    assert f"nothing listens at {url}" in said[0] and "`make browser`" in said[0]
+
+
+def test_no_browser_configured_says_nothing() -> None:
+    said = list[str]()
+    with open_browser(BrowserSettings(url=None), said.append) as session:
+        assert session is None
+    assert said == [] and missing(BrowserSettings(url=None)) == ""
+
+
+def test_a_wrong_host_name_is_explained() -> None:
+    with running_stub("--only-host", "browser.example:3000") as server:
+        said = missing(BrowserSettings(url=server.url))
+    assert "HTTP 403 Access is only allowed at browser.example:3000" in said
+    assert f"--allowed-hosts 127.0.0.1:{server.port}" in said
+
+
+def test_something_else_at_the_address_is_no_browser() -> None:
+    with running_stub("--garbage") as server:
+        assert "does not answer as an MCP server (" in missing(BrowserSettings(url=server.url))
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mas.tools.browser.session.START_SECONDS", 0.5)
+    with running_stub("--hang") as server:
+        began = time.monotonic()
+        assert "no answer in 0.5 seconds" in missing(BrowserSettings(url=server.url))
+        assert time.monotonic() - began < 3
+
+
+def test_tools_that_run_code_or_read_files_are_not_offered(session: BrowserSession) -> None:
+    tools = browser_tools(session)
+    assert set(tools) == {
+        "browser_navigate",
+        "browser_snapshot",
+        "browser_click",
+        "browser_find",
+        "browser_handle_dialog",
+    }
+    assert not {"browser_evaluate", "browser_run_code_unsafe", "browser_file_upload"} & set(ALLOWED)
+
+
+def test_a_tool_has_the_servers_description_and_says_what_may_be_left_out(session: BrowserSession) -> None:
+    tools = copy.deepcopy(browser_tools(session))  # as programs are copied; the session itself cannot be
+    assert tools["browser_click"].desc == "About browser_click"
+    assert tools["browser_click"].args == {"target": {"type": "string", "description": "Exact target"}}
+    assert tools["browser_snapshot"].args == {
+        "depth": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None}
+    }
+    asked = tools["browser_snapshot"].format_as_litellm_function_call()["function"]["parameters"]
+    assert asked["required"] == []
+
+
+def test_nothing_is_loaded_before_there_is_a_server() -> None:
+    program = (
+        "import sys\n"
+        "import mas.tools.browser.session, mas.tools.browser.tools, mas.tools.browser.settings\n"
+        "from mas.tools.browser.settings import BrowserSettings\n"
+        f"mas.tools.browser.session.missing(BrowserSettings(url='http://127.0.0.1:{free_port()}/mcp'))\n"
+        "print(sorted({'mcp', 'httpx2', 'dspy', 'httpx'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,64 @@
+"""A small file of every kind that read_file reads, each with a fact in it that stands nowhere else.
+
+EVERY_KIND[".pdf"]      # (b"%PDF-1.4…", "412 lanterns")
+"""
+
+import io
+import struct
+
+import openpyxl
+
+from eval.benchmarks.sample_office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
+from eval.benchmarks.sample_old_excel import xls_bytes
+from eval.benchmarks.sample_picture import picture_bytes, wav_bytes
+
+FACT = "412 lanterns"
+TABLE = [["ship", "load"], ["Velmor", FACT]]
+MP3_FRAME = b"\xff\xfb\x90\x00" + bytes(413)  # MPEG 1 layer III, 128 kbit/s, 44,100 Hz, two channels
+XML = f"<ships>\n  <ship name='Velmor'>{FACT}</ship>\n</ships>\n".encode()
+PDB = b"REMARK   2 RESOLUTION.    412 LANTERNS\nATOM      1  CA  GLY A   1      37.237  -1.126  33.459\n"
+
+
+def xlsx_bytes() -> bytes:
+    book = openpyxl.Workbook()
+    for row in TABLE:
+        book.worksheets[0].append(row)
+    written = io.BytesIO()
+    book.save(written)
+    return written.getvalue()
+
+
+def m4a_bytes(seconds: int) -> bytes:
+    """The two boxes that say what it is and how long."""
+    mvhd = struct.pack(">I4sIIIII", 108, b"mvhd", 0, 0, 0, 1000, 1000 * seconds) + bytes(80)
+    return struct.pack(">I4s4sI", 16, b"ftyp", b"M4A ", 0) + struct.pack(">I4s", 116, b"moov") + mvhd
+
+
+EVERY_KIND: dict[str, tuple[bytes, str]] = {
+    ".txt": (f"Velmor has {FACT}.\n".encode(), FACT),
+    ".md": (f"# Ships\n\n- Velmor: {FACT}\n".encode(), FACT),
+    ".csv": (f"ship,load\nVelmor,{FACT}\n".encode(), FACT),
+    ".tsv": (f"ship\tload\nVelmor\t{FACT}\n".encode(), f"Velmor | {FACT}"),
+    ".json": (f'{{"Velmor": "{FACT}"}}'.encode(), FACT),
+    ".jsonl": (f'{{"Velmor": "{FACT}"}}\n{{}}\n'.encode(), FACT),
+    ".jsonld": (f'{{"@graph": [{{"name": "Velmor", "load": "{FACT}"}}]}}'.encode(), FACT),
+    ".xml": (XML, f"<ship name='Velmor'>{FACT}</ship>"),
+    ".html": (f"<html><body><p>Velmor has {FACT}.</p></body></html>".encode(), FACT),
+    ".py": (f'if True:\n    LOAD = "{FACT}"\n'.encode(), f'if True:\n    LOAD = "{FACT}"'),
+    ".pdb": (PDB, "412 LANTERNS\nATOM      1  CA"),
+    ".xlsx": (xlsx_bytes(), f"Velmor | {FACT}"),
+    ".xls": (xls_bytes({"ships": TABLE}, [("ships", 1, 1)]), f"Velmor | {FACT} [fill FFFF0000]"),
+    ".docx": (docx_bytes(["Of ships."], TABLE), f"Velmor | {FACT}"),
+    ".pptx": (pptx_bytes([("Ships", "Velmor", f"It has {FACT}.")]), f"[speaker note] It has {FACT}."),
+    ".pdf": (pdf_bytes([["Ships"], TABLE]), f"Velmor | {FACT}"),
+    ".epub": (epub_bytes("Ships", [("One", ["Nothing."]), ("Two", [f"Velmor has {FACT}."])]), FACT),
+    ".zip": (zip_bytes({"a/ships.csv": f"ship,load\nVelmor,{FACT}\n".encode()}), "a/ships.csv | "),
+    ".png": (picture_bytes("PNG", [FACT]), FACT),
+    ".jpg": (picture_bytes("JPEG", [FACT]), FACT),
+    ".gif": (picture_bytes("GIF", [FACT]), FACT),
+    ".webp": (picture_bytes("WEBP", [FACT]), FACT),
+    ".wav": (wav_bytes([440, 660]), "sound, WAV, 0.5 seconds, 8000 Hz, 1 channel"),
+    ".mp3": (b"ID3\x04\x00\x00\x00\x00\x00\x04abcd" + MP3_FRAME * 100, "sound, MP3, 2.6 seconds, 44100 Hz, 2 channels"),
+    ".m4a": (m4a_bytes(7), "sound, MPEG-4 audio, 7.0 seconds"),
+}
+PICTURES = (".png", ".jpg", ".gif", ".webp")

@@ -1,0 +1,124 @@
+"""Every kind of file: its fact is read, from one opening, without a connection, and damage is never a crash."""
+
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eval.benchmarks.make_sample import SPLITS
+from eval.benchmarks.sample_set import SampleBenchmark
+from mas.tools.attachments import attached
+from mas.tools.errors import ToolError
+from mas.tools.files import ocr
+from mas.tools.files.apart import read_apart
+from mas.tools.files.document import Document
+from mas.tools.files.kinds import read_document, read_here
+from mas.tools.files.source import Source
+from mas.tools.read_file import read_file
+from tests.mas.tools.files.every_kind import EVERY_KIND, FACT, PICTURES
+
+OF_LIBRARIES = (".html", ".xlsx", ".xls", ".docx", ".pptx", ".pdf", ".epub", ".zip", *PICTURES, ".wav", ".mp3", ".m4a")
+READ_FROM_THEIR_BEGINNING = (".html", ".mp3")
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_the_fact_in_a_file_is_read(kind: str, tmp_path: Path) -> None:
+    if kind in PICTURES and not ocr.is_installed():
+        pytest.skip("no tesseract")
+    data, fact = EVERY_KIND[kind]
+    file = tmp_path / f"ships{kind}"
+    file.write_bytes(data)
+    with attached([file]):
+        shown = read_file(file.name)
+        assert shown.startswith(f"{file.name}: ")
+        assert fact in shown
+        if kind == ".zip":
+            assert FACT in read_file(file.name, member="a/ships.csv")
+
+
+GUARDED = """
+import builtins, os, sys
+opened = []
+def guard(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        os.write(2, f"{event} {arguments}".encode()); os._exit(3)
+    if event == "open" and isinstance(arguments[0], str) and os.path.dirname(arguments[0]) == sys.argv[1]:
+        opened.append((os.path.basename(arguments[0]), arguments[1], arguments[2] & (os.O_WRONLY | os.O_RDWR)))
+sys.addaudithook(guard)
+from pathlib import Path
+from mas.tools.files.kinds import read_here
+from mas.tools.files.source import Source
+for file in sorted(Path(sys.argv[1]).iterdir()):
+    read_here(Source.of(file))
+assert sorted(name for name, _, _ in opened) == sorted(os.listdir(sys.argv[1])), opened
+assert {(mode, written) for _, mode, written in opened} == {("r", 0)}, opened
+assert "unstructured" in sys.modules and "torch" not in sys.modules and "nltk" not in sys.modules
+"""
+
+
+def test_reading_every_kind_opens_each_file_once_and_connects_to_nothing(tmp_path: Path) -> None:
+    for kind, (data, _) in EVERY_KIND.items():
+        (tmp_path / f"ships{kind}").write_bytes(data)
+    command = [sys.executable, "-c", GUARDED, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def damaged(kind: str, seed: int) -> bytes:
+    """Cut short, or with some bytes changed."""
+    rng, data = random.Random(f"{kind}/{seed}"), bytearray(EVERY_KIND[kind][0])
+    if seed % 3 == 0:
+        return bytes(data[: rng.randrange(len(data))])
+    for _ in range(1 if seed % 3 == 1 else 30):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return bytes(data)
+
+
+def read_or_refused(source: Source) -> bool:
+    """Whether it was read; anything but a document or a ToolError is raised."""
+    try:
+        return isinstance(read_apart(source, None), Document)
+    except ToolError as error:
+        assert source.name in str(error) and "took more time" not in str(error)
+        return False
+
+
+@pytest.mark.parametrize("kind", OF_LIBRARIES)
+def test_a_damaged_file_is_read_or_refused_in_a_sentence(kind: str) -> None:
+    outcomes = [read_or_refused(Source(f"ships{kind}", damaged(kind, seed))) for seed in range(6)]
+    assert len(outcomes) == 6
+    cut = read_or_refused(Source(f"ships{kind}", EVERY_KIND[kind][0][:40]))
+    assert cut is (kind in READ_FROM_THEIR_BEGINNING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_file_damaged_in_many_ways_never_crashes_its_reader(kind: str) -> None:
+    outcomes = {read_or_refused(Source(f"ships{kind}", damaged(kind, seed))) for seed in range(150)}
+    assert kind not in OF_LIBRARIES or kind in READ_FROM_THEIR_BEGINNING or False in outcomes
+
+
+def test_a_library_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xlrd", None)
+    with pytest.raises(ToolError, match=r"ships\.xls cannot be read as \.xls: its reader is not installed"):
+        read_here(Source("ships.xls", EVERY_KIND[".xls"][0]))
+
+
+def test_without_tesseract_a_picture_is_described_and_the_program_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    document = read_here(Source("ships.png", EVERY_KIND[".png"][0]))
+    assert document.summary.startswith("picture, PNG, ") and "pixels" in document.summary
+    assert document.notes == [ocr.MISSING]
+
+
+def test_every_file_of_the_sample_is_read() -> None:
+    files = {
+        (example.file.suffix, example.file) for split in SPLITS for example in SampleBenchmark().load(split).examples
+        if example.file
+    }  # fmt: skip
+    one_of_each = dict(sorted(files))
+    assert set(one_of_each) == set(EVERY_KIND) - {".wav", ".mp3", ".m4a"}
+    assert all(read_document(file).parts for file in one_of_each.values())

@@ -1,0 +1,181 @@
+"""Code that uses too much, or that attacks what runs it: it is ended or refused, the harness goes on."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.mas.tools.sandbox.conftest import Sandbox
+
+DISTURBED = "the code has disturbed the sandbox's own messages"
+ENDED = "the code has ended the Python process"
+FRAME = "import os, json, struct\ndef frame(m): b = json.dumps(m).encode(); return struct.pack('>I', len(b)) + b\n"
+
+
+@pytest.fixture
+def small(fresh: Callable[..., Sandbox]) -> Sandbox:
+    """Little memory: touching a gigabyte takes seconds."""
+    return fresh(memory_mb=200)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "9**9**9",
+        "import time; time.sleep(600)",
+        "import re; re.match('(a+)+$', 'a' * 60 + 'b')",
+        "import signal\nfor n in (2, 14, 15): signal.signal(n, signal.SIG_IGN)\nwhile True: pass",
+        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()",
+        "while True: print('x' * 100_000)",
+        "import sys\nclass Slow:\n    def __repr__(self):\n        while True: pass\nSlow()",
+    ],
+)
+def test_code_without_an_end_is_ended(jail: Sandbox, code: str) -> None:
+    begun = time.monotonic()
+    assert jail.lost(code, seconds=0.4) == "the code ran longer than 0.4 s"
+    assert time.monotonic() - begun < 15, "killed, and not waited for"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = bytearray(10**10)",
+        "x = []\nwhile True: x.append(bytearray(10**7))",
+        "'x' * 10**10",
+        "x = [0] * 10**10",
+        "x = 'a'\nwhile True: x += x",
+    ],
+)
+def test_a_memory_bomb_is_an_error_of_the_code(small: Sandbox, code: str) -> None:
+    assert small.error(code) == "MemoryError"
+
+
+def test_memory_that_no_limit_of_a_process_counts_is_not_to_be_had(small: Sandbox) -> None:
+    mapped = "import mmap\nx = []\nwhile True: x.append(mmap.mmap(-1, 10**7))"
+    assert small.error(mapped) == "OSError: [Errno 12] Cannot allocate memory"
+    small.close()
+    assert small.error("import os; os.memfd_create('x')").startswith("PermissionError")
+    assert "Error" in small.error("from multiprocessing import shared_memory as s; s.SharedMemory(create=True, size=9)")
+
+
+def test_code_that_leaves_no_memory_for_a_reply_loses_its_session(small: Sandbox) -> None:
+    hold = "x = []\nsize = 10**6\nwhile size:\n    try: x.append(bytearray(size))\n    except MemoryError: size //= 2"
+    try:
+        small.run(f"{hold}\n'y' * 2000")
+    except Exception as error:  # noqa: BLE001  # either is right: a reply that just fitted, or the session's end
+        assert str(error).startswith(("the code used up its memory", ENDED))
+    small.close()
+    small.works()
+
+
+@pytest.mark.parametrize("folder", ["/work", "/tmp"])
+def test_a_disk_bomb_fills_its_own_small_folder(fresh: Callable[..., Sandbox], folder: str) -> None:
+    sandbox = fresh(scratch_mb=4)
+    one = f"f = open('{folder}/big', 'wb')\nwhile True: f.write(bytes(10**6))"
+    assert sandbox.error(one) in ("OSError: [Errno 27] File too large", "OSError: [Errno 28] No space left on device")
+    many = f"n = 0\nwhile True:\n    n += 1\n    with open(f'{folder}/{{n}}', 'wb') as g: g.write(bytes(10**6))"
+    assert sandbox.error(many) == "OSError: [Errno 28] No space left on device"
+    assert sandbox.error(f"import os; os.truncate('{folder}/big', 10**9)").startswith("OSError: [Errno 27]")
+
+
+def test_threads_files_and_recursion_have_an_end(jail: Sandbox) -> None:
+    threads = (
+        "import threading as t, time\nt.stack_size(65536)\nwhile True: t.Thread(target=time.sleep, args=[99]).start()"
+    )
+    assert jail.lost(threads) == "the code started more than 256 threads"
+    assert "Too many open files" in jail.error("x = []\nwhile True: x.append(open('/dev/null'))")
+    assert jail.error("def f(): f()\nf()") == "RecursionError: maximum recursion depth exceeded"
+    deep = (
+        "import sys; sys.setrecursionlimit(10**9)\nx = []\nfor _ in range(10**6): x = [x]\nx == eval('x') and repr(x)"
+    )
+    assert "SIGSEGV" in jail.lost(deep) or "Error" in jail.error("repr(x)")
+
+
+def test_a_process_that_ends_itself_is_noticed(jail: Sandbox) -> None:
+    for code, how in (
+        ("import os; os._exit(3)", "exit code 3"),
+        ("import os; os.abort()", "signal "),
+        ("import ctypes; ctypes.string_at(0)", "signal SIGSEGV"),
+    ):
+        assert jail.lost(code).startswith(f"{ENDED} ({how}")
+    assert jail.error("raise SystemExit(3)") == "SystemExit: 3"
+    assert jail.error("raise KeyboardInterrupt") == "KeyboardInterrupt"
+    assert jail.error("import os; os.kill(os.getpid(), 2)") == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("import os; os.write(4, b'garbage, as long as a length and more')", "import os; os.write(4, b'\\xff' * 8)"),
+        *("import os; os.write(4, b'\\0\\0\\0\\x02[]')", "import os; os.write(4, b'\\0\\0\\0\\x04null')"),
+        *("import os; os.write(4, b'\\0\\0\\x27\\x10' + b'[' * 10_000)", "import os; os.write(4, b'\\0\\0\\0\\0')"),
+        f"{FRAME}os.write(4, frame({{'id': 'guessed', 'output': 'forged'}}))",
+        f"{FRAME}os.write(4, frame({{'ready': True}}))",
+    ],
+)
+def test_a_forged_or_broken_message_ends_the_session(jail: Sandbox, code: str) -> None:
+    assert jail.lost(code) == DISTURBED
+
+
+def test_a_reply_forged_with_the_right_number_is_but_another_way_to_print(jail: Sandbox) -> None:
+    forged = """
+import sys, os, json, struct
+frame = sys._getframe()
+while 'request' not in frame.f_locals: frame = frame.f_back
+reply = dict(id=frame.f_locals['request']['id'], output='forged', output_cut=0, value='', value_cut=0, error='')
+body = json.dumps(reply | dict(error_cut=CUT)).encode()
+os.write(4, struct.pack('>I', len(body)) + body)"""
+    assert jail.run(forged.replace("CUT", "0")).output == "forged"
+    assert jail.lost("1") == DISTURBED, "the true reply is still in the pipe, and must not pass for this one's"
+    assert jail.lost(forged.replace("CUT", "'many'")) == DISTURBED
+
+
+@pytest.mark.parametrize("code", ["os.closerange(0, 64)", "os.close(4)", "os.close(3)", "os.dup2(0, 4)"])
+def test_closing_the_pipes_ends_the_session(jail: Sandbox, code: str) -> None:
+    try:
+        jail.run(f"import os; {code}", seconds=0.7)
+        jail.run("1", seconds=0.7)
+    except Exception as error:  # noqa: BLE001  # at once, or with the next cell
+        assert str(error).startswith((ENDED, "the code ran longer", DISTURBED))
+    else:
+        raise AssertionError("the session should be lost")
+    jail.works()
+
+
+def test_a_trickle_of_bytes_does_not_stop_the_clock(jail: Sandbox) -> None:
+    trickle = "import os, time\nos.write(4, b'\\0\\0\\x10\\0')\nwhile True: os.write(4, b' '); time.sleep(.001)"
+    assert jail.lost(trickle, seconds=0.5) == "the code ran longer than 0.5 s"
+
+
+def test_a_thread_left_behind_runs_out_of_processor_time(fresh: Callable[..., Sandbox]) -> None:
+    sandbox = fresh(seconds_per_question=1)
+    assert sandbox.value("import resource; resource.getrlimit(resource.RLIMIT_CPU)") == "(6, 6)"
+
+
+def test_what_a_thread_prints_after_its_call_is_not_the_next_calls(jail: Sandbox) -> None:
+    late = "import threading, time, sys\nout = sys.stdout\ndef f():\n    time.sleep(.3); print('late', file=out)\n"
+    jail.value(f"{late}t = threading.Thread(target=f); t.start()")
+    assert jail.run("t.join()").output == ""
+
+
+def test_whatever_is_done_to_the_notebook_stays_in_it(jail: Sandbox) -> None:
+    for code in (
+        "import sys; sys.stdout = None; print(1)",
+        "import builtins; del builtins.print",
+        "import sys; sys.modules.clear()",
+        "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ == 'Notebook': o.run = o.max_chars = None",
+        "import json; json.dumps = None",
+        "class E(Exception):\n    def __str__(self): raise self\nraise E",
+        "class R:\n    def __repr__(self): return 7\nR()",
+        "class R:\n    def __repr__(self): raise SystemExit\nR()",
+        "import atexit, os; atexit.register(os.fork); raise SystemExit",
+        "import sys; sys.settrace(lambda *a: 1 / 0)",
+    ):
+        try:
+            jail.run(code)
+        except Exception as error:  # noqa: BLE001
+            assert str(error).startswith((ENDED, DISTURBED)), code
+        jail.close()
+        jail.works()

@@ -1,0 +1,187 @@
+"""Sessions of the jail as the harness sees them: quick, side by side, and gone without a trace."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mas.tools.sandbox.process import ProcessSession
+from mas.tools.sandbox.session import Isolation, SessionLostError
+from mas.tools.sandbox.settings import SandboxSettings
+from tests.mas.tools.sandbox.conftest import SETTINGS, Sandbox
+
+QUICK_SECONDS = 1.0  # 0.05 to 0.1 on a quiet machine
+
+
+def children() -> set[int]:
+    """Processes that this one has started and that are there still, as zombies too."""
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+        if parent == os.getpid():
+            found.add(int(status.parent.name))
+    return found
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def becomes(true: Callable[[], bool], within_seconds: float = 10) -> bool:
+    until = time.monotonic() + within_seconds
+    while not true():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def gone(pids: set[int]) -> bool:
+    return becomes(lambda: not pids & {int(path.name) for path in Path("/proc").glob("[0-9]*")})
+
+
+def pids_of(session: object) -> set[int]:
+    assert isinstance(session, ProcessSession)
+    inner = session._launch.inner_pid()
+    assert inner is not None
+    return {session._process.pid, inner}
+
+
+def test_a_session_starts_quickly_and_answers_at_once(fresh: Callable[..., Sandbox]) -> None:
+    def seconds() -> float:
+        begun = time.monotonic()
+        assert fresh().value("6 * 7") == "42"
+        return time.monotonic() - begun
+
+    assert min(seconds() for _ in range(5)) < QUICK_SECONDS
+
+
+def test_it_is_the_harness_own_python_with_all_of_its_library(jail: Sandbox) -> None:
+    assert jail.value("import sys; sys.version") == repr(sys.version)
+    assert (
+        jail.value("import ssl, sqlite3, ctypes, zlib, lzma, bz2, decimal, hashlib, uuid; sqlite3.sqlite_version") != ""
+    )
+
+
+@pytest.mark.parametrize("code", ["1", "while True: pass", "import os; os._exit(0)", "import os; os.closerange(0, 64)"])
+def test_a_session_leaves_no_process_no_zombie_no_folder_and_no_pipe(fresh: Callable[..., Sandbox], code: str) -> None:
+    folders, pipes = set(Path(tempfile.gettempdir()).glob("mas-*")), open_files()
+    sandbox = fresh()
+    sandbox.open()
+    pids = pids_of(sandbox.session)
+    try:
+        sandbox.run(code, seconds=0.5)
+    except SessionLostError:
+        assert sandbox.session is None
+    sandbox.close()
+    assert gone(pids), "killed and reaped"
+    assert set(Path(tempfile.gettempdir()).glob("mas-*")) <= folders
+    assert becomes(lambda: open_files() <= pipes)
+
+
+def test_closing_twice_or_from_another_thread_does_no_harm(bubblewrap: Isolation) -> None:
+    async def closed_while_running() -> None:
+        session = await bubblewrap.open({}, SETTINGS)
+        pids = pids_of(session)
+        running = asyncio.create_task(session.run("while True: pass", 30))
+        await asyncio.sleep(0.2)
+        await asyncio.to_thread(session.close)
+        session.close()
+        with pytest.raises(SessionLostError, match="the question is over"):
+            await running
+        assert await asyncio.to_thread(gone, pids)
+
+    asyncio.run(asyncio.wait_for(closed_while_running(), 20))
+
+
+def test_a_cancelled_cell_ends_its_session(bubblewrap: Isolation) -> None:
+    async def cancelled() -> set[int]:
+        session = await bubblewrap.open({}, SETTINGS)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(session.run("while True: pass", 30), 0.2)
+        with pytest.raises(SessionLostError):
+            await session.run("1", 1)
+        return pids_of(session)
+
+    assert gone(asyncio.run(cancelled()))
+
+
+def test_eight_sessions_side_by_side_share_nothing_and_block_nobody(bubblewrap: Isolation, tmp_path: Path) -> None:
+    for number in range(8):
+        (tmp_path / f"{number}.txt").write_text(f"file {number}")
+
+    async def one(number: int) -> list[str]:
+        path = tmp_path / f"{number}.txt"
+        session = await bubblewrap.open({path.name: path}, SETTINGS)
+        try:
+            cells = (f"x = {number}", "import os, time; time.sleep(.5)", "x, os.listdir('/data')")
+            return [(await session.run(cell, 30)).value for cell in cells]
+        finally:
+            session.close()
+
+    async def all_of_them() -> tuple[list[list[str]], int]:
+        ticks, work = 0, asyncio.gather(*map(one, range(8)))
+        while not work.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        return work.result(), ticks
+
+    begun = time.monotonic()
+    values, ticks = asyncio.run(all_of_them())
+    assert [value[-1] for value in values] == [repr((n, [f"{n}.txt"])) for n in range(8)]
+    assert time.monotonic() - begun < 8 * 0.5 + 4, "not one after another"
+    assert ticks > 20, "the event loop went on meanwhile"
+
+
+def test_the_jail_ends_with_the_harness(bubblewrap: Isolation) -> None:
+    program = (
+        "import asyncio, os\n"
+        "from mas.tools.sandbox.bubblewrap import Bubblewrap\n"
+        "from mas.tools.sandbox.settings import SandboxSettings\n"
+        "async def main():\n"
+        "    session = await Bubblewrap().open({}, SandboxSettings())\n"
+        "    print(session._process.pid, session._launch.inner_pid(), flush=True)\n"
+        "    await session.run('while True: pass', 60)\n"
+        "asyncio.run(main())\n"
+    )
+    harness = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert harness.stdout is not None
+    with harness.stdout:
+        line = harness.stdout.readline()
+    harness.kill()
+    harness.wait()
+    assert gone({int(word) for word in line.split()})
+
+
+@pytest.mark.slow
+def test_pandas_numpy_scipy_and_openpyxl_work(fresh: Callable[..., Sandbox], attachment: Path) -> None:
+    sandbox = fresh({attachment.name: attachment}, memory_mb=SandboxSettings().memory_mb, scratch_mb=64)
+    assert sandbox.value("import pandas as pd; int(pd.read_csv('towns.csv').people.sum())", 60) == "4"
+    code = "pd.DataFrame({'a': [1, 2]}).to_excel('/work/t.xlsx'); pd.read_excel('/work/t.xlsx').a.tolist()"
+    assert sandbox.value(code, 60) == "[1, 2]"
+    assert sandbox.value("import numpy as np; float(np.linalg.det(np.eye(50)))", 60) == "1.0"
+    assert sandbox.value("from scipy import stats; float(stats.norm.cdf(0))", 60) == "0.5"
+    assert sandbox.value("from zoneinfo import ZoneInfo; ZoneInfo('Europe/Rome').key") == "'Europe/Rome'"
+
+
+@pytest.mark.slow
+def test_fifty_sessions_in_a_row_leave_nothing(fresh: Callable[..., Sandbox]) -> None:
+    before, pipes = children(), open_files()
+    for number in range(50):
+        sandbox = fresh()
+        sandbox.open()
+        if number % 2:
+            with pytest.raises(SessionLostError):
+                sandbox.run("while True: pass", seconds=0.05)
+        sandbox.close()
+    assert becomes(lambda: children() <= before)
+    assert becomes(lambda: open_files() <= pipes)

@@ -1,0 +1,82 @@
+"""The filter's numbers are the kernel's, and its instructions are what the kernel accepts."""
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from mas.tools.sandbox import seccomp
+
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
+
+
+def verdict(machine: str, number: int, first_argument: int = 0, arch: int | None = None) -> int:
+    """What the program returns for a system call: an interpreter of the five instructions it is made of."""
+    program = seccomp.program(machine)
+    assert program is not None
+    code = list(struct.iter_unpack("=HBBI", program))
+    data = {0: number, 4: seccomp.AUDIT_ARCHS[machine] if arch is None else arch, 16: first_argument & 0xFFFFFFFF}
+    at = value = 0
+    while True:
+        operation, if_true, if_false, operand = code[at]
+        at += 1
+        if operation == RETURN:
+            return int(operand)
+        if operation == LOAD:
+            value = data[operand]
+            continue
+        tests = {EQUAL: value == operand, AT_LEAST: value >= operand, ANY_BIT: bool(value & operand)}
+        at += if_true if tests[operation] else if_false
+
+
+@pytest.mark.parametrize("machine", HEADERS)
+def test_the_numbers_are_those_of_the_kernels_headers(machine: str) -> None:
+    header = HEADERS[machine]
+    if not header.is_file():
+        pytest.skip(f"no {header}: the kernel's headers (linux-libc-dev) are not installed")
+    numbers = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text()))
+    ours = {name: both[list(seccomp.AUDIT_ARCHS).index(machine)] for name, both in seccomp.DENIED.items()}
+    wrong = {name: number for name, number in ours.items() if numbers.get(name, str(number)) != str(number)}
+    absent = {name for name, number in ours.items() if number is None and name in numbers}
+    assert not wrong
+    assert not absent
+    assert len([name for name in ours if name in numbers]) > 45
+    assert numbers["clone"] == str(seccomp.CLONE[machine])
+    assert numbers["clone3"] == str(seccomp.CLONE3)
+
+
+@pytest.mark.parametrize("machine", seccomp.AUDIT_ARCHS)
+def test_threads_are_allowed_and_processes_are_not(machine: str) -> None:
+    clone, pthread = seccomp.CLONE[machine], 0x003D0F00
+    assert verdict(machine, clone, pthread) == ALLOW
+    assert verdict(machine, clone, 17) == EPERM
+    assert verdict(machine, clone, 0x4111) == EPERM
+    assert verdict(machine, clone, pthread | 0x10000000) == EPERM
+    assert verdict(machine, seccomp.CLONE3) == ENOSYS
+
+
+@pytest.mark.parametrize("machine", seccomp.AUDIT_ARCHS)
+def test_every_listed_call_is_denied_and_others_are_not(machine: str) -> None:
+    column = list(seccomp.AUDIT_ARCHS).index(machine)
+    denied = {both[column] for both in seccomp.DENIED.values()} - {None}
+    special = {seccomp.CLONE[machine], seccomp.CLONE3}
+    for number in range(500):
+        if number not in special:
+            assert verdict(machine, number) == (EPERM if number in denied else ALLOW), number
+
+
+@pytest.mark.parametrize("machine", seccomp.AUDIT_ARCHS)
+def test_another_architectures_calls_kill(machine: str) -> None:
+    assert verdict(machine, 1, arch=0x40000003) == KILL
+    if machine == "x86_64":
+        assert verdict(machine, 0x40000000 | 1) == EPERM
+
+
+def test_an_unknown_processor_has_no_filter() -> None:
+    assert seccomp.program("riscv64") is None

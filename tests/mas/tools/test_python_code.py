@@ -1,0 +1,198 @@
+"""The tool `python` as an agent meets it: state for a question, limits that say what to do, and nothing left behind."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from mas.question import Question, Sample, at_work
+from mas.tools.at_hand import at_hand
+from mas.tools.attachments import attached
+from mas.tools.errors import ToolError
+from mas.tools.python_code import BELONGING, FRESH, NO_OUTPUT, python
+from mas.tools.read_only import is_read_only
+from mas.tools.sandbox.choosing import tried
+from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
+from mas.tools.settings import ToolSettings
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _bubblewrap() -> None:
+    choice = tried(BUBBLEWRAP)
+    if not choice.said:
+        pytest.skip(" ".join(choice.refused))
+
+
+@contextmanager
+def question(files: list[Path] | None = None, **limits: Any) -> Iterator[Question]:
+    settings = ToolSettings()
+    settings.sandbox = SandboxSettings(**{"kind": BUBBLEWRAP, "memory_mb": 512, **limits})  # type: ignore[attr-defined,unused-ignore]
+    with at_hand(settings, {}), attached(files or []), at_work(Question(Sample("q1"))) as at:
+        try:
+            yield at
+        finally:
+            at.close()
+
+
+def told(work: Callable[[], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        return await work()
+
+    return asyncio.run(run())
+
+
+def calls(*cells: str) -> list[str]:
+    """What each cell is answered, errors as `error: …`."""
+
+    async def all_of_them() -> list[str]:
+        answers = []
+        for cell in cells:
+            try:
+                answers.append(await python(cell))
+            except ToolError as error:
+                answers.append(f"error: {error}")
+        return answers
+
+    return asyncio.run(all_of_them())
+
+
+def test_variables_last_as_long_as_the_question() -> None:
+    with question():
+        assert calls("x = 20", "print('so:'); x + 1", "x / 0") == [
+            NO_OUTPUT,
+            "so:\n21",
+            "Traceback (most recent call last):\n"
+            '  File "<call 3>", line 1, in <module>\n    x / 0\n    ~~^~~\n'
+            "ZeroDivisionError: division by zero",
+        ]
+    with question():
+        assert "NameError: name 'x' is not defined" in calls("x")[0]
+
+
+def test_the_questions_files_are_there_and_no_others(tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine.csv", tmp_path / "other.csv"
+    for path in (mine, other):
+        path.write_text(f"I am {path.name}")
+    with question([mine]):
+        (answer,) = calls("import os; open('mine.csv').read(), open('/data/mine.csv').read(), os.listdir('/data')")
+    assert answer == "('I am mine.csv', 'I am mine.csv', ['mine.csv'])"
+
+
+def test_after_a_stop_the_agent_is_told_twice_that_variables_are_lost() -> None:
+    with question(seconds_per_call=0.4):
+        stopped, fresh, settled = calls("x = 1\nwhile True: pass", "'x' in globals()", "1")
+    assert stopped == (
+        "error: python was stopped: the code ran longer than 0.4 s. All variables are lost; the next call starts a new "
+        "session: do less at once, or in another way."
+    )
+    assert fresh == f"{FRESH}\nFalse"
+    assert settled == "1"
+
+
+def test_the_seconds_of_a_question_add_up() -> None:
+    with question(seconds_per_call=5, seconds_per_question=0.5):
+        slept, cut_short, spent = calls("import time; time.sleep(.2); 1", "while True: pass", "1")
+    assert slept == "1"
+    assert cut_short.startswith("error: python was stopped: the code ran longer than 0.")
+    assert spent == "error: This question has used its 0.5 s of python; answer without running code."
+
+
+def test_long_output_is_cut_and_says_how_much() -> None:
+    with question(max_output_chars=100):
+        printed, shown, raised = calls("print('x' * 1_000)", "'v' * 1_000", "raise ValueError('e' * 1_000)")
+    assert printed == f"{'x' * 100}\n[cut: 901 characters are missing]"
+    assert shown.endswith("characters are missing]") and len(shown) < 200
+    assert "eee" in raised and len(raised) < 200
+
+
+def test_code_is_bounded_and_wanted() -> None:
+    with question(max_code_chars=50) as at:
+        long, empty = calls("x" * 51, "  \n")
+        assert long == "error: The code has 51 characters; at most 50 are run: split it."
+        assert empty.startswith("error: The code is empty")
+        assert BELONGING not in at.belongings, "nothing was started"
+
+
+def test_strange_text_of_a_model_is_run_or_refused_and_never_breaks_the_tool() -> None:
+    with question():
+        answers = calls("'\ud83d'", "x = '\x00'", "'é😀'", "\ufeff1 + 1", "print('a\\ud800')", "1\r\n2")
+    assert answers[0].startswith("UnicodeEncodeError: ")
+    assert "source code string cannot contain null bytes" in answers[1]
+    assert answers[2] == "'é😀'"
+    assert answers[4] == "a?"
+    assert answers[5] == "2"
+
+
+def test_calls_made_side_by_side_take_turns_in_one_session() -> None:
+    async def eight() -> list[str]:
+        await python("found = []")
+        return await asyncio.gather(*(python(f"found.append({n}); len(found)") for n in range(8)))
+
+    with question():
+        assert sorted(told(eight)) == [str(n) for n in range(1, 9)]
+
+
+def test_eight_questions_at_once_keep_apart() -> None:
+    async def one(number: int) -> str:
+        with question():
+            await python(f"x = {number}\nimport time; time.sleep(.3)")
+            return await python("x")
+
+    async def eight() -> list[str]:
+        return await asyncio.gather(*map(one, range(8)))
+
+    begun = time.monotonic()
+    assert told(eight) == [str(n) for n in range(8)]
+    assert time.monotonic() - begun < 8 * 0.3 + 4
+
+
+def test_the_end_of_the_question_ends_its_python() -> None:
+    async def end_while_running(at: Question) -> None:
+        running = asyncio.create_task(python("while True: pass"))
+        await asyncio.sleep(0.3)
+        at.close()
+        with pytest.raises(ToolError, match="the question is over"):
+            await running
+        with pytest.raises(ToolError, match="the question is over"):
+            await python("1")
+
+    with question() as at:
+        asyncio.run(end_while_running(at))
+
+
+def test_a_cancelled_call_loses_the_session_and_the_next_says_so() -> None:
+    async def cancelled() -> str:
+        await python("x = 1")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(python("while True: pass"), 0.2)
+        return await python("'x' in globals()")
+
+    with question():
+        assert told(cancelled) == f"{FRESH}\nFalse"
+
+
+def test_outside_a_run_every_call_stands_alone() -> None:
+    settings = ToolSettings()
+    settings.sandbox = SandboxSettings(kind=BUBBLEWRAP, memory_mb=512)  # type: ignore[attr-defined,unused-ignore]
+    with at_hand(settings, {}):
+        assert calls("x = 1; x", "'x' in globals()") == ["1", "False"]
+
+
+def test_refused_where_nothing_can_shut_it_in() -> None:
+    with question(kind="refuse"):
+        (answer,) = calls("1")
+    assert answer.startswith("error: python is not available: ")
+    assert "tools.sandbox.kind=refuse" in answer
+
+
+def test_as_a_tool_it_is_async_and_never_replayed() -> None:
+    tool = dspy.Tool(python)
+    assert (tool.name, tool.args) == ("python", {"code": {"type": "string"}})
+    assert inspect.iscoroutinefunction(tool.func)
+    assert not is_read_only(python)

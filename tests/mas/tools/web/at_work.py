@@ -1,0 +1,39 @@
+"""What the tests of the web tools share: settings that lead to a loopback server, and a question to work for.
+
+with using(WebSettings(allow_private_hosts=[LOOPBACK])), a_question(): asyncio.run(read_page(site.base_url))
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mas.question import Question, QuestionLimits, Sample, at_work
+from mas.tools.at_hand import at_hand
+from mas.tools.settings import ToolSettings
+from mas.tools.web.settings import WebSettings
+from mas.tracing.trace import Trace, recording, span
+
+LOOPBACK = "127.0.0.1"
+
+
+@contextmanager
+def using(web: WebSettings) -> Iterator[None]:
+    settings = ToolSettings()
+    settings.web = web
+    with at_hand(settings, {}):
+        yield
+
+
+@contextmanager
+def a_question() -> Iterator[Question]:
+    with at_work(Question(Sample("q1"), QuestionLimits())) as question:
+        yield question
+
+
+@contextmanager
+def recorded() -> Iterator[Trace]:
+    with recording(Trace("t1")) as trace, span("tool", "test"):
+        yield trace
+
+
+def events(trace: Trace, name: str) -> list[dict[str, object]]:
+    return [each for span in trace.spans for each in span.events if each["name"] == name]
