@@ -69,7 +69,8 @@ def run_arms(
         on_terms: as for `Questions.asking`.
 
     Returns:
-        Why it ended early; None: every answer is there.
+        Why it ended early; None: every answer is there. What the model's server failed to answer is asked again by a
+        later session, if there is one.
 
     Raises:
         UserError: another process writes to one of the folders.
@@ -112,7 +113,7 @@ class _ArmSession:
             raise UserError(f"{error}.") from error
         self.session = self._begin(examples, facts)
         by_id = {example.id: example for example in examples}
-        left = samples_left(list(by_id), config.run.epochs, self.store.keys(), retry_errors=False)
+        left = samples_left(list(by_id), config.run.epochs, self.store.keys(), retry_errors=True)
         self.tries: list[Try] = [(by_id[sample.example_id], sample) for sample in left]
         logs = stack.enter_context(RunLogs(arm.folder, redact=config.secrets()))
         self.questions = Questions(config, self.store, arm.folder, logs, console)

@@ -56,10 +56,11 @@ class Comparison:
     seconds: MeanDifference | None
     tokens: MeanDifference | None
     format_losses: MeanDifference  # share of answers that could not be read, or were wrong in their format alone
+    unreadable: MeanDifference  # of these, those that could not be read
     flips: list[Flip]  # the largest difference first
 
     def to_dict(self) -> dict[str, Any]:
-        means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens", "format_losses")}
+        means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")}
         return {
             **self.accuracy.to_dict(),
             "first": asdict(self.first),
@@ -90,7 +91,8 @@ def comparison(first: Answers, second: Answers, ids: Sequence[str] | None = None
         cost_usd=_means(asked, lambda each: each.cost_usd),
         seconds=_means(asked, lambda each: each.seconds),
         tokens=_means(asked, lambda each: each.tokens),
-        format_losses=_format_losses(asked),
+        format_losses=_share(asked, lambda each: each.format_lost),
+        unreadable=_share(asked, lambda each: each.unreadable),
         flips=_flips(questions, scores, asked),
     )
 
@@ -117,7 +119,10 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
 
 
 def _means(asked: _Asked, amount: Callable[[GivenAnswer], float | None]) -> MeanDifference | None:
-    """Over the questions that both sides have answered in part at least, and whose amounts are all known."""
+    """Over the questions that both sides have answered in part at least, and whose amounts are all known.
+
+    Whoever decides by it has to look at `n_questions`: the others may be those that took most.
+    """
     found = [(_mean(first, amount), _mean(second, amount)) for first, second in asked]
     return paired_means([(a, b) for a, b in found if a is not None and b is not None])
 
@@ -128,10 +133,9 @@ def _mean(epochs: _Epochs, amount: Callable[[GivenAnswer], float | None]) -> flo
     return sum(known) / len(known) if known and len(known) == len(amounts) else None
 
 
-def _format_losses(asked: _Asked) -> MeanDifference:
+def _share(asked: _Asked, lost_by: Callable[[GivenAnswer], bool]) -> MeanDifference:
     lost = [
-        Pair(*([float(each is not None and each.format_lost) for each in epochs] for epochs in sides))
-        for sides in asked
+        Pair(*([float(each is not None and lost_by(each)) for each in epochs] for epochs in sides)) for sides in asked
     ]
     first, second = (sum(sum(pair[side]) / len(pair[side]) for pair in lost) / len(lost) for side in (0, 1))
     tested = paired_test(lost)

@@ -23,6 +23,7 @@ from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
 MAX_EPOCHS = 1_000  # far more than anybody pays for; each answer to come is held in memory
+_OWN_PRICES = "model.prices"  # the key that has those of the models under test
 
 
 @dataclass
@@ -93,7 +94,7 @@ class EvalConfig:
             check_free(Path(self.run.dir))
         self.scorer.check()
         self.check_model()
-        self._check_budget()
+        self.check_budget()
         self.tracking.check()
         self.data.check()
         return prompts
@@ -101,6 +102,7 @@ class EvalConfig:
     def check_system(self) -> PromptSet | None:
         """The part of `check` that is about the program under test: its settings and its prompt set."""
         self.system.check()
+        self.tools.check()
         return self.read_prompts()
 
     def read_prompts(self) -> PromptSet | None:
@@ -114,7 +116,7 @@ class EvalConfig:
             check_agents(self.model, self.system.agent_names)
             self.model.check()
 
-    def _check_budget(self) -> None:
+    def check_budget(self) -> None:
         """A budget in money means nothing with a model whose calls cost nobody knows what."""
         budgets = {"run.max_cost_usd": self.run.max_cost_usd, "limits.cost_usd": self.limits.cost_usd}
         given = [f"{key}={value:g}" for key, value in budgets.items() if value is not None]
@@ -135,11 +137,11 @@ class EvalConfig:
         own = {each.model for each in agents if getattr(each, "model", None)}
         asked = self.model.unpriced(own) if self.needs_model else []
         judging = [name for judge in self._judges for name in judge.unpriced()]
-        return {"model.prices": asked, "scorer.judge.prices": judging}
+        return {_OWN_PRICES: asked, "scorer.judge.prices": judging}
 
-    def unpriced_models(self, more_names: Sequence[str] = ()) -> list[str]:
+    def unpriced_models(self, more_names: Sequence[str] = (), judges: bool = True) -> list[str]:
         """Models that would be asked, with these, and whose price is unknown."""
-        found = {name for names in self._unpriced().values() for name in names}
+        found = {name for key, names in self._unpriced().items() if judges or key == _OWN_PRICES for name in names}
         return sorted({*found, *self.model.unpriced(more_names)})
 
     @property
@@ -166,8 +168,8 @@ class EvalConfig:
         ours may use the same one.
         """
         judges = [secret for judge in self._judges for secret in judge.secrets()]
-        tracking = self.tracking.secrets()
-        return sorted({*self.model.secrets(), *self.system.secrets(), *judges, *tracking}, key=len, reverse=True)
+        others = [*self.tracking.secrets(), *self.tools.secrets()]
+        return sorted({*self.model.secrets(), *self.system.secrets(), *judges, *others}, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
         """The text without secrets: a refusal may repeat the key."""

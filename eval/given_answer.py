@@ -23,7 +23,8 @@ class GivenAnswer:
     correct: bool
     text: str  # cut; empty: in error, or no answer
     error_class: str | None  # None: no error
-    format_lost: bool  # the reply could not be read, or the answer is wrong in its format alone
+    unreadable: bool  # a reply could not be read
+    format_lost: bool  # that, or the answer is wrong in its format alone
     seconds: float  # of work: without waiting for rate limits, free places and retries
     tokens: int  # in and out
     cost_usd: float | None  # None: unknown
@@ -38,6 +39,7 @@ class GivenAnswer:
             correct=record.correct,
             text="" if failed or record.answer is None else str(record.answer)[:MAX_TEXT_CHARS],
             error_class=intern(record.error_class or "unknown") if failed else None,
+            unreadable=record.error_class in UNREADABLE,
             format_lost=record.error_class in UNREADABLE or record.parts.get("format_loss", 0.0) > 0,
             seconds=max(record.wall_seconds - record.waited_seconds, 0.0),
             tokens=usage.input_tokens + usage.output_tokens,

@@ -120,7 +120,6 @@ class Purse:
 
     budget: BudgetSettings
     spent: Spend = field(default_factory=Spend)  # in earlier sessions; without `metric_calls`, which are counted anew
-    used_up: Callable[[str], None] = lambda sentence: None  # told once, when the first request is refused
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -141,6 +140,12 @@ class Purse:
         """
         refused = self._refused_request or self._refused_answer
         return refused.sentence if refused else None
+
+    @property
+    def refused(self) -> str | None:
+        """Which budget that is, by its name without `budget.`."""
+        refused = self._refused_request or self._refused_answer
+        return refused.name if refused else None
 
     def spend(self) -> Spend:
         """So far, without what is in flight."""
@@ -169,15 +174,12 @@ class Purse:
         """
         requests = self._reflection if reflection else self._system
         with self._lock:
-            is_first = self._refused_request is None
-            if is_first:
+            if self._refused_request is None:
                 self._refused_request = next((each for each in self._of_a_request() if each.used_up), None)
             refused = self._refused_request
             if refused is None:
                 requests.in_flight += 1
                 return functools.partial(self._settle, requests, paid)
-        if is_first:
-            self.used_up(refused.sentence)
         raise LimitReachedError(f"budget.{refused.name}", refused.sentence)
 
     def keep_back(self, amount: Spend) -> None:

@@ -5,7 +5,6 @@ config.check()                        # the prompt set to begin with
 config.evaluation(epochs=5)           # the same as an evaluation's, for the answers that are scored
 """
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,20 @@ from eval.config import (
     refuse_unless,
 )
 from eval.paths import OUTPUTS, PROJECT_ROOT
+from eval.runs import DATABASE
 from mas.errors import UserError
 from mas.prompts import PromptSet
 from mas.question import QuestionLimits
 from mas.tools.settings import ToolSettings
 from optimize.budget import BudgetSettings
 from optimize.gate import GateSettings
+from optimize.publish import check_free, check_name
+from optimize.resuming import find_tuning_run
+from optimize.run_files import MARKER
 from optimize.splits import SplitSettings
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
 _NO_OPTIONS = ("experiment", "debug")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass
@@ -102,6 +104,7 @@ class OptimizeConfig:
         Raises:
             UserError: the first thing that is wrong.
         """
+        self._check_resume()
         self._check_agents()
         prompts = self.base.check_system()
         if prompts is None:
@@ -112,9 +115,12 @@ class OptimizeConfig:
         self.base.data.check()
         for part in (self.optimizer, self.splits, self.budget, self.gate):
             part.check()
+        self._check_reflection_model()
+        self.base.check_budget()
         self._check_budget_in_usd()
-        if not self.resume:
-            self._check_places()
+        self._check_cost_is_known()
+        check_name(self.name)
+        self._check_places()
         return prompts
 
     def evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
@@ -141,6 +147,22 @@ class OptimizeConfig:
             raise UserError(f"agents: {unknown[0]} is no agent of this system; choose from {', '.join(there)}.")
         self.agents = self.agents or there
 
+    def _check_resume(self) -> None:
+        """What would otherwise begin a new run, and pay for it, without a word."""
+        if self.resume is not None and not self.resume.strip():
+            raise UserError("resume is empty; name the run to go on with (latest, a name or a path), or leave it out.")
+
+    def _check_reflection_model(self) -> None:
+        if self.reflection_model is None:
+            return
+        if not self.reflection_model.strip():
+            raise UserError("reflection_model is empty; name a model of the same server, or leave it out.")
+        if self.base.model.simulated and self.reflection_model != self.base.model_name:
+            raise UserError(
+                f"reflection_model={self.reflection_model} would not be asked, since model={self.base.model_name} "
+                "simulates the reflection as well; leave it out, or choose a real model."
+            )
+
     def _check_budget_in_usd(self) -> None:
         if self.budget.usd is None:
             return
@@ -151,13 +173,36 @@ class OptimizeConfig:
                 "give it in model.prices, or leave the budget out."
             )
 
+    def _check_cost_is_known(self) -> None:
+        """Else the search would be paid for, and no set could pass. What judging costs is no part of an answer's."""
+        if self.gate.objective != "cost":
+            return
+        if self.base.model.simulated:
+            raise UserError(
+                f"gate.objective=cost means nothing with model={self.base.model_name}, which is simulated and costs "
+                "nothing; leave it out, or choose a real model."
+            )
+        if unpriced := self.base.unpriced_models(judges=False):
+            raise UserError(
+                f"gate.objective=cost cannot be judged, because no price is known for {', '.join(unpriced)}; give it "
+                "in model.prices, or leave the objective out."
+            )
+
     def _check_places(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UserError(f"name={self.name} is no folder's name; use letters, digits, '-', '_' and '.'.")
-        if (PROJECT_ROOT / "prompts" / self.name).exists():
-            raise UserError(f"prompts/{self.name} is there already, and no set is overwritten; choose another name=….")
-        if self.run.dir and (Path(self.run.dir) / "config.yaml").exists():
-            raise UserError(f"run.dir={self.run.dir} holds a run already; go on with it by resume=…, or name another.")
+        shelf = PROJECT_ROOT / "prompts"
+        if self.resume:  # the name may be another one now, or taken by now
+            check_free(self.name, shelf, find_tuning_run(self.resume).name)
+            return
+        check_free(self.name, shelf)
+        if self.run.dir is None:
+            return
+        folder = Path(self.run.dir)
+        if (folder / MARKER).exists():
+            raise UserError(
+                f"run.dir={folder} already holds a tuning run; go on with it by resume={folder}, or name a new folder."
+            )
+        if (folder / DATABASE).exists() or (folder / "config.yaml").exists():
+            raise UserError(f"run.dir={folder} already holds another run; name a new folder.")
 
 
 def read_config(composed: DictConfig) -> OptimizeConfig:

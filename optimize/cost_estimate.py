@@ -1,4 +1,7 @@
-"""What a tuning run will take at most, phase by phase, told before it begins; and whether its budget allows that.
+"""What a tuning run will take, phase by phase, told before it begins; and whether its budget allows that.
+
+The number of answers is the most there can be. What one takes is a mean, with prompts as long as today's: tuned ones
+are mostly longer, and take more.
 
 plan = planned(optimizer, splits, n_agents=7, budget, shortlist, gate)
 estimate = Estimate.guessed(plan, config.base, reflection_model=None)
@@ -205,7 +208,7 @@ class Estimate:
     def lines(self, budget: BudgetSettings) -> list[str]:
         """For the terminal."""
         phases = [*self.phases, self.total]
-        said = [f"estimate, at most ({self.source}):", *(self._line(each) for each in phases)]
+        said = [f"estimate, with prompts as long as today's ({self.source}):", *(self._line(each) for each in phases)]
         if self.free:
             said.append("  nothing is paid: the model is simulated")
         return said + list(self._cuts(budget))

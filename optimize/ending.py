@@ -25,3 +25,8 @@ class EndedError(Exception):
 
 class HaltedError(Exception):
     """It stopped and can go on: the message says why."""
+
+    def __init__(self, why: str, *options: str) -> None:
+        """`options`: without which it cannot go on, such as `name=ANOTHER_NAME`."""
+        super().__init__(why)
+        self.options = options

@@ -7,15 +7,17 @@
 | objective | published if |
 |---|---|
 | accuracy | the gain's 95 % interval lies above `min_gain`, and p is at most 0.05 |
-| cost | the gain's 95 % interval lies above -`margin`, and that of the cost per answer below 0 |
+| cost | the gain's 95 % interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
 
 Both: no leak, no prompt that is too long, and no new losses by format. The interval alone would not do: where the
 parent never wins and the winner wins but few questions, it holds the truth in less than 95 of 100 cases
 (`eval.paired_tests`); p is exact there.
 
-Losses by format are answers that could not be read (parse errors, empty or cut replies) and answers that were wrong in
-their format alone. They count as wrong in the accuracy already; they are new if the winner has more of them than the
-parent beyond chance (the difference's interval lies above 0).
+Losses by format are answers that could not be read (parse errors, cut replies). They count as wrong in the accuracy
+already; they are new if the winner has more of them than the parent beyond chance (the difference's interval lies above
+0). For accuracy, answers that are wrong in their format alone are not counted here: the more answers are right in
+content, the more can be wrong in nothing but form. For cost they are: nothing has to become better there, and a cheaper
+prompt that says less of the form must not pass within the margin.
 """
 
 import json
@@ -103,7 +105,7 @@ def judge(
         limit = f"gate.max_prompt_chars={settings.max_prompt_chars}"
         failures.append(("too_long", f"Longer than {limit}: {', '.join(too_long)}."))
     failures += [("not_significant", sentence) for sentence in failed]
-    if sentence := _new_format_losses(made.format_losses):
+    if sentence := _new_format_losses(settings, made):
         failures.append(("format_loss", sentence))
     return GateVerdict(
         published=not failures,
@@ -137,7 +139,7 @@ def _questions_needed(sealed: PairedResult) -> int | None:
 def _gain(settings: GateSettings, sealed: PairedResult, cost: MeanDifference | None) -> tuple[list[str], list[str]]:
     """Sentences of what is passed and of what is not."""
     if settings.objective == "cost":
-        checks = [_not_worse(settings, sealed), _cheaper(cost)]
+        checks = [_not_worse(settings, sealed), _cheaper(cost, sealed.n_questions)]
     else:
         checks = [_better(settings, sealed), _not_by_luck(sealed)]
     return [sentence for holds, sentence in checks if holds], [sentence for holds, sentence in checks if not holds]
@@ -161,9 +163,12 @@ def _not_worse(settings: GateSettings, sealed: PairedResult) -> tuple[bool, str]
     return holds, f"The change in accuracy on the sealed questions is {_told(sealed)}; the interval {above}."
 
 
-def _cheaper(cost: MeanDifference | None) -> tuple[bool, str]:
+def _cheaper(cost: MeanDifference | None, n_questions: int) -> tuple[bool, str]:
     if cost is None:
         return False, "What the answers cost is unknown, so that none can be called cheaper; give model.prices."
+    if unknown := n_questions - cost.n_questions:
+        of_them = f"{unknown} of the {n_questions} sealed questions"
+        return False, f"The cost of {of_them} is unknown, so that the answers cannot be called cheaper."
     holds = cost.ci95 is not None and cost.ci95[1] < 0
     bounds = f" (95 % interval {cost.ci95[0]:+.5f} to {cost.ci95[1]:+.5f})" if cost.ci95 else ""
     below = f"{'lies' if holds else 'does not lie'} below 0"
@@ -171,13 +176,17 @@ def _cheaper(cost: MeanDifference | None) -> tuple[bool, str]:
     return holds, f"An answer cost {change}; the interval {below}."
 
 
-def _new_format_losses(losses: MeanDifference) -> str | None:
-    if losses.ci95 is None or losses.ci95[0] <= 0:
-        return None
-    return (
-        f"More answers are lost by their format: {losses.second:.1%} of the answers, {losses.first:.1%} with the "
-        "parent's prompts; that is beyond chance."
-    )
+def _new_format_losses(settings: GateSettings, made: Comparison) -> str | None:
+    judged = [("cannot be read", made.unreadable)]
+    if settings.objective == "cost":
+        judged.append(("cannot be read, or are wrong in their form alone", made.format_losses))
+    for what, losses in judged:
+        if losses.ci95 is not None and losses.ci95[0] > 0:
+            return (
+                f"More answers {what}: {losses.second:.1%} of the answers, {losses.first:.1%} with the "
+                "parent's prompts; that is beyond chance."
+            )
+    return None
 
 
 def _told(sealed: PairedResult) -> str:

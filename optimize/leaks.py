@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from eval.benchmarks.example import Example
+from eval.offered_tools import offered_tools
 from mas.prompts import PromptSet
 from optimize.leak_lookup import Find, Kind, Lookup, SplitName
 from optimize.leak_text import Reading, readings
@@ -29,8 +30,6 @@ OF_TRAINING = "demo of a training question"
 _AROUND = 40  # characters on both sides of a masked hit
 _MASK = "[…]"
 _SHOWN = 3  # hits that a summary names
-
-DemoSources = Mapping[str, Sequence[str | None]]  # agent → for each of its demos the training question it was made on
 
 
 @dataclass(frozen=True)
@@ -92,35 +91,32 @@ class LeakIndex:
     def of(train: Sequence[Example], val: Sequence[Example], sealed: Sequence[Example]) -> "LeakIndex":
         return LeakIndex(Lookup.of(train, val, sealed))
 
-    def check(
-        self,
-        prompts: PromptSet,
-        parent: PromptSet,
-        system_words: Iterable[str] = (),
-        demo_sources: DemoSources | None = None,
-    ) -> LeakReport:
+    def check(self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = ()) -> LeakReport:
         """Look for leaks in what `prompts` says more than `parent`.
 
         Args:
             prompts: the set that is to be published, its worked examples included.
             parent: the set that the search began with.
-            system_words: words or texts that belong to the system, such as names of tools and fields: a gold answer
-                that they hold counts only beside its question.
-            demo_sources: on which training questions the demos were made, where that is known; else it is recognised
-                by the question, the id or the file in the demo.
+            system_words: words or texts that belong to the system: a gold answer that they hold counts only beside
+                its question.
         """
         lookup = self._lookup
         usual = {key for text in (*system_words, *_vocabulary(parent)) for key in lookup.keys(Reading(text))}
         hits: dict[tuple[str, ...], Hit] = {}
         for agent in prompts.texts:
-            sources = (demo_sources or {}).get(agent, ())
-            mine = list(_findings(lookup, prompts, agent, usual, sources))
-            theirs = list(_findings(lookup, parent, agent, usual, ())) if agent in parent.texts else []
+            mine = list(_findings(lookup, prompts, agent, usual))
+            theirs = list(_findings(lookup, parent, agent, usual)) if agent in parent.texts else []
             for hit in _judged(agent, mine, theirs):
                 place = (hit.kind, hit.split, hit.agent, hit.place, hit.example_id)
                 if place not in hits or _RANK[hit.status] > _RANK[hits[place].status]:
                     hits[place] = hit
         return LeakReport(list(hits.values()), lookup.sizes())
+
+
+def system_words(program: Any) -> list[str]:
+    """The names of a program's tools and fields, which any prompt of its may say."""
+    tools = {name for names in offered_tools(program).values() for name in names}
+    return sorted(tools | {name for _, predictor in program.named_predictors() for name in predictor.signature.fields})
 
 
 _RANK: dict[Status, int] = {"allowed": 0, "inherited": 1, "shown": 2, "blocking": 3}
@@ -207,16 +203,12 @@ def _judged(agent: str, mine: list[_Finding], theirs: list[_Finding]) -> Iterato
         )
 
 
-def _findings(
-    lookup: Lookup, prompts: PromptSet, agent: str, usual: set[bytes], sources: Sequence[str | None]
-) -> Iterator[_Finding]:
+def _findings(lookup: Lookup, prompts: PromptSet, agent: str, usual: set[bytes]) -> Iterator[_Finding]:
     """What counts in an agent's text and demos, before it is held against the parent."""
     yield from _in_text(lookup, _passages(lookup, agent, None, "", prompts.texts[agent]), usual)
     for number, demo in enumerate(prompts.demos.get(agent, ()), start=1):
         passages = [each for name, value in demo.items() for each in _passages(lookup, agent, number, name, value)]
-        told = sources[number - 1] if number <= len(sources) else None
-        training = _training_examples(passages) | ({told} if told else set())
-        if training:
+        if training := _training_examples(passages):
             yield from _in_demo(lookup, passages, training, usual)
         else:
             yield from _in_text(lookup, passages, usual)

@@ -32,7 +32,7 @@ def checked_splits(request: Request, console: Console) -> Splits:
         UserError: the data cannot be split, or the scorer is broken.
     """
     config = request.config
-    splits = make_splits(config.base.data, config.splits, config.seed, request.resolved.get("split"))
+    splits = make_splits(config.base.data, config.splits, request.resolved.get("split"))
     sizes = f"{len(splits.train)} to learn from, {len(splits.val)} to pick by, {len(splits.sealed)} sealed"
     _show(console, f"questions: {sizes}")
     for warning in splits.warnings:
@@ -51,6 +51,8 @@ def confirmed(request: Request, splits: Splits, console: Console) -> None:
         UserError: the answer is no, nobody is there to be asked, or the budget does not even allow the sealed test.
     """
     config = request.config
+    if config.optimizer.needs_reflection:
+        config.base.model.reflection_lm(config.reflection_model)  # refuses settings that do not fit that model
     plan = planned(config.optimizer, splits, len(config.agents), config.budget, config.shortlist, config.gate)
     estimate = Estimate.guessed(plan, config.base, config.reflection_model)
     if config.resume:

@@ -15,7 +15,7 @@ from mas.errors import UserError
 from mas.prompts import SET_FILE, SUFFIX, PromptSet, read_prompt_set
 from optimize.resuming import find_tuning_run
 
-CANDIDATES, REJECTED = "candidates", "rejected"
+CANDIDATES = "candidates"
 
 
 def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:

@@ -8,7 +8,6 @@
 A set is made in a hidden folder beside its place and then moved there: a kill leaves no half of one.
 """
 
-import errno
 import hashlib
 import os
 import re
@@ -20,7 +19,7 @@ from pathlib import Path
 import yaml
 
 from mas.errors import UserError
-from mas.prompt_provenance import PROVENANCE_FILE
+from mas.prompt_provenance import PROVENANCE_FILE, read_provenance
 from mas.prompts import PromptSet, digest, write_prompt_set
 from optimize.prompt_folder import read_folder
 from optimize.provenance import Provenance, described, written
@@ -29,35 +28,61 @@ REJECTED = "rejected"
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 
 
-def check_free(name: str, shelf: Path) -> Path:
+class NameTakenError(UserError):
+    """Another name would do."""
+
+
+def check_name(name: str) -> None:
     """
-    Args:
-        name: of the set that is to be published.
-        shelf: the folder of all sets.
-
-    Returns:
-        Where it will be.
-
     Raises:
-        UserError: it is no plain folder's name, or there is something of that name, be it in other letter case.
+        UserError: it is no plain folder's name.
     """
     if not _NAME.fullmatch(name):
         raise UserError(
             f"name={name} is no plain name of a folder; use up to 100 letters, digits, '-', '_' and '.', with a "
             "letter or digit first and no '.' at the end."
         )
+
+
+def check_free(name: str, shelf: Path, run: str | None = None) -> Path:
+    """
+    Args:
+        name: of the set that is to be published.
+        shelf: the folder of all sets.
+        run: name of the folder of the run that publishes; the set may be there if that run has published it.
+
+    Returns:
+        Where it will be.
+
+    Raises:
+        UserError: it is no plain folder's name.
+        NameTakenError: there is something of that name, be it in other letter case.
+    """
+    check_name(name)
     try:
         taken = next((each.name for each in shelf.iterdir() if each.name.lower() == name.lower()), None)
     except FileNotFoundError:
         taken = None
     except OSError as error:
         raise UserError(f"{shelf} cannot be read ({_cause(error)}); check its permissions.") from error
-    if taken:
-        raise UserError(
-            f"{shelf.name}/{taken} is there already, and no prompt set is ever overwritten; choose another name, or "
-            "remove that folder first."
-        )
+    if taken and not (run and taken == name and _is_of(shelf / name, run)):
+        raise _taken(shelf / taken)
     return shelf / name
+
+
+def _is_of(folder: Path, run: str) -> bool:
+    try:
+        told = read_provenance(folder)
+    except UserError:
+        return False
+    return told.get("run") == run and told.get("gated") is True
+
+
+def _taken(folder: Path) -> NameTakenError:
+    return NameTakenError(
+        f"{folder.parent.name}/{folder.name} is there already, and no prompt set is ever overwritten; choose another "
+        "name, or remove that folder first."
+    )
 
 
 def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:
@@ -69,7 +94,8 @@ def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptS
         The set as `read_prompt_set` will read it there.
 
     Raises:
-        UserError: the name is taken, or the folder cannot be written; nothing is left behind then.
+        NameTakenError: by something else.
+        UserError: the folder cannot be written; nothing is left behind then.
     """
     if (mine := _published(prompts, folder, provenance)) is not None:
         return mine
@@ -92,7 +118,10 @@ def _published(prompts: PromptSet, folder: Path, provenance: Provenance) -> Prom
     """The set in the folder, if it is this very one."""
     if not (folder / PROVENANCE_FILE).is_file():
         return None
-    there = read_folder(folder)
+    try:
+        there = read_folder(folder)
+    except UserError:  # it cannot be read
+        return None
     source = (there.provenance.get("run"), there.provenance.get("candidate_id"), there.provenance.get("gated"))
     same_source = source == (provenance.run, provenance.candidate_id, provenance.gated)
     return there if same_source and not there.edited and digest(there) == digest(prompts) else None
@@ -126,7 +155,7 @@ def _write(prompts: PromptSet, folder: Path, provenance: Provenance) -> None:
 
 def _move(made: Path, folder: Path) -> None:
     if folder.exists():  # made by somebody else in the meantime; an empty folder would be replaced without a word
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        raise _taken(folder)
     made.rename(folder)
 
 

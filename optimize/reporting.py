@@ -4,6 +4,7 @@ show_verdict(RunFiles(folder), Console())
 """
 
 import shlex
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,13 @@ from rich.console import Console
 
 from eval.paths import shown
 from mas.offline import SIMULATED_NOTICE
+from optimize.resuming import command
 from optimize.run_files import RunFiles
+from optimize.sealed_log import warning
 
 _SHOWN_FLIPS = 10
+_SHOWN_CHARS = 70  # of a question
+_LEAST_SECONDS = 0.005
 
 
 def show_verdict(files: RunFiles, console: Console | None = None) -> None:
@@ -29,14 +34,16 @@ def verdict_lines(files: RunFiles, verdict: dict[str, Any], facts: dict[str, Any
     """The verdict in words."""
     if verdict.get("baseline"):
         yield from _test_lines(files, verdict)
+    elif verdict.get("sealed"):
+        yield from _openings(verdict["sealed"])
     if verdict["published"]:
         yield f"published: {verdict['set']} (use it: prompts={facts['name']})"
     else:
         yield f"not published: {verdict['finish_reason']}"
     for reason in verdict["reasons"]:
         yield f"  {reason}"
-    if (needed := verdict.get("questions_needed")) and not verdict["published"]:
-        yield f"  about {needed} sealed questions would have been needed to show a gain like this one"
+    if (needed := verdict.get("questions_needed")) and verdict["finish_reason"] == "not_significant":
+        yield f"  about {needed:,} sealed questions would have been needed to show a gain like this one"
     if (best := verdict.get("best_val")) and best["val_gain"] > 0:
         yield (
             f"  picking on validation alone would have shipped {best['candidate_id']} "
@@ -44,9 +51,7 @@ def verdict_lines(files: RunFiles, verdict: dict[str, Any], facts: dict[str, Any
         )
     if not verdict["published"] and (winner := verdict.get("winner")):
         run, chosen, name = shlex.quote(str(shown(files.folder))), winner["candidate_id"], shlex.quote(facts["name"])
-        yield (
-            f"  to publish it all the same, ungated: python optimize/export.py {run} --candidate {chosen} --name {name}"
-        )
+        yield f"  to publish it all the same, ungated: {command('export.py')} {run} --candidate {chosen} --name {name}"
     spend = verdict["spend"]
     yield (
         f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} of the reflection), "
@@ -64,21 +69,38 @@ def _test_lines(files: RunFiles, verdict: dict[str, Any]) -> Iterator[str]:
     )
     flipped = f"{sealed['wins']} questions better, {sealed['losses']} worse, {sealed['ties']} the same"
     yield f"  {flipped}{_cost(verdict['cost'])}"
-    if before := sealed["opened_before"]:
-        times = "once" if before == 1 else f"{before} times"
-        yield f"  this sealed set had been opened {times} before: each opening makes a lucky pass likelier"
+    yield from _error_lines(verdict)
+    yield from _openings(sealed)
     flips = files.read("flips") or []
     for flip in flips[:_SHOWN_FLIPS]:
-        yield f"  {'+' if flip['difference'] > 0 else '-'} {flip['id']}: {flip['question'][:90]}"
+        text = textwrap.shorten(flip["question"], _SHOWN_CHARS, placeholder=" …")
+        yield f"  {'+' if flip['difference'] > 0 else '-'} {flip['id']}: {text}"
     if len(flips) > _SHOWN_FLIPS:
         yield f"  … and {len(flips) - _SHOWN_FLIPS} more in flips.json"
 
 
+def _error_lines(verdict: dict[str, Any]) -> Iterator[str]:
+    """Answers in error count as wrong: how many of each side's, by class."""
+    sides = (("before", verdict["baseline"]), (f"with {verdict['winner']['candidate_id']}", verdict["winner"]))
+    errors = [(name, side.get("errors") or {}) for name, side in sides]
+    if any(found for _, found in errors):
+        told = [
+            f"{name} " + (", ".join(f"{count} {each}" for each, count in found.items()) or "none")
+            for name, found in errors
+        ]
+        yield f"  answers in error, which count as wrong: {'; '.join(told)}"
+
+
+def _openings(sealed: dict[str, Any]) -> Iterator[str]:
+    if told := warning(sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"], have="had"):
+        yield f"  {told}"
+
+
 def _cost(cost: dict[str, Any]) -> str:
     told = []
-    if found := cost.get("cost_usd"):
-        told.append(f"${found['difference']:+.5f}")
-    if found := cost.get("seconds"):
+    if (found := cost.get("cost_usd")) and (usd := found["difference"]):
+        told.append(f"{'-' if usd < 0 else '+'}${abs(usd):.5f}")
+    if (found := cost.get("seconds")) and abs(found["difference"]) >= _LEAST_SECONDS:
         told.append(f"{found['difference']:+.2f} s")
     return f"; {', '.join(told)} an answer" if told else ""
 

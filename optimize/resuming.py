@@ -9,22 +9,24 @@ were over are not gone through again.
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from eval.paths import OUTPUTS, shown
+from eval.paths import OUTPUTS, PROJECT_ROOT, shown
 from eval.resuming import changes, put_before, resumed_run
 from eval.runs import find_run
 from eval.tracking.settings import without_passwords
 from mas.errors import UserError
+from optimize.candidate import PARENT
 from optimize.run_files import MARKER, RunFiles
 
 RESUME = "resume"
 # Options that may change between the sessions of a run, or whole branches of them.
-OF_THE_SESSION = (RESUME, "yes", "run", "budget", "tracking", "experiment", "debug", "prompts")
+OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "tracking", "experiment", "debug")
 OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env")
 
 
@@ -48,14 +50,23 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
     return put_before(arguments, here, json.loads((find_tuning_run(run) / "command.json").read_text("utf-8")))
 
 
-def of_the_run(overrides: Sequence[str]) -> list[str]:
-    """What a later session takes over of a command line."""
+def of_the_run(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
+    """What a later session takes over of a command line; what holds a secret is kept nowhere, and given anew."""
     own = (f"{RESUME}=", "yes=", "run.dir=")
-    return [each for each in overrides if not each.lstrip("+").startswith(own)]
+    kept = [without_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
+    return [each for each in kept if redact(each) == each]
 
 
-def shown_again(run: str) -> int | None:
-    """The exit code of a run that has come to its verdict, which is printed; None: it has not."""
+def kept_parent(run: str) -> str:
+    """The prompts that the run began with, as it has kept them: the set itself may have been edited since."""
+    return str(find_tuning_run(run) / "candidates" / PARENT)
+
+
+def shown_again(run: str, given: Sequence[str] = ()) -> int | None:
+    """The exit code of a run that has come to its verdict, which is printed; None: it has not.
+
+    `given`: what was typed, without what the run was started with.
+    """
     files = RunFiles(find_tuning_run(run))
     verdict = files.read("verdict")
     if verdict is None or verdict.get("resumable"):
@@ -63,19 +74,23 @@ def shown_again(run: str) -> int | None:
     from optimize.reporting import show_verdict
 
     show_verdict(files)
+    if any(not each.startswith(f"{RESUME}=") for each in given):
+        print("this run is over: the options given now change nothing", file=sys.stderr)
     return 0
 
 
 def check_unchanged(folder: Path, now: Mapping[str, Any]) -> None:
     """
+    Args:
+        now: the configuration as the run's folder would keep it, without secrets.
+
     Raises:
         UserError: the run was started with other options.
     """
     before = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
-    same_form = yaml.safe_load(without_passwords(yaml.safe_dump(dict(now))))
     found = {
         key: change
-        for key, change in changes(before, same_form).items()
+        for key, change in changes(before, now).items()
         if not any(key == each or key.startswith(f"{each}.") for each in (*OF_THE_SESSION, *OF_THE_SESSION_MODEL))
     }
     if found:
@@ -83,7 +98,12 @@ def check_unchanged(folder: Path, now: Mapping[str, Any]) -> None:
         raise UserError(f"the tuning run was started otherwise ({listed}); go on with its own options, or start anew.")
 
 
-def going_on(folder: Path) -> str:
+def going_on(folder: Path, *options: str) -> str:
     """The command that goes on with the run."""
     name = folder.name if folder.parent == OUTPUTS / "optimize" else shown(folder)
-    return f"go on with: python optimize/run.py {shlex.quote(f'resume={name}')}"
+    return f"go on with: {command('run.py')} {shlex.join([f'resume={name}', *options])}"
+
+
+def command(script: str) -> str:
+    """One of `optimize/`'s commands, to be pasted into a shell in the current folder."""
+    return f"python {shlex.quote(shown(PROJECT_ROOT / 'optimize' / script))}"

@@ -6,20 +6,25 @@ python optimize/run.py resume=latest                                            
 python optimize/run.py --help                                                      every option
 """
 
+import functools
+import sys
+from collections.abc import Sequence
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
 from eval.command import leave, run_command, told, typed
 from optimize.config import read_config
-from optimize.resuming import resumed_arguments, shown_again
+from optimize.resuming import kept_parent, resumed_arguments, shown_again
 
 
-def task(composed: DictConfig) -> int:
+def task(composed: DictConfig, given: Sequence[str]) -> int:
     config = read_config(composed)
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-    if config.resume and (code := shown_again(config.resume)) is not None:
+    if config.resume and (code := shown_again(config.resume, given)) is not None:
         return code
+    if config.resume:
+        config.base.prompts = kept_parent(config.resume)
     prompts = config.check()
     from optimize.tuning import tune  # heavy: loaded once no cheap check can fail any more
     from optimize.tuning_run import Request
@@ -28,7 +33,8 @@ def task(composed: DictConfig) -> int:
 
 
 def main() -> int:
-    return told(lambda: run_command(task, "optimize", resumed_arguments))
+    given = sys.argv[1:]
+    return told(lambda: run_command(functools.partial(task, given=given), "optimize", resumed_arguments))
 
 
 if __name__ == "__main__":

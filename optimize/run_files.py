@@ -5,7 +5,7 @@
     config.yaml        its configuration, without secrets
     splits.json        ids of the questions of each split
     baseline.json  search.json  shortlist.json  leaks.json  verdict.json       what each phase found; written at its end
-    proposals.jsonl    one line a proposal of the search, in order
+    proposals.jsonl    one line a proposal of the search, in order; after a resume those of before, until made again
     candidates/<id>/   their prompts, each a prompt set; `parent` is what the search began with
     calls.db           every reply that was paid for, and what it cost
     trials.db          every answer of the search with its score
@@ -17,20 +17,24 @@ A file that is there is whole: each is written beside its place and then moved t
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from mas.prompts import SET_FILE, PromptSet, read_prompt_set, write_prompt_set
+from mas.errors import UserError
+from mas.prompts import SET_FILE, PromptSet, digest, read_prompt_set, write_prompt_set
 from optimize.candidate import Candidate, Proposal
 
 MARKER = "tuning.json"  # a folder with it is a tuning run's
 
 
 class RunFiles:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, redact: Callable[[str], str] = str) -> None:
+        """`redact`: takes secrets out of a text before it is written."""
+        self.folder, self._redact = folder, redact
+        self._told: list[Mapping[str, Any]] = []  # proposals of this session's search
 
     def read(self, name: str) -> Any:
         """What is in `<name>.json`; None: it was not written yet."""
@@ -43,37 +47,74 @@ class RunFiles:
     def write_text(self, name: str, text: str) -> None:
         path, unfinished = self.folder / name, self.folder / f".{name}.part"
         with unfinished.open("w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(self._redact(text))
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
+
+    def remove(self, name: str) -> None:
+        (self.folder / f"{name}.json").unlink(missing_ok=True)
 
     def update(self, **changes: Any) -> None:
         """Of tuning.json."""
         self.write("tuning", {**(self.read("tuning") or {}), **changes})
 
     def keep(self, candidate: Candidate) -> None:
-        """Its prompts; again, if a search that is resumed proposes it again."""
-        folder = self.folder / "candidates" / candidate.id
-        if not (folder / SET_FILE).is_file():
-            write_prompt_set(folder, candidate.prompts)
+        """Its prompts, in place of others that a search which is resumed came to under the same id.
+
+        It does after failures of the model's server: they are not kept, and what is asked again may be answered.
+        """
+        folder, unfinished = self.folder / "candidates" / candidate.id, self.folder / ".candidate.part"
+        if self._is_kept(candidate):
+            return
+        for each in (folder, unfinished):
+            shutil.rmtree(each, ignore_errors=True)
+        folder.parent.mkdir(exist_ok=True)
+        write_prompt_set(unfinished, self._without_secrets(candidate.prompts))
+        unfinished.rename(folder)
+
+    def _is_kept(self, candidate: Candidate) -> bool:
+        prompts = candidate.prompts
+        if not (self.folder / "candidates" / candidate.id / SET_FILE).is_file():
+            return False
+        try:
+            kept = self.candidate(candidate.id, list(prompts.texts), prompts.system)
+            return digest(kept) == digest(self._without_secrets(prompts))
+        except UserError:
+            return False
+
+    def _without_secrets(self, prompts: PromptSet) -> PromptSet:
+        """A reflection may have been shown one by a server that repeats it."""
+        demos = json.dumps(prompts.demos, ensure_ascii=False)
+        if self._redact(demos) != demos:
+            prompts = replace(prompts, demos=json.loads(self._redact(demos)))
+        return replace(prompts, texts={agent: self._redact(text) for agent, text in prompts.texts.items()})
 
     def candidate(self, candidate_id: str, agents: Sequence[str], system: str) -> PromptSet:
         return read_prompt_set(self.folder / "candidates" / candidate_id, agents, system, self.folder)
 
-    def forget_proposals(self) -> None:
-        """Before a search that begins anew, and comes to the same."""
-        (self.folder / "proposals.jsonl").unlink(missing_ok=True)
+    def begin_proposals(self) -> None:
+        """Before a search. One that is resumed comes to the same; until then, what was proposed before stays."""
+        self._told = []
 
     def propose(self, proposal: Proposal) -> None:
         self.keep(proposal.candidate)
-        line = json.dumps(as_line(proposal), ensure_ascii=False)
-        with (self.folder / "proposals.jsonl").open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        self._told.append(as_line(proposal))
+        told = {line["candidate_id"] for line in self._told}
+        self._write_proposals([*self._told, *(line for line in self.proposals() if line["candidate_id"] not in told)])
+
+    def end_proposals(self) -> None:
+        """After a search that came to its end: those of this session are all there are."""
+        self._write_proposals(self._told)
 
     def proposals(self) -> list[dict[str, Any]]:
+        """A half line, as a full disk or a copy of a run that goes on may end with, is none."""
         path = self.folder / "proposals.jsonl"
-        return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.is_file() else []
+        *lines, _ = path.read_text("utf-8").split("\n") if path.is_file() else [""]
+        return [json.loads(line) for line in lines]
+
+    def _write_proposals(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        self.write_text("proposals.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 def as_line(proposal: Proposal) -> Mapping[str, Any]:

@@ -1,52 +1,109 @@
-"""How often a sealed set has been opened: each opening is one more chance for a set of prompts to pass by luck.
+"""How often sealed questions have been opened: each opening is one more chance for a set of prompts to pass by luck.
 
-    before = opened_before(splits.sealed_digest, besides=run_id)
-    note_opening(splits.sealed_digest, run_id, winner)
-    warning(before)      # "this sealed set has been opened 3 times before: each opening makes …", None for the first
+    sealed = SealedSet.of(splits)
+    before = opened_before(sealed, besides=run_id)
+    warning(before.questions, sealed.size, before.runs)     # "12 of these 53 questions have been opened before, …"
+    note_opening(sealed, run_id, winner)
 
 One line of JSON an opening, appended to `outputs/optimize/sealed_sets.jsonl` under a lock and on the disk when
-`note_opening` returns. A run that opens the same set again, because it is resumed, counts once.
+`note_opening` returns. A run that opens the same set again, because it is resumed, counts once. Each line holds the
+beginning of the SHA-256 of each question, so that the same questions in another split are known again.
 """
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 
 from eval.paths import OUTPUTS
 from mas.errors import UserError
 from mas.prompts import PromptSet, digest
+from optimize.splits import Splits
+from optimize.stratify import normalised
 
 SEALED_SETS = OUTPUTS / "optimize" / "sealed_sets.jsonl"
 WAIT_SECONDS = 30.0  # a holder needs an instant
+_MARK_CHARS = 16
+
+
+@dataclass(frozen=True)
+class SealedSet:
+    """The sealed questions as the log knows them."""
+
+    digest: str  # of `optimize.splits.Splits`
+    marks: tuple[str, ...]  # of each question; the same words with another attachment count as the same question
+
+    @staticmethod
+    def of(splits: Splits) -> "SealedSet":
+        texts = (normalised(each.question) for each in splits.sealed)
+        return SealedSet(splits.sealed_digest, tuple(sha256(text.encode()).hexdigest()[:_MARK_CHARS] for text in texts))
+
+    @property
+    def size(self) -> int:
+        return len(self.marks)
 
 
 @dataclass(frozen=True)
 class Opening:
+    """One line; older ones have no marks."""
+
     sealed_digest: str
     run: str  # id
     opened_at: str  # UTC, ISO 8601
     prompts_sha256: str  # of the set that was tested
+    questions: tuple[str, ...] = ()  # `SealedSet.marks`
 
 
-def opened_before(sealed_digest: str, besides: str | None = None, file: Path | None = None) -> list[Opening]:
-    """The openings of this set, the first first.
+@dataclass(frozen=True)
+class Before:
+    """What has been opened of a set already."""
 
+    openings: tuple[Opening, ...]  # that share a question with it, the first first
+    questions: int  # of the set, that any of them has opened
+
+    @property
+    def runs(self) -> int:
+        return len({each.run for each in self.openings})
+
+
+def opened_before(sealed: SealedSet, besides: str | None = None, file: Path | None = None) -> Before:
+    """
     Args:
-        sealed_digest: of `optimize.splits.Splits`.
-        besides: id of a run that does not count: the one that asks.
+        sealed: that is to be opened.
+        besides: id of the run that asks; if it has opened the set itself, what came later does not count.
         file: None: SEALED_SETS.
 
     Raises:
         UserError: the file is there and cannot be read.
     """
-    found = _openings(file or SEALED_SETS)
-    return [each for each in found if each.sealed_digest == sealed_digest and each.run != besides]
+    earlier = takewhile(lambda each: each.run != besides, _openings(file or SEALED_SETS))
+    found = tuple(each for each in earlier if _shared(sealed, each))
+    if any(each.sealed_digest == sealed.digest for each in found):
+        return Before(found, sealed.size)
+    seen = {mark for each in found for mark in each.questions}
+    return Before(found, sum(mark in seen for mark in sealed.marks))
 
 
-def note_opening(sealed_digest: str, run: str, prompts: PromptSet, file: Path | None = None) -> None:
+def warning(questions: int, size: int, runs: int, have: str = "have") -> str | None:
+    """What is to be said of a set; None: none of it had been opened.
+
+    Args:
+        questions: of it, that were opened before.
+        size: of the set.
+        runs: that opened them.
+        have: "had", once it has been opened again.
+    """
+    if not runs:
+        return None
+    times = "1 run" if runs == 1 else f"{runs} runs"
+    opened = f"{questions} of these {size} questions {have} been opened before, in {times}"
+    return f"{opened}: each opening makes a lucky pass likelier"
+
+
+def note_opening(sealed: SealedSet, run: str, prompts: PromptSet, file: Path | None = None) -> None:
     """Before the first sealed question is asked.
 
     Raises:
@@ -58,21 +115,17 @@ def note_opening(sealed_digest: str, run: str, prompts: PromptSet, file: Path | 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{path}.lock", timeout=WAIT_SECONDS, fallback_to_soft=False):
-            if not any((each.sealed_digest, each.run) == (sealed_digest, run) for each in _openings(path)):
+            if not any((each.sealed_digest, each.run) == (sealed.digest, run) for each in _openings(path)):
                 now = datetime.now(UTC).isoformat(timespec="seconds")
-                _append(path, json.dumps(asdict(Opening(sealed_digest, run, now, digest(prompts)))))
+                _append(path, _line(Opening(sealed.digest, run, now, digest(prompts), sealed.marks)))
     except (OSError, Timeout) as error:
         raise UserError(
             f"{path} cannot be written ({error}), and no sealed set is opened unnoted; check the folder, then resume."
         ) from error
 
 
-def warning(before: Sequence[Opening]) -> str | None:
-    """What is to be said with a verdict; None: it was the first opening."""
-    if not before:
-        return None
-    times = "once" if len(before) == 1 else f"{len(before)} times"
-    return f"this sealed set has been opened {times} before: each opening makes a lucky pass likelier"
+def _shared(sealed: SealedSet, opening: Opening) -> bool:
+    return opening.sealed_digest == sealed.digest or not set(sealed.marks).isdisjoint(opening.questions)
 
 
 def _openings(path: Path) -> list[Opening]:
@@ -91,9 +144,14 @@ def _openings(path: Path) -> list[Opening]:
 def _opening(line: str) -> Opening | None:
     try:
         data = json.loads(line)
-        return Opening(**{each.name: str(data[each.name]) for each in fields(Opening)})
-    except (ValueError, KeyError, TypeError):
+        told = {name: str(data[name]) for name in ("sealed_digest", "run", "opened_at", "prompts_sha256")}
+        return Opening(**told, questions=tuple(map(str, data.get("questions", ()))))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _line(opening: Opening) -> str:
+    return json.dumps(vars(opening), separators=(",", ":"))
 
 
 def _append(path: Path, line: str) -> None:

@@ -1,6 +1,6 @@
 """Which questions a search learns from, which it picks by, and which are sealed until its very end.
 
-    splits = make_splits(config.data, config.splits, seed=0)
+    splits = make_splits(config.data, config.splits)
     splits.train, splits.val, splits.sealed        # examples with gold answers, none in two of them
     splits.check_same(json.loads(saved))           # a resumed run must not have others
 
@@ -34,12 +34,15 @@ class SplitSettings:
     train: float = 0.25  # share of the questions that the search learns from
     val: float = 0.25  # share that it picks candidates by; the rest is sealed
     sealed_level: str | None = None  # all questions of this level are sealed; null: as the data say
+    seed: int = 0  # of the hashes; apart from the search's, so that another search has the same sealed questions
 
     def check(self) -> None:
         """
         Raises:
-            UserError: a share is out of range.
+            UserError: a share or the seed is out of range.
         """
+        if self.seed < 0:
+            raise UserError(f"splits.seed={self.seed} is out of range; expected a whole number from 0 on.")
         for key, share in (("train", self.train), ("val", self.val)):
             if not 0 < share < 1:
                 raise UserError(f"splits.{key}={share:g} is out of range; expected a share between 0 and 1.")
@@ -104,12 +107,11 @@ class Splits:
         raise UserError(f"questions, gold answers or attachments are not those that the run began with; {mend}.")
 
 
-def make_splits(data: Any, settings: SplitSettings, seed: int, split: str | None = None) -> Splits:
+def make_splits(data: Any, settings: SplitSettings, split: str | None = None) -> Splits:
     """
     Args:
         data: an `eval.benchmarks.example.Benchmark`.
-        settings: shares, and the level to seal.
-        seed: of the hashes; another one gives other splits.
+        settings: shares, the level to seal, and the seed of the hashes.
         split: of the data, to be shared out; None: their own train, val and test splits, else their default split.
 
     Raises:
@@ -120,7 +122,7 @@ def make_splits(data: Any, settings: SplitSettings, seed: int, split: str | None
     try:
         if own and split is None and settings.sealed_level is None:
             return _own(data, own)
-        return _shared_out(data, settings, seed, split or data.default_split)
+        return _shared_out(data, settings, split or data.default_split)
     except OSError as error:
         raise _unreadable(error) from error
 
@@ -137,7 +139,7 @@ def _own(data: Any, names: Sequence[str]) -> Splits:
     return Splits.of(parts, warnings)
 
 
-def _shared_out(data: Any, settings: SplitSettings, seed: int, split: str) -> Splits:
+def _shared_out(data: Any, settings: SplitSettings, split: str) -> Splits:
     loaded = data.load(split)
     examples, unscored = _with_gold(loaded.examples)
     warnings = _bad_rows(loaded.bad_rows) + unscored
@@ -151,11 +153,11 @@ def _shared_out(data: Any, settings: SplitSettings, seed: int, split: str) -> Sp
                 f"splits.train={settings.train:g} and splits.val={settings.val:g} leave nothing to be sealed; make "
                 "them smaller."
             )
-        return Splits.of(_enough(examples, (*shares, rest), seed, where), warnings)
+        return Splits.of(_enough(examples, (*shares, rest), settings.seed, where), warnings)
     sealed = tuple(sorted((each for each in examples if each.level == level), key=lambda each: each.id))
     others, twice = _without(examples, sealed, level)
     warnings += twice
-    train, val = _enough(others, shares, seed, f"{where}, without level {level}")
+    train, val = _enough(others, shares, settings.seed, f"{where}, without level {level}")
     _check_sizes((train, val, sealed), where)
     return Splits.of((train, val, sealed), warnings)
 

@@ -70,13 +70,14 @@ def sameness(examples: Iterable[Example]) -> dict[str, Same]:
     Raises:
         OSError: an attachment cannot be read.
     """
-    texts = {each.id: (each, _normalised(each.question)) for each in examples}
+    texts = {each.id: (each, normalised(each.question)) for each in examples}
     often = Counter(text for _, text in texts.values())
     # The files matter only where the texts are equal: "How many rows are in the attached file?" may be many questions.
     return {id: (text, file_digest(each) if often[text] > 1 else None) for id, (each, text) in texts.items()}
 
 
-def _normalised(text: str) -> str:
+def normalised(text: str) -> str:
+    """A question's words alone: case, spaces and compatibility forms do not count."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 

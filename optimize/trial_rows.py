@@ -1,7 +1,7 @@
 """The file of a search's first answers, `trials.db`: one row for each (prompts, example, epoch).
 
 rows = TrialRows(folder / "trials.db")
-rows.add((digest(prompts), "q1", 1), record)      # a row that is there already stays as it is
+rows.add((digest(prompts), "q1", 1), record)      # a row that is there already stays as it is, unless it is an error
 rows.close()
 """
 
@@ -26,6 +26,11 @@ CREATE TABLE IF NOT EXISTS trials(
     PRIMARY KEY(candidate, example_id, epoch)
 )"""
 
+_ADD = """
+INSERT INTO trials VALUES(?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+score = excluded.score, error_class = excluded.error_class, lm_calls = excluded.lm_calls, cost_usd = excluded.cost_usd,
+wall_seconds = excluded.wall_seconds WHERE trials.error_class IS NOT NULL"""
+
 
 class TrialRows:
     """Any thread. Written without waiting for the disk: kill -9 loses nothing."""
@@ -46,7 +51,7 @@ class TrialRows:
         usage = record.usage
         found = (record.score, record.error_class, usage.lm_calls, usage.cost_usd, record.wall_seconds)
         with self._turns:
-            self._database.execute("INSERT OR IGNORE INTO trials VALUES(?, ?, ?, ?, ?, ?, ?, ?)", (*key, *found))
+            self._database.execute(_ADD, (*key, *found))
 
     def close(self) -> None:
         with self._turns:

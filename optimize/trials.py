@@ -30,6 +30,7 @@ from eval.scoring import SCORER
 from eval.stopping import QUOTA_OR_KEY
 from mas.llm.loop import background_loop, run_blocking
 from mas.question import LimitReachedError, Question, Sample, Settle
+from optimize.failing import FailuresInARow
 from optimize.spend import Spend
 from optimize.steps import Step, steps_of
 from optimize.trial_rows import Key, TrialRows
@@ -100,6 +101,7 @@ class Trials:
         self._counted: set[Key] = set()
         self._reached: set[Key] = set()
         self._rows = TrialRows(path)
+        self._failures = FailuresInARow(runner.concurrency)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Trials":
         return self
@@ -181,6 +183,8 @@ class Trials:
 
     def _note(self, record: Record) -> None:
         self.n_reached += 1
+        if reason := self._failures.heed(record):
+            self.end(reason)
         if record.error_class == SCORER:
             self.n_metric_errors += 1
             self.metric_error = self.metric_error or record.error

@@ -12,18 +12,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from eval.command import FINISHED, STOPPED, InterruptedRunError
+from eval.command import FINISHED, STOPPED, InterruptedRunError, signal_of
 from eval.paths import shown
 from eval.run_folder import make_run_folder
 from mas.offline import SIMULATED_NOTICE
 from optimize.ending import EndedError, HaltedError
-from optimize.phases.baseline import baseline
+from optimize.phases.baseline import AnswerMeans, baseline
+from optimize.phases.sealed_test import answers_left
 from optimize.phases.searching import search
 from optimize.phases.shortlist import shortlist
 from optimize.phases.verdict import ended_without_test, tested
 from optimize.preflight import checked_splits, confirmed, reflection_answers
 from optimize.reporting import show_verdict
 from optimize.resuming import find_tuning_run, going_on
+from optimize.spend import Spend
 from optimize.tracking.following import TuningFollowing
 from optimize.tuning_run import Request, TuningRun, opened
 
@@ -36,7 +38,7 @@ def tune(request: Request) -> int:
 
     Raises:
         UserError: a mistake seen only now, and before anything is spent.
-        InterruptedRunError: by a signal; the message says how to go on.
+        InterruptedRunError: by a signal; how to go on has been said.
     """
     config, console = request.config, Console()
     if config.base.simulated:
@@ -50,6 +52,8 @@ def tune(request: Request) -> int:
             code = _through(run, following)
             run.note(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
             following.finish(run.show)
+    if run.halt.interrupted:
+        raise InterruptedRunError
     return code
 
 
@@ -64,17 +68,21 @@ def _through(run: TuningRun, following: TuningFollowing) -> int:
     except EndedError as end:
         ended_without_test(run, end)
     except HaltedError as halt:
-        print(f"stopped: {halt}", file=sys.stderr)
-        print(going_on(run.files.folder), file=sys.stderr)
-        if run.halt.interrupted:
-            following.finish(run.show)
-            raise InterruptedRunError from halt
-        return STOPPED
+        return _stopped(run, str(halt), *halt.options)
+    except KeyboardInterrupt as interrupt:  # while nothing is asked, or for the third time
+        run.halt.interrupted = True
+        return _stopped(run, run.halt.reason or f"interrupted by {signal_of(interrupt)}")
     show_verdict(run.files, run.console)
     if run.files.read("verdict")["finish_reason"] == "budget":
-        print(f"{going_on(run.files.folder)} with a larger budget", file=sys.stderr)
+        print(f"raise that budget and {going_on(run.files.folder)}", file=sys.stderr)
         return STOPPED
     return FINISHED
+
+
+def _stopped(run: TuningRun, why: str, *options: str) -> int:
+    print(f"stopped: {run.config.redact(why)}", file=sys.stderr)
+    print(going_on(run.files.folder, *options), file=sys.stderr)
+    return STOPPED
 
 
 def _phases(run: TuningRun, following: TuningFollowing) -> None:
@@ -90,9 +98,16 @@ def _phases(run: TuningRun, following: TuningFollowing) -> None:
     run.purse.release()
     _begin(run, following, "shortlist", "4/8 shortlist, 5/8 leak check")
     winner = shortlist(run, proposals, measured)
-    run.check_room(measured.answers(run.answers_of_test, run.config.run.concurrency))
+    run.check_room(_room_for_test(run, measured, winner))
     _begin(run, following, "sealed", "6/8 sealed test")
-    tested(run, winner)
+    tested(run, winner.candidate_id)
+
+
+def _room_for_test(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> Spend:
+    """Prompts that were tuned are mostly longer: each side is taken at what its own answers took."""
+    parents, winners = answers_left(run)
+    at_once = run.config.run.concurrency
+    return parent.answers(parents, at_once).plus(winner.answers(winners, at_once))
 
 
 def _begin(run: TuningRun, following: TuningFollowing, phase: str, line: str) -> None:

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,31 +19,36 @@ import yaml
 from rich.console import Console
 
 from eval.call_log import CallLog
+from eval.missing_services import missing_service
 from eval.paths import PROJECT_ROOT, shown
 from eval.run_lock import RunInUseError, RunLock
 from eval.runner import Runner
 from eval.tracking.origin import origin
 from eval.tracking.settings import without_passwords
 from mas.errors import UserError
+from mas.llm.loop import background_loop
 from mas.prompts import PromptSet, apply_prompt_set
 from mas.question import Question, Sample, at_work
 from optimize.budget import REFLECTION, Purse, spent_before
-from optimize.candidate import PARENT, Candidate, Proposal
+from optimize.candidate import PARENT, Candidate, Proposal, made_of
 from optimize.config import OptimizeConfig
 from optimize.cost_estimate import UNLIMITED
 from optimize.ending import EndedError, HaltedError
 from optimize.halting import Halt
-from optimize.leaks import LeakIndex, LeakReport
+from optimize.leaks import LeakIndex, LeakReport, system_words
 from optimize.objective import Objective
+from optimize.progress import progress_line, watching
 from optimize.resuming import check_unchanged, of_the_run
 from optimize.run_files import MARKER, RunFiles
 from optimize.spend import Spend
 from optimize.splits import Splits
 from optimize.student import Student
 from optimize.trials import Trial, Trials
+from optimize.veil import Veiled
 
 LEAST_JUDGED = 10  # answers; before that a share of failures is luck
 TRIALS = "trials.db"
+_UNITS = {"lm_calls": "requests"}
 SEALED = "sealed"  # the folder of the sealed test's runs, and the name under which their requests are paid for
 
 
@@ -63,22 +68,21 @@ class TuningRun:
 
     def __init__(self, request: Request, splits: Splits, folder: Path, console: Console, stack: ExitStack) -> None:
         self.config, self.resolved, self.splits, self.console = request.config, request.resolved, splits, console
-        self.files, self.request = RunFiles(folder), request
+        self.files, self.request = RunFiles(folder, request.config.redact), request
         self.origin = {**origin(), "mlflow.source.name": "optimize/run.py"}
         self._began = time.monotonic()
         self._begin()
         self.parent = Candidate(PARENT, self.prompts_of(PARENT))
         self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
-        self.purse = Purse(self.config.budget, spent_before(self.call_log, self._seconds_before))
-        resources = stack.enter_context(self.config.base.system.open_resources())
-        self._program = self.config.base.system.build(
-            self.config.base.model, self.parent.prompts, self.config.base.tools, resources
-        )
+        self.purse = Purse(self.config.budget, self._spent_before())
+        base = self.config.base
+        resources = stack.enter_context(base.system.open_resources(base.tools, missing_service(base)))
+        self._program = base.system.build(base.model, self.parent.prompts, base.tools, resources)
         examples = {each.id: each for each in (*splits.train, *splits.val)}
         self.objective = Objective(examples)
         self.trials = Trials(self._runner(), examples, self.purse, folder / TRIALS, lambda: self.halt.reason)
         stack.callback(self.trials.close)
-        self.halt = Halt(self.config.run.drain_seconds, self.trials.cancel)
+        self.halt = Halt(self.config.run.drain_seconds, self._cancel)
 
     @property
     def run_id(self) -> str:
@@ -133,7 +137,7 @@ class TuningRun:
         )
 
     def _question(self, sample: Sample) -> Question:
-        replies = self.call_log.for_sample(sample)
+        replies = self._replies(sample)
         paid = functools.partial(self.call_log.pay, sample)
         return Question(
             sample,
@@ -142,6 +146,9 @@ class TuningRun:
             tool_log=replies,
             reserve=functools.partial(self.purse.reserve_call, paid=paid),
         )
+
+    def _replies(self, sample: Sample) -> Veiled:
+        return Veiled(self.call_log.for_sample(sample), self.config.base.secrets)
 
     @functools.cached_property
     def reflection_lm(self) -> Any:
@@ -160,7 +167,7 @@ class TuningRun:
         paid = functools.partial(self.call_log.pay, REFLECTION)
         return Question(
             REFLECTION,
-            call_log=self.call_log.for_sample(REFLECTION),
+            call_log=self._replies(REFLECTION),
             reserve=functools.partial(self.purse.reserve_call, reflection=True, paid=paid),
         )
 
@@ -168,9 +175,17 @@ class TuningRun:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Ctrl-C inside stops what is asked, not the process."""
-        with self.halt.on_signals():
+        """Ctrl-C inside stops what is asked, not the process; meanwhile it is told how far the run has come."""
+        with self.halt.on_signals(), watching(self.console, self._so_far):
             yield
+
+    def _cancel(self) -> None:
+        """Break off what is asked, a reflection as well."""
+        self.trials.cancel()
+        background_loop().call_soon_threadsafe(self._reflection.close)
+
+    def _so_far(self) -> str:
+        return progress_line(self.trials.n_reached, self.purse.spend(), self.config.budget)
 
     def why_stopped(self) -> str | None:
         """Why nothing more is asked; None: the search may go on."""
@@ -220,10 +235,14 @@ class TuningRun:
 
     def check_room(self, needed: Spend) -> None:
         """
+        Args:
+            needed: for what is left of the sealed test.
+
         Raises:
-            EndedError: the sealed test would be begun and not ended; it is opened only if there is room.
+            EndedError: it would be begun, or gone on with, and not ended; it is opened only if there is room.
         """
         so_far, budget = self.purse.spend(), self.config.budget
+        opened = " more" if (self.files.folder / SEALED).is_dir() else ""
         for option, allowed, spent, more in (
             ("lm_calls", budget.lm_calls, so_far.lm_calls, needed.lm_calls),
             ("tokens", budget.tokens, so_far.tokens, needed.tokens),
@@ -233,8 +252,8 @@ class TuningRun:
             if allowed is not None and spent + more > allowed:
                 raise EndedError(
                     "budget",
-                    f"the sealed test will take about {more:,.4g} {option.replace('_', ' ')}, and {spent:,.4g} of "
-                    f"budget.{option}={allowed:,.4g} are spent; it was not opened",
+                    f"the sealed test will take about {_amount(option, more)}{opened}, and {_amount(option, spent)} of "
+                    f"budget.{option}={allowed} are spent; it was not {'gone on with' if opened else 'opened'}",
                 )
 
     # What is kept
@@ -244,7 +263,7 @@ class TuningRun:
         return self.files.candidate(candidate_id, system.agent_names, system.name)
 
     def leaks_of(self, prompts: PromptSet) -> LeakReport:
-        return self._leak_index.check(prompts, self.parent.prompts)
+        return self._leak_index.check(prompts, self.parent.prompts, system_words(self._program))
 
     @functools.cached_property
     def _leak_index(self) -> LeakIndex:
@@ -266,17 +285,22 @@ class TuningRun:
 
     def show_proposal(self, proposal: Proposal) -> None:
         score = "" if proposal.val_score is None else f", {proposal.val_score:.1%} on validation"
-        candidate = proposal.candidate
-        self.show(f"  {candidate.id} ({', '.join(candidate.agents)}): {proposal.decision}{score}; {proposal.reason}")
+        candidate, decision = proposal.candidate, proposal.decision.replace("_", " ")
+        self.show(f"  {candidate.id} ({made_of(candidate)}): {decision}{score}; {proposal.reason}")
 
     def show_leaks(self, candidate_id: str, report: LeakReport) -> None:
         if report.hits:
             self.show(f"  {candidate_id}: {'blocked: ' if report.blocked else ''}{report.summary()}")
 
     def show(self, line: str) -> None:
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)
 
     # Opening
+
+    def _spent_before(self) -> Spend:
+        """The answers of a search that is over are not scored again; of any other they are, and counted then."""
+        searched = self.files.read("search") or {}
+        return replace(spent_before(self.call_log, self._seconds_before), metric_calls=searched.get("metric_calls", 0))
 
     def _begin(self) -> None:
         files, now = self.files, datetime.now(UTC).isoformat()
@@ -284,13 +308,14 @@ class TuningRun:
         self._seconds_before = _seconds_of(before, self.files.folder)
         config = self.config
         if before:
-            check_unchanged(files.folder, self.resolved)
+            check_unchanged(files.folder, yaml.safe_load(self.configuration))
             self.splits.check_same(files.read("splits"))
+            files.remove("verdict")  # that a budget was used up: it may be a larger one now
         else:
             files.write_text("config.yaml", self.configuration)
-            files.write("command", of_the_run(self.request.command))
             files.write("splits", self.splits.to_dict())
             files.keep(Candidate(PARENT, self.request.prompts))
+        files.write("command", of_the_run(self.request.command, self.config.redact))
         files.update(
             run_id=before.get("run_id") or uuid.uuid4().hex[:12],
             name=config.name,
@@ -328,6 +353,10 @@ def opened(request: Request, splits: Splits, folder: Path, console: Console) -> 
             yield TuningRun(request, splits, folder, console, stack)
     finally:
         lock.release()
+
+
+def _amount(option: str, amount: float) -> str:
+    return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS.get(option, option)}"
 
 
 def _seconds_of(before: dict[str, Any], folder: Path) -> float:

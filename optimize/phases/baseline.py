@@ -10,18 +10,27 @@ from optimize.spend import Spend
 from optimize.tuning_run import TuningRun
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """Means are of one answer."""
+@dataclass(frozen=True, kw_only=True)
+class AnswerMeans:
+    """What one answer takes."""
 
-    val_score: float  # 0 to 1; an answer in error counts as wrong
-    ci95: Interval
-    n_questions: int
     lm_calls: float
     input_tokens: float
     output_tokens: float
     cost_usd: float | None  # None: unknown
     seconds: float
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "AnswerMeans":
+        usages = [record.usage for record in records]
+        costs = [usage.cost_usd for usage in usages]
+        return AnswerMeans(
+            lm_calls=fmean(usage.lm_calls for usage in usages),
+            input_tokens=fmean(usage.input_tokens for usage in usages),
+            output_tokens=fmean(usage.output_tokens for usage in usages),
+            cost_usd=None if None in costs else fmean(cost or 0.0 for cost in costs),
+            seconds=fmean(record.wall_seconds for record in records),
+        )
 
     def answers(self, n: int, at_once: int) -> Spend:
         """What n answers will take."""
@@ -32,6 +41,13 @@ class Baseline:
             cost_usd=n * (self.cost_usd or 0.0),
             seconds=n * self.seconds / at_once,
         )
+
+
+@dataclass(frozen=True)
+class Baseline(AnswerMeans):
+    val_score: float  # 0 to 1; an answer in error counts as wrong
+    ci95: Interval
+    n_questions: int
 
 
 def baseline(run: TuningRun) -> Baseline:
@@ -52,17 +68,11 @@ def baseline(run: TuningRun) -> Baseline:
 
 def _measured(records: Sequence[Record]) -> Baseline:
     correct = sum(record.correct for record in records)
-    usages = [record.usage for record in records]
-    costs = [usage.cost_usd for usage in usages]
     interval = accuracy_interval(correct, len(records))
     assert interval is not None, "splits have at least two validation questions"
     return Baseline(
         val_score=fmean(record.score or 0.0 for record in records),
         ci95=interval,
         n_questions=len(records),
-        lm_calls=fmean(usage.lm_calls for usage in usages),
-        input_tokens=fmean(usage.input_tokens for usage in usages),
-        output_tokens=fmean(usage.output_tokens for usage in usages),
-        cost_usd=None if None in costs else fmean(cost or 0.0 for cost in costs),
-        seconds=fmean(record.wall_seconds for record in records),
+        **asdict(AnswerMeans.of(records)),
     )

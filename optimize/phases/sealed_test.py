@@ -5,44 +5,117 @@ Nothing is replayed or shared here: every answer is a fresh draw, as it will be 
 
 import functools
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 from eval.arms import Arm, answers, run_arms
 from eval.offered_tools import offered_tools
 from eval.record import Record
-from eval.stopping import Stop
+from eval.resuming import RETRIED, UNFINISHED
+from eval.runs import DATABASE
+from eval.stopping import QUOTA_OR_KEY, Stop
+from eval.store import RunStore, StoreError
 from eval.task_version import task_facts
 from mas.prompts import PromptSet
 from mas.question import LimitReachedError, Question, Sample, Settle, current_question
-from optimize.ending import HaltedError
-from optimize.sealed_log import Opening, note_opening, opened_before
+from optimize.ending import EndedError, HaltedError
+from optimize.failing import FailuresInARow
+from optimize.sealed_log import Before, SealedSet, note_opening, opened_before, warning
 from optimize.tuning_run import SEALED, TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"
 
 
-def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[Record], list[Opening]]:
+def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[Record], Before]:
     """Ask both.
 
     Returns:
-        The parent's records and the winner's, `gate.epochs` a sealed question, and the openings of the set before this.
+        The parent's records and the winner's, `gate.epochs` a sealed question, and what was opened of the set before.
 
     Raises:
+        EndedError: a budget was used up on the way; with a larger one the test goes on where it was.
         HaltedError: it stopped before its end; going on asks what is left.
     """
-    before = opened_before(run.splits.sealed_digest, besides=run.run_id)
-    note_opening(run.splits.sealed_digest, run.run_id, winner)
+    before = _open(run, winner)
     arms = [_arm(run, PARENT_ARM, run.parent.prompts), _arm(run, WINNER_ARM, winner)]
+    _ask(run, arms)
+    if failed := _failed(arms):
+        run.show(f"  {len(failed)} answers that the model's server failed are asked again")
+        _ask(run, arms)
+    if failed := _failed(arms):
+        raise HaltedError(
+            f"{len(failed)} sealed answers were failed by the server, and again when asked once more "
+            f"({failed[0].error}); going on asks them again"
+        )
+    parent, tested = map(answers, arms)
+    return parent, tested, before
+
+
+def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
+    """What is left of both: no answer yet, or one that the model's server failed."""
     evaluation = run.config.evaluation(run.config.gate.epochs, max(1, run.config.run.concurrency // len(arms)))
-    stop = Stop(run.config.run.drain_seconds)
+    stop = _Ending(run)
     stopped = run_arms(
         arms, evaluation, run.splits.sealed, _facts(run), stop, run.console, lambda each: _on_the_runs_budget(run, each)
     )
     if stopped:
         run.halt.interrupted = run.halt.interrupted or stop.interrupted
+        if run.purse.over and not stop.interrupted:
+            raise EndedError("budget", f"{run.purse.over}, in the middle of the sealed test")
         raise HaltedError(stopped)
-    parent, tested = map(answers, arms)
-    return parent, tested, before
+
+
+def _failed(arms: Sequence[Arm]) -> list[Record]:
+    """They say nothing about the prompts, and would count as wrong."""
+    return [record for arm in arms for record in answers(arm) if record.error_class in RETRIED]
+
+
+def _open(run: TuningRun, winner: PromptSet) -> Before:
+    """Say what of the set others have opened already, and note that it is opened now."""
+    sealed = SealedSet.of(run.splits)
+    before = opened_before(sealed, besides=run.run_id)
+    if told := warning(before.questions, sealed.size, before.runs):
+        run.show(f"  warning: {told}")
+    note_opening(sealed, run.run_id, winner)
+    run.note(
+        "sealed",
+        sealed_opened_at=run.files.read("tuning").get("sealed_opened_at") or datetime.now(UTC).isoformat(),
+        sealed_opened_before=before.runs,
+        sealed_questions_opened_before=before.questions,
+    )
+    return before
+
+
+class _Ending(Stop):
+    """If it is the budget that has refused a request, the others in flight are answered: they are paid for."""
+
+    def __init__(self, run: TuningRun) -> None:
+        super().__init__(run.config.run.drain_seconds)
+        self._purse, self._failures = run.purse, FailuresInARow(run.config.run.concurrency)
+
+    def heed(self, record: Record) -> None:
+        if record.error_class == QUOTA_OR_KEY and self._purse.over:
+            self.drain(self._purse.over)
+        elif reason := self._failures.heed(record):
+            self.drain(reason)
+        else:
+            super().heed(record)
+
+
+def answers_left(run: TuningRun) -> tuple[int, int]:
+    """Of the parent and of the winner: all of them, unless an earlier session has begun the test."""
+    each, folder = run.answers_of_test // 2, run.files.folder / SEALED
+    return each - _answered(folder / PARENT_ARM), each - _answered(folder / WINNER_ARM)
+
+
+def _answered(folder: Path) -> int:
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            return sum(error_class not in (*UNFINISHED, *RETRIED) for _, error_class in store.keys().values())
+    except StoreError:  # it is not there, or nothing is in it yet
+        return 0
 
 
 def _arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:

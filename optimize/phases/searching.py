@@ -4,6 +4,7 @@ from typing import Any
 
 from optimize.candidate import Proposal
 from optimize.ending import EndedError
+from optimize.phases.shortlist import least_score
 from optimize.search import Search, SearchOutcome
 from optimize.tuning_run import TuningRun
 
@@ -15,18 +16,19 @@ def search(run: TuningRun) -> list[dict[str, Any]]:
         The proposals in order, as `proposals.jsonl` has them.
 
     Raises:
-        EndedError: the metric is broken, or no reflection could be read.
+        EndedError: the metric is broken, no reflection could be read, or the budget ended it with nothing to show.
         HaltedError: it was stopped.
     """
     if run.files.read("search") is None:
         outcome = _searched(run)
-        run.files.write("search", vars(outcome))
         _check(run, outcome)
+        run.files.end_proposals()
+        run.files.write("search", {**vars(outcome), "metric_calls": run.purse.spend().metric_calls})
     return run.files.proposals()
 
 
 def _searched(run: TuningRun) -> SearchOutcome:
-    run.files.forget_proposals()
+    run.files.begin_proposals()
     with run.reflecting():
         outcome: SearchOutcome = run.config.optimizer.search(_search(run))
     run.check_halted()
@@ -63,3 +65,12 @@ def _check(run: TuningRun, outcome: SearchOutcome) -> None:
             f"none of the {outcome.reflections} replies of the reflection model could be read; "
             "choose another reflection_model, or give it more model.max_tokens",
         )
+    if run.purse.refused not in (None, "metric_calls") and not _found_any(run):
+        raise EndedError("budget", f"{run.purse.over}, and nothing was better by then than what it began with")
+
+
+def _found_any(run: TuningRun) -> bool:
+    """A search that has found nothing yet goes on with a larger budget; one that has is over."""
+    least = least_score(run.config.gate, run.files.read("baseline")["val_score"])
+    told = [line for line in run.files.proposals() if line["val_score"] is not None and line["decision"] != "cut_off"]
+    return any(line["val_score"] >= least for line in told)

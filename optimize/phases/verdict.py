@@ -3,19 +3,22 @@
 `verdict.json` says it all; it is written last, so that a run which has it is over.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from eval.comparison import Comparison, Side, comparison
 from eval.pairing import answers_from
-from eval.paths import shown
+from eval.record import Record
+from eval.scoring import SCORER
+from mas.errors import UserError
 from mas.prompts import PromptSet
-from optimize.ending import EndedError
+from optimize.ending import EndedError, HaltedError
 from optimize.gate import GateVerdict, judge
 from optimize.phases.sealed_test import sealed_test
 from optimize.provenance import Provenance, provenance_of
-from optimize.publish import publish, reject
-from optimize.sealed_log import Opening
+from optimize.publish import REJECTED, NameTakenError, publish, reject
+from optimize.sealed_log import Before
 from optimize.tuning_run import TuningRun
 
 
@@ -23,21 +26,36 @@ def tested(run: TuningRun, candidate_id: str) -> None:
     """Test it, judge it, and publish it or not.
 
     Raises:
-        HaltedError: the test stopped before its end.
+        EndedError: the budget is used up, or so many answers could not be scored that the others say nothing.
+        HaltedError: the test stopped before its end, or the set cannot be put where it belongs.
     """
     winner = run.prompts_of(candidate_id)
     parent_records, winner_records, before = sealed_test(run, winner)
+    _check_scored(run, (*parent_records, *winner_records))
+    run.show("7/8 gate")
     made = comparison(answers_from(parent_records), answers_from(winner_records))
-    run.note("gate", sealed_opened_before=len(before))
+    run.note("gate")
     verdict = judge(run.config.gate, made, leaks_blocked=False, too_long=[])  # neither has come so far
     content = _content(run, candidate_id, made, verdict, before)
     run.files.write("flips", [asdict(flip) for flip in made.flips])
+    run.show("8/8 publish" if verdict.published else f"8/8 publish: not this one, see {REJECTED}/{candidate_id}")
     content["set"] = _kept(run, candidate_id, winner, content)
     run.files.write("verdict", content)
 
 
+def _check_scored(run: TuningRun, records: Sequence[Record]) -> None:
+    failed = [record for record in records if record.error_class == SCORER]
+    share = run.config.gate.max_metric_error_share
+    if len(failed) > share * len(records):
+        raise EndedError(
+            "metric_errors",
+            f"{len(failed)} of the sealed test's {len(records)} answers could not be scored "
+            f"(gate.max_metric_error_share={share:g}): {failed[0].error}",
+        )
+
+
 def ended_without_test(run: TuningRun, end: EndedError) -> None:
-    """The verdict of a run that came to its end before the sealed test."""
+    """The verdict of a run that came to its end before the sealed test had; that may have been opened all the same."""
     run.files.write(
         "verdict",
         {
@@ -45,10 +63,19 @@ def ended_without_test(run: TuningRun, end: EndedError) -> None:
             "gain": None,
             "gain_ci95": None,
             "p": None,
+            **_opened(run),
             "reasons": [str(end)],
             "resumable": end.finish_reason == "budget",
         },
     )
+
+
+def _opened(run: TuningRun) -> dict[str, Any]:
+    facts = run.files.read("tuning")
+    if "sealed_opened_before" not in facts:
+        return {}
+    counts = {name: facts[f"sealed_{name}"] for name in ("opened_before", "questions_opened_before")}
+    return {"sealed": {"n_questions": len(run.splits.sealed), **counts}}
 
 
 def _head(run: TuningRun, published: bool, finish_reason: str) -> dict[str, Any]:
@@ -72,7 +99,7 @@ def _best_on_validation(run: TuningRun) -> dict[str, Any] | None:
 
 
 def _content(
-    run: TuningRun, candidate_id: str, made: Comparison, verdict: GateVerdict, before: list[Opening]
+    run: TuningRun, candidate_id: str, made: Comparison, verdict: GateVerdict, before: Before
 ) -> dict[str, Any]:
     accuracy = made.accuracy
     return {
@@ -90,11 +117,12 @@ def _content(
             "ties": accuracy.ties,
             "test": accuracy.test,
             "smallest_difference": accuracy.smallest_difference,
-            "opened_before": len(before),
+            "opened_before": before.runs,
+            "questions_opened_before": before.questions,
         },
         "cost": {
             name: each.to_dict() if (each := getattr(made, name)) else None
-            for name in ("cost_usd", "seconds", "tokens", "format_losses")
+            for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")
         },
         "gate": {"settings": asdict(run.config.gate), "reasons": verdict.reasons},
         "reasons": verdict.reasons,
@@ -108,11 +136,17 @@ def _side(side: Side) -> dict[str, Any]:
 
 
 def _kept(run: TuningRun, candidate_id: str, winner: PromptSet, content: dict[str, Any]) -> str:
-    """Where the set is now."""
+    """Where the set is now: on the shelf, or in the run's own folder."""
     told = _provenance(run, candidate_id, content)
-    if content["published"]:
-        return shown(publish(winner, run.request.shelf / run.config.name, told).folder)
-    return shown(reject(winner, run.files.folder, candidate_id, told).folder)
+    try:
+        if content["published"]:
+            folder = publish(winner, run.request.shelf / run.config.name, told).folder
+        else:
+            folder = reject(winner, run.files.folder, candidate_id, told).folder
+    except UserError as error:
+        options = ("name=ANOTHER_NAME",) if isinstance(error, NameTakenError) else ()
+        raise HaltedError(f"{error} The sealed test is done and kept: none of it is asked again", *options) from error
+    return f"{folder.parent.name}/{folder.name}"
 
 
 def _provenance(run: TuningRun, candidate_id: str, content: dict[str, Any]) -> Provenance:

@@ -56,7 +56,18 @@ class KeptTuning:
     @property
     def sealed_opened(self) -> bool:
         """Whether any candidate was tried on the sealed questions, be it a part of them."""
-        return bool(self.verdict.get("sealed")) or (self.folder / "sealed").is_dir()
+        return bool(self.verdict.get("sealed")) or (self.folder / "sealed").is_dir() or bool(self._opened_at)
+
+    @property
+    def opened_ms(self) -> int | None:
+        """When they were opened, since 1970; None: they were not. An older run has noted only when it began."""
+        if not self.sealed_opened:
+            return None
+        return _ms(self._opened_at) if self._opened_at else self.start_ms
+
+    @property
+    def _opened_at(self) -> str:
+        return str(self.facts.get("sealed_opened_at") or "")
 
     @property
     def place(self) -> str:
@@ -133,9 +144,8 @@ def stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
 def _proposals(file: Path, redact: Redact) -> list[dict[str, Any]]:
     """A resumed search writes a proposal again; one whose scoring was cut off may have been decided since."""
     found: dict[str, dict[str, Any]] = {}
-    for line in _text(file).splitlines(keepends=True):
-        if not line.endswith("\n"):
-            break
+    *lines, _ = _text(file).split("\n")
+    for line in lines:
         row = _redacted(_parsed(line, file), redact)
         known = found.get(row["candidate_id"])
         if known is None or known["decision"] not in DECIDED:

@@ -5,9 +5,12 @@ MLflow sees what a machine's own log cannot: the tuning runs of everybody who wo
     count_openings(parent, "5d1c…", besides=parent.run_id)          # 3
 """
 
+from typing import Any
+
 from eval.tracking.sending import TrackedRun
 
 DIGEST_TAG, OPENED_TAG = "sealed_digest", "sealed_opened"
+OPENED_AT_TAG = "sealed_opened_ms"  # since 1970
 
 
 def count_openings(run: TrackedRun, sealed_digest: str, until_ms: int | None = None, besides: str = "") -> int:
@@ -16,15 +19,19 @@ def count_openings(run: TrackedRun, sealed_digest: str, until_ms: int | None = N
     Args:
         run: a tuning run in MLflow, or any other of the experiment.
         sealed_digest: of `splits.json`.
-        until_ms: only runs that had begun by then (since 1970); None: all.
+        until_ms: only runs that had opened them by then (since 1970); None: all.
         besides: MLflow's id of a run that is not counted.
     """
     wanted = f"tags.`{DIGEST_TAG}` = '{sealed_digest}' and tags.`{OPENED_TAG}` = 'true'"
-    if until_ms is not None:
-        wanted += f" and attributes.start_time <= {until_ms}"
     found, token = 0, None
     while True:
         page = run.client.search_runs([run.experiment_id], wanted, page_token=token)
-        found += sum(str(each.info.run_id) != besides for each in page)
+        others = (each for each in page if str(each.info.run_id) != besides)
+        found += sum(until_ms is None or _opened_ms(each) <= until_ms for each in others)
         if not (token := page.token):
             return found
+
+
+def _opened_ms(run: Any) -> int:
+    """Of a run that was sent before it was noted: when it began. MLflow compares no tags by size."""
+    return int(run.data.tags.get(OPENED_AT_TAG) or run.info.start_time)

@@ -17,7 +17,7 @@ from eval.tracking.storable import short, text_of
 from optimize.candidate import PARENT
 from optimize.tracking.folder import CONFIG, SOURCES, KeptTuning
 from optimize.tracking.numbers import interval, known, metrics_of
-from optimize.tracking.openings import DIGEST_TAG, OPENED_TAG
+from optimize.tracking.openings import DIGEST_TAG, OPENED_AT_TAG, OPENED_TAG
 from optimize.tracking.report import description, report
 
 TUNING_TAG, KIND_TAG, KIND = "harness.tuning_id", "harness.kind", "tuning"
@@ -78,6 +78,7 @@ def _tags(tuning: KeptTuning, openings: int) -> dict[str, str]:
         "run_folder": tuning.folder.name,
         DIGEST_TAG: str(facts.get(DIGEST_TAG) or ""),
         OPENED_TAG: _text(tuning.sealed_opened),
+        OPENED_AT_TAG: str(tuning.opened_ms or ""),
         NOTE_TAG: short(description(tuning, openings), _MAX_NOTE_CHARS),
     }
     if verdict:

@@ -40,7 +40,7 @@ def notice(tuning: KeptTuning) -> str:
 def _paragraphs(tuning: KeptTuning, openings: int) -> Iterator[str]:
     facts = tuning.facts
     yield f"Tuning of {facts.get('system')} with {facts.get('optimizer')}: {_outcome(tuning)}."
-    if (verdict := tuning.verdict) and verdict.get("sealed"):
+    if (verdict := tuning.verdict) and verdict.get("winner"):
         yield _result(verdict)
     if tuning.proposals:
         number = Counter(str(each["decision"]) for each in tuning.proposals)

@@ -122,9 +122,10 @@ def _show_alive(parent: TrackedRun, process: Mapping[str, str]) -> None:
 
 
 def _openings(parent: TrackedRun, tuning: KeptTuning) -> int:
-    """By others, before it began: what others do later changes nothing on its page."""
+    """By others, before it opened them itself, or ended: what others do later changes nothing on its page."""
     digest = str(tuning.facts.get("sealed_digest") or "")
-    return count_openings(parent, digest, tuning.start_ms, besides=parent.run_id) if digest else 0
+    until_ms = tuning.end_ms if tuning.opened_ms is None else tuning.opened_ms
+    return count_openings(parent, digest, until_ms, besides=parent.run_id) if digest else 0
 
 
 def _close(parent: TrackedRun, tuning: KeptTuning, status: str) -> None:

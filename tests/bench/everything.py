@@ -7,6 +7,7 @@
     python tests/bench/everything.py --inspect-python /somewhere/bin/python      # Inspect AI in another environment
 
 A peer that is not installed has a row that says so: pip install .[bench].
+Tuning has figures of its own, in docs/optimisation.md: tuning_peer_gepa.py beside plain dspy.GEPA, tuning_worlds.py.
 """
 
 import argparse

@@ -8,7 +8,8 @@
 |---|---|---|---|
 | null | prompts have no effect | by gepa and by bootstrap | at most 5 % published |
 | planted | normal | nothing: one candidate is planted that is truly 15 points better | at least 80 % published |
-| harmful | the reflection proposes harm | by gepa | none published that is worse |
+| harmful | nine of ten clauses of the reflection harm or do nothing | by gepa | none published that is worse |
+| only harm | all of them do | by gepa | none published |
 | leaky | the reflection copies answers | by gepa, with feedback that quotes the gold | no published prompt holds one |
 
 Beside each stands what picking on the validation questions alone would have shipped: a candidate that scored above the
@@ -36,9 +37,10 @@ SMALL = (
     *("system=toy", "data=toy", "model=offline", "tracking=off", "yes=true", "run.concurrency=8"),
     *("data.n_train=20", "data.n_val=20", "data.n_test=60", "gate.epochs=2", "budget.metric_calls=160"),
 )
-PARTS = ("null", "planted", "harmful", "leaky")
+PARTS = ("null", "planted", "harmful", "only harm", "leaky")
 TESTED = {"planted": ("data.n_test=80", "gate.epochs=3")}  # a sealed set that can show 15 points
-SEEDS = {"null": 100, "planted": 50, "harmful": 50, "leaky": 50}  # null: of each optimiser
+SEEDS = {"null": 100, "planted": 50, "harmful": 50, "only harm": 50, "leaky": 50}  # null: of each optimiser
+WORLDS = {"planted": "normal", "only harm": "harmful"}  # the others are called like their world
 PLANTED = {  # what the planted candidate's prompts say more; together worth 15 points (`true_gain` measures it)
     "solve": ("Use the calculator for every calculation, never your head.",),
     "finalize": ("Leave out units unless asked for.",),
@@ -61,6 +63,7 @@ class Result:
     gain: float | None  # on the sealed questions; None: they were not opened
     by_validation: bool  # whether picking on validation alone would have shipped one
     leaked: bool  # a published prompt holds an answer of a validation or sealed question
+    true_gain: float | None  # of a published set, on 1,000 other questions
     seconds: float
 
 
@@ -71,10 +74,13 @@ def jobs(parts: Sequence[str], seeds: int | None) -> Iterator[Job]:
                 yield Job(part, "'null'", "gepa", seed)
                 yield Job(part, "'null'", "bootstrap", seed)
             else:
-                yield Job(part, "normal" if part == "planted" else part, "gepa", seed)
+                yield Job(part, WORLDS.get(part, part), "gepa", seed)
 
 
 def run(job: Job) -> Result:
+    from mas.offline import reflection
+
+    reflection._HELPS["harmful"] = 0.0 if job.part == "only harm" else 0.1
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
@@ -104,10 +110,10 @@ def run(job: Job) -> Result:
         resolved: Any = OmegaConf.to_container(composed, resolve=True)
         request = Request(config, resolved, config.check(), overrides, shelf)
         tune(request)
-        return _result(job, folder, shelf, config.base.data, time.monotonic() - began)
+        return _result(job, folder, shelf, config.base.data, config.base.model, time.monotonic() - began)
 
 
-def _result(job: Job, folder: Path, shelf: Path, data: Any, seconds: float) -> Result:
+def _result(job: Job, folder: Path, shelf: Path, data: Any, model: Any, seconds: float) -> Result:
     verdict = json.loads((folder / "verdict.json").read_text("utf-8"))
     best = verdict["best_val"]
     return Result(
@@ -117,8 +123,29 @@ def _result(job: Job, folder: Path, shelf: Path, data: Any, seconds: float) -> R
         gain=verdict["gain"],
         by_validation=bool(best and best["val_gain"] > 0),
         leaked=verdict["published"] and _holds_an_answer(shelf / "tuned", ROOT / "prompts" / "toy_baseline", data),
+        true_gain=_gain_elsewhere(shelf / "tuned", model) if verdict["published"] else None,
         seconds=seconds,
     )
+
+
+def _gain_elsewhere(published: Path, model: Any) -> float:
+    from simulated_worlds import program_of, score, system_and_data
+
+    from eval.benchmarks.toy_set import ToyBenchmark
+    from eval.scorers.gaia import GaiaScorer
+    from mas.prompts import read_prompt_set
+
+    system, _ = system_and_data("toy", "toy")
+    examples = ToyBenchmark(n_train=1, n_val=1, n_test=1000, seed=900_000 + model.seed).load("test").examples
+    before, after = (
+        score(
+            program_of(system, read_prompt_set(name, system.agent_names, system.name, ROOT), model),
+            examples,
+            GaiaScorer(),
+        )
+        for name in (system.default_prompts, published)
+    )
+    return after - before
 
 
 def _holds_an_answer(published: Path, parent: Path, data: Any) -> bool:
@@ -184,8 +211,9 @@ def table(results: Sequence[Result]) -> str:
     from eval.intervals import accuracy_interval
 
     lines = [
-        "| part | optimiser | runs | published | share (95 %) | by validation | mean sealed gain | leaked | why not |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| part | optimiser | runs | published | share (95 %) | true gain of each | leaked "
+        "| by validation | sealed gain | why not |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     groups = sorted({(each.job.part, each.job.optimizer) for each in results}, key=lambda pair: PARTS.index(pair[0]))
     for part, optimizer in groups:
@@ -194,12 +222,14 @@ def table(results: Sequence[Result]) -> str:
         low, high = accuracy_interval(published, len(mine)) or (0.0, 1.0)
         gains = [each.gain for each in mine if each.gain is not None]
         reasons = Counter(each.finish_reason for each in mine if not each.published)
+        true = [f"{100 * each.true_gain:+.1f}" for each in mine if each.true_gain is not None and part != "planted"]
         cells = [
             *(part, "-" if part == "planted" else optimizer, len(mine), published),
             f"{published / len(mine):.1%} ({low:.1%} to {high:.1%})",
+            ", ".join(true) or "-",
+            sum(each.leaked for each in mine),
             "-" if part == "planted" else sum(each.by_validation for each in mine),
             f"{100 * statistics.mean(gains):+.1f} points ({len(gains)} tested)" if gains else "-",
-            sum(each.leaked for each in mine),
             ", ".join(f"{name} {count}" for name, count in reasons.most_common()),
         ]
         lines.append(f"| {' | '.join(map(str, cells))} |")

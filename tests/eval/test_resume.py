@@ -19,7 +19,7 @@ from eval.config import read_config
 from eval.dataset_digest import dataset_digest
 from eval.paths import PROJECT_ROOT
 from eval.record import Record
-from eval.resuming import changes, of_the_run, resumed_arguments, samples_left
+from eval.resuming import changes, of_the_run, put_before, resumed_arguments, resumed_run, samples_left
 from eval.session import Session
 from eval.store import RunStore
 from mas.errors import UserError
@@ -50,6 +50,24 @@ def test_a_resumed_run_is_given_its_own_command_line_first(interrupted: Path) ->
 @pytest.mark.parametrize("arguments", [[], ["limit=3"], ["run.resume=null"], ["-h"], ["-m", "a=1,2"]])
 def test_other_command_lines_stay_as_they_are(arguments: list[str]) -> None:
     assert resumed_arguments(arguments) == arguments
+
+
+def test_the_run_to_go_on_with_may_be_named_by_another_key() -> None:
+    assert resumed_run(["a=1", "resume=old", "b=2"], "resume") == (1, "old")
+    assert resumed_run(["a=1", "run.resume=old"], "resume") == (None, "")
+    assert resumed_run(["resume=", "resume.x=1"], "resume") == (None, "")
+    with pytest.raises(UserError, match="resume is given 2 times"):
+        resumed_run(["resume=a", "+resume=b"], "resume")
+    with pytest.raises(UserError, match="resume goes on with one run; leave --multirun out"):
+        resumed_run(["-m", "resume=a"], "resume")
+
+
+def test_what_is_given_now_takes_the_place_of_what_was_given_then() -> None:
+    original = ["a=1", "+b.c=2", "model=offline", "~d"]
+    assert put_before(["x=0", "resume=old", "b.c=3"], 1, original) == [
+        "x=0", "a=1", "model=offline", "~d", "resume=old", "b.c=3",
+    ]  # fmt: skip
+    assert put_before(["resume=old"], 0, []) == ["resume=old"]
 
 
 def test_what_cannot_be_resumed_is_said(interrupted: Path, tmp_path: Path) -> None:

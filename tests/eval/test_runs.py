@@ -72,3 +72,17 @@ def test_where_there_is_no_run_that_is_said(tmp_path: Path) -> None:
 )
 def test_the_name_of_a_run_is_its_folders_without_the_time(folder: str, name: str) -> None:
     assert run_name(Path(folder)) == name
+
+
+def test_runs_of_another_kind_are_known_by_another_file(tmp_path: Path) -> None:
+    tuning = tmp_path / "2026-11-21_09-00-00_tuned"
+    tuning.mkdir()
+    (tuning / "tuning.json").touch()
+    evaluation = make(tmp_path, "2026-11-22_09-00-00_smoke")
+    for name in ("latest", "tuned", tuning.name, tuning, tuning / "tuning.json"):
+        assert find_run(name, tmp_path, "tuning.json") == tuning
+    assert find_run("latest", tmp_path) == evaluation
+    with pytest.raises(UserError, match=r"smoke is no run: neither a folder with a tuning\.json nor one of .*tuned"):
+        find_run("smoke", tmp_path, "tuning.json")
+    with pytest.raises(UserError, match=r"start one with python optimize/run\.py"):
+        find_run("latest", tmp_path / "nothing", "tuning.json", "python optimize/run.py")

@@ -178,16 +178,6 @@ def test_answers_are_kept_back_as_well(kept_back: Spend) -> None:
     assert held.take_metric_call()
 
 
-def test_the_first_refusal_is_told_once() -> None:
-    said: list[str] = []
-    held = purse(lm_calls=1)
-    held.used_up = said.append
-    held.reserve_call()
-    for _ in range(3):
-        refusal(held)
-    assert said == [held.over]
-
-
 def test_a_payment_is_told_unless_nothing_was_sent() -> None:
     paid: list[Payment] = []
     held = Purse(NO_LIMIT)

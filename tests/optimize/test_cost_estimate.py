@@ -100,7 +100,7 @@ def test_the_numbers_follow_an_earlier_run_and_the_models_prices(tmp_path: Path)
     assert estimate.reflection == Amount(1.0, 3800.0, 600, 0.098)
     lines = estimate.lines(FREE)
     assert lines == [
-        "estimate, at most (from before):",
+        "estimate, with prompts as long as today's (from before):",
         "  baseline    10 answers ≈ 40 LM calls, 40,000 tokens in, 4,000 out, $0.08",
         "  search      100 answers + 20 reflections ≈ 420 LM calls, 476,000 tokens in, 52,000 out, $2.76",
         "  shortlist   80 answers ≈ 320 LM calls, 320,000 tokens in, 32,000 out, $0.64",
@@ -123,7 +123,7 @@ def test_of_an_unknown_system_only_answers_are_counted() -> None:
     found.system.name = "mine"
     estimate = Estimate.guessed(PLAN, found, None)
     assert estimate.lines(BudgetSettings(lm_calls=1))[0] == (
-        "estimate, at most (what an answer takes is not known of system=mine yet):"
+        "estimate, with prompts as long as today's (what an answer takes is not known of system=mine yet):"
     )
     assert estimate.lines(BudgetSettings(lm_calls=1))[-1] == "  total       390 answers + 20 reflections"
     estimate.check(BudgetSettings(lm_calls=1))
@@ -159,7 +159,7 @@ def test_a_budget_that_will_cut_the_run_short_is_told() -> None:
 
 def test_what_is_measured_takes_the_guess_s_place() -> None:
     estimate = Estimate.from_measured(PLAN, Measured(cost_usd=None))
-    assert estimate.lines(FREE)[0] == "estimate, at most (from the baseline's answers):"
+    assert estimate.lines(FREE)[0] == "estimate, with prompts as long as today's (from the baseline's answers):"
     assert estimate.total.takes.lm_calls == 390 * 2.5 + 20
     assert estimate.total.takes.usd is None
     estimate.check(BudgetSettings(usd=0.01))  # what is not known refuses nothing

@@ -120,6 +120,34 @@ def test_for_cost_the_answers_must_be_cheaper_and_not_worse() -> None:
     assert "unknown" in unknown.reasons[0]
 
 
+def test_for_cost_no_questions_cost_may_be_unknown() -> None:
+    """The questions whose cost is not known may be those that cost most: here, the only ones that are dearer."""
+    before, after = records([[True]] * 100), records([[True]] * 100, cost_usd=0.01)
+    settings = GateSettings(objective="cost", margin=0.08)
+    assert judge(settings, comparison(answers_from(before), answers_from(after)), False, []).published
+    for record in after[:3]:
+        record.usage.cost_usd = None
+    verdict = judge(settings, comparison(answers_from(before), answers_from(after)), False, [])
+    assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
+    assert verdict.reasons[0].startswith("The cost of 3 of the 100 sealed questions is unknown")
+
+
+@pytest.mark.parametrize(("objective", "published"), [("accuracy", True), ("cost", False)])
+def test_answers_wrong_in_their_form_alone_are_losses_where_nothing_has_to_become_better(
+    objective: str, published: bool
+) -> None:
+    before = records([[True]] * 100 + [[False]] * 100)
+    after = records([[True]] * 140 + [[False]] * 60, cost_usd=0.01)
+    for record in after[-8:]:
+        record.parts["format_loss"] = 1.0
+    found = comparison(answers_from(before), answers_from(after))
+    verdict = judge(GateSettings(objective), found, leaks_blocked=False, too_long=[])
+    assert verdict.published == published
+    if not published:
+        assert verdict.finish_reason == "format_loss"
+        assert "wrong in their form alone: 4.0% of the answers, 0.0% with the parent's" in verdict.reasons[0]
+
+
 def test_one_question_passes_no_gate() -> None:
     for objective in ("accuracy", "cost"):
         verdict = judge(GateSettings(objective), made(1, 0, 0, cost_usd=0.01), leaks_blocked=False, too_long=[])

@@ -15,7 +15,9 @@ from eval.paths import PROJECT_ROOT
 from mas.offline.clauses import HELPFUL, USELESS
 from mas.prompts import SUFFIX, PromptSet, read_prompt_set
 from optimize.leak_lookup import Lookup
-from optimize.leaks import OF_TRAINING, Hit, LeakIndex, LeakReport
+from optimize.leaks import OF_TRAINING, Hit, LeakIndex, LeakReport, system_words
+from tests.mas.gaia.building import build
+from tests.scripted_model import ScriptedModel
 
 TRAIN = (
     Example("train-0001", "How many lanterns did the harbour of Ostrel sell in its first winter?", target="4,812"),
@@ -207,7 +209,6 @@ def test_numbers_met_by_chance_in_training_demos_do_not_block() -> None:
     assert index.check(prompts(solver=[table]), prompts()).blocked
     bare = {"step": "look", "history": {"messages": [{"content": "a;5791"}]}}
     assert index.check(prompts(solver=[bare]), prompts()).blocked
-    assert not index.check(prompts(solver=[bare]), prompts(), demo_sources={"solver": [TRAIN[0].id]}).blocked
 
 
 def test_words_of_the_system_and_of_training_questions_need_the_question_beside_them() -> None:
@@ -224,6 +225,11 @@ def test_words_of_the_system_and_of_training_questions_need_the_question_beside_
     assert index.check(text, prompts(), ["unit_converter"]).hits == []
     beside = prompts("What Brimm's clerk use for sums is the abacus.")
     assert index.check(beside, prompts(), ["unit_converter"]).blocked
+
+
+def test_the_words_of_a_system_are_its_tools_and_fields() -> None:
+    program = build(ScriptedModel(lambda agent, request: ""))
+    assert {"calculator", "read_file", "final_answer"} <= set(system_words(program))
 
 
 def test_the_index_holds_no_text() -> None:

@@ -111,7 +111,7 @@ def test_without_one_question_hardly_another_moves(
 
 
 def test_another_seed_gives_other_splits_and_the_same_seed_the_same() -> None:
-    splits = [make_splits(Rows(questions(40)), SplitSettings(), seed) for seed in (0, 0, 1)]
+    splits = [make_splits(Rows(questions(40)), SplitSettings(seed=seed)) for seed in (0, 0, 1)]
     assert splits[0] == splits[1]
     assert parts_of(splits[0]) != parts_of(splits[2])
     assert [len(part) for part in parts_of(splits[0])] == [10, 10, 20]
@@ -126,7 +126,7 @@ def test_small_strata_do_not_all_land_in_the_largest_part() -> None:
 
 def test_strata_too_small_to_share_out_are_shared_out_together() -> None:
     for seed in range(30):
-        splits = make_splits(Rows([example(n, level=str(n)) for n in range(8)]), SplitSettings(), seed)
+        splits = make_splits(Rows([example(n, level=str(n)) for n in range(8)]), SplitSettings(seed=seed))
         assert min(len(part) for part in parts_of(splits)) >= 2
 
 
@@ -136,8 +136,8 @@ def test_files_are_told_apart_by_kind() -> None:
 
 
 def test_the_sample_and_the_toy_come_with_splits_of_their_own() -> None:
-    for data, sealed in ((SampleBenchmark(), 60), (ToyBenchmark(n_test=30), 30)):
-        splits = make_splits(data, SplitSettings(), 0)
+    for data, sealed in ((SampleBenchmark(), 66), (ToyBenchmark(n_test=30), 30)):
+        splits = make_splits(data, SplitSettings())
         assert splits.train == data.load("train").examples
         assert splits.val == data.load("val").examples
         assert splits.sealed == data.load("test").examples
@@ -146,10 +146,10 @@ def test_the_sample_and_the_toy_come_with_splits_of_their_own() -> None:
 
 
 def test_a_named_split_or_a_sealed_level_is_shared_out_although_there_are_splits() -> None:
-    parts = parts_of(make_splits(ToyBenchmark(), SplitSettings(), 0, split="test"))
+    parts = parts_of(make_splits(ToyBenchmark(), SplitSettings(), split="test"))
     assert set().union(*parts) == {each.id for each in ToyBenchmark().load("test").examples}
     assert 120 <= len(parts[2]) <= 130
-    sealed = make_splits(SampleBenchmark(), SplitSettings(sealed_level="2"), 0).sealed
+    sealed = make_splits(SampleBenchmark(), SplitSettings(sealed_level="2")).sealed
     assert {each.level for each in sealed} == {"2"}
 
 
@@ -161,9 +161,9 @@ def test_own_splits_that_share_a_question_are_refused() -> None:
         "c": [*many[6:], replace(many[0], id="other", question="WHAT is 0  plus one?")],
     }
     with pytest.raises(UserError, match="the question q000 of a is asked again in c as other"):
-        make_splits(Presplit([], parts=parts), SplitSettings(), 0)
+        make_splits(Presplit([], parts=parts), SplitSettings())
     with pytest.raises(UserError, match="the id q000 is in a and in c"):
-        make_splits(Presplit([], parts={**parts, "c": many[:3]}), SplitSettings(), 0)
+        make_splits(Presplit([], parts={**parts, "c": many[:3]}), SplitSettings())
 
 
 def test_the_same_text_about_another_file_is_another_question(tmp_path: Path) -> None:
@@ -172,34 +172,34 @@ def test_the_same_text_about_another_file_is_another_question(tmp_path: Path) ->
     many = questions(9)
     asked = [replace(many[n], question="How many rows?", file=tmp_path / f"{n}.txt") for n in (1, 2, 3)]
     parts = {"a": [asked[0], many[4]], "b": [asked[1], many[5]], "c": many[6:8]}
-    assert make_splits(Presplit([], parts=parts), SplitSettings(), 0).train == tuple(parts["a"])
+    assert make_splits(Presplit([], parts=parts), SplitSettings()).train == tuple(parts["a"])
     with pytest.raises(UserError, match="asked again"):
-        make_splits(Presplit([], parts={**parts, "c": [asked[2], many[6]]}), SplitSettings(), 0)
+        make_splits(Presplit([], parts={**parts, "c": [asked[2], many[6]]}), SplitSettings())
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_same_question_twice_stays_in_one_part(seed: int) -> None:
     many = questions(20)
     twice = [*many, *(replace(each, id=f"{each.id}-again", level="9") for each in many)]
-    splits = make_splits(Rows(twice), SplitSettings(), seed)
+    splits = make_splits(Rows(twice), SplitSettings(seed=seed))
     for part in parts_of(splits):
         assert {f"{id}-again" for id in part if "again" not in id} == {id for id in part if "again" in id}
 
 
 def test_of_gaia_level_1_is_sealed_and_the_other_levels_are_halved() -> None:
     examples = [example(n, level) for n, level in enumerate(["1"] * 53 + ["2"] * 86 + ["3"] * 26)]
-    splits = make_splits(Levelled(examples), SplitSettings(), 0)
+    splits = make_splits(Levelled(examples), SplitSettings())
     assert Counter(each.level for each in splits.sealed) == {"1": 53}
     assert Counter(each.level for each in splits.train) == {"2": 43, "3": 13}
     assert Counter(each.level for each in splits.val) == {"2": 43, "3": 13}
     assert splits.warnings == ()
-    assert Counter(
-        each.level for each in make_splits(Levelled(examples), SplitSettings(sealed_level="3"), 0).sealed
-    ) == {"3": 26}
+    assert Counter(each.level for each in make_splits(Levelled(examples), SplitSettings(sealed_level="3")).sealed) == {
+        "3": 26
+    }
 
 
 def test_gaia_level_1_alone_is_learnt_from_with_a_warning() -> None:
-    splits = make_splits(Levelled(questions(53, level="1"), name="gaia_level1"), SplitSettings(), 0)
+    splits = make_splits(Levelled(questions(53, level="1"), name="gaia_level1"), SplitSettings())
     assert [len(part) for part in parts_of(splits)] in ([13, 13, 27], [13, 14, 26], [14, 13, 26])
     assert "data=gaia_level1 has GAIA Level 1 alone" in splits.warnings[0]
     assert "must not be reported as GAIA Level 1" in splits.warnings[0]
@@ -208,14 +208,14 @@ def test_gaia_level_1_alone_is_learnt_from_with_a_warning() -> None:
 def test_a_sealed_question_that_another_level_asks_too_is_not_learnt_from() -> None:
     examples = [example(n, level) for n, level in enumerate(["1"] * 4 + ["2"] * 12)]
     copy = replace(examples[0], id="copy", level="2")
-    splits = make_splits(Levelled([*examples, copy]), SplitSettings(), 0)
+    splits = make_splits(Levelled([*examples, copy]), SplitSettings())
     assert "copy" not in set().union(*parts_of(splits))
     assert splits.warnings == ("left out: 1 question of other levels that level 1 asks as well",)
 
 
 def test_questions_without_gold_answers_are_left_out_and_counted() -> None:
     rows = [*questions(20), *(example(n, target=None) for n in range(20, 23))]
-    splits = make_splits(Rows(rows, bad_rows=("line 3: empty",)), SplitSettings(), 0)
+    splits = make_splits(Rows(rows, bad_rows=("line 3: empty",)), SplitSettings())
     assert sum(len(part) for part in parts_of(splits)) == 20
     assert splits.warnings == (
         "left out: 1 bad rows, the first being line 3: empty",
@@ -230,6 +230,7 @@ def test_questions_without_gold_answers_are_left_out_and_counted() -> None:
         (SplitSettings(val=float("nan")), "splits.val=nan is out of range"),
         (SplitSettings(train=0.6, val=0.5), "more than all"),
         (SplitSettings(sealed_level=" "), "splits.sealed_level is empty"),
+        (SplitSettings(seed=-1), "splits.seed=-1 is out of range"),
         (SplitSettings(train=0.5, val=0.5), "leave nothing to be sealed"),
         (SplitSettings(train=0.05), "make 1 train, 5 val, 14 sealed, and each part needs 2"),
         (SplitSettings(sealed_level="7"), "there are: 2"),
@@ -238,30 +239,30 @@ def test_questions_without_gold_answers_are_left_out_and_counted() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(settings: SplitSettings, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        make_splits(Rows(questions(20, level="2")), settings, 0)
+        make_splits(Rows(questions(20, level="2")), settings)
 
 
 def test_too_few_questions_are_refused() -> None:
     for n in (0, 1, 5):
         with pytest.raises(UserError, match="each part needs 2"):
-            make_splits(Rows(questions(n)), SplitSettings(), 0)
+            make_splits(Rows(questions(n)), SplitSettings())
 
 
 def test_a_missing_attachment_is_a_sentence(tmp_path: Path) -> None:
     rows = [*questions(20), Example("f", "How many?", tmp_path / "gone.csv", "1")]
     with pytest.raises(UserError, match=r"an attachment cannot be read \(.*gone.csv: no such file"):
-        make_splits(Rows(rows), SplitSettings(), 0)
+        make_splits(Rows(rows), SplitSettings())
 
 
 def test_a_resumed_run_has_the_same_splits_in_whatever_order() -> None:
     rows = questions(20)
-    splits = make_splits(Rows(rows), SplitSettings(), 0)
+    splits = make_splits(Rows(rows), SplitSettings())
     saved = json.loads(json.dumps(splits.to_dict()))
     assert "What is" not in json.dumps(saved)
-    make_splits(Rows(rows[::-1]), SplitSettings(), 0).check_same(saved)
+    make_splits(Rows(rows[::-1]), SplitSettings()).check_same(saved)
     with pytest.raises(UserError, match="split otherwise than when the run began: "):
-        make_splits(Rows(rows), SplitSettings(), 1).check_same(saved)
-    changed = make_splits(Rows([replace(each, target="5") for each in rows]), SplitSettings(), 0)
+        make_splits(Rows(rows), SplitSettings(seed=1)).check_same(saved)
+    changed = make_splits(Rows([replace(each, target="5") for each in rows]), SplitSettings())
     with pytest.raises(UserError, match="gold answers or attachments are not those"):
         changed.check_same(saved)
     assert changed.sealed_digest != splits.sealed_digest
@@ -269,7 +270,7 @@ def test_a_resumed_run_has_the_same_splits_in_whatever_order() -> None:
 
 def test_the_sealed_digest_is_that_of_the_sealed_questions_alone() -> None:
     parts = {"a": questions(9)[:3], "b": questions(9)[3:6], "c": questions(9)[6:]}
-    one = make_splits(Presplit([], parts=parts), SplitSettings(), 0)
-    other = make_splits(Presplit([], parts={**parts, "a": parts["a"][:2]}), SplitSettings(), 0)
+    one = make_splits(Presplit([], parts=parts), SplitSettings())
+    other = make_splits(Presplit([], parts={**parts, "a": parts["a"][:2]}), SplitSettings())
     assert one.sealed_digest == other.sealed_digest
     assert one.digest != other.digest

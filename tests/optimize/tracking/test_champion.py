@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from eval.tracking.prompt_registry import CHAMPION, CHAMPION_SIMULATED, DEMOS_MARK, named_by_alias, register_prompts
 from eval.tracking.sending import open_run
 from eval.tracking.settings import LocalTracking
@@ -11,6 +13,8 @@ from mas.prompts import PromptSet
 from optimize.tracking.champion import CROWNED_TAG
 from optimize.tracking.send import live_process, send
 from tests.optimize.tracking.tuning_folder import PROPOSALS, a_tuning, client, verdict
+
+pytestmark = pytest.mark.slow  # whole runs, or whole stores
 
 LATER: dict[str, Any] = {"started_at": "2026-11-22T10:00:00+00:00", "ended_at": "2026-11-22T11:00:00+00:00"}
 

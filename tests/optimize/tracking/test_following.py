@@ -8,11 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from eval.tracking.settings import LocalTracking, NoTracking, ServerTracking
 from eval.tracking.state import read_state
 from optimize.run_files import RunFiles
 from optimize.tracking.following import TuningFollowing
 from tests.optimize.tracking.tuning_folder import ENDED, PROPOSALS, a_tuning, client, propose, verdict
+
+pytestmark = pytest.mark.slow  # whole runs, or whole stores
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nothing listens
 SECRET = "a-secret-of-the-handover"

@@ -222,6 +222,24 @@ def test_openings_of_the_same_sealed_questions_are_counted(tmp_path: Path, local
     assert count_openings(run, facts["sealed_digest"]) == 2
 
 
+def test_who_opened_them_first_is_counted_even_if_it_began_later(tmp_path: Path, local: LocalTracking) -> None:
+    digest: dict[str, Any] = {"sealed_digest": "digest of that test"}
+    early: dict[str, Any] = {"started_at": "2026-11-21T01:00:00+00:00"}
+    late: dict[str, Any] = {"started_at": "2026-11-21T02:00:00+00:00"}
+    slow = a_tuning(
+        tmp_path / "slow", verdict=verdict(), sealed_opened_at="2026-11-21T09:00:00+00:00", **early, **digest
+    )
+    quick = a_tuning(
+        tmp_path / "quick", verdict=verdict(), sealed_opened_at="2026-11-21T03:00:00+00:00", **late, **digest
+    )
+    notes = {}
+    for folder in (slow, quick, slow):
+        sent = send(folder, local)
+        notes[folder.name] = parent_of(sent, local).data.tags["mlflow.note.content"]
+    assert "own log, 1 by tuning runs in this MLflow" in notes["slow"]
+    assert "own log, 0 by tuning runs in this MLflow" in notes["quick"]
+
+
 def test_no_secret_comes_along(tmp_path: Path, local: LocalTracking) -> None:
     told = a_proposal(1, reason=f"rejected by {SECRET}", agents=["finalizer", SECRET])
     folder = a_tuning(

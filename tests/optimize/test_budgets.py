@@ -1,0 +1,229 @@
+"""Each budget made small in turn: how far a tuning run exceeds it, what it says, how it goes on with a larger one."""
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mas.errors import UserError
+from optimize.phases.baseline import AnswerMeans
+from optimize.spend import Spend
+from tests.optimize.tuned import MINI_GEPA, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
+
+pytestmark = pytest.mark.slow  # whole runs, or whole stores
+
+CONCURRENCY = 8
+LARGE = ("budget.lm_calls=100000", "budget.tokens=100000000", "budget.usd=1000", "budget.seconds=100000")
+GOING_ON = re.compile(r"raise that budget and go on with: python \S*optimize/run\.py resume=\S+\n")
+
+
+@pytest.fixture(autouse=True)
+def openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where it is noted that a sealed set was opened."""
+    monkeypatch.setattr("optimize.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
+    return tmp_path / "sealed_sets.jsonl"
+
+
+@pytest.fixture
+def server() -> Iterator[SimulatedServer]:
+    with simulated_server(0.005) as server:
+        yield server
+
+
+@dataclass(frozen=True)
+class LeftAlone:
+    """What the run takes without a budget."""
+
+    verdict: dict[str, Any]
+    sent: Counter[bytes]
+
+    @property
+    def spend(self) -> Spend:
+        return Spend(**self.verdict["spend"])
+
+    def taken(self, option: str) -> float:
+        names = {"usd": "cost_usd"}
+        return float(getattr(self.spend, names.get(option, option)))
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory: pytest.TempPathFactory) -> LeftAlone:
+    folder = tmp_path_factory.mktemp("left-alone")
+    with simulated_server() as server, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("optimize.sealed_log.SEALED_SETS", folder / "sealed_sets.jsonl")
+        assert tuned_here(folder / "run", over_http(server, *MINI_GEPA), folder / "shelf") == 0
+        return LeftAlone(TunedFolder(folder / "run").verdict, server.counted)
+
+
+def dearest(folder: Path) -> tuple[int, float]:
+    """Tokens and US dollars of the dearest question's requests: at least as much as any one request."""
+    with closing(sqlite3.connect(folder / "calls.db")) as database:
+        query = "SELECT max(input_tokens + output_tokens), max(known_cost_usd) FROM payments"
+        tokens, usd = database.execute(query).fetchone()
+    return int(tokens), float(usd)
+
+
+def scored(folder: Path) -> int:
+    """Different answers of baseline and search."""
+    with closing(sqlite3.connect(folder / "trials.db")) as database:
+        return int(database.execute("SELECT count(*) FROM trials WHERE epoch = 1").fetchone()[0])
+
+
+@pytest.mark.parametrize("share", [0.55, 0.97])
+@pytest.mark.parametrize("option", ["lm_calls", "tokens", "usd"])
+def test_a_budget_is_exceeded_by_no_more_than_what_is_in_flight_and_a_larger_one_ends_in_a_verdict(
+    option: str,
+    share: float,
+    left_alone: LeftAlone,
+    server: SimulatedServer,
+    openings: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
+    budget = left_alone.taken(option) * share
+    given = f"budget.{option}={budget if option == 'usd' else int(budget)}"
+    code = tuned_here(run.folder, [*asked, given], tmp_path / "shelf")
+    spend, first = Spend(**run.verdict["spend"]), capsys.readouterr()
+    tokens, usd = dearest(run.folder)
+    beyond = {"lm_calls": 0, "tokens": CONCURRENCY * tokens, "usd": CONCURRENCY * usd}[option]
+    assert server.asked == spend.lm_calls == run.paid()
+    assert {"lm_calls": spend.lm_calls, "tokens": spend.tokens, "usd": spend.cost_usd}[option] <= budget + beyond
+    if code == 0:
+        assert run.verdict["finish_reason"] in ("not_significant", "improved", "no_accepted_candidate")
+        return
+    assert (code, run.verdict["finish_reason"], run.verdict["resumable"]) == (3, "budget", True)
+    assert f"budget.{option}=" in run.verdict["reasons"][0]
+    assert GOING_ON.fullmatch(first.err), first.err
+    assert "not published: budget" in first.out
+    assert not (run.folder / "sealed").exists()
+    assert not openings.exists()
+    assert tuned_here(run.folder, [*asked, *LARGE], tmp_path / "shelf") == 0
+    assert run.verdict["finish_reason"] in ("not_significant", "no_accepted_candidate")
+    assert not server.counted - _at_most(left_alone.sent, server.counted), "nothing was asked twice"
+
+
+def _at_most(sent: Counter[bytes], now: Counter[bytes]) -> Counter[bytes]:
+    """How often each request may have come: as often as without a budget; others than those are of fresh answers."""
+    return Counter({body: sent.get(body, 2) for body in now})
+
+
+def test_a_search_that_was_cut_short_with_nothing_to_show_goes_on_with_a_larger_budget(
+    left_alone: LeftAlone, server: SimulatedServer, tmp_path: Path
+) -> None:
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
+    assert tuned_here(run.folder, [*asked, "budget.lm_calls=190"], tmp_path / "shelf") == 3
+    assert run.verdict["reasons"][0].startswith("the search has used its share: ")
+    assert run.verdict["reasons"][0].endswith("and nothing was better by then than what it began with")
+    assert server.asked < 60, "the rest is kept back for what follows"
+    assert tuned_here(run.folder, [*asked, "budget.lm_calls=10000"], tmp_path / "shelf") == 0
+    assert server.counted == left_alone.sent, "each request once, over both sessions"
+    verdict = run.verdict
+    for name in ("finish_reason", "gain", "p", "winner", "best_val", "reasons"):
+        assert verdict[name] == left_alone.verdict[name]
+    spend, alone = Spend(**verdict["spend"]), left_alone.spend
+    assert (spend.lm_calls, spend.tokens, spend.metric_calls) == (alone.lm_calls, alone.tokens, alone.metric_calls)
+    assert spend.cost_usd == pytest.approx(alone.cost_usd)
+
+
+@pytest.mark.parametrize("budget", [17, 29, 45])
+def test_answers_that_are_scored_are_counted_exactly(budget: int, server: SimulatedServer, tmp_path: Path) -> None:
+    run = TunedFolder(tmp_path / "run")
+    code = tuned_here(run.folder, [*over_http(server, *MINI_GEPA), f"budget.metric_calls={budget}"], tmp_path / "shelf")
+    assert code == 0
+    assert scored(run.folder) == run.verdict["spend"]["metric_calls"] <= budget
+
+
+def test_time_is_a_budget_of_all_sessions(server: SimulatedServer, tmp_path: Path) -> None:
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
+    server.latency_seconds = 0.15
+    slow = [*asked, "run.concurrency=1", "budget.seconds=8"]
+    assert tuned_here(run.folder, slow, tmp_path / "shelf") == 3
+    first = Spend(**run.verdict["spend"])
+    assert run.verdict["finish_reason"] == "budget"
+    assert "budget.seconds=8" in run.verdict["reasons"][0]
+    assert first.seconds < 8 + 5
+    before, told = server.asked, run.proposals()
+    assert tuned_here(run.folder, slow, tmp_path / "shelf") == 3
+    assert Spend(**run.verdict["spend"]).seconds > first.seconds
+    assert server.asked <= before + 2
+    assert run.proposals() == told
+    server.latency_seconds = 0.0
+    assert tuned_here(run.folder, [*asked, "budget.seconds=100000"], tmp_path / "shelf") == 0
+    assert Spend(**run.verdict["spend"]).seconds > 8
+
+
+def test_a_budget_that_not_even_the_sealed_test_fits_into_is_refused_before_anything_is_asked(
+    server: SimulatedServer, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=r"budget\.lm_calls=60 .*"):
+        tuned_here(tmp_path / "run", [*over_http(server, *MINI_GEPA), "budget.lm_calls=60"], tmp_path / "shelf")
+    assert server.asked == 0
+
+
+# ---------------------------------------------------------------- in the sealed test
+
+
+def test_a_budget_that_runs_out_in_the_sealed_test_scores_nothing_wrong_and_goes_on_there(
+    left_alone: LeftAlone,
+    server: SimulatedServer,
+    openings: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
+    budget = left_alone.spend.lm_calls - 40
+    with monkeypatch.context() as patched:
+        patched.setattr(AnswerMeans, "answers", lambda self, n, at_once: Spend())  # an estimate that is far too low
+        assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget}"], tmp_path / "shelf") == 3
+    assert server.asked == budget
+    assert run.verdict["finish_reason"] == "budget"
+    assert run.verdict["resumable"]
+    assert run.verdict["reasons"] == [
+        f"the run has used its {budget} requests (budget.lm_calls={budget}), in the middle of the sealed test"
+    ]
+    assert GOING_ON.search(capsys.readouterr().err)
+    rows = run.sealed_rows()
+    assert 0 < rows < 32
+    assert errors(run.folder) == []
+    # A budget for the rest of the test is enough, if not for a whole one.
+    enough = f"budget.lm_calls={left_alone.spend.lm_calls + 40}"
+    assert tuned_here(run.folder, [*asked, enough], tmp_path / "shelf") == 0
+    assert run.sealed_rows() == 32
+    assert errors(run.folder) == []
+    assert server.counted == left_alone.sent
+    for name in ("finish_reason", "gain", "p", "winner", "baseline", "reasons"):
+        assert run.verdict[name] == left_alone.verdict[name]
+    assert run.verdict["sealed"]["opened_before"] == 0
+    assert len(openings.read_text("utf-8").splitlines()) == 1
+
+
+def test_a_sealed_test_that_was_begun_is_not_gone_on_with_if_the_rest_does_not_fit(
+    left_alone: LeftAlone, server: SimulatedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
+    budget = left_alone.spend.lm_calls - 40
+    with monkeypatch.context() as patched:
+        patched.setattr(AnswerMeans, "answers", lambda self, n, at_once: Spend())
+        assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget}"], tmp_path / "shelf") == 3
+    assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget + 10}"], tmp_path / "shelf") == 3
+    assert "requests more, and" in run.verdict["reasons"][0]
+    assert run.verdict["reasons"][0].endswith("are spent; it was not gone on with")
+    assert server.asked == budget
+
+
+def errors(folder: Path) -> list[str]:
+    """Classes of the errors among the sealed test's answers."""
+    found: list[str] = []
+    for path in (folder / "sealed").glob("*/run.db"):
+        with closing(sqlite3.connect(path)) as database:
+            rows = database.execute("SELECT error_class FROM records WHERE error_class IS NOT NULL")
+            found += [error_class for (error_class,) in rows if error_class != "malformed"]
+    return found

@@ -1,0 +1,81 @@
+"""Tuning over HTTP with a reflection model that writes nonsense or fails, and agents' replies that nobody can use."""
+
+from pathlib import Path
+
+import pytest
+
+from optimize.optimizers.rewriting import FAILURES_IN_A_ROW
+from tests.optimize.seal_questions import write_seal_questions
+from tests.optimize.sent import is_reflection
+from tests.optimize.wire import CLAUSE, GEPA, Questions, tune
+from tests.servers.reflecting_llm import MISHAPS, REFLECTION, reflecting_llm
+
+pytestmark = pytest.mark.slow  # whole runs, in processes of their own
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Questions:
+    folder = tmp_path_factory.mktemp("over_http") / "questions"
+    return folder, write_seal_questions(folder)
+
+
+def test_a_reflection_that_cannot_be_read_ends_the_run_before_anything_else_is_spent(
+    tmp_path: Path, questions: Questions
+) -> None:
+    with reflecting_llm("--clause", CLAUSE, "--reflection", "garbage") as server:
+        wire = tune(tmp_path, server, questions, *GEPA)
+    verdict = wire.tuned.verdict
+    assert (wire.tuned.code, verdict["published"], verdict["finish_reason"]) == (0, False, "reflection_unparsable")
+    assert not wire.tuned.shelf.exists()
+    assert 2 <= len(wire.bodies) == verdict["spend"]["lm_calls"] <= 4
+    assert all(map(is_reflection, wire.bodies))
+    assert "could not be read" in " ".join(verdict["reasons"])
+
+
+def test_reflections_that_cannot_be_read_any_more_end_the_search_and_open_nothing(
+    tmp_path: Path, questions: Questions
+) -> None:
+    with reflecting_llm("--clause", CLAUSE, "--reflection", "garbage", "--good-reflections", "1") as server:
+        wire = tune(tmp_path, server, questions, *GEPA)
+    verdict = wire.tuned.verdict
+    assert (wire.tuned.code, verdict["finish_reason"]) == (0, "reflection_unparsable")
+    assert sum(map(is_reflection, wire.bodies)) <= 1 + 2 * FAILURES_IN_A_ROW, "each is asked for in two formats"
+    assert verdict["spend"]["metric_calls"] == 8 + 4, "validation and one minibatch"
+    assert wire.rows_in(wire.bodies).isdisjoint(wire.sealed)
+
+
+def test_a_reflection_model_out_of_order_is_told_in_one_sentence(tmp_path: Path, questions: Questions) -> None:
+    with reflecting_llm("--clause", CLAUSE, "--reflection", "failing") as server:
+        wire = tune(tmp_path, server, questions, *GEPA)
+    assert wire.tuned.code == 1
+    (line,) = wire.tuned.err.splitlines()
+    assert line.startswith("error: the model that rewrites prompts could not be asked")
+    assert "the reflection model is out of order" in line
+    assert len(wire.bodies) == 1
+
+
+def test_a_reflection_model_that_fails_in_the_search_stops_the_run_which_can_go_on(
+    tmp_path: Path, questions: Questions
+) -> None:
+    with reflecting_llm("--clause", CLAUSE, "--reflection", "failing", "--good-reflections", "1") as server:
+        wire = tune(tmp_path, server, questions, *GEPA)
+    assert wire.tuned.code == 3
+    told, how = wire.tuned.err.splitlines()
+    assert told.startswith("stopped: the reflection model gave no usable reply")
+    assert "the reflection model is out of order" in told
+    assert how.startswith("go on with: python ")
+    assert how.endswith("resume=run")
+    assert not (wire.tuned.folder / "verdict.json").exists()
+    assert wire.rows_in(wire.bodies).isdisjoint(wire.sealed)
+
+
+def test_replies_cut_short_withheld_or_unreadable_do_not_break_a_search(tmp_path: Path, questions: Questions) -> None:
+    with reflecting_llm("--clause", CLAUSE, "--mishap-every", "12") as server:
+        wire = tune(tmp_path, server, questions, *GEPA)
+        met = server.stats()["by_role"]
+    assert wire.tuned.code == 0, wire.tuned.err
+    assert wire.tuned.verdict["finish_reason"] in ("improved", "not_significant", "no_accepted_candidate")
+    assert all(met[mishap] > 1 for mishap in MISHAPS)
+    search = wire.tuned.read("search")
+    assert 0 < search["unparsable"] < search["reflections"] <= met[REFLECTION]
+    assert any(each["val_score"] for each in wire.tuned.proposals)

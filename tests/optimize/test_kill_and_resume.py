@@ -1,0 +1,224 @@
+"""Nothing is paid for twice: tuning runs under `kill -9` come to the verdict of one that is left alone."""
+
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optimize.export import task as export
+from optimize.tracking.folder import read_tuning
+from tests.optimize.tuned import Moment, SimulatedServer, TunedRun, over_http, simulated_server
+
+pytestmark = pytest.mark.slow  # whole runs, in processes of their own
+
+CONCURRENCY = 8
+IN_FLIGHT = CONCURRENCY + 1  # a reflection beside them
+DEAREST_USD = 0.01  # of a request
+PHASES = ("preflight", "baseline", "search", "shortlist", "sealed")
+PUBLISHES = ("data.n_train=16", "data.n_val=16", "budget.metric_calls=240", "seed=7")
+TESTS_IN_VAIN = ("seed=3",)
+
+NewRun = Callable[..., TunedRun]
+
+
+@pytest.fixture
+def server() -> Iterator[SimulatedServer]:
+    with simulated_server(0.02) as server:
+        yield server
+
+
+@pytest.fixture
+def new_run(tmp_path: Path, server: SimulatedServer, clean_environment: dict[str, str]) -> NewRun:
+    def made(name: str, *options: str) -> TunedRun:
+        asked = over_http(server, f"run.concurrency={CONCURRENCY}", *options)
+        return TunedRun(tmp_path / name, asked, clean_environment, server)
+
+    return made
+
+
+@contextmanager
+def counted(server: SimulatedServer) -> Iterator[None]:
+    server.counted.clear()
+    yield
+
+
+def requests_by_phase(run: TunedRun, server: SimulatedServer) -> dict[str, int]:
+    """An undisturbed run, and how many requests the server had had when each of its phases began."""
+    began: dict[str, int] = {}
+    with run.started() as process:
+        while process.poll() is None:
+            if (phase := run.phase) and phase not in began:
+                began[phase] = server.asked
+    assert process.returncode == 0, run.printed[-1]
+    assert set(PHASES) <= set(began)
+    return began
+
+
+def moments(seed: int, number: int, began: dict[str, int], total: int) -> list[Moment]:
+    """At random, in each phase about as often; the first while the command starts."""
+    draw = random.Random(seed)
+    ends = [*(began[phase] for phase in PHASES[1:]), total]
+    spans = [(began[phase], max(began[phase] + 1, end)) for phase, end in zip(PHASES, ends, strict=True)]
+    drawn = sorted(draw.uniform(*spans[place % len(spans)]) for place in range(number - 1))
+    return [Moment(draw.uniform(0.1, 2.0)), *(Moment(draw.uniform(0.0, 0.05), round(at)) for at in drawn)]
+
+
+def same(verdict: dict[str, Any], left_alone: dict[str, Any]) -> None:
+    for name in ("published", "finish_reason", "gain", "p", "gain_ci95", "baseline", "winner", "best_val", "reasons"):
+        assert verdict[name] == left_alone[name], name
+    for name in ("n_questions", "wins", "losses", "ties", "opened_before"):
+        assert verdict["sealed"][name] == left_alone["sealed"][name], name
+    assert verdict["spend"]["metric_calls"] == left_alone["spend"]["metric_calls"]
+
+
+def told(run: TunedRun) -> list[dict[str, Any]]:
+    """The proposals, as far as they are the same each time."""
+    return [{name: value for name, value in each.items() if name != "spend"} for each in run.proposals()]
+
+
+def check_killed_run(run: TunedRun, kills: int, left_alone: TunedRun, sent: dict[bytes, int]) -> None:
+    """
+    Args:
+        run: that was killed so many times and then came to its verdict; the server's count is of it alone.
+        left_alone: the same, which was not.
+        sent: the requests of that one, by their bodies.
+    """
+    server = run.server
+    same(run.verdict, left_alone.verdict)
+    assert run.read("splits") == left_alone.read("splits")
+    assert told(run) == told(left_alone)
+    assert run.candidates() == left_alone.candidates()
+    assert run.published() == left_alone.published()
+    assert run.openings() == left_alone.openings() == 1
+    assert set(server.counted) == set(sent), "the same requests"
+    total = sum(sent.values())
+    assert total <= server.asked <= total + kills * IN_FLIGHT
+    spend = run.verdict["spend"]
+    # A request is paid for when its reply is there: those in flight at a kill are not, unless it has just come.
+    assert total <= spend["lm_calls"] == run.paid() <= server.asked
+    alone = left_alone.verdict["spend"]["cost_usd"]
+    assert alone * 0.999 <= spend["cost_usd"] <= alone * 1.001 + (spend["lm_calls"] - total) * DEAREST_USD
+    assert not list(run.shelf.glob(".*")), "nothing half-made is left on the shelf"
+
+
+@pytest.mark.slow
+def test_ten_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server: SimulatedServer) -> None:
+    left_alone = new_run("left-alone", *PUBLISHES)
+    began = requests_by_phase(left_alone, server)
+    assert left_alone.verdict["published"]
+    sent = dict(server.counted)
+    run, kills, seconds = new_run("killed", *PUBLISHES), 0, [0.0]
+    with counted(server):
+        started = time.monotonic()
+        for moment in moments(5, 10, began, sum(sent.values())):
+            kills += run.session(moment) is None
+            assert run.read("verdict") is None
+            seconds.append(_seconds_so_far(run))
+        assert kills == 10
+        assert run.session() == 0, run.printed[-1]
+        took = time.monotonic() - started
+    check_killed_run(run, kills, left_alone, sent)
+    assert seconds == sorted(seconds), "the time of sessions that were killed is not forgotten"
+    assert max(seconds[-1], 0.5 * left_alone.verdict["spend"]["seconds"]) < run.verdict["spend"]["seconds"] < took
+
+
+def _seconds_so_far(run: TunedRun) -> float:
+    """Wall time of the sessions before the one that was killed last."""
+    facts = run.read("tuning")
+    return float(facts["session_seconds_before"]) if facts else 0.0
+
+
+def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server: SimulatedServer) -> None:
+    left_alone = new_run("left-alone", *TESTS_IN_VAIN)
+    began = requests_by_phase(left_alone, server)
+    sent = dict(server.counted)
+    run = new_run("killed", *TESTS_IN_VAIN)
+    with counted(server):
+        for phase, others in (("search", "shortlist"), ("sealed", None)):
+            end = began[others] if others else sum(sent.values())
+            assert run.session(Moment(requests=(began[phase] + end) // 2)) is None
+            assert run.phase == phase
+            assert run.proposals(), "the best so far is kept"
+        assert 0 < run.sealed_rows() < 60
+        assert run.session() == 0, run.printed[-1]
+    check_killed_run(run, 2, left_alone, sent)
+    assert run.verdict["finish_reason"] == "not_significant"
+    rejected = run.folder / "rejected" / run.verdict["winner"]["candidate_id"]
+    assert (rejected / "provenance.yaml").is_file()
+
+
+# ---------------------------------------------------------------- at awkward places
+
+PUBLISHING = (
+    "before optimize.publish _move",
+    "after optimize.publish _move",
+    "after optimize.phases.verdict publish",
+)
+
+
+@pytest.fixture(scope="module")
+def tested(tmp_path_factory: pytest.TempPathFactory, clean_environment: dict[str, str]) -> Iterator[TunedRun]:
+    """A run that was killed after its sealed test, and is about to publish."""
+    with simulated_server() as server:
+        asked = over_http(server, f"run.concurrency={CONCURRENCY}", *PUBLISHES)
+        run = TunedRun(tmp_path_factory.mktemp("tested") / "run", asked, clean_environment, server)
+        assert run.session(dies="before optimize.phases.verdict judge") is None
+        assert run.sealed_rows() == 60
+        yield run
+
+
+@pytest.mark.parametrize("dies", PUBLISHING)
+def test_a_kill_while_publishing_leaves_the_whole_set_or_none_and_is_made_good(
+    dies: str, tested: TunedRun, tmp_path: Path
+) -> None:
+    run = TunedRun(tmp_path / "run", tested.options, tested.environment, tested.server)
+    shutil.copytree(tested.folder, run.folder)
+    sent = run.server.asked
+    assert run.session(dies=dies) is None
+    assert run.read("verdict") is None
+    assert (run.shelf / "w").exists() is dies.startswith("after")
+    before = {path: path.stat().st_mtime_ns for path in run.shelf.glob("w/*")}
+    assert run.session() == 0, run.printed[-1]
+    assert run.server.asked == sent, "nothing was left to be asked"
+    assert run.verdict["published"]
+    assert run.verdict["spend"]["lm_calls"] == run.paid() == tested.paid()
+    assert {path: path.stat().st_mtime_ns for path in run.shelf.glob("w/*")}.items() >= before.items()
+    assert (run.shelf / "w" / "provenance.yaml").is_file()
+    assert run.session() == 0
+    assert "published: " in run.printed[-1]
+
+
+def test_a_half_last_line_of_the_proposals_stops_nobody(
+    new_run: NewRun, server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = new_run("run", *TESTS_IN_VAIN)
+    assert run.session(dies="before optimize.tuning shortlist") is None
+    whole = run.proposals()
+    path = run.folder / "proposals.jsonl"
+    path.write_bytes(path.read_bytes()[:-40])
+    assert len(read_tuning(run.folder).proposals) == len(whole) - 1
+    assert export([str(run.folder), "--list"]) == 0
+    assert whole[0]["candidate_id"] in capsys.readouterr().out
+    assert export([str(run.folder), "--candidate", whole[0]["candidate_id"], "--name", "half"], tmp_path / "shelf") == 0
+    (run.folder / "search.json").unlink()
+    sent = server.asked
+    assert run.session(dies="before optimize.tuning shortlist") is None
+    assert server.asked == sent, "the search was gone through again, and nothing was asked"
+    assert [each["candidate_id"] for each in run.proposals()] == [each["candidate_id"] for each in whole]
+
+
+def test_what_was_proposed_stays_until_a_resumed_search_comes_to_it_again(new_run: NewRun) -> None:
+    run = new_run("run", *TESTS_IN_VAIN)
+    assert run.session(dies="before optimize.tuning shortlist") is None
+    whole = run.proposals()
+    (run.folder / "search.json").unlink()
+    assert run.session(dies="after optimize.run_files RunFiles.begin_proposals") is None
+    assert run.proposals() == whole
+    assert run.session(dies="after optimize.run_files RunFiles.propose") is None
+    assert [each["candidate_id"] for each in run.proposals()] == [each["candidate_id"] for each in whole]
+    assert run.phase == "search"

@@ -1,0 +1,338 @@
+"""Users' mistakes: one clear sentence, exit code 1, no request sent, and nothing left behind.
+
+All of them run against a loopback model that counts its requests, on questions that could be tuned on.
+"""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from eval.paths import OUTPUTS, PROJECT_ROOT
+from tests.eval.command_line import question, write_questions
+from tests.optimize.tuning_command import NAME, Tuned, tuning_command
+from tests.servers.running import RunningServer
+
+SCRIPT = PROJECT_ROOT / "optimize" / "run.py"
+ROWS = [question(f"q{n}", f"What is {n} + 3? Give only the number.", str(n + 3), Level=1 + n % 2) for n in range(24)]
+TOY = ("system=toy", "data=toy", "model=offline")
+CHEAP_CPU_SECONDS = 1.0
+HEAVY = {"dspy", "mlflow", "pandas", "datasets", "scipy", "numpy", "litellm", "openai", "gepa", "langgraph"}
+
+
+def folders() -> set[Path]:
+    """Of all runs, and of all prompt sets."""
+    parents = (OUTPUTS / "optimize", PROJECT_ROOT / "prompts")
+    return {each for parent in parents if parent.exists() for each in parent.iterdir() if each.is_dir()}
+
+
+class Refused:
+    """Runs the command with a mistake in it, and checks all that holds for every mistake."""
+
+    def __init__(self, server: RunningServer, place: Path) -> None:
+        self.server, self.place = server, place
+        self.data = write_questions(place / "data", *ROWS)
+        self.base = ["system=gaia", "model=openai_compatible", f"model.base_url={server.base_url}", "data=jsonl"]
+
+    def __call__(self, *mistake: str, words: Sequence[str], path: Path | None = None, said: bool = False) -> Tuned:
+        """`said`: something may stand on stdout, such as how the questions were shared out."""
+        self.server.reset()
+        before = folders()
+        flags = [each for each in mistake if each.startswith("-")]
+        others = [each for each in mistake if each not in flags]
+        data = [f"data.path={path or self.data}"]
+        tuned = tuning_command(self.place, *self.base, *data, *others, *flags)
+        self.check(tuned, words, said)
+        assert self.server.stats()["requests"] == 0
+        assert folders() == before
+        assert not tuned.shelf.exists()
+        return tuned
+
+    @staticmethod
+    def check(tuned: Tuned, words: Sequence[str], said: bool) -> None:
+        assert tuned.code == 1, tuned.out
+        assert said or tuned.out == ""
+        assert tuned.err.startswith("error: ") and tuned.err.endswith("\n")
+        assert len(tuned.err.splitlines()) == 1, tuned.err
+        for word in [*words, " "]:
+            assert word in tuned.err
+        for noise in ("Traceback", "hydra.cc", "full_key", "object_type", "HYDRA_FULL_ERROR"):
+            assert noise not in tuned.err
+
+
+@pytest.fixture
+def refused(llm_server: RunningServer, tmp_path: Path) -> Refused:
+    return Refused(llm_server, tmp_path)
+
+
+CHOICES = [
+    (["nope=1"], ["nope is not an option", "optimizer", "budget"]),
+    (["gate.nope=1"], ["gate.nope is not an option", "min_gain"]),
+    (["optimizer=nothing"], ["optimizer=nothing", "choose one of: bootstrap, gepa"]),
+    (["optimizer.nope=1"], ["optimizer.nope is not an option", "minibatch_size"]),
+    (["optimizer=null"], ["null", "name a choice"]),
+    (["system=nope"], ["system=nope", "gaia"]),
+    (["nogroup@x=y"], ["nogroup"]),
+    (["--nope"], ["--nope is not a flag"]),
+    (["run.epochs=3"], ["run.epochs is not an option"]),
+]
+AGENTS = [
+    (["agents=[nobody]"], ["agents: nobody is no agent", "planner", "finalizer"]),
+    (["agents=planner"], ["agents", "[a,b]"]),
+    (["system=http", "system.url=http://127.0.0.1:9/answer"], ["system=http has no prompts of ours", "system=gaia"]),
+    (["system=callable", "system.target=json:dumps"], ["system=callable has no prompts of ours", "system=gaia"]),
+    (["prompts=null"], ["prompts=null", "nothing to begin with"]),
+    (["prompts=toy_baseline"], ["toy_baseline", "'gaia'"]),
+    (["prompts=no_such_set"], ["no_such_set"]),
+]
+NAMES = [
+    (["name=a/b"], ["name=a/b", "letters, digits"]),
+    (["name=../out"], ["name=../out"]),
+    (["name="], ["name= is no plain name"]),
+    (["name=.hidden"], ["name=.hidden"]),
+    (["name=baseline"], ["prompts/baseline is there already", "choose another name"]),
+    (["name=BaseLine"], ["prompts/baseline is there already"]),
+]
+BUDGETS = [
+    (["budget.usd=1"], ["budget.usd=1 cannot be kept", "no price is known", "model.prices"]),
+    (["limits.cost_usd=1"], ["limits.cost_usd=1 cannot be kept", "no price is known"]),
+    *(
+        ([f"budget.{key}={value}"], [f"budget.{key}={value}", "out of range", "more than 0"])
+        for key in ("metric_calls", "lm_calls", "tokens", "seconds")
+        for value in ("0", "-5")
+    ),
+    (["budget.usd=-1"], ["budget.usd=-1", "out of range"]),
+    (["budget.lm_calls=many"], ["budget.lm_calls", "'many'"]),
+    (["budget=5"], ["budget=5", "budget.usd"]),
+]
+RANGES = [
+    (["gate.objective=speed"], ["gate.objective=speed", "accuracy, cost"]),
+    (["gate.min_gain=5"], ["gate.min_gain=5", "0.05 for 5 points"]),
+    (["gate.min_gain=-0.1"], ["gate.min_gain=-0.1", "out of range"]),
+    (["gate.margin=2"], ["gate.margin=2", "out of range"]),
+    (["gate.epochs=0"], ["gate.epochs=0", "at least 1"]),
+    (["gate.max_prompt_chars=0"], ["gate.max_prompt_chars=0", "at least 1"]),
+    (["gate.max_metric_error_share=2"], ["gate.max_metric_error_share=2", "0 to 1"]),
+    (["shortlist.size=0"], ["shortlist.size=0", "at least 1"]),
+    (["shortlist.epochs=0"], ["shortlist.epochs=0", "at least 1"]),
+    (["splits.train=0"], ["splits.train=0", "between 0 and 1"]),
+    (["splits.val=1.5"], ["splits.val=1.5", "between 0 and 1"]),
+    (["splits.train=0.7", "splits.val=0.7"], ["splits.train=0.7", "more than all"]),
+    (["splits.sealed_level=''"], ["splits.sealed_level is empty"]),
+    (["seed=-1"], ["seed=-1", "from 0 on"]),
+    (["run.concurrency=0"], ["run.concurrency=0", "at least 1"]),
+    (["run.deadline_seconds=0"], ["run.deadline_seconds=0", "more than 0"]),
+    (["optimizer.minibatch_size=0"], ["optimizer.minibatch_size", "from 1 on"]),
+    (["optimizer.component_selector=some"], ["optimizer.component_selector", "round_robin"]),
+    (["optimizer=bootstrap", "optimizer.max_demos=0"], ["optimizer.max_demos"]),
+    (["optimizer=bootstrap", "optimizer.candidates=0"], ["optimizer.candidates"]),
+]
+MODELS = [
+    (["model=gpt-4o-mini", "~model.base_url"], ["gpt-4o-mini", "OPENAI_API_KEY"]),
+    (["reflection_model="], ["reflection_model is empty"]),
+    (["scorer=function", "scorer.target=no_such:rule"], ["scorer.target=no_such:rule"]),
+]
+RESUMING = [
+    (["resume="], ["resume is empty", "latest"]),
+    (["resume=nope"], ["nope is no run", "tuning.json"]),
+    (["resume=a", "resume=b"], ["resume is given 2 times"]),
+    (["resume=latest", "--multirun"], ["resume goes on with one run", "--multirun"]),
+]
+CHEAP = [*CHOICES, *AGENTS, *NAMES, *BUDGETS, *RANGES, *MODELS, *RESUMING]
+LATE = [  # the questions are read for them
+    (["budget.metric_calls=5"], ["budget.metric_calls=5 is too small", "6 answers each"]),
+    (["budget.metric_calls=null"], ["nothing would end the search", "budget.metric_calls"]),
+    (["budget.lm_calls=20"], ["budget.lm_calls=20 is too small", "lower gate.epochs"]),
+    (["splits.sealed_level=9"], ["splits.sealed_level=9", "there are: 1, 2"]),
+    (["splits.train=0.5", "splits.val=0.5"], ["leave nothing to be sealed"]),
+    (["splits.train=0.98", "splits.val=0.01"], ["each part needs 2 at least", "add questions"]),
+    (["split=nope"], ["'nope'", "all"]),
+    (["reflection_model=o3", "model.max_tokens=100"], ["o3", "max_tokens"]),
+    (["yes=false"], ["there is no terminal to ask at", "yes=true"]),
+]
+
+
+def ids(mistakes: Sequence[tuple[list[str], list[str]]]) -> list[str]:
+    return [" ".join(mistake) for mistake, _ in mistakes]
+
+
+def test_the_same_command_without_a_mistake_does_ask_the_model(refused: Refused, tmp_path: Path) -> None:
+    """Else the counts of 0 below would say nothing."""
+    refused.server.reset()
+    few = ["budget.lm_calls=1000", "gate.epochs=1", "optimizer=bootstrap", "optimizer.candidates=1"]
+    tuned = tuning_command(tmp_path, *refused.base, f"data.path={refused.data}", *few)
+    assert tuned.code == 0, tuned.err
+    assert refused.server.stats()["requests"] >= 5
+
+
+@pytest.mark.parametrize(("mistake", "words"), CHEAP, ids=ids(CHEAP))
+def test_a_mistake_on_the_command_line_is_one_sentence(refused: Refused, mistake: list[str], words: list[str]) -> None:
+    tuned = refused(*mistake, words=words)
+    assert not tuned.folder.exists(), "a run folder was made"
+
+
+def test_a_simulated_reflection_is_not_passed_off_as_anothers(tmp_path: Path) -> None:
+    tuned = tuning_command(tmp_path, *TOY, "reflection_model=gpt-4o")
+    Refused.check(tuned, ["reflection_model=gpt-4o would not be asked", "model=offline", "leave it out"], said=False)
+    assert not tuned.folder.exists()
+
+
+@pytest.mark.parametrize(("mistake", "words"), LATE, ids=ids(LATE))
+def test_what_only_the_questions_show_is_one_sentence_too(
+    refused: Refused, mistake: list[str], words: list[str]
+) -> None:
+    tuned = refused(*mistake, words=words, said=True)
+    assert not tuned.folder.exists(), "a run folder was made"
+
+
+def test_questions_that_cannot_be_tuned_on_are_refused(refused: Refused, tmp_path: Path) -> None:
+    few = write_questions(tmp_path / "few", *ROWS[:4])
+    unanswered = write_questions(tmp_path / "open", *(question(f"q{n}", f"What is {n}?") for n in range(24)))
+    refused(path=few, words=["the questions with gold answers make 1 train", "add questions"], said=True)
+    refused(path=unanswered, words=["0 train, 0 val, 0 sealed", "gold answers"], said=True)
+
+
+def test_a_scorer_that_calls_nonsense_right_is_refused(refused: Refused) -> None:
+    refused(
+        "scorer=function", "scorer.target=tests.optimize.scorer_rules:always_right", said=True,
+        words=["nonsense as the answer", "expected less than 1"],
+    )  # fmt: skip
+
+
+def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(refused: Refused, tmp_path: Path) -> None:
+    for name, words in (
+        ("tuning.json", ["already holds a tuning run", "resume="]),
+        ("run.db", ["another run"]),
+        ("config.yaml", ["another run"]),
+    ):
+        used = tmp_path / f"used-{name}"
+        used.mkdir()
+        (used / name).write_text("{}")
+        refused(f"run.dir={used}", words=[*words, "name a new folder"])
+        assert [path.name for path in used.iterdir()] == [name]
+        assert (used / name).read_text() == "{}"
+    (tmp_path / "file").write_text("precious")
+    refused(f"run.dir={tmp_path / 'file'}", words=["cannot be written", "run.dir=…"], said=True)
+
+
+FEW = (*TOY, "data.n_train=6", "data.n_val=6", "data.n_test=6", "gate.epochs=1", "budget.metric_calls=13")
+
+
+def test_a_run_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
+    first = tuning_command(tmp_path, *FEW, "budget.lm_calls=50")
+    assert first.code == 3, first.err
+    before = {path: path.stat().st_mtime_ns for path in sorted(first.folder.rglob("*")) if path.name != "tuning.lock"}
+    for change in ("seed=1", "gate.min_gain=0.1", "agents=[plan]", "optimizer.minibatch_size=2"):
+        again = tuning_command(tmp_path, "resume=run", change)
+        assert again.code == 1
+        (line,) = again.err.splitlines()
+        assert line.startswith("error: the tuning run was started otherwise (") and change.partition("=")[0] in line
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_second_process_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    from eval.run_lock import RunLock
+
+    assert tuning_command(tmp_path, *FEW, "budget.lm_calls=50").code == 3
+    lock = RunLock(tmp_path / "run" / "tuning.json")
+    lock.take()
+    try:
+        again = tuning_command(tmp_path, "resume=run")
+    finally:
+        lock.release()
+    assert (again.code, again.err.count("\n")) == (1, 1) and "another process is at work on" in again.err
+
+
+def test_an_unreachable_tracking_server_costs_one_warning(tmp_path: Path) -> None:
+    tracking = ["tracking=server", "tracking.uri=http://127.0.0.1:9", "tracking.wait_seconds=3"]
+    tuned = tuning_command(tmp_path, *FEW, *tracking)
+    assert tuned.code == 0, tuned.err
+    assert tuned.verdict["finish_reason"]
+    assert tuned.out.count("warning: ") + tuned.err.count("warning: ") == 1
+    assert "python optimize/sync.py" in tuned.out + tuned.err
+
+
+@pytest.mark.parametrize("mistake", ["agents=[nobody]", "budget.lm_calls=0", "resume=nope", "name=a/b"])
+def test_a_cheap_mistake_is_told_at_once(tmp_path: Path, clean_environment: dict[str, str], mistake: str) -> None:
+    command, said = [sys.executable, "-X", "importtime", str(SCRIPT), *TOY, mistake], tmp_path / "stderr"
+    current = tmp_path / "current"
+    current.mkdir()
+    with said.open("w") as file, subprocess.Popen(command, cwd=current, env=clean_environment, stderr=file) as process:
+        _, status, used = os.wait4(process.pid, 0)  # what this process alone has used
+        process.returncode = os.waitstatus_to_exitcode(status)
+    lines = said.read_text("utf-8").splitlines()
+    assert process.returncode == 1 and lines[-1].startswith("error: ")
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines if "|" in line}
+    assert "optimize" in imported, "else nothing was measured"
+    assert imported & HEAVY == set()
+    assert used.ru_utime + used.ru_stime < CHEAP_CPU_SECONDS
+    assert list(current.iterdir()) == []
+
+
+def at_a_terminal(command: Sequence[str], env: dict[str, str], cwd: Path, answer: str) -> tuple[int, str]:
+    """The exit code and everything on the screen; `answer` is typed when it is asked whether to begin."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=slave, stdout=slave, stderr=slave, close_fds=True)
+    os.close(slave)
+    seen, typed, until = b"", False, time.monotonic() + 120
+    while time.monotonic() < until:
+        if not select.select([master], [], [], 1.0)[0]:
+            continue
+        try:
+            read = os.read(master, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not read:
+            break
+        seen += read
+        if not typed and b"Begin? [y/N]" in seen:
+            os.write(master, answer.encode() + b"\n")
+            typed = True
+    os.close(master)
+    return process.wait(10), seen.decode("utf-8", "replace")
+
+
+@pytest.fixture
+def terminal(
+    llm_server: RunningServer, tmp_path: Path, clean_environment: dict[str, str]
+) -> Callable[[str], tuple[int, str]]:
+    data = write_questions(tmp_path / "data", *ROWS)
+
+    def run(answer: str) -> tuple[int, str]:
+        llm_server.reset()
+        model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}", "tracking=off"]
+        run = [f"run.dir={tmp_path / 'run'}", f"name={NAME}", "gate.epochs=1", "optimizer=bootstrap"]
+        few = ["optimizer.candidates=1", "data=jsonl", f"data.path={data}"]
+        environment = {**clean_environment, "TERM": "xterm", "COLUMNS": "80"}
+        return at_a_terminal([sys.executable, str(SCRIPT), *model, *run, *few], environment, tmp_path, answer)
+
+    return run
+
+
+@pytest.mark.parametrize("answer", ["n", ""])
+def test_at_a_terminal_the_estimate_is_shown_and_no_means_no(
+    terminal: Callable[[str], tuple[int, str]], llm_server: RunningServer, tmp_path: Path, answer: str
+) -> None:
+    code, screen = terminal(answer)
+    assert code == 1 and "error: not begun; nothing was spent." in screen
+    assert re.search(r"total +\d+ answers", screen) and "power: " in screen
+    assert screen.index("total") < screen.index("Begin? [y/N]")
+    assert llm_server.stats()["requests"] == 0
+    assert not (tmp_path / "run").exists()
+
+
+def test_at_a_terminal_yes_begins(
+    terminal: Callable[[str], tuple[int, str]], llm_server: RunningServer, tmp_path: Path
+) -> None:
+    code, screen = terminal("y")
+    assert code == 0, screen
+    assert llm_server.stats()["requests"] > 5
+    assert (tmp_path / "run" / "verdict.json").exists()
+    assert "so far: " in screen, "the live line"

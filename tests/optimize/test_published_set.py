@@ -1,0 +1,94 @@
+"""A set that one command has found, tested and published, used by another: the same messages, and the higher score.
+
+In the simulated world; over HTTP see `test_over_http.py`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.paths import PROJECT_ROOT
+from eval.runs import DATABASE
+from eval.store import RunStore
+from mas.prompts import SUFFIX, digest, read_prompt_set
+from tests.eval.command_line import EvalCommand, Finished
+from tests.optimize.sent import instructions_in
+from tests.optimize.tuning_command import NAME, Tuned, tuning_command
+
+pytestmark = pytest.mark.slow  # whole runs, in processes of their own
+
+EPOCHS = 2
+SIZES = ("data.n_train=40", "data.n_val=40", "data.n_test=100")
+TOY = ("system=toy", "data=toy", "model=offline", *SIZES)
+AGENTS = ("plan", "solve", "finalize")
+Asked = dict[tuple[str, int], list[Any]]
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
+    """With the optimiser's own settings."""
+    budget = ("budget.metric_calls=900", f"gate.epochs={EPOCHS}", "shortlist.epochs=1")
+    return tuning_command(tmp_path_factory.mktemp("toy"), *TOY, *budget)
+
+
+def evaluated(command: EvalCommand, prompts: Path) -> Finished:
+    return command(*TOY, "split=test", f"run.epochs={EPOCHS}", f"prompts={prompts}")
+
+
+def asked(folder: Path) -> Asked:
+    """What the model was sent for each answer of a run, in order: all that a request is made of."""
+    with RunStore(folder / DATABASE, read_only=True) as store:
+        return {
+            (record.example_id, record.epoch): [each["inputs"] for each in record.trajectory if each["kind"] == "lm"]
+            for record in store.records()
+        }
+
+
+def test_one_command_finds_tests_and_publishes_a_set_that_scores_higher_on_sealed_questions(
+    tuned: Tuned, eval_command: EvalCommand
+) -> None:
+    verdict = tuned.verdict
+    assert (tuned.code, verdict["published"], verdict["finish_reason"]) == (0, True, "improved"), tuned.out
+    assert verdict["simulated"]
+    assert verdict["gain_ci95"][0] > 0
+    assert verdict["p"] <= 0.05
+    accuracy = {
+        folder.name: evaluated(eval_command, folder).summary["accuracy"]
+        for folder in (tuned.shelf / NAME, PROJECT_ROOT / "prompts" / "toy_baseline")
+    }
+    assert accuracy[NAME] > accuracy["toy_baseline"] + verdict["gain_ci95"][0]
+
+
+def test_the_eval_command_sends_the_published_set_byte_for_byte_as_the_sealed_test_did(
+    tuned: Tuned, eval_command: EvalCommand
+) -> None:
+    finished = evaluated(eval_command, tuned.shelf / NAME)
+    tested, again = asked(tuned.folder / "sealed" / "winner"), asked(finished.folder)
+    assert len(tested) == 100 * EPOCHS
+    assert again.keys() == tested.keys()
+    for key, requests in tested.items():
+        assert requests
+        assert json.dumps(again[key]) == json.dumps(requests), key
+
+
+def test_the_arms_of_the_sealed_test_were_sent_what_the_files_say(tuned: Tuned) -> None:
+    sets = {"winner": tuned.shelf / NAME, "parent": PROJECT_ROOT / "prompts" / "toy_baseline"}
+    for arm, folder in sets.items():
+        texts = {(folder / f"{agent}{SUFFIX}").read_text("utf-8").strip() for agent in AGENTS}
+        sent = {
+            instructions_in(request["system"])
+            for each in asked(tuned.folder / "sealed" / arm).values()
+            for request in each
+        }
+        assert sent == texts
+
+
+def test_the_published_folder_is_the_candidate_that_was_tested(tuned: Tuned) -> None:
+    published = read_prompt_set(tuned.shelf / NAME, AGENTS, "toy", PROJECT_ROOT)
+    candidate = tuned.folder / "candidates" / tuned.verdict["winner"]["candidate_id"]
+    assert digest(published) == digest(read_prompt_set(candidate, AGENTS, "toy", PROJECT_ROOT))
+    assert published.edited == ()
+    with RunStore(tuned.folder / "sealed" / "winner" / DATABASE, read_only=True) as store:
+        assert store.meta()["prompts_sha256"] == digest(published)

@@ -1,0 +1,279 @@
+"""The whole command: every way in which it can end, what it says then, and what it leaves behind."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+from eval.paths import PROJECT_ROOT
+from eval.scorers.function import FunctionScorer
+from mas.offline import SIMULATED_NOTICE
+from mas.prompts import read_prompt_set
+from optimize.config import OptimizeConfig
+from optimize.ending import FinishReason
+from optimize.search import Search, SearchOutcome
+from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Planted, planted_run
+from tests.optimize.tuning_command import NAME, Tuned, tuning_command
+
+REASONS = get_args(FinishReason)
+KEYS = {"published", "finish_reason", "gain", "gain_ci95", "p", "spend", "simulated", "reasons", "resumable"}
+TOY = ("system=toy", "data=toy", "model=offline", "data.n_train=12", "data.n_val=12", "data.n_test=20")
+FEW = (*TOY, "gate.epochs=1", "shortlist.epochs=1", "budget.metric_calls=100")
+
+
+def ended(tuned: Tuned, finish_reason: str, *words: str, simulated: bool = True) -> dict[str, Any]:
+    """All that holds of every end."""
+    verdict = tuned.verdict
+    assert verdict["finish_reason"] == finish_reason and finish_reason in REASONS
+    assert verdict.keys() >= KEYS
+    assert verdict["published"] == (finish_reason == "improved") == tuned.shelf.exists()
+    assert verdict["simulated"] is simulated
+    assert verdict["spend"].keys() >= {"lm_calls", "cost_usd", "seconds"}
+    assert (tuned.out.count(SIMULATED_NOTICE) >= 2) is simulated, "at its beginning and at its end"
+    for word in words:
+        assert word in " ".join(verdict["reasons"])
+    for reason in verdict["reasons"]:
+        assert reason in tuned.out
+    return verdict
+
+
+def test_a_better_set_is_published_with_all_that_is_known_about_it(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, texts={"finalize": ALWAYS})
+    verdict = ended(tuned, "improved")
+    assert (tuned.code, tuned.err) == (0, "")
+    assert verdict["gain"] == pytest.approx(0.8) and verdict["p"] < 0.001
+    assert verdict["gain_ci95"][0] > 0
+    assert (verdict["baseline"]["accuracy"], verdict["winner"]["accuracy"]) == (0.2, 1.0)
+    published = read_prompt_set(str(tuned.shelf / NAME), ("plan", "solve", "finalize"), "toy", tmp_path)
+    assert published.texts["finalize"].endswith(ALWAYS)
+    assert published.description.endswith("With a simulated model: the numbers say nothing about a real one.")
+    told = published.provenance
+    assert (told["gated"], told["simulated"], told["finish_reason"]) == (True, True, "improved")
+    assert f"published: prompts/{NAME}" in tuned.out
+    phases = [line[0] for line in tuned.out.splitlines() if re.match(r"\d/8 ", line)]
+    assert phases == ["1", "2", "3", "4", "6", "7", "8"] and "5/8" in tuned.out
+
+
+def test_one_that_may_be_as_good_by_luck_is_kept_and_can_be_exported_as_printed(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+    verdict = ended(tuned, "not_significant", "does not lie above 0")
+    assert tuned.code == 0
+    assert f"about {verdict['questions_needed']:,} sealed questions would have been needed" in tuned.out
+    assert verdict["questions_needed"] > 30
+    assert "see rejected/c001" in tuned.out
+    rejected = yaml.safe_load((tuned.folder / "rejected" / "c001" / "provenance.yaml").read_text("utf-8"))
+    assert (rejected["gated"], rejected["finish_reason"]) == (False, "not_significant")
+    assert "UNGATED (not_significant)" in (tuned.folder / "rejected" / "c001" / "set.yaml").read_text("utf-8")
+
+    (line,) = [line for line in tuned.out.splitlines() if "ungated: python " in line]
+    command = shlex.split(line.partition("ungated: ")[2])
+    shelf = PROJECT_ROOT / "prompts" / NAME
+    assert command[-2:] == ["--name", NAME] and not shelf.exists()
+    try:
+        exported = subprocess.run(
+            [sys.executable, *command[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert (exported.returncode, exported.stderr) == (0, "")
+        assert "the set says gated: false" in exported.stdout
+        used = subprocess.run(
+            [
+                *(sys.executable, str(PROJECT_ROOT / "eval" / "run.py"), "system=toy", "data=toy", "model=offline"),
+                *(f"prompts={NAME}", "limit=2", "tracking=off", f"run.dir={tmp_path / 'used'}"),
+            ],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert used.returncode in (0, 2) and used.stderr == ""
+        assert yaml.safe_load((shelf / "provenance.yaml").read_text("utf-8"))["gated"] is False
+    finally:
+        for path in sorted(shelf.glob("*")) if shelf.exists() else []:
+            path.unlink()
+        if shelf.exists():
+            shelf.rmdir()
+
+
+def test_nothing_better_on_validation_ends_the_run_unopened(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, optimizer=Planted([{"finalize": SLIGHTLY}], val_score=0.1))
+    verdict = ended(tuned, "no_accepted_candidate", "the only proposal (1 scored on validation) was not better")
+    assert tuned.code == 0 and verdict["gain"] is None
+    assert not (tuned.folder / "sealed").exists()
+
+
+def test_luck_on_validation_does_not_open_the_sealed_questions(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, texts={"plan": "This helps nobody."})
+    verdict = ended(tuned, "no_accepted_candidate", "asked afresh", "sealed test was not opened")
+    assert verdict["best_val"] == {"candidate_id": "c001", "val_gain": pytest.approx(0.8)}
+    assert "picking on validation alone would have shipped c001 (+80.0 points there)" in tuned.out
+    assert not (tmp_path / "sealed_sets.jsonl").exists()
+
+
+def test_a_prompt_with_a_validation_question_in_it_is_blocked_and_named(tmp_path: Path) -> None:
+    model = Obedient()
+
+    def quote(config: OptimizeConfig) -> None:
+        question, gold = next((q, gold) for q, (_, gold, sealed) in model.golds.items() if sealed)
+        config.optimizer = Planted([{"finalize": f"{ALWAYS} For example: {question} The answer is {gold}."}])
+
+    tuned = planted_run(tmp_path, model=model, change=quote)
+    ended(tuned, "leak_blocked", "leaks.json")
+    assert "c001: blocked: " in tuned.out and tuned.code == 0
+    assert tuned.read("leaks")["c001"]["blocked"] is True
+    assert not (tuned.folder / "sealed").exists()
+
+
+def test_a_clean_candidate_is_tested_where_a_better_one_leaks(tmp_path: Path) -> None:
+    model = Obedient()
+
+    def quote(config: OptimizeConfig) -> None:
+        question = next(iter(model.golds))
+        sealed = next(q for q, (_, _, sealed) in model.golds.items() if sealed)
+        config.optimizer = Planted([{"finalize": f"{ALWAYS} {sealed}"}, {"finalize": ALWAYS}])
+        assert question != sealed
+
+    tuned = planted_run(tmp_path, model=model, change=quote)
+    assert ended(tuned, "improved")["winner"]["candidate_id"] == "c002"
+
+
+def test_a_prompt_that_is_too_long_is_not_tested(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, "gate.max_prompt_chars=3000", texts={"finalize": f"{ALWAYS} {'Mind. ' * 600}"})
+    ended(tuned, "too_long", "too long")
+    assert "c001: too long for gate.max_prompt_chars: finalize (" in tuned.out
+
+
+def test_more_right_answers_do_not_make_up_for_replies_that_cannot_be_read(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, texts={"finalize": MUMBLE})
+    verdict = ended(tuned, "format_loss", "cannot be read")
+    assert verdict["gain"] == pytest.approx(0.5) and verdict["gain_ci95"][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [("wrong_answers_break_it", "could not be scored"), ("sealed_answers_break_it", "sealed test's 60 answers")],
+)
+def test_a_scorer_that_breaks_ends_the_run_instead_of_deciding_it(tmp_path: Path, function: str, said: str) -> None:
+    def change(config: OptimizeConfig) -> None:
+        config.base.scorer = FunctionScorer(f"tests.optimize.scorer_rules:{function}")
+
+    tuned = planted_run(tmp_path, texts={"finalize": SLIGHTLY}, change=change)
+    ended(tuned, "metric_errors", said, "ZeroDivisionError", "gate.max_metric_error_share=0.1")
+
+
+def test_a_reflection_model_that_keeps_no_form_is_found_before_the_search(tmp_path: Path) -> None:
+    optimizer = Planted([{"finalize": ALWAYS}], needs_reflection=True)
+    tuned = planted_run(tmp_path, optimizer=optimizer, model=Obedient(reflected="Happy to help!"))
+    verdict = ended(tuned, "reflection_unparsable", "could not be read", "another reflection_model")
+    assert verdict["spend"]["reflection_calls"] == verdict["spend"]["lm_calls"] <= 4
+
+
+def test_a_reflection_model_that_keeps_no_form_later_is_told_as_well(tmp_path: Path) -> None:
+    optimizer = Planted([], outcome=SearchOutcome(reflections=3, unparsable=3))
+    ended(planted_run(tmp_path, optimizer=optimizer), "reflection_unparsable", "none of the 3 replies")
+
+
+def test_a_budget_that_ends_before_the_sealed_test_leaves_it_unopened_and_can_be_raised(tmp_path: Path) -> None:
+    texts = {"finalize": ALWAYS}
+    first = planted_run(tmp_path, "budget.lm_calls=225", texts=texts)
+    verdict = ended(first, "budget", "budget.lm_calls=225", "was not opened")
+    assert "sealed" not in verdict and "sealed_opened_before" not in first.read("tuning")
+    assert first.code == 3 and verdict["resumable"] is True
+    assert not (first.folder / "sealed").exists()
+    assert f"go on with: python {PROJECT_ROOT / 'optimize' / 'run.py'} resume=run" in first.err
+    second = planted_run(tmp_path, "budget.lm_calls=500", "resume=run", texts=texts)
+    assert ended(second, "improved")["spend"]["lm_calls"] > verdict["spend"]["lm_calls"]
+
+
+def test_a_budget_that_ends_in_the_sealed_test_keeps_what_was_paid_for(tmp_path: Path) -> None:
+    texts, tokens = {"finalize": ALWAYS}, 300_000
+    first = planted_run(
+        tmp_path, f"budget.tokens={tokens}", "run.concurrency=2", texts=texts, model=Obedient(sealed_tokens=5_000)
+    )
+    verdict = ended(first, "budget", "budget.tokens=300000", "in the middle of the sealed test")
+    assert verdict["sealed"]["opened_before"] == first.read("tuning")["sealed_opened_before"] == 0
+    assert first.code == 3 and "raise that budget and go on with: " in first.err
+    model = Obedient(sealed_tokens=5_000)
+    second = planted_run(tmp_path, "budget.tokens=9000000", "resume=run", texts=texts, model=model)
+    total = ended(second, "improved")["spend"]["lm_calls"]
+    assert len(model.requests) == total - verdict["spend"]["lm_calls"], "nothing was paid for twice"
+    assert second.verdict["resumable"] is False
+
+
+def test_with_objective_cost_a_set_is_published_that_is_as_good_and_cheaper(tmp_path: Path) -> None:
+    shorter = Planted([{"solve": "Solve it."}], val_score=0.2, whole=True)
+    tuned = planted_run(
+        tmp_path, "gate.objective=cost", "gate.margin=0.2", model=Obedient(simulated=False), optimizer=shorter
+    )
+    verdict = ended(tuned, "improved", "An answer cost $", simulated=False)
+    assert verdict["gain"] == 0 and verdict["cost"]["cost_usd"]["ci95"][1] < 0
+    assert re.search(r"; -\$0\.\d{5}", tuned.out)
+
+
+def test_with_objective_cost_a_dearer_set_is_not_tested_however_good(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, "gate.objective=cost", model=Obedient(simulated=False), texts={"finalize": ALWAYS})
+    ended(tuned, "no_accepted_candidate", "and cheaper", simulated=False)
+
+
+def test_with_objective_cost_a_set_that_is_worse_is_not_tested_however_cheap(tmp_path: Path) -> None:
+    shorter = Planted([{"solve": "Solve it."}], val_score=0.1, whole=True)
+    tuned = planted_run(tmp_path, "gate.objective=cost", model=Obedient(simulated=False), optimizer=shorter)
+    words = "the only proposal (1 scored on validation) was not better"
+    ended(tuned, "no_accepted_candidate", words, simulated=False)
+
+
+def test_a_finished_run_is_shown_again_and_asks_nothing(tmp_path: Path) -> None:
+    planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+    model = Obedient()
+    again = planted_run(tmp_path, "resume=run", model=model)
+    assert again.code == 0 and model.requests == []
+    assert "not published: not_significant" in again.out
+
+
+def test_a_name_that_was_taken_in_the_meantime_costs_no_verdict(tmp_path: Path) -> None:
+    texts, model = {"finalize": ALWAYS}, Obedient()
+
+    def taken(search: Search) -> None:
+        (tmp_path / "prompts" / NAME).mkdir(parents=True)
+
+    first = planted_run(tmp_path, optimizer=Planted([texts], during=taken), model=model)
+    assert first.code == 3 and not (first.folder / "verdict.json").exists()
+    stopped, going_on = first.err.splitlines()
+    assert stopped.startswith(f"stopped: prompts/{NAME} is there already") and "sealed test is done and kept" in stopped
+    assert going_on.endswith("optimize/run.py resume=run name=ANOTHER_NAME")
+    asked = len(model.requests)
+    second = planted_run(tmp_path, "resume=run", f"name={NAME}_2", texts=texts, model=model)
+    assert (second.code, len(model.requests)) == (0, asked), second.err
+    assert second.verdict["set"] == f"prompts/{NAME}_2" and list((tmp_path / "prompts" / NAME).iterdir()) == []
+    assert second.read("tuning")["name"] == f"{NAME}_2"
+
+
+@pytest.mark.parametrize("optimizer", ["gepa", "bootstrap"])
+def test_the_simulated_model_is_tuned_by_every_optimiser(tmp_path: Path, optimizer: str) -> None:
+    tuned = tuning_command(tmp_path, *FEW, f"optimizer={optimizer}")
+    assert tuned.code == 0, tuned.err
+    verdict = tuned.verdict
+    assert verdict["finish_reason"] in REASONS and verdict["simulated"] is True
+    assert verdict["spend"]["lm_calls"] > 100
+    assert bool(verdict["spend"]["reflection_calls"]) == (optimizer == "gepa")
+    assert {line["origin"] for line in tuned.proposals} <= {"reflection", "merge", "bootstrap"}
+    assert all("()" not in line for line in tuned.out.splitlines())
+
+
+def test_the_command_runs_in_any_folder(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    """As a process of its own; the planted name is taken back, should it be published."""
+    name = "tuned_in_another_folder"
+    command = [
+        *(sys.executable, str(PROJECT_ROOT / "optimize" / "run.py"), *FEW, "model.world='null'", "optimizer=bootstrap"),
+        *(f"name={name}", "tracking=off", "run.dir=mine"),
+    ]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=clean_environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    published = PROJECT_ROOT / "prompts" / name
+    assert not published.exists(), "where prompts have no effect, nothing is better"
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads((tmp_path / "mine" / "verdict.json").read_text("utf-8"))["published"] is False
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]

@@ -1,0 +1,405 @@
+"""Tuning runs that end before their verdict: signals in each phase, a model server that dies, a run that is resumed."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.command import InterruptedRunError
+from eval.paths import PROJECT_ROOT
+from mas.errors import UserError
+from mas.prompts import digest, read_prompt_set
+from optimize.prompt_folder import read_folder
+from tests.optimize.tuned import (
+    MINI_BOOTSTRAP,
+    MINI_GEPA,
+    Moment,
+    SimulatedServer,
+    TunedFolder,
+    TunedRun,
+    over_http,
+    simulated_server,
+    tuned_here,
+)
+
+pytestmark = pytest.mark.slow  # whole runs, in processes of their own
+
+CONCURRENCY = 8
+GOING_ON = re.compile(r"^go on with: python \S*optimize/run\.py resume=\S+$", re.MULTILINE)
+WITHOUT_DSPY = """
+import sys
+from optimize.run import main
+code = main()
+print(sorted({"dspy", "hydra", "gepa"} & set(sys.modules)), file=sys.stderr)
+raise SystemExit(code)
+"""
+
+NewRun = Callable[..., TunedRun]
+
+
+@pytest.fixture(autouse=True)
+def openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where it is noted that a sealed set was opened, by runs in this process."""
+    monkeypatch.setattr("optimize.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
+    return tmp_path / "sealed_sets.jsonl"
+
+
+@pytest.fixture
+def server() -> Iterator[SimulatedServer]:
+    with simulated_server() as server:
+        yield server
+
+
+@pytest.fixture
+def new_run(tmp_path: Path, server: SimulatedServer, clean_environment: dict[str, str]) -> NewRun:
+    def made(name: str, *options: str) -> TunedRun:
+        return TunedRun(tmp_path / name, over_http(server, *options), clean_environment, server)
+
+    return made
+
+
+# ---------------------------------------------------------------- signals
+
+
+def interrupted(
+    run: TunedRun, moment: Moment, *signals: signal.Signals, apart_seconds: float = 0.3
+) -> tuple[int, float]:
+    """The exit code of a session that is sent these signals, and the seconds from the first of them to its end.
+
+    The requests of the moment are those since the phase began.
+    """
+    with run.started() as process:
+        output = run.folder.with_suffix(".out")
+        assert run.wait(process, Moment(phase=moment.phase)), output.read_text("utf-8")
+        moment = replace(moment, requests=run.server.asked + (moment.requests or 0))
+        assert run.wait(process, moment), output.read_text("utf-8")
+        began = time.monotonic()
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(apart_seconds)
+        process.wait(60)
+        took = time.monotonic() - began
+    return process.returncode, took
+
+
+def test_a_signal_in_any_phase_lets_finish_what_is_in_flight_and_says_how_to_go_on(
+    new_run: NewRun, server: SimulatedServer
+) -> None:
+    alone = new_run("alone", *MINI_GEPA)
+    assert alone.session() == 0
+    left_alone = dict(server.counted)
+    server.counted.clear()
+    server.latency_seconds = 0.05
+    run = new_run("run", *MINI_GEPA)
+    phases = {"baseline": 2, "search": 70, "shortlist": 2, "sealed": 10}  # and how many requests are sent in it
+    for number, (phase, more) in enumerate(phases.items()):
+        how = signal.SIGTERM if number % 2 else signal.SIGINT
+        code, took = interrupted(run, Moment(0.02, more, phase), how)
+        said = run.printed[-1]
+        assert (code, run.read("verdict"), run.phase) == (3, None, phase), said
+        assert f"interrupted by {'SIGTERM' if number % 2 else 'Ctrl-C'}" in said
+        assert GOING_ON.search(said), said
+        assert took < 20
+        if phase != "baseline":
+            assert run.proposals()
+            assert {each["candidate_id"] for each in run.proposals()} < set(run.candidates())
+    rows = run.sealed_rows()
+    assert 0 < rows < 32
+    server.latency_seconds = 0.0
+    assert run.session() == 0, run.printed[-1]
+    assert dict(server.counted) == left_alone, "nothing was in flight when it ended: each request was sent once"
+    assert {**run.verdict, "spend": None} == {**alone.verdict, "spend": None, "cost": run.verdict["cost"]}
+    assert run.openings() == 1
+
+
+@pytest.mark.parametrize("place", ["optimize.tuning_run.TuningRun.leaks_of", "optimize.phases.verdict.judge"])
+def test_between_the_questions_a_signal_ends_the_run_at_once_and_says_how_to_go_on(
+    place: str,
+    ended: tuple[TunedFolder, list[str]],
+    unfinished: tuple[TunedFolder, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run, asked = unfinished
+
+    def interrupt(*given: object, **named: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(place, interrupt)
+        with pytest.raises(InterruptedRunError):
+            tuned_here(run.folder, asked, tmp_path / "shelf")
+    said = capsys.readouterr().err
+    assert said.startswith("stopped: interrupted by Ctrl-C\n")
+    assert GOING_ON.search(said)
+    assert run.read("tuning")["ended_at"]
+    assert run.read("verdict") is None
+    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+    assert run.verdict["finish_reason"] == ended[0].verdict["finish_reason"]
+
+
+@pytest.mark.parametrize("phase", ["search", "sealed"])
+def test_a_second_signal_cancels_what_is_in_flight(phase: str, new_run: NewRun, server: SimulatedServer) -> None:
+    """The server takes longer for a reply than the run may take to end."""
+    run = new_run("run", *MINI_GEPA)
+    until = {"search": "before optimize.tuning search", "sealed": "before optimize.tuning tested"}[phase]
+    assert run.session(dies=until) is None
+    server.latency_seconds = 20.0
+    code, took = interrupted(run, Moment(0.2, 1), signal.SIGINT, signal.SIGINT)
+    assert code == 3, run.printed[-1]
+    assert took < 10
+    assert GOING_ON.search(run.printed[-1])
+
+
+def test_a_third_signal_ends_the_process(new_run: NewRun, server: SimulatedServer) -> None:
+    run = new_run("run", *MINI_GEPA)
+    assert run.session(dies="before optimize.tuning search") is None
+    server.latency_seconds = 20.0
+    three = (signal.SIGINT,) * 3
+    code, took = interrupted(run, Moment(0.2, 1), *three, apart_seconds=0.05)
+    assert code == 3, run.printed[-1]
+    assert took < 10
+    assert GOING_ON.search(run.printed[-1])
+
+
+def test_a_reflection_in_flight_is_broken_off_after_the_time_for_draining(
+    new_run: NewRun, server: SimulatedServer
+) -> None:
+    run = new_run("run", *MINI_GEPA, "run.drain_seconds=0.5")
+    server.latency_seconds = 20.0  # the first request is the reflection's, in the preflight
+    code, took = interrupted(run, Moment(0.2, 1), signal.SIGTERM)
+    assert (code, server.asked) == (3, 1), run.printed[-1]
+    assert took < 8
+    assert GOING_ON.search(run.printed[-1])
+
+
+# ---------------------------------------------------------------- the model's server
+
+
+@pytest.mark.parametrize("fault", ["401", "quota"])
+@pytest.mark.parametrize("after", [45, 250])
+def test_a_refused_key_or_quota_stops_the_run_and_is_no_wrong_answer(
+    fault: str, after: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The 45th request is the search's, the 250th the sealed test's."""
+    with simulated_server(schedule={"faults": ["ok"] * after, "every": 1, "fault": fault}) as server:
+        run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
+        said = capsys.readouterr().err
+        assert re.search(r"^stopped: (the model's provider takes no more calls|the reflection model gave no)", said)
+        assert {"401": "Incorrect API key", "quota": "exceeded your current quota"}[fault] in said
+        assert GOING_ON.search(said)
+        assert run.read("verdict") is None
+        assert after <= server.asked <= after + CONCURRENCY + 1
+        server.start_over([])
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+        assert run.verdict["baseline"]["errors"].keys() <= {"malformed"}
+        # What was cut off on its way may have been sent, as far as the run can tell.
+        assert run.verdict["spend"]["lm_calls"] <= server.asked + CONCURRENCY
+
+
+def test_a_server_that_only_fails_stops_the_run_before_the_search_is_led_by_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bootstrap asks no reflection model, which would have noticed it."""
+    schedule = {"faults": ["ok"] * 30, "every": 1, "fault": "500"}
+    with simulated_server(schedule=schedule) as server:
+        run, asked = (
+            TunedFolder(tmp_path / "run"),
+            over_http(server, *MINI_BOOTSTRAP, "model.num_retries=1", "run.concurrency=4"),
+        )
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
+        said = capsys.readouterr().err
+        assert re.search(r"^stopped: the model's server has failed 10 answers in a row \(LMServerError: ", said), said
+        assert GOING_ON.search(said)
+        server.start_over([])
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+        with simulated_server() as whole:
+            alone = TunedFolder(tmp_path / "alone")
+            tuned_here(alone.folder, over_http(whole, *MINI_BOOTSTRAP), tmp_path / "shelf")
+    assert run.verdict["finish_reason"] == alone.verdict["finish_reason"]
+    assert run.verdict["gain"] == alone.verdict["gain"]
+    told = [(each["candidate_id"], each["val_score"], each["decision"]) for each in run.proposals()]
+    assert told == [(each["candidate_id"], each["val_score"], each["decision"]) for each in alone.proposals()]
+    assert run.candidates() == alone.candidates()
+
+
+def test_a_server_that_dies_in_the_sealed_test_leaves_no_wrong_answers_for_good(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with simulated_server(schedule={"faults": ["ok"] * 200, "every": 1, "fault": "500"}) as server:
+        run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_BOOTSTRAP, "model.num_retries=0")
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
+        assert re.search(r"^stopped: the model's server has failed 16", capsys.readouterr().err, re.MULTILINE)
+        server.start_over([])
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+    for side in ("baseline", "winner"):
+        assert run.verdict[side].get("errors", {}).keys() <= {"malformed"}
+
+
+def test_a_few_failed_answers_before_the_sealed_test_count_as_wrong_and_the_run_goes_on(tmp_path: Path) -> None:
+    """In the sealed test they are asked again: phases/test_sealed_test.py."""
+    faults = ["ok"] * 15 + ["ok", "ok", "ok", "ok", "500"] * 6
+    with simulated_server(schedule={"faults": faults}) as server:
+        run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_BOOTSTRAP, "model.num_retries=0")
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+        assert run.read("baseline")["val_score"] < 0.6
+
+
+# ---------------------------------------------------------------- going on
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TunedFolder, list[str]]]:
+    """A run that has come to its verdict, and its options."""
+    folder = tmp_path_factory.mktemp("ended")
+    with simulated_server() as server, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("optimize.sealed_log.SEALED_SETS", folder / "sealed_sets.jsonl")
+        asked = over_http(server, *MINI_BOOTSTRAP)
+        assert tuned_here(folder / "run", asked, folder / "shelf") == 0
+        yield TunedFolder(folder / "run"), asked
+
+
+@pytest.fixture
+def unfinished(ended: tuple[TunedFolder, list[str]], tmp_path: Path) -> tuple[TunedFolder, list[str]]:
+    """The same, as if it had been killed before its sealed test."""
+    run = TunedFolder(tmp_path / "run")
+    shutil.copytree(ended[0].folder, run.folder)
+    for name in ("verdict.json", "shortlist.json", "leaks.json"):
+        (run.folder / name).unlink()
+    shutil.rmtree(run.folder / "sealed")
+    return run, ended[1]
+
+
+def resume(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_DSPY, *arguments], capture_output=True, text=True, timeout=60, cwd=PROJECT_ROOT
+    )
+
+
+def test_a_finished_run_shows_its_verdict_again_and_loads_nothing_heavy(ended: tuple[TunedFolder, list[str]]) -> None:
+    run, _ = ended
+    before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")}
+    shown = resume(f"resume={run.folder}")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stderr == "['hydra']\n"
+    more = resume(f"resume={run.folder}", "budget.usd=10")
+    assert (more.returncode, more.stdout) == (0, shown.stdout)
+    assert more.stderr == "this run is over: the options given now change nothing\n['hydra']\n"
+    assert f"not published: {run.verdict['finish_reason']}" in shown.stdout
+    assert "sealed test: " in shown.stdout
+    assert {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ("seed=6", "seed: 5 → 6"),
+        ("data.n_test=17", "data.n_test: 16 → 17"),
+        ("optimizer.candidates=4", "optimizer.candidates: 3 → 4"),
+        ("gate.min_gain=0.1", "gate.min_gain: 0.0 → 0.1"),
+        ("prompts=baseline", "prompts: toy_baseline → baseline"),
+        ("model.name=null-0", "model.name: normal-0 → null-0"),
+    ],
+)
+def test_another_run_is_not_gone_on_with_in_the_same_folder(
+    changed: str, told: str, unfinished: tuple[TunedFolder, list[str]], tmp_path: Path
+) -> None:
+    run, asked = unfinished
+    before = (run.folder / "tuning.json").read_bytes()
+    with pytest.raises(UserError, match=r"^(the tuning run was started otherwise|the questions|.* sealed)") as raised:
+        tuned_here(run.folder, [*asked, changed, "++model.prices={}"], tmp_path / "shelf")
+    if changed != "data.n_test=17":
+        assert told in str(raised.value)
+    assert str(raised.value).count("\n") == 0
+    assert (run.folder / "tuning.json").read_bytes() == before
+
+
+def test_a_set_that_was_edited_since_is_not_what_the_run_began_with(
+    unfinished: tuple[TunedFolder, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Going on does not even look at it."""
+    run, asked = unfinished
+    kept = digest(read_folder(run.folder / "candidates" / "parent"))
+    reads: list[Any] = []
+
+    def read(name: Any, *more: Any) -> Any:
+        reads.append(name)
+        return read_prompt_set(name, *more)
+
+    monkeypatch.setattr("eval.config.read_prompt_set", read)
+    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+    assert reads == [str(run.folder / "candidates" / "parent")]
+    assert digest(read_folder(run.folder / "candidates" / "parent")) == kept
+    assert run.read("tuning")["parent_set"] == "toy_baseline"
+
+
+def test_the_name_of_the_set_may_be_another_one_when_it_goes_on(
+    unfinished: tuple[TunedFolder, list[str]], tmp_path: Path
+) -> None:
+    """The first may have been taken in the meantime."""
+    run, asked = unfinished
+    assert tuned_here(run.folder, [*asked, "name=another"], tmp_path / "shelf") == 0
+    assert run.read("tuning")["name"] == "another"
+
+
+def test_latest_is_the_tuning_run_that_was_started_last(new_run: NewRun) -> None:
+    run = new_run("run", *MINI_BOOTSTRAP)
+    given = [each for each in run.options if not each.startswith("run.dir")]
+    first = TunedRun(run.outputs / "optimize" / "2026-01-01_00-00-00_w_bootstrap", given, run.environment, run.server)
+    first.folder.parent.mkdir(parents=True)
+    first.outputs.mkdir()
+    assert first.session(dies="before optimize.tuning shortlist") is None
+    other = first.folder.with_name("2025-01-01_00-00-00_w_bootstrap")
+    shutil.copytree(first.folder, other)
+    assert not (first.folder / "verdict.json").exists()
+    command = [sys.executable, str(PROJECT_ROOT / "tests/optimize/tuned.py"), str(run.shelf), str(run.outputs)]
+    done = subprocess.run([*command, "resume=latest"], env=run.environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (first.folder / "verdict.json").exists()
+    assert not (other / "verdict.json").exists()
+
+
+def test_of_two_processes_in_one_folder_the_second_is_refused(new_run: NewRun, server: SimulatedServer) -> None:
+    run = new_run("run", *MINI_BOOTSTRAP)
+    assert run.session(dies="before optimize.tuning search") is None
+    before, server.latency_seconds = server.asked, 5.0
+    second = TunedRun(run.folder, run.options, run.environment, run.server)
+    with run.started() as process:
+        assert run.wait(process, Moment(requests=before + 1))
+        facts = run.read("tuning")
+        shutil.copy(run.folder.with_suffix(".out"), run.folder.with_suffix(".first"))
+        assert second.session() == 1
+        assert run.read("tuning") == facts
+        process.kill()
+    assert re.search(
+        r"^error: another process is at work on \S+; wait for it, or start a new run\.$", second.printed[-1], re.M
+    )
+    assert len(second.printed[-1].splitlines()) <= 4
+    server.latency_seconds = 0.0
+    assert run.session() == 0
+
+
+def test_a_verdict_that_a_budget_was_used_up_is_replaced_by_the_real_one(
+    server: SimulatedServer, tmp_path: Path
+) -> None:
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_BOOTSTRAP)
+    assert tuned_here(run.folder, [*asked, "budget.lm_calls=190"], tmp_path / "shelf") == 3
+    assert run.verdict["finish_reason"] == "budget"
+    server.start_over({"every": 1, "fault": "401"})
+    assert tuned_here(run.folder, [*asked, "budget.lm_calls=1000"], tmp_path / "shelf") == 3
+    assert run.read("verdict") is None, "it is not over any more"
+    server.start_over([])
+    assert tuned_here(run.folder, [*asked, "budget.lm_calls=1000"], tmp_path / "shelf") == 0
+    assert run.verdict["finish_reason"] == "not_significant"
+    assert json.loads((run.folder / "tuning.json").read_text("utf-8"))["ended_at"]
