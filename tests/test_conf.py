@@ -1,7 +1,10 @@
 """Every file in `conf/` composes and builds; two questions run with each that needs no key and no gate."""
 
+import importlib
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.config import PARTS, build_part, read_config
 from eval.paths import PROJECT_ROOT
-from tests.eval.command_line import EvalCommand, Finished, question, write_questions
+from mas.tools.settings import ToolSettings
+from optimize import config as tuning_config
+from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished, question, write_questions
 from tests.servers.running import RunningServer
 
 CONF = PROJECT_ROOT / "conf"
@@ -32,7 +37,12 @@ MANDATORY = {  # what the user must give to a choice
     ("data", "hf"): ["data.repo=owner/name"],
     ("scorer", "function"): ["scorer.target=my_rules:judge"],
 }
-COMMAND = re.compile(r"python eval/run\.py((?: [\w.]+=\S+)+)")
+COMMAND = re.compile(r"python (eval|optimize)/run\.py((?: [\w.]+=\S+)+)")
+SELF_EXPLAINING = {  # one line above them says it
+    "optimize.yaml": ["working_seconds: null", "lm_calls: null", "tokens: null", "tool_calls: null", "cost_usd: null"],
+}
+COMMANDS = {"optimizer": "optimize"}  # group → the one command that it is of; the others are of eval/run.py at least
+READ: dict[str, Any] = {"eval": read_config, "optimize": tuning_config.read_config}
 
 
 @pytest.fixture(autouse=True)
@@ -40,9 +50,9 @@ def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
-def composed(*overrides: str) -> DictConfig:
+def composed(*overrides: str, command: str = "eval") -> DictConfig:
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("eval", list(overrides))
+        return compose(command, list(overrides))
 
 
 def choice(group: str, option: str) -> list[str]:
@@ -51,19 +61,26 @@ def choice(group: str, option: str) -> list[str]:
 
 
 def test_there_is_a_choice_in_every_group() -> None:
-    assert {group for group, _ in OPTIONS} >= {*PARTS, "experiment", "debug"}
+    assert {group for group, _ in OPTIONS} >= {*PARTS, "optimizer", "experiment", "debug"}
     assert {path.suffix for path in CONF.rglob("*") if path.is_file()} == {".yaml"}
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_choice_composes_into_a_valid_configuration(group: str, option: str) -> None:
-    config = read_config(composed(*choice(group, option)))
-    assert all(getattr(config, part) is not None for part in PARTS)
+    command = COMMANDS.get(group, "eval")
+    config = READ[command](composed(*choice(group, option), command=command))
+    assert all(getattr(getattr(config, "base", config), part) is not None for part in PARTS)
 
 
-@pytest.mark.parametrize(("group", "option"), [each for each in OPTIONS if each[0] in PARTS])
+@pytest.mark.parametrize(("group", "option"), [each for each in OPTIONS if each[0] in (*PARTS, "prices", "experiment")])
+def test_every_choice_is_one_of_a_tuning_run_too(group: str, option: str) -> None:
+    config = READ["optimize"](composed(*choice(group, option), command="optimize"))
+    assert config.optimizer.name == "gepa"
+
+
+@pytest.mark.parametrize(("group", "option"), [each for each in OPTIONS if each[0] in (*PARTS, "optimizer")])
 def test_every_part_builds_with_the_values_of_its_file(group: str, option: str) -> None:
-    node = composed(*choice(group, option))[group]
+    node = composed(*choice(group, option), command=COMMANDS.get(group, "eval"))[group]
     part = build_part(node, group)
     assert f"{type(part).__module__}.{type(part).__qualname__}" == node._target_
     values: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
@@ -80,20 +97,87 @@ def test_mandatory_values_are_the_documented_ones(group: str, option: str) -> No
     assert {f"{group}.{key!s}" for key in node if OmegaConf.is_missing(node, key)} == given
 
 
-def commands() -> list[tuple[str, list[str]]]:
+def commands() -> list[tuple[str, str, list[str]]]:
     """Every example command in a comment of `conf/`, with the file that it stands in."""
     files = sorted(CONF.rglob("*.yaml"))
     texts = [(file.relative_to(CONF).as_posix(), file.read_text("utf-8").replace("\\n", "\n")) for file in files]
-    return [(name, found[1].split()) for name, text in texts for found in COMMAND.finditer(text)]
+    return [(name, found[1], found[2].split()) for name, text in texts for found in COMMAND.finditer(text)]
 
 
-@pytest.mark.parametrize(("file", "overrides"), commands(), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_command_in_a_comment_is_valid(file: str, overrides: list[str]) -> None:
-    assert read_config(composed(*overrides))
+@pytest.mark.parametrize(
+    ("file", "command", "overrides"), commands(), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_command_in_a_comment_is_valid(file: str, command: str, overrides: list[str]) -> None:
+    assert READ[command](composed(*overrides, command=command))
 
 
 def test_most_files_begin_with_their_command() -> None:
-    assert len({file for file, _ in commands()}) >= 10
+    assert len({file for file, _, _ in commands()}) >= 12
+
+
+def test_a_tuning_runs_file_says_what_its_dataclasses_say() -> None:
+    """Each option, with the same default: who leaves out the file has the same run."""
+    told: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONF / "optimize.yaml"))  # type: ignore[assignment]
+    groups = {next(iter(each)).rpartition(" ")[2] for each in told.pop("defaults") if isinstance(each, dict)}
+    assert groups >= {*PARTS, "optimizer", "tools"}
+    del told["hydra"]
+    assert told.pop("prompts") == "${system.default_prompts}"
+    known = asdict(tuning_config._Plain())
+    assert known.pop("prompts") is None
+    assert known.pop("tools") == asdict(ToolSettings()), "in a file of their own"
+    assert told == known
+
+
+def test_the_tools_file_says_what_its_dataclasses_say() -> None:
+    told: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONF / "tools" / "standard.yaml"))  # type: ignore[assignment]
+    known = asdict(ToolSettings())
+    assert known["web"].pop("blocked_sites"), "too long for the file, which says where they are"
+    assert told == known
+
+
+@pytest.mark.parametrize("command", ["eval", "optimize"])
+def test_both_commands_take_the_tools_file_and_single_values(command: str) -> None:
+    config = READ[command](composed("tools.web.contact=me@example.org", "tools.browser.url=null", command=command))
+    tools = getattr(config, "base", config).tools
+    expected = ToolSettings()
+    expected.web.contact, expected.browser.url = "me@example.org", None
+    assert tools == expected
+
+
+@pytest.mark.parametrize("option", ["gepa", "bootstrap"])
+def test_an_optimisers_file_says_what_its_dataclass_says(option: str) -> None:
+    node = OmegaConf.load(CONF / "optimizer" / f"{option}.yaml")
+    assert isinstance(node, DictConfig)
+    told: dict[str, Any] = OmegaConf.to_container(node)  # type: ignore[assignment]
+    module, _, name = told.pop("_target_").rpartition(".")
+    optimizer = getattr(importlib.import_module(module), name)
+    assert is_dataclass(optimizer)
+    known = {key: value for key, value in asdict(optimizer()).items() if key != "needs_reflection"}  # type: ignore[operator]
+    assert told == known
+
+
+def uncommented(text: str) -> Iterator[str]:
+    """The options without a word on what they mean, up to where Hydra's own begin."""
+    for line in text.partition("\nhydra:")[0].splitlines():
+        stripped = line.strip()
+        has_meaning = "#" in line or stripped.endswith(":")  # or it begins a branch
+        if stripped and not has_meaning and not stripped.startswith(("-", "_target_", "name:")):
+            yield stripped
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("optimize.yaml", "optimize"),
+        ("optimizer/gepa.yaml", "optimize"),
+        ("optimizer/bootstrap.yaml", "optimize"),
+        ("tools/standard.yaml", "eval"),
+    ],
+)
+def test_every_option_of_a_tuning_run_and_of_tools_is_explained(file: str, command: str) -> None:
+    text = (CONF / file).read_text("utf-8")
+    assert list(uncommented(text)) == SELF_EXPLAINING.get(file, [])
+    assert text.startswith(f"# python {command}/run.py")
 
 
 def test_the_defaults_are_the_owners_command() -> None:
@@ -131,7 +215,7 @@ def two_questions(folder: Path) -> Path:
 
 def check_two(finished: Finished) -> None:
     """Both questions right, by a model that makes no mistakes."""
-    assert (finished.code, finished.err) == (0, "")
+    assert (finished.code, finished.err) == (0, NO_SEARCH)
     assert (finished.summary["n"], finished.summary["n_error"], finished.summary["accuracy"]) == (2, 0, 1.0)
 
 

@@ -21,7 +21,9 @@ SCRIPT = PROJECT_ROOT / "eval" / "run.py"
 TABLE = "name,price\napple,7\npear,9\n"
 PRICE = "In the attached file, what is the price of apple? Give only the number."
 SUM = "What is 2 + 3? Give only the number."
-SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE")
+SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TAVILY_API_KEY")
+NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; Wikipedia's search answers instead.\n"
+NO_BROWSER = "tools.browser.url=null"  # one that happens to run on this machine is none of a test's business
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,13 @@ EvalCommand = Callable[..., Finished]
 def command_in_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: Sequence[str]
 ) -> Finished:
-    """Run the command as `python eval/run.py ARGUMENTS` would; what comes twice, counts last."""
+    """Run the command as `python eval/run.py ARGUMENTS` would; what comes twice, counts last.
+
+    A run whose agents may search, with a model that is not simulated, says `NO_SEARCH` on stderr, and nothing else.
+    """
     flags = list(takewhile(lambda argument: argument.startswith("-"), arguments))
     sweep = [f"hydra.sweep.dir={folder}-sweep"] if {"-m", "--multirun"} & set(arguments) else []
-    given = [*flags, "tracking=off", f"run.dir={folder}", *sweep, *arguments[len(flags) :]]
+    given = [*flags, "tracking=off", NO_BROWSER, f"run.dir={folder}", *sweep, *arguments[len(flags) :]]
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *given])
     capsys.readouterr()
     code = main()

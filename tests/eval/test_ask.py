@@ -10,7 +10,7 @@ import pytest
 from eval.ask import read_arguments, task
 from eval.command import told
 from eval.paths import OUTPUTS, PROJECT_ROOT
-from tests.eval.command_line import TABLE, without_secrets
+from tests.eval.command_line import NO_BROWSER, NO_SEARCH, TABLE, without_secrets
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer, running_llm
 
@@ -35,7 +35,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def at(server: RunningServer) -> list[str]:
-    return ["model=openai_compatible", f"model.base_url={server.base_url}"]
+    return ["model=openai_compatible", f"model.base_url={server.base_url}", NO_BROWSER]
 
 
 def in_order(text: str, *parts: str) -> None:
@@ -51,7 +51,7 @@ def test_the_steps_are_shown_in_order_and_nothing_is_left_behind(
 ) -> None:
     before = sorted(OUTPUTS.rglob("*")) if OUTPUTS.exists() else []
     code, out, err = ask(SUM, *at(llm_server))
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, NO_SEARCH)
     in_order(
         out,
         "planner\n  research steps: none\n  expert steps:\n    1. ",
@@ -89,7 +89,7 @@ def test_an_attached_file_is_read(ask: Ask, llm_server: RunningServer, tmp_path:
 def test_a_question_is_asked_as_it_stands(ask: Ask, llm_server: RunningServer, question: str) -> None:
     llm_server.reset()
     code, _, err = ask(question, *at(llm_server))
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, NO_SEARCH)
     assert question in llm_server.requests()[0]["messages"][-1]["content"]
 
 
@@ -176,5 +176,5 @@ def test_the_script_itself_ends_with_the_exit_code(
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=120, check=False, env=clean_environment, cwd="/"
     )
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, NO_SEARCH)
     assert "\nanswer: 391\n" in ended.stdout

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from eval.paths import OUTPUTS, PROJECT_ROOT
-from tests.eval.command_line import SCRIPT, EvalCommand, Finished, question, write_questions
+from tests.eval.command_line import NO_SEARCH, SCRIPT, EvalCommand, Finished, question, write_questions
 from tests.servers.running import RunningServer
 
 Q = question("q1", "What is 2 + 3?", "5")
@@ -67,7 +67,7 @@ def test_the_same_command_without_a_mistake_does_ask_the_model(refused: Refused)
     """Else the counts of 0 below would say nothing."""
     refused.server.reset()
     finished = refused.command(*refused.base, f"data.path={refused.data}")
-    assert (finished.code, finished.err) == (0, "")
+    assert (finished.code, finished.err) == (0, NO_SEARCH)
     assert refused.server.stats()["requests"] >= 5
 
 
@@ -212,7 +212,7 @@ def test_the_price_that_is_asked_for_can_be_pasted(refused: Refused, name: str) 
     hint = refused.command(*given).err.partition(" give it as ")[2].partition(" with the prices")[0]
     assert hint.startswith("'++model.prices={"), "quoted for a shell"
     priced = refused.command(*given, *shlex.split(hint))
-    assert (priced.code, priced.err) == (0, "")
+    assert (priced.code, priced.err) == (0, NO_SEARCH)
     assert priced.summary["usage"]["cost_usd"] > 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.eval.command_line import SUM, EvalCommand, Finished, attached, dataset, question
+from tests.eval.command_line import NO_SEARCH, SUM, EvalCommand, Finished, attached, dataset, question
 from tests.servers.running import RunningServer, running_llm
 
 FAILING = ("system.tools.read_file=tests.eval.failing_tools.read_file", "tools.fail_fast=true")
@@ -27,7 +27,7 @@ def mixed(tmp_path: Path) -> list[str]:
 
 def test_a_failing_question_is_a_wrong_row_and_the_others_go_on(sure_command: EvalCommand, mixed: list[str]) -> None:
     finished = sure_command(*mixed, *FAILING, "run.deadline_seconds=2")
-    assert (finished.code, finished.err) == (2, "")
+    assert (finished.code, finished.err) == (2, NO_SEARCH)
     records, summary = finished.records, finished.summary
     assert {id: record["score"] for id, record in records.items()} == {
         "slow": None, "bad": None, "works": 1.0, "sum": 1.0,
@@ -49,7 +49,7 @@ def test_a_failing_question_is_a_wrong_row_and_the_others_go_on(sure_command: Ev
 
 def test_fail_fast_stops_the_run_with_3_and_keeps_what_is_done(sure_command: EvalCommand, mixed: list[str]) -> None:
     finished = sure_command(*mixed, *FAILING, "run.fail_fast=true", "run.concurrency=1", "ids=[works,bad,sum]")
-    assert (finished.code, finished.err) == (3, "")
+    assert (finished.code, finished.err) == (3, NO_SEARCH)
     out = " ".join(finished.out.split())
     assert "stopped: question bad failed" in out and "1 of 3 questions were not run and count as wrong" in out
     summary = finished.summary

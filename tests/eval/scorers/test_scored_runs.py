@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.eval.command_line import EvalCommand, Finished
+from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished
 from tests.servers.one_answer import server_that_answers
 from tests.servers.running import RunningServer
 
@@ -40,7 +40,7 @@ def judged(command: EvalCommand, base: list[str], url: str, *more: str) -> Finis
 @pytest.mark.parametrize("scorer", ["gaia", "exact", "contains", "numeric"])
 def test_each_rule_scores_a_run(eval_command: EvalCommand, base: list[str], scorer: str) -> None:
     finished = eval_command(*base, f"scorer={scorer}")
-    assert (finished.code, finished.err) == (0, "")
+    assert (finished.code, finished.err) == (0, NO_SEARCH)
     assert (finished.summary["accuracy"], finished.summary["judge_agreement"]) == (1.0, None)
     assert finished.records.keys() == {"007", "1e5"}, "ids are text"
 
@@ -48,7 +48,7 @@ def test_each_rule_scores_a_run(eval_command: EvalCommand, base: list[str], scor
 def test_a_judge_scores_a_run_and_stands_beside_the_rules(eval_command: EvalCommand, base: list[str]) -> None:
     with server_that_answers(200, saying("incorrect", "It is not 20.")) as url:
         finished = judged(eval_command, base, url)
-    assert (finished.code, finished.err) == (0, "")
+    assert (finished.code, finished.err) == (0, NO_SEARCH)
     summary = finished.summary
     assert (summary["accuracy"], summary["n_error"], summary["simulated"]) == (0.0, 0, False)
     assert summary["judge_agreement"]["rule"] == {"n": 2, "share": 0.0, "kappa": 0.0}
@@ -95,7 +95,7 @@ def test_a_judge_without_a_valid_key_stops_the_run(eval_command: EvalCommand, ba
 def test_a_function_of_ones_own_gives_partial_credit(eval_command: EvalCommand, base: list[str]) -> None:
     Path("half_rules.py").write_text("def half(question, answer, target):\n    return 0.5 if target == '5' else 1\n")
     finished = eval_command(*base, "scorer=function", "scorer.target=half_rules:half")
-    assert (finished.code, finished.err) == (0, "")
+    assert (finished.code, finished.err) == (0, NO_SEARCH)
     assert (finished.summary["accuracy"], finished.summary["mean_score"]) == (0.5, 0.75)
     assert "mean score: 0.750 with partial credit" in finished.out
 
