@@ -16,6 +16,7 @@ from rich.status import Status
 from rich.text import Text
 
 from eval.record import Record
+from mas.outside_data import unmarked
 from mas.tracing.trace import Span
 
 MAX_ARGUMENT_CHARS = 100
@@ -77,7 +78,8 @@ class Steps:
         if span.error:
             result, style = _failure(span.error), "red"
         else:
-            lines = [line for value in span.outputs.values() for line in str(value).splitlines() if line.strip()]
+            shown = [unmarked(str(value)) for value in span.outputs.values()]  # the mark is for the agent
+            lines = [line for text in shown for line in text.splitlines() if line.strip()]
             result, style = (lines or ["(nothing)"])[0], ""
         self._line(f"{INDENT}{span.name}({arguments}) → {_cut(result, MAX_LINE_CHARS)}", style=style)
 

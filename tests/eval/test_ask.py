@@ -124,9 +124,12 @@ def test_rejections_and_exhausted_retries_are_shown(ask: Ask) -> None:
 def test_a_failure_is_told_with_its_component_and_without_the_key(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", SECRET)
     with server_that_answers(401, refusal(f"Incorrect API key provided: {SECRET}")) as base_url:
-        code, out, err = ask(SUM, "model=openai_compatible", f"model.base_url={base_url}", "model.api_key_env=MY_KEY")
+        code, out, err = ask(
+            SUM, "model=openai_compatible", f"model.base_url={base_url}", "model.api_key_env=MY_KEY", NO_BROWSER
+        )
     assert code == 2
-    (line,) = err.splitlines()
+    note, line = err.splitlines(keepends=True)
+    assert note == NO_SEARCH
     assert line.startswith("error: planner: ") and "Incorrect API key" in line
     assert "Incorrect API key" in out and "answer:" not in out
     assert SECRET not in out + err

@@ -132,7 +132,7 @@ def test_a_key_that_no_dataclass_has_is_refused_at_every_depth(override: str) ->
         config(override)
 
 
-@pytest.mark.parametrize("branch", ["cache=shared", "limits=5", "run=5", "tools=null", "+model.rate=60"])
+@pytest.mark.parametrize("branch", ["cache=shared", "limits=5", "run=5", "tools.web=null", "+model.rate=60"])
 def test_a_value_where_options_belong_is_refused_by_name(branch: str) -> None:
     overrides = ["model=openai", "model.name=m", branch.replace("+", "++")] if "model" in branch else [branch]
     key = branch.partition("=")[0].lstrip("+")

@@ -36,22 +36,25 @@ class Refused:
         self.data = write_questions(tmp_path / "data", Q)
         self.base = ["model=openai_compatible", f"model.base_url={server.base_url}", "data=jsonl"]
 
-    def __call__(self, *mistake: str, words: Sequence[str], path: Path | None = None, base: bool = True) -> None:
+    def __call__(
+        self, *mistake: str, words: Sequence[str], path: Path | None = None, base: bool = True, late: bool = False
+    ) -> None:
+        """`late`: it is seen only after the tools' services have been looked for."""
         self.server.reset()
         before = run_folders()
         given = [*self.base, f"data.path={path or self.data}"] if base else []
         finished = self.command(*given, *mistake)
-        self.check(finished, words)
+        self.check(finished, words, NO_SEARCH if late else "")
         assert self.server.stats()["requests"] == 0
         assert not finished.folder.exists(), "a run folder was made"
         assert run_folders() == before
         assert list(Path.cwd().iterdir()) == []
 
     @staticmethod
-    def check(finished: Finished, words: Sequence[str]) -> None:
+    def check(finished: Finished, words: Sequence[str], said_before: str = "") -> None:
         assert (finished.code, finished.out) == (1, "")
-        assert finished.err.startswith("error: ") and finished.err.endswith("\n")
-        assert len(finished.err.splitlines()) == 1, finished.err
+        assert finished.err.startswith(f"{said_before}error: ") and finished.err.endswith("\n"), finished.err
+        assert len(finished.err.removeprefix(said_before).splitlines()) == 1, finished.err
         for word in [*words, " "]:
             assert word in finished.err
         for noise in ("Traceback", "hydra.cc", "full_key", "object_type", "HYDRA_FULL_ERROR"):
@@ -133,7 +136,9 @@ TYPES = [
     (["run.allow_config_change=true"], ["run.allow_config_change=true", "run.resume=…"]),
     (["limits.lm_calls=2.5"], ["limits.lm_calls", "'2.5'", "Integer"]),
     (["run.resume=nope"], ["nope is no run"]),
-    (["tools=null"], ["tools=null", "tools.fail_fast"]),
+    (["tools=null"], ["group of choices", "null"]),
+    (["tools=nope"], ["nope", "standard"]),
+    (["tools.web=null"], ["tools.web=null", "tools.web.seconds"]),
     (["limit=${nope}"], ["nope", "not found"]),
 ]
 RANGES = [
@@ -196,7 +201,8 @@ MISTAKES = [*CHOICES, *TYPES, *RANGES, *MISSING, *SELECTIONS, *TOOLS]
 
 @pytest.mark.parametrize(("mistake", "words"), MISTAKES, ids=[" ".join(mistake) for mistake, _ in MISTAKES])
 def test_a_mistake_on_the_command_line_is_one_sentence(refused: Refused, mistake: list[str], words: list[str]) -> None:
-    refused(*mistake, words=words)
+    late = mistake[0].startswith("system.tools.calculator=")  # it is loaded with the program
+    refused(*mistake, words=words, late=late)
 
 
 def test_an_endpoint_where_nothing_listens_is_named(refused: Refused) -> None:
@@ -236,8 +242,8 @@ def test_a_run_folder_that_holds_a_run_or_cannot_be_one_is_refused(refused: Refu
     (used / "run.db").write_bytes(b"precious")
     file.write_text("precious")
     refused(f"run.dir={used}", words=["already holds a run", "new folder"])
-    refused(f"run.dir={file}", words=[str(file), "cannot be written", "run.dir=…"])
-    refused(f"run.dir={file}/run", words=["cannot be written"])
+    refused(f"run.dir={file}", words=[str(file), "cannot be written", "run.dir=…"], late=True)
+    refused(f"run.dir={file}/run", words=["cannot be written"], late=True)
     assert [path.name for path in used.iterdir()] == ["run.db"]
     assert (used / "run.db").read_bytes() == b"precious"
 

@@ -194,7 +194,8 @@ def test_one_jobs_mistake_keeps_no_other_job_from_running(sure_command: EvalComm
     job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
     finished = sure_command("-m", *data, job, "limit=0,1")
     assert finished.code == 1
-    assert finished.err == "error: limit=0 is out of range; expected at least 1, or null for all questions.\n"
+    error = "error: limit=0 is out of range; expected at least 1, or null for all questions.\n"
+    assert finished.err == error + NO_SEARCH
     assert not (tmp_path / "job-0").exists()
     assert json.loads((tmp_path / "job-1" / "summary.json").read_text())["accuracy"] == 1.0
 
