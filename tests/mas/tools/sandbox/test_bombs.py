@@ -102,7 +102,7 @@ def test_a_process_that_ends_itself_is_noticed(jail: Sandbox) -> None:
         assert jail.lost(code).startswith(f"{ENDED} ({how}")
     assert jail.error("raise SystemExit(3)") == "SystemExit: 3"
     assert jail.error("raise KeyboardInterrupt") == "KeyboardInterrupt"
-    assert jail.error("import os; os.kill(os.getpid(), 2)") == "KeyboardInterrupt"
+    assert jail.error("import os, time; os.kill(os.getpid(), 2); time.sleep(5)") == "KeyboardInterrupt"
 
 
 @pytest.mark.parametrize(
