@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from optimize.optimizers.rewriting import FAILURES_IN_A_ROW
+from tests.eval.command_line import NO_SEARCH
 from tests.optimize.seal_questions import write_seal_questions
 from tests.optimize.sent import is_reflection
 from tests.optimize.wire import CLAUSE, GEPA, Questions, tune
@@ -48,7 +49,8 @@ def test_a_reflection_model_out_of_order_is_told_in_one_sentence(tmp_path: Path,
     with reflecting_llm("--clause", CLAUSE, "--reflection", "failing") as server:
         wire = tune(tmp_path, server, questions, *GEPA)
     assert wire.tuned.code == 1
-    (line,) = wire.tuned.err.splitlines()
+    note, line = wire.tuned.err.splitlines()
+    assert f"{note}\n" == NO_SEARCH
     assert line.startswith("error: the model that rewrites prompts could not be asked")
     assert "the reflection model is out of order" in line
     assert len(wire.bodies) == 1
@@ -60,7 +62,8 @@ def test_a_reflection_model_that_fails_in_the_search_stops_the_run_which_can_go_
     with reflecting_llm("--clause", CLAUSE, "--reflection", "failing", "--good-reflections", "1") as server:
         wire = tune(tmp_path, server, questions, *GEPA)
     assert wire.tuned.code == 3
-    told, how = wire.tuned.err.splitlines()
+    note, told, how = wire.tuned.err.splitlines()
+    assert f"{note}\n" == NO_SEARCH
     assert told.startswith("stopped: the reflection model gave no usable reply")
     assert "the reflection model is out of order" in told
     assert how.startswith("go on with: python ")
