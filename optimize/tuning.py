@@ -15,6 +15,7 @@ from rich.console import Console
 from eval.command import FINISHED, STOPPED, InterruptedRunError, signal_of
 from eval.paths import shown
 from eval.run_folder import make_run_folder
+from eval.tracking.following import Following, SendingProcess
 from mas.offline import SIMULATED_NOTICE
 from optimize.ending import EndedError, HaltedError
 from optimize.phases.baseline import AnswerMeans, baseline
@@ -26,8 +27,10 @@ from optimize.preflight import checked_splits, confirmed, reflection_answers
 from optimize.reporting import show_verdict
 from optimize.resuming import find_tuning_run, going_on
 from optimize.spend import Spend
-from optimize.tracking.following import TuningFollowing
+from optimize.tracking.sender import sync_command
 from optimize.tuning_run import Request, TuningRun, opened
+
+SENDER = SendingProcess("optimize.tracking.sender", sync_command)
 
 
 def tune(request: Request) -> int:
@@ -48,10 +51,14 @@ def tune(request: Request) -> int:
     folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
     with opened(request, splits, folder, console) as run:
         run.show(f"run: {shown(folder)}")
-        with TuningFollowing(config.base.tracking, folder, config.base.secrets()) as following:
-            code = _through(run, following)
+        with Following(config.base.tracking, folder, config.base.secrets(), SENDER) as following:
+            code = _through(run)
             run.note(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
-            following.finish(run.show)
+            tracked = following.finish(run.show)
+        if tracked.warning:
+            run.show(f"warning: {tracked.warning}")
+        if tracked.see_it:
+            run.show(tracked.see_it)
     if run.halt.interrupted:
         raise InterruptedRunError
     return code
@@ -62,9 +69,9 @@ def _new_folder(request: Request) -> Path:
     return make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
 
 
-def _through(run: TuningRun, following: TuningFollowing) -> int:
+def _through(run: TuningRun) -> int:
     try:
-        _phases(run, following)
+        _phases(run)
     except EndedError as end:
         ended_without_test(run, end)
     except HaltedError as halt:
@@ -85,21 +92,21 @@ def _stopped(run: TuningRun, why: str, *options: str) -> int:
     return STOPPED
 
 
-def _phases(run: TuningRun, following: TuningFollowing) -> None:
-    _begin(run, following, "preflight", "1/8 preflight")
+def _phases(run: TuningRun) -> None:
+    _begin(run, "preflight", "1/8 preflight")
     if run.config.optimizer.needs_reflection and run.files.read("search") is None:
         reflection_answers(run)
-    _begin(run, following, "baseline", "2/8 baseline on validation")
+    _begin(run, "baseline", "2/8 baseline on validation")
     measured = baseline(run)
     run.show(f"  {measured.val_score:.1%} of {measured.n_questions} questions")
-    _begin(run, following, "search", "3/8 search")
+    _begin(run, "search", "3/8 search")
     run.purse.keep_back(measured.answers(run.answers_afresh + run.answers_of_test, run.config.run.concurrency))
     proposals = search(run)
     run.purse.release()
-    _begin(run, following, "shortlist", "4/8 shortlist, 5/8 leak check")
+    _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     winner = shortlist(run, proposals, measured)
     run.check_room(_room_for_test(run, measured, winner))
-    _begin(run, following, "sealed", "6/8 sealed test")
+    _begin(run, "sealed", "6/8 sealed test")
     tested(run, winner.candidate_id)
 
 
@@ -110,7 +117,6 @@ def _room_for_test(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> 
     return parent.answers(parents, at_once).plus(winner.answers(winners, at_once))
 
 
-def _begin(run: TuningRun, following: TuningFollowing, phase: str, line: str) -> None:
+def _begin(run: TuningRun, phase: str, line: str) -> None:
     run.note(phase)
     run.show(line)
-    following.phase()

@@ -16,6 +16,7 @@ CONCURRENCY = 4
 EPOCHS = 2
 CALLS = 3  # of the toy system, for an answer
 LATENCY_SECONDS = 0.04
+PAID = ("lm_calls", "input_tokens", "output_tokens", "known_cost_usd", "cost_usd")
 PRICE = "+model.prices.default={input_usd_per_million: 1.0, output_usd_per_million: 2.0}"
 SMALL, LARGE = 0, 130_000  # characters that are put behind a question
 LARGE_RECORD_BYTES = 500_000
@@ -35,7 +36,7 @@ def options(folder: Path, base_url: str, number: int, filler: int) -> list[str]:
 def numbers(summary: dict[str, Any]) -> dict[str, Any]:
     """What a reader takes from a run: all that its course must not change."""
     keys = ("n", "n_scored", "n_correct", "n_wrong", "accuracy", "accuracy_ci95", "n_error", "errors_by_class")
-    usage = {key: value for key, value in summary["usage"].items() if key not in ("replayed_calls", "cost_usd")}
+    usage = {key: value for key, value in summary["usage"].items() if key not in ("replayed_calls", *PAID)}
     return {**{key: summary[key] for key in (*keys, "by_epochs", "stopped", "retried")}, **usage}
 
 
@@ -64,13 +65,22 @@ def kill_loop(
         sent = len(server.requests())
     compare(run, left_alone)
     assert undisturbed <= sent <= undisturbed + kills * CONCURRENCY
+    compare_payments(run.summary()["usage"], left_alone.summary()["usage"], sent_more=sent - undisturbed)
     return kills, run
+
+
+def compare_payments(killed: dict[str, Any], whole: dict[str, Any], sent_more: int) -> None:
+    """A kill between a reply's payment and its keeping has it asked and paid for again, and both count. All cost the
+    same here."""
+    paid_again = killed["lm_calls"] - whole["lm_calls"]
+    assert 0 <= paid_again <= sent_more
+    for name in PAID:
+        assert killed[name] == pytest.approx(whole[name] * (1 + paid_again / whole["lm_calls"]), rel=1e-9)
 
 
 def compare(run: KilledRun, left_alone: KilledRun) -> None:
     killed, whole = run.summary(), left_alone.summary()
     assert numbers(killed) == numbers(whole)
-    assert killed["usage"]["cost_usd"] == pytest.approx(whole["usage"]["cost_usd"], rel=1e-9)
     assert whole["usage"]["replayed_calls"] == 0 < killed["usage"]["replayed_calls"]
     assert len(run.acknowledged()) <= killed["n"] == len(run.records())
     answers = [[line["model_answer"] for line in lines(each, "answers.jsonl")] for each in (run, left_alone)]

@@ -32,6 +32,16 @@ _GRACE_SECONDS = 5.0  # beyond the exporter's own time, for its last call
 LOG = "logs/mlflow.log"
 
 
+class SendingProcess(NamedTuple):
+    """What sends a run: `python -m module FOLDER`, which is told on its standard input where to and what is secret."""
+
+    module: str
+    again: Callable[[Path], str]  # the command that completes in MLflow what it left undone
+
+
+EXPORTER = SendingProcess("eval.tracking.exporter", sync_command)
+
+
 class Outcome(NamedTuple):
     """Where the run is in MLflow, and a sentence if something is missing there."""
 
@@ -43,9 +53,11 @@ class Outcome(NamedTuple):
 class Following:
     """From the first question to the last line. Left without `finish`, the run shows as KILLED in MLflow."""
 
-    def __init__(self, tracking: Tracking | NoTracking, folder: Path, secrets: Iterable[str]) -> None:
-        """Start the exporter; with tracking=off there is none."""
-        self.tracking, self.folder = tracking, folder
+    def __init__(
+        self, tracking: Tracking | NoTracking, folder: Path, secrets: Iterable[str], sender: SendingProcess = EXPORTER
+    ) -> None:
+        """Start the sender; with tracking=off there is none."""
+        self.tracking, self.folder, self.sender = tracking, folder, sender
         self._process: subprocess.Popen[str] | None = None
         self._problem: str | None = None
         try:
@@ -58,7 +70,7 @@ class Following:
     def _start(self, tracking: Tracking, secrets: Iterable[str]) -> None:
         # In a session of its own, Ctrl-C in the terminal does not reach it.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "eval.tracking.exporter", str(self.folder)],
+            [sys.executable, "-P", "-m", self.sender.module, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -80,16 +92,14 @@ class Following:
         if isinstance(self.tracking, NoTracking):
             return Outcome()
         ended = self._waited_for(self.tracking.wait_seconds, tell)
-        state, link = read_state(self.folder), link_of(self.folder)
+        state, link, again = read_state(self.folder), link_of(self.folder), self.sender.again(self.folder)
         if self._problem:
-            warning: str | None = f"{self._problem}; complete it with: {sync_command(self.folder)}"
+            warning: str | None = f"{self._problem}; complete it with: {again}"
         elif ended is None:
-            warning = f"MLflow does not have the whole run yet; complete it with: {sync_command(self.folder)}"
+            warning = f"MLflow does not have the whole run yet; complete it with: {again}"
         elif state is None or ended not in (0, 3) or (ended and not state.warning):
             why = f"by signal {-ended}" if ended < 0 else f"with code {ended}, see {self.folder / LOG}"
-            warning = (
-                f"the process that sends the run to MLflow ended {why}; complete it with: {sync_command(self.folder)}"
-            )
+            warning = f"the process that sends the run to MLflow ended {why}; complete it with: {again}"
         else:
             warning = state.warning
         return Outcome(link, warning, see_it(self.tracking, link))
@@ -105,7 +115,7 @@ class Following:
         try:
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(SHOWN_AFTER_SECONDS)
-            tell(f"sending the rest to MLflow … (Ctrl-C: leave it to {sync_command(self.folder)})")
+            tell(f"sending the rest to MLflow … (Ctrl-C: leave it to {self.sender.again(self.folder)})")
             return process.wait(max(0.0, until - time.monotonic()))
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             return None

@@ -1,6 +1,6 @@
 """The process that brings a tuning run into MLflow while it goes on: it reads the folder, and nobody waits for it.
 
-    python -m optimize.tracking.sender FOLDER            started by optimize.tracking.following
+    python -m optimize.tracking.sender FOLDER            started by optimize.tuning
 
 Its standard input is its tie to the run (`eval.tracking.pipe`): where MLflow is and what is secret, then the word that
 the run is over, or nothing more when the run's process has died. Its log is `logs/mlflow.log`, and what came of it is

@@ -32,7 +32,7 @@ LINKS = ("/lib", "/lib32", "/lib64", "/libx32")  # to those, nowadays
 DATA = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")  # the last: numpy's BLAS, where Debian has it
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 ENVIRONMENT = {
-    **{"PATH": "/usr/bin", "HOME": "/work", "TMPDIR": "/tmp", "USER": "sandbox", "LANG": "C.UTF-8", "TZ": "UTC"},
+    **{"PATH": "/usr/bin", "HOME": "/scratch", "TMPDIR": "/tmp", "USER": "sandbox", "LANG": "C.UTF-8", "TZ": "UTC"},
     **{"LD_LIBRARY_PATH": "/python/lib:/python/lib64"},  # else a Python made of a library takes the system's older one
     **{"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "2"},  # the same order of a set every time; less address space
     **{"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
@@ -49,7 +49,8 @@ class Bubblewrap:
     def probe(self) -> str:
         bwrap, version = self._program
         filter_end = _filter()
-        command = [*_jail(bwrap, version, 1, {}, ()), *_python(), "-c", "import os; print(6 * 7, os.listdir('/work'))"]
+        code = "import os; print(6 * 7, os.listdir('/scratch'))"
+        command = [*_jail(bwrap, version, 1, {}, ()), *_python(), "-c", code]
         command[1:1] = ["--seccomp", str(filter_end)]
         try:
             ended = subprocess.run(
@@ -156,19 +157,19 @@ def _jail(
         *(["--disable-userns"] if version >= DISABLES_USERNS else []),
         *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", *more, "--clearenv"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
-        *("--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/work"),
+        *("--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/scratch"),
         *_system(),
         *("--ro-bind", str(HERE / "worker.py"), "/sandbox/worker.py"),
         *("--ro-bind", str(HERE / "notebook.py"), "/sandbox/notebook.py"),
         *(word for name, path in files.items() for word in _file(name, path)),
-        *("--remount-ro", "/", "--chdir", "/work", "--"),  # the root itself is a folder in memory without a limit
+        *("--remount-ro", "/", "--chdir", "/scratch", "--"),  # the root itself is a folder in memory without a limit
     ]
 
 
 def _file(name: str, path: Path) -> Iterator[str]:
     """Under /data, and by its bare name in the working folder."""
     if path.is_file() and name == Path(name).name:
-        yield from ("--ro-bind", str(path), f"/data/{name}", "--symlink", f"/data/{name}", f"/work/{name}")
+        yield from ("--ro-bind", str(path), f"/data/{name}", "--symlink", f"/data/{name}", f"/scratch/{name}")
 
 
 def _system() -> Iterator[str]:

@@ -37,7 +37,7 @@ function send(text) {
 const silent = () => {};
 const pyodide = await loadPyodide({ 
   jsglobals: Object.create(null), stdout: silent, stderr: silent,
-  env: { HOME: "/work", USER: "sandbox", PATH: "/", LANG: "C.UTF-8", TZ: "UTC", PYTHONHASHSEED: "0", _: "" },
+  env: { HOME: "/scratch", USER: "sandbox", PATH: "/", LANG: "C.UTF-8", TZ: "UTC", PYTHONHASHSEED: "0", _: "" },
 });
 
 const notebook = await Deno.readTextFile(new URL("notebook.py", import.meta.url));
@@ -46,14 +46,14 @@ for (const [name, path] of Object.entries(options.files)) files[name] = await De
 await Deno.permissions.revoke({ name: "read" });
 
 pyodide.FS.mkdirTree("/data");
-pyodide.FS.mkdirTree("/work");
+pyodide.FS.mkdirTree("/scratch");
 for (const [name, content] of Object.entries(files)) {
   pyodide.FS.writeFile(`/data/${name}`, content, { mode: 0o444 });
-  pyodide.FS.symlink(`/data/${name}`, `/work/${name}`);
+  pyodide.FS.symlink(`/data/${name}`, `/scratch/${name}`);
 }
 const run = pyodide.runPython(`
 import json, os, sys, types
-os.chdir("/work")
+os.chdir("/scratch")
 def _load(source, max_chars):
     module = types.ModuleType("notebook")
     exec(compile(source, "notebook", "exec"), vars(module))

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from eval.tracking.following import Following
 from eval.tracking.settings import LocalTracking, NoTracking, ServerTracking
 from eval.tracking.state import read_state
 from optimize.run_files import RunFiles
-from optimize.tracking.following import TuningFollowing
+from optimize.tuning import SENDER
 from tests.optimize.tracking.tuning_folder import ENDED, PROPOSALS, a_tuning, client, propose, verdict
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
@@ -33,11 +34,8 @@ def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
 def test_a_run_is_followed_while_it_goes_on_and_complete_at_its_end(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS[:1], ended_at=None, phase="search", reflection_model=SECRET)
     lines: list[str] = []
-    with TuningFollowing(local, folder, [SECRET]) as following:
-        following.phase()
+    with Following(local, folder, [SECRET], SENDER) as following:
         process = following._process
-        following.phase()
-        assert following._process is process  # one at a time
         assert process is not None
         assert SECRET not in Path(f"/proc/{process.pid}/cmdline").read_text()
         state = until(lambda: (found := read_state(folder)) and found.run_id and found)
@@ -47,45 +45,42 @@ def test_a_run_is_followed_while_it_goes_on_and_complete_at_its_end(tmp_path: Pa
         propose(folder, PROPOSALS[1], str(RunFiles(folder).read("tuning")["system"]))
         RunFiles(folder).write("verdict", verdict(published=False))
         RunFiles(folder).update(ended_at=ENDED)
-        following.finish(lines.append)
+        outcome = following.finish(lines.append)
     ended = read_state(folder)
     assert ended is not None
     assert (ended.complete, ended.status, ended.warning) == (True, "FINISHED", None)
     assert ended.counts == {"proposals": {"store": 2, "mlflow": 2}}
     assert client(local).get_run(state.run_id).info.status == "FINISHED"
-    assert lines[-1].endswith(f"#/experiments/{ended.experiment_id}/runs/{ended.run_id}")
-    assert not any(line.startswith("warning") for line in lines)
+    assert outcome.see_it and outcome.see_it.endswith(f"#/experiments/{ended.experiment_id}/runs/{ended.run_id}")
+    assert outcome.warning is None
     assert SECRET not in (folder / "logs" / "mlflow.log").read_text()
 
 
 def test_a_run_whose_process_ends_without_a_word_is_closed_as_killed(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS[:1], ended_at=None)
-    with TuningFollowing(local, folder, []) as following:
-        following.phase()
+    with Following(local, folder, [], SENDER) as following:
+        assert following._process is not None
     state = until(lambda: (found := read_state(folder)) and found.complete and found)
     assert state.status == client(local).get_run(state.run_id).info.status == "KILLED"
 
 
 def test_an_mlflow_that_is_not_there_costs_one_line(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
-    lines: list[str] = []
-    with TuningFollowing(ServerTracking(uri=NOWHERE, wait_seconds=5), folder, []) as following:
-        following.finish(lines.append)
-    warnings = [line for line in lines if line.startswith("warning: ")]
-    assert len(warnings) == 1
-    assert warnings[0].endswith(f"complete it with: python optimize/sync.py {folder}")
+    with Following(ServerTracking(uri=NOWHERE, wait_seconds=5), folder, [], SENDER) as following:
+        warning = following.finish(lambda line: None).warning
+    assert warning and len(warning.splitlines()) == 1
+    assert warning.endswith(f"complete it with: python optimize/sync.py {folder}")
 
 
 def test_with_tracking_off_nothing_is_started(tmp_path: Path) -> None:
     folder = a_tuning(tmp_path / "run", verdict=verdict())
     before = sorted(folder.rglob("*"))
-    with TuningFollowing(NoTracking(), folder, []) as following:
-        following.phase()
+    with Following(NoTracking(), folder, [], SENDER) as following:
         following.finish(lambda line: None)
         assert following._process is None
     assert sorted(folder.rglob("*")) == before
 
 
 def test_the_tuning_process_does_not_import_mlflow() -> None:
-    code = "import sys, optimize.tracking.following; sys.exit('mlflow' in sys.modules)"
+    code = "import sys, optimize.tuning; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -70,7 +70,7 @@ def test_code_that_leaves_no_memory_for_a_reply_loses_its_session(small: Sandbox
     small.works()
 
 
-@pytest.mark.parametrize("folder", ["/work", "/tmp"])
+@pytest.mark.parametrize("folder", ["/scratch", "/tmp"])
 def test_a_disk_bomb_fills_its_own_small_folder(fresh: Callable[..., Sandbox], folder: str) -> None:
     sandbox = fresh(scratch_mb=4)
     one = f"f = open('{folder}/big', 'wb')\nwhile True: f.write(bytes(10**6))"

@@ -166,7 +166,7 @@ def test_the_jail_ends_with_the_harness(bubblewrap: Isolation) -> None:
 def test_pandas_numpy_scipy_and_openpyxl_work(fresh: Callable[..., Sandbox], attachment: Path) -> None:
     sandbox = fresh({attachment.name: attachment}, memory_mb=SandboxSettings().memory_mb, scratch_mb=64)
     assert sandbox.value("import pandas as pd; int(pd.read_csv('towns.csv').people.sum())", 60) == "4"
-    code = "pd.DataFrame({'a': [1, 2]}).to_excel('/work/t.xlsx'); pd.read_excel('/work/t.xlsx').a.tolist()"
+    code = "pd.DataFrame({'a': [1, 2]}).to_excel('/scratch/t.xlsx'); pd.read_excel('/scratch/t.xlsx').a.tolist()"
     assert sandbox.value(code, 60) == "[1, 2]"
     assert sandbox.value("import numpy as np; float(np.linalg.det(np.eye(50)))", 60) == "1.0"
     assert sandbox.value("from scipy import stats; float(stats.norm.cdf(0))", 60) == "0.5"

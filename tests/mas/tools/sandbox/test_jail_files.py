@@ -91,16 +91,16 @@ def test_nothing_else_can_be_written(jail: Sandbox, folder: str) -> None:
 
 
 def test_links_lead_nowhere_outside(jail: Sandbox) -> None:
-    assert jail.error("import os; os.symlink('/etc/passwd', '/work/p'); open('/work/p')").startswith(NOT_THERE)
-    assert jail.error("open('/work/../../../etc/passwd')").startswith(NOT_THERE)
-    assert "Errno" in jail.error("import os; os.link('/data/towns.csv', '/work/hard'); open('/work/hard', 'w')")
-    assert jail.error("import os; os.mknod('/work/disk', 0o60600, os.makedev(254, 0))").startswith("PermissionError")
+    assert jail.error("import os; os.symlink('/etc/passwd', '/scratch/p'); open('/scratch/p')").startswith(NOT_THERE)
+    assert jail.error("open('/scratch/../../../etc/passwd')").startswith(NOT_THERE)
+    assert "Errno" in jail.error("import os; os.link('/data/towns.csv', '/scratch/hard'); open('/scratch/hard', 'w')")
+    assert jail.error("import os; os.mknod('/scratch/disk', 0o60600, os.makedev(254, 0))").startswith("PermissionError")
 
 
 def test_the_roots_parent_is_the_root(jail: Sandbox) -> None:
     assert jail.value("import os; os.path.samefile('/', '/../..')") == "True"
     found = set(jail.value("import os; ' '.join(sorted(os.listdir('/')))").strip("'").split())
-    assert found <= {"data", "dev", "etc", "packages", "python", "sandbox", "tmp", "usr", "work"} | {
+    assert found <= {"data", "dev", "etc", "packages", "python", "sandbox", "scratch", "tmp", "usr"} | {
         path.name for path in Path("/").iterdir() if path.name.startswith("lib")
     }
 
@@ -114,6 +114,6 @@ def test_a_file_with_a_strange_name_is_that_file_alone(fresh: Callable[..., Sand
 
 
 def test_two_sessions_share_no_folder(jail: Sandbox, fresh: Callable[..., Sandbox]) -> None:
-    jail.value("open('/tmp/mine', 'w').write('x'); open('/work/mine', 'w').write('x')")
-    assert fresh().value("import os; os.listdir('/tmp') + os.listdir('/work')") == "[]"
+    jail.value("open('/tmp/mine', 'w').write('x'); open('/scratch/mine', 'w').write('x')")
+    assert fresh().value("import os; os.listdir('/tmp') + os.listdir('/scratch')") == "[]"
     assert not Path("/tmp/mine").exists()

@@ -38,11 +38,11 @@ def test_no_process_is_made(jail: Sandbox, code: str) -> None:
 def test_os_system_a_terminal_and_a_pool_fail_too(jail: Sandbox) -> None:
     for code in ("import os; os.forkpty()", "import pty; pty.fork()", "import pty; pty.spawn('sh')"):
         assert "Error: " in jail.error(code)
-    assert jail.value("import os; os.system('echo hello > /work/hello')") != "0"
+    assert jail.value("import os; os.system('echo hello > /scratch/hello')") != "0"
     assert "Error" in jail.error(
         "from concurrent.futures import ProcessPoolExecutor as P\nwith P(1) as pool: print(list(pool.map(abs, [-1])))"
     )
-    assert jail.value("import os; os.path.exists('/work/hello')") == "False"
+    assert jail.value("import os; os.path.exists('/scratch/hello')") == "False"
 
 
 def test_there_is_no_program_to_become(jail: Sandbox) -> None:
