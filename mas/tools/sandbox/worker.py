@@ -9,6 +9,7 @@ may read, forge or close these pipes: whoever reads them believes nothing, and l
 import json
 import os
 import resource
+import signal
 import struct
 import sys
 from typing import Any
@@ -27,6 +28,7 @@ def main() -> None:
     sys.path += settings["packages"]
     sys.argv = [""]
     _limit(settings)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a harness in the background of a shell has it ignored
     notebook = Notebook(settings["max_chars"])
     _send(replies, {"ready": True})
     try:
