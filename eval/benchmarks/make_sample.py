@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 from random import Random
 
-from eval.benchmarks import sample_attached, sample_kinds, sample_puzzles
+from eval.benchmarks import sample_attached, sample_kinds, sample_marked, sample_puzzles, sample_sound
 from eval.benchmarks.sample_draw import Drawn, Family
 from eval.benchmarks.sample_set import SAMPLE
 
@@ -21,7 +21,9 @@ SEED = 2023
 SPLITS = ("train", "val", "test")
 DIFFICULTIES = (1, 1, 2, 2, 3)  # of a family's questions in each split: 1 is a short table of unlike names
 FAMILIES = sample_attached.FAMILIES | sample_puzzles.FAMILIES
-KINDS = sample_kinds.FAMILIES  # one question of each kind of file, in turn to the splits
+_MARKS = ("xlsx_comment", "xlsx_formula", "xlsx_hidden_sheet", "xlsx_fill", "xlsx_hidden_row", "xlsx_merged")
+MARKED = {family: sample_marked.FAMILIES[family] for family in _MARKS}
+KINDS = sample_kinds.FAMILIES | sample_sound.FAMILIES | MARKED  # one question of each, in turn to the splits
 
 
 def write_sample(folder: Path) -> None:

@@ -80,10 +80,10 @@ def xlsx_bytes(sheets: Mapping[str, Rows]) -> bytes:
             sheet.append(list(row))
     written = io.BytesIO()
     book.save(written)
-    return _without_times(written)
+    return without_times(written)
 
 
-def _without_times(written: io.BytesIO) -> bytes:
+def without_times(written: io.BytesIO) -> bytes:
     """The workbook again without the moment of writing, which openpyxl puts into properties and zip entries."""
     again = io.BytesIO()
     with zipfile.ZipFile(written) as source, zipfile.ZipFile(again, "w", zipfile.ZIP_STORED) as target:

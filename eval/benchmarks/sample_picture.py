@@ -29,12 +29,12 @@ def picture_bytes(form: str, lines: Sequence[str]) -> bytes:
     return written.getvalue()
 
 
-def wav_bytes(tones_hz: Sequence[float], seconds_each: float = 0.25) -> bytes:
+def wav_bytes(tones_hz: Sequence[float], seconds_each: float = 0.25, hertz: int = WAV_HZ) -> bytes:
     """One tone after another, 8 bits a sample."""
-    count = round(WAV_HZ * seconds_each)
+    count = round(hertz * seconds_each)
     samples = bytes(
-        round(128 + 100 * math.sin(2 * math.pi * tone * place / WAV_HZ)) for tone in tones_hz for place in range(count)
+        round(128 + 100 * math.sin(2 * math.pi * tone * place / hertz)) for tone in tones_hz for place in range(count)
     )
-    form = struct.pack("<HHIIHH", 1, 1, WAV_HZ, WAV_HZ, 1, 8)
+    form = struct.pack("<HHIIHH", 1, 1, hertz, hertz, 1, 8)
     chunks = b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(samples)) + samples
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks

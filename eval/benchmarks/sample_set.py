@@ -13,7 +13,7 @@ from eval.benchmarks.example import Split
 from eval.benchmarks.jsonl import JsonlBenchmark
 
 SAMPLE = Path(__file__).parent / "sample"
-SAMPLE_VERSION = 3  # goes up whenever a question or a file changes: scores of two versions are not comparable
+SAMPLE_VERSION = 4  # goes up whenever a question or a file changes: scores of two versions are not comparable
 ALIASES = {"validation": "val"}  # GAIA's name for it
 
 

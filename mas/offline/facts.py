@@ -134,6 +134,8 @@ def fact_in(question: str, sentence: str) -> str | None:
         return numbered[1]
     if after and (place := re.search(rf"\b{after[1]} (?:the |a |an )?([\w-]+)", sentence)):
         return place[1]
+    if re.search(r"\brange\b", asked) and (area := _first(r"\b([A-Z]+\d+:[A-Z]+\d+)\b", sentence, question)):
+        return area
     if re.search(r"\bwhat year|which year|in what year", asked):
         return _first(r"\b(1\d{3}|2\d{3})\b", sentence, question)
     if re.search(r"\bwhen\b|\bwhat date|which date|what day", asked):

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from mas.offline.facts import best_leaves, best_sentences, document, fact_in, leaves, record_tables
 from mas.offline.lookup import look_up
+from mas.offline.marks import marked
 from mas.offline.solving import Finding, solve
 from mas.offline.tables import Table, tables
 from mas.offline.wording import decimals_asked, number
@@ -57,6 +58,7 @@ def findings(question: str, content: str, misread: bool = False) -> str:
             return "\n\n".join(_table_text(table, misread) for table in records)
         found = best_leaves(question, leaves(content))
         return "\n".join(leaf.text() for leaf in (found[1:] if misread else found)) or NOTHING_FOUND
+    content = marked(question, content)
     if read := tables(content):
         return "\n\n".join(_table_text(table, misread) for table in read)
     sentences = best_sentences(question, content, 3)

@@ -8,11 +8,14 @@ import re
 
 from mas.offline.chat import Chat, ToolResult
 from mas.offline.conduct import Conduct
+from mas.offline.marks import about_a_sound
 from mas.offline.material import NOTHING_FOUND, findings
 from mas.offline.reply import Reply, failed, no_more_tools, revision
 from mas.offline.slips import blurred, made_up
 
 _MAX_PAGES = 8
+_LISTING = "nr | member | bytes"  # of an archive
+_MEMBER = re.compile(r"^\d+ \| (.+) \| \d+$", re.MULTILINE)
 _PAGE = re.compile(r"\bpage (\d+) of (\d+)\b", re.IGNORECASE)
 _FILE_NOT_NAMED = 0.5  # logits: a request that does not name the file makes it easier to overlook
 
@@ -38,7 +41,9 @@ def reading(chat: Chat, conduct: Conduct) -> Reply | str:
     if failed(read[-1]):
         return _gap(conduct, f"The file could not be read: {read[-1].text}")
     if following := _next_page(chat, read):
-        return Reply(calls=[("read_file", {"file": chat.file, "page": following})])
+        return Reply(calls=[("read_file", {**read[-1].arguments, "page": following})])
+    if member := _named_member(chat, conduct.question, read):
+        return Reply(calls=[("read_file", {"file": chat.file, "member": member})])
     return _findings(chat, conduct, read)
 
 
@@ -59,15 +64,28 @@ def _gap(conduct: Conduct, why: str) -> str:
 
 
 def _joined(read: list[ToolResult]) -> str:
-    """The pages of a file as one text: without the header of each, and without column headings said already."""
+    """The pages of a file, or of a member instead of its archive's list, as one text.
+
+    Without the header of each, unless it is all that there is to a sound, and without column headings said already.
+    """
     lines: list[str] = []
-    for result in read:
+    for result in [result for result in read if "member" in result.arguments] or read:
         header, parted, body = result.text.partition("\n\n")
         page = (body if parted and _PAGE.search(header) else result.text).splitlines()
+        if sound := about_a_sound(result.text):
+            page = [sound]
         while lines and page and page[0].startswith(("sheet ", "row | ")) and page[0] in lines:
             page.pop(0)
         lines += page
     return "\n".join(lines)
+
+
+def _named_member(chat: Chat, question: str, read: list[ToolResult]) -> str | None:
+    """The member of an archive that the question names, once its list is read."""
+    if no_more_tools(chat) or any("member" in result.arguments for result in read):
+        return None
+    listed = [name for result in read if _LISTING in result.text for name in _MEMBER.findall(result.text)]
+    return next((name for name in listed if name in question), None)
 
 
 def _next_page(chat: Chat, read: list[ToolResult]) -> int | None:

@@ -1,6 +1,6 @@
 """Figures of the simulated model: scores by world and prompt variant, and what 1,000 questions cost.
 
-    python tests/bench/simulated_worlds.py                 # about three minutes
+    python tests/bench/simulated_worlds.py                 # three minutes, eight on a busy machine
     python tests/bench/simulated_worlds.py --seeds 2       # fewer worlds' seeds
 
 Variants of a prompt set: as it stands (baseline), every skill of the agent said once at the end (all said), every skill

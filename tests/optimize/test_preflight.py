@@ -140,8 +140,8 @@ class Terminal(io.StringIO):
 
 def test_the_splits_are_shown_and_the_scorer_is_tried(console: Console) -> None:
     splits = checked_splits(request(), console)
-    assert len(splits.sealed) == 66
-    assert shown(console) == "questions: 66 to learn from, 66 to pick by, 66 sealed\n"
+    assert len(splits.sealed) == 69
+    assert shown(console) == "questions: 69 to learn from, 69 to pick by, 69 sealed\n"
 
 
 def test_a_named_split_is_shared_out_and_warnings_are_shown(console: Console) -> None:
@@ -190,9 +190,9 @@ def test_it_is_told_what_can_be_shown_and_what_it_takes_before_it_is_asked(
     with pytest.raises(UserError, match=r"^not begun; nothing was spent\.$"):
         confirmed(asked, checked_splits(asked, console), console)
     lines = shown(console).splitlines()
-    assert lines[1].startswith("power: 66 sealed questions, 5 answers each: a true gain of 11 points passes the gate")
+    assert lines[1].startswith("power: 69 sealed questions, 5 answers each: a true gain of 11 points passes the gate")
     assert lines[2].startswith("estimate, with prompts as long as today's (")
-    assert [line.split(" answers")[0].split()[-1] for line in lines[3:8]] == ["66", "234", "528", "660", "1,488"]
+    assert [line.split(" answers")[0].split()[-1] for line in lines[3:8]] == ["69", "231", "552", "690", "1,542"]
 
 
 def test_nobody_is_asked_about_a_simulated_model_or_a_run_that_goes_on(
@@ -221,7 +221,7 @@ def test_only_a_yes_begins(reply: str, begins: bool, monkeypatch: pytest.MonkeyP
 def test_a_budget_too_small_for_the_sealed_test_is_refused_before_anybody_is_asked(console: Console) -> None:
     asked = request(budget=BudgetSettings(lm_calls=100))
     splits = checked_splits(asked, console)
-    with pytest.raises(UserError, match=r"budget\.lm_calls=100 is too small: the sealed test alone, 660 answers"):
+    with pytest.raises(UserError, match=r"budget\.lm_calls=100 is too small: the sealed test alone, 690 answers"):
         confirmed(asked, splits, console)
     asked.config.budget = BudgetSettings(metric_calls=60)
     with pytest.raises(UserError, match=r"budget\.metric_calls=60 is too small"):

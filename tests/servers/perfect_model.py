@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from tests.servers.arithmetic import conversions, expressions, in_asked_form
 from tests.servers.chat_reply import Reply
 from tests.servers.chat_request import ChatRequest, OfferedTool, ToolCall, ToolResult
+from tests.servers.markings import amounts
 from tests.servers.reader import find_answer, relevant_excerpt
 from tests.servers.records import is_table_line
 
@@ -124,7 +125,7 @@ def _finalize(chat: ChatRequest) -> Reply:
 
 
 def _next_reading(chat: ChatRequest) -> ToolCall | None:
-    """The file first, then the pages that the tool says there are, then the members of an archive."""
+    """The file first, then the pages that the tool says there are, then an archive's members: those named, else all."""
     tool = _tool_with(chat.tools, "file")
     if tool is None or chat.file is None or _stopped(chat.results):
         return None
@@ -137,7 +138,8 @@ def _next_reading(chat: ChatRequest) -> ToolCall | None:
         return ToolCall(tool.name, last.call.arguments | {"page": int(found[1]) + 1})
     read = {result.call.arguments.get("member") for result in readings}
     listed = [name for result in readings for name in _listed_members(result)]
-    unread = [name for name in listed if name not in read and "member" in tool.parameters]
+    named = [name for name in listed if name in chat.instruction]
+    unread = [name for name in named or listed if name not in read and "member" in tool.parameters]
     return (
         ToolCall(tool.name, {"file": chat.file, "member": unread[0]}) if unread and len(read) <= MAX_MEMBERS else None
     )
@@ -182,12 +184,20 @@ def _stopped(results: Iterable[ToolResult]) -> bool:
 
 
 def _text_read(results: Iterable[ToolResult]) -> str:
-    """What the tools returned, without what they say about it: page counts, and headings that each page repeats."""
+    """What the tools returned, without what they say about it: page counts, and headings that each page repeats.
+
+    Amounts in what is said about a file (the length of a sound) are kept; the list of an archive that was read is not.
+    """
     read: list[str] = []
-    for result in results:
+    told = list(results)
+    opened = any(result.call.arguments.get("member") and not result.failed for result in told)
+    for result in told:
+        if opened and _listed_members(result):
+            continue
         lines = [] if result.failed else result.text.split(_STOPPED)[0].strip().splitlines()
         if lines and _PAGE.search(lines[0]):
-            del lines[0]
+            said = [f"{unit}: {amount}" for unit, amount in amounts(lines.pop(0)).items()]
+            read += [*said, ""] if said and not set(said) <= set(read) else []
         while read and lines and (not lines[0].strip() or (lines[0] in read and any(map(is_table_line, lines[:2])))):
             del lines[0]
         read += lines

@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from tests.servers.markings import part_asked
 from tests.servers.records import Cell, Record, find_records, is_table_line, json_document, xml_root
 from tests.servers.sentences import best_phrase
 from tests.servers.words import EMPTY_WEIGHT, Question, content, is_number, stems
@@ -23,6 +24,7 @@ _CONTEXT_LINES = 3  # kept at the top of a block: title, column letters, header
 def find_answer(text: str, question_text: str) -> str | None:
     """The value that best fits the question, as it stands in the text; None if nothing in the text fits."""
     question = Question(question_text)
+    text = part_asked(text, question_text)
     text = _NOTICE.sub("", text) if json_document(text) is None else text
     value, covered = _best_cell(find_records(text), question)
     if json_document(text) is None and xml_root(text) is None:
@@ -35,6 +37,7 @@ def find_answer(text: str, question_text: str) -> str | None:
 
 def relevant_excerpt(text: str, question_text: str, max_chars: int) -> str:
     """All of a short text; of a long one the best lines with the header lines above them, or the best JSON items."""
+    text = part_asked(text, question_text)
     if len(text) <= max_chars:
         return text
     question = Question(question_text)

@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 
 from eval.benchmarks.example import Example
-from eval.benchmarks.make_sample import DIFFICULTIES, FAMILIES, KINDS, SPLITS, write_sample
+from eval.benchmarks.make_sample import DIFFICULTIES, FAMILIES, KINDS, MARKED, SPLITS, write_sample
 from eval.benchmarks.sample_draw import names
 from eval.benchmarks.sample_set import SAMPLE, SAMPLE_VERSION, SampleBenchmark
 from mas.errors import UserError
@@ -23,6 +23,7 @@ ATTACHED = [example for example in ALL if example.file]
 ABOUT = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
 FAMILY = {example_id: about["family"] for split in SPLITS for example_id, about in ABOUT[split].items()}
 IN_A_FAMILY = 15
+GAIAS_FORM = r"\d+(\.\d\d?)?|[A-Za-z]+( [A-Za-z]+)?(, [A-Za-z]+)*"
 BY_LIBRARIES = (".xlsx", ".docx", ".pptx", ".epub", ".zip", ".png", ".jpg", ".gif", ".webp")
 
 
@@ -62,7 +63,7 @@ def test_the_generator_writes_the_committed_files(written: Path) -> None:
 
 def test_the_generator_writes_the_committed_workbooks(written: Path) -> None:
     files = [example.file for example in ATTACHED if example.file and example.file.suffix == ".xlsx"]
-    assert len(files) == 2 * IN_A_FAMILY
+    assert len(files) == 2 * IN_A_FAMILY + len(MARKED)
     for file in files:
         assert cells(file) == cells(written / file.relative_to(SAMPLE))
 
@@ -115,7 +116,7 @@ def test_the_sample_stays_small_and_says_its_version() -> None:
     assert len(files) == len(ATTACHED) + 2 * len(SPLITS)
     assert sum(file.stat().st_size for file in files) < 2_000_000
     assert max(file.stat().st_size for file in files) < 60_000
-    assert SampleBenchmark().version == SAMPLE_VERSION == 3
+    assert SampleBenchmark().version == SAMPLE_VERSION == 4
 
 
 def test_a_more_difficult_question_has_a_longer_file() -> None:
@@ -138,7 +139,7 @@ def test_no_id_or_question_is_in_two_splits() -> None:
 
 def test_a_file_is_named_after_its_question() -> None:
     assert all(example.file.stem == example.id for example in ATTACHED if example.file)
-    assert {f".{example.tags['kind']}" for example in ALL} == {".none", *EVERY_KIND} - {".wav", ".mp3", ".m4a"}
+    assert {f".{example.tags['kind']}" for example in ALL} == {".none", *EVERY_KIND}
 
 
 @pytest.mark.parametrize("example", ATTACHED, ids=lambda example: example.id)
@@ -151,7 +152,8 @@ def test_no_question_with_a_file_gives_its_answer_away(example: Example) -> None
 def test_golds_have_gaias_form() -> None:
     for example in ALL:
         assert example.target
-        assert re.fullmatch(r"\d+(\.\d\d)?|[A-Za-z]+(, [A-Za-z]+)*", example.target), example.target
+        form = r"=B\d\*\d+|FF[\dA-F]{6}|[A-L]\d+:[A-L]\d+" if FAMILY[example.id] in MARKED else GAIAS_FORM
+        assert re.fullmatch(f"{GAIAS_FORM}|{form}", example.target), example.target
 
 
 def test_every_family_stays_within_its_promises_for_any_seed() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import dspy
 import pytest
 
+from eval.benchmarks.sample_office import zip_bytes
 from mas.tools.attachments import attached
 from mas.tools.calculator import calculator
 from mas.tools.read_file import read_file as real_read_file
@@ -109,6 +110,17 @@ def test_researcher_and_expert_answer_from_a_real_file(
 
     assert called == ["read_file"]
     assert reply.expert_answer == answer
+
+
+def test_researcher_opens_the_member_of_an_archive_that_the_question_names(agents: Any, tmp_path: Path) -> None:
+    rows = {name: f"ship,load\nVelmor,{load}\n".encode() for name, load in (("old/x.csv", 17), ("new/x.csv", 412))}
+    (tmp_path / "ships.zip").write_bytes(zip_bytes(rows))
+    topic = "Read the file ships.zip to answer: What is the load of Velmor in `new/x.csv`?"
+    with attached([tmp_path / "ships.zip"]):
+        found, called = agents.work("researcher", [real_read_file], research_request=topic, file="ships.zip")
+
+    assert called == ["read_file", "read_file"]
+    assert "Velmor | 412" in found.result and "17" not in found.result
 
 
 def test_researcher_without_a_file_calls_nothing(agents: Any, read_file: Any) -> None:

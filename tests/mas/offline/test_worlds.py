@@ -152,7 +152,7 @@ def test_while_questions_run_only_tools_open_files_of_the_dataset(
         watching = False
     by_tools = [path for path, by_tool in opened if by_tool]
 
-    assert len(found) == 66
+    assert len(found) == 69
     assert len(by_tools) > 20
     assert all(by_tool for _, by_tool in opened[before_questions[0] :]), "the data is loaded before the first question"
 

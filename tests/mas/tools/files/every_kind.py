@@ -4,13 +4,13 @@ EVERY_KIND[".pdf"]      # (b"%PDF-1.4…", "412 lanterns")
 """
 
 import io
-import struct
 
 import openpyxl
 
 from eval.benchmarks.sample_office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
 from eval.benchmarks.sample_old_excel import xls_bytes
 from eval.benchmarks.sample_picture import picture_bytes, wav_bytes
+from eval.benchmarks.sample_sound import m4a_bytes
 
 FACT = "412 lanterns"
 TABLE = [["ship", "load"], ["Velmor", FACT]]
@@ -26,12 +26,6 @@ def xlsx_bytes() -> bytes:
     written = io.BytesIO()
     book.save(written)
     return written.getvalue()
-
-
-def m4a_bytes(seconds: int) -> bytes:
-    """The two boxes that say what it is and how long."""
-    mvhd = struct.pack(">I4sIIIII", 108, b"mvhd", 0, 0, 0, 1000, 1000 * seconds) + bytes(80)
-    return struct.pack(">I4s4sI", 16, b"ftyp", b"M4A ", 0) + struct.pack(">I4s", 116, b"moov") + mvhd
 
 
 EVERY_KIND: dict[str, tuple[bytes, str]] = {
@@ -59,6 +53,6 @@ EVERY_KIND: dict[str, tuple[bytes, str]] = {
     ".webp": (picture_bytes("WEBP", [FACT]), FACT),
     ".wav": (wav_bytes([440, 660]), "sound, WAV, 0.5 seconds, 8000 Hz, 1 channel"),
     ".mp3": (b"ID3\x04\x00\x00\x00\x00\x00\x04abcd" + MP3_FRAME * 100, "sound, MP3, 2.6 seconds, 44100 Hz, 2 channels"),
-    ".m4a": (m4a_bytes(7), "sound, MPEG-4 audio, 7.0 seconds"),
+    ".m4a": (m4a_bytes(7_000), "sound, MPEG-4 audio, 7.0 seconds"),
 }
 PICTURES = (".png", ".jpg", ".gif", ".webp")

@@ -1,0 +1,98 @@
+"""No tool's library is imported before the tool is used: in a process of its own, with every tool at hand."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from eval.benchmarks.sample_draw import xlsx_bytes
+from eval.paths import PROJECT_ROOT
+
+LIBRARIES = {
+    *("bs4", "deno", "docx", "httpcore", "lxml", "mcp", "numpy", "openpyxl", "pandas", "pdfplumber", "pint", "pptx"),
+    *("pypdf", "pytesseract", "simpleeval", "spacy", "tavily", "tiktoken", "trafilatura", "unstructured", "wikipedia"),
+    *("xlrd", "youtube_transcript_api"),
+}
+RUNS = """
+import json, sys
+from eval.composing import composed
+from eval.config import read_config
+from tests.scripted_model import ScriptedModel, answering
+said = []
+for system, *given in json.loads(sys.argv[1]):
+    config = read_config(composed([f"system={system}", "tools.browser.url=http://127.0.0.1:1/mcp", *given]))
+    with config.system.open_resources(config.tools, said.append) as resources:
+        program = config.system.build(ScriptedModel(answering()), None, config.tools, resources)
+        assert program(question="What is the sky?").final_answer
+print(json.dumps([len(said), sorted(sys.modules)]))
+"""
+GAIA_WITHOUT = ("gaia", "system.agents.researcher.tools=[]", "system.agents.expert.tools=[]")
+ALONE_WITHOUT = ("single_agent", "system.agents.agent.tools=[]")
+CALL = """
+import asyncio, inspect, json, sys
+from mas.tools.at_hand import at_hand
+from mas.tools.attachments import attached
+from mas.tools.catalogue import load_function
+from mas.tools.errors import ToolError
+from mas.tools.settings import ToolSettings
+from mas.tools.web.settings import WebSettings
+from pathlib import Path
+nobody = "http://127.0.0.1:1"
+urls = dict(wikipedia_url=nobody, youtube_url=nobody, search_base_url=nobody)
+web = WebSettings(allow_private_hosts=["127.0.0.1:1"], attempts=1, fall_back_to_wikipedia=False, **urls)
+with at_hand(ToolSettings(web=web), {}), attached([Path(path) for path in sys.argv[3:]]):
+    try:
+        result = load_function(sys.argv[1])(**json.loads(sys.argv[2]))
+        asyncio.run(result) if inspect.isawaitable(result) else None
+    except ToolError as error:
+        assert "cannot be reached" in str(error), error
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+WEB = {"httpcore"}
+VIDEO = {"url_or_id": "https://www.youtube.com/watch?v=dQw4w9WgXcQ"}
+CALLS = {
+    "calculator.calculator": ({"expression": "2+3"}, {"simpleeval"}),
+    "unit_converter.unit_converter": ({"quantity": "3 km", "to_unit": "m"}, {"pint", "numpy"}),
+    "read_page.read_page": ({"url": "http://127.0.0.1:1/"}, WEB),
+    "wikipedia_pages.wikipedia_search": ({"query": "Rome"}, WEB | {"wikipedia", "bs4", "lxml"}),
+    "youtube_transcript.youtube_transcript": (VIDEO, WEB | {"youtube_transcript_api"}),
+    "web_search.web_search": ({"query": "Rome"}, WEB | {"tavily", "tiktoken"}),
+    "read_file.read_file": ({"file": "towns.xlsx"}, set[str]()),  # read in another process
+}
+
+
+def output_of(program: str, *arguments: str) -> str:
+    environment = os.environ | {"TAVILY_API_KEY": "tvly-of-nobody"}
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(
+        command, cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def after_runs(*systems: Sequence[str]) -> tuple[int, set[str]]:
+    """How many things the user was told, and the libraries that are imported."""
+    told, modules = json.loads(output_of(RUNS, json.dumps(systems)))
+    return told, {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
+
+
+def test_with_all_tools_at_hand_nothing_is_imported_that_is_not_without_them() -> None:
+    told, imported = after_runs(["gaia"], ["single_agent"])
+    without_told, without = after_runs(GAIA_WITHOUT, ALONE_WITHOUT)
+    assert (told, without_told) == (2, 0)  # the tools were there: each run missed its browser
+    assert imported - without == set()
+    assert imported & LIBRARIES == set()
+
+
+@pytest.mark.parametrize("tool", CALLS)
+def test_a_call_imports_what_that_tool_needs_and_no_other_tools_library(tool: str, tmp_path: Path) -> None:
+    arguments, needed = CALLS[tool]
+    (tmp_path / "towns.xlsx").write_bytes(xlsx_bytes({"towns": [["Rome", 4]]}))
+    called = (f"mas.tools.{tool}", json.dumps(arguments), str(tmp_path / "towns.xlsx"))
+    imported = set(json.loads(output_of(CALL, *called)))
+    assert imported & LIBRARIES == needed
