@@ -5,7 +5,7 @@ answered(Example("question", "What is 2 + 2?"), config, prompts, print).answer  
 
 from eval.benchmarks.example import Example
 from eval.config import EvalConfig
-from eval.missing_services import missing_service
+from eval.missing_services import MissingServices
 from eval.record import Record
 from eval.runner import Runner
 from eval.scorers.score import Score
@@ -21,7 +21,8 @@ def answered(example: Example, config: EvalConfig, prompts: PromptSet | None, ob
     Raises:
         UserError: a mistake seen only now: a tool that cannot be loaded.
     """
-    with config.system.open_resources(config.tools, missing_service(config)) as resources:
+    missing = MissingServices(config)
+    with config.system.open_resources(config.tools, missing.note) as resources:
         runner = Runner(
             run_id="ask",
             program=config.system.build(config.model, prompts, config.tools, resources),
@@ -34,6 +35,7 @@ def answered(example: Example, config: EvalConfig, prompts: PromptSet | None, ob
             question=lambda sample: Question(sample, config.limits),
             observer=observer,
         )
+        missing.tell()
         return run_blocking(runner.record_of(example, Sample(example.id)))
 
 

@@ -20,19 +20,14 @@ Both are conveniences: a disk that is full or a file that is broken costs calls,
 """
 
 import json
-import sqlite3
-import sys
 from collections.abc import Callable, Container
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
+from eval.kept_file import KeptFile, as_bytes, as_text, warned
 from eval.record import Usage
 from eval.spending import PAID
 from mas.question import Payment, Replies, Sample
 
-_OPENING_SECONDS = 5.0
-_BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies(
     sample TEXT NOT NULL,        -- JSON: example id, epoch, attempt; empty in the cache that all runs share
@@ -56,92 +51,29 @@ INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE S
 _TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
 
 
-def _warn(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr)
-
-
-class _ReplyFile:
-    """One SQLite file of replies. Written without waiting for the disk: kill -9 loses nothing, power loss the last."""
-
+class _ReplyFile(KeptFile):
     tables: tuple[str, ...] = (_SCHEMA,)
-
-    def __init__(self, path: Path, what: str, warn: Callable[[str], None]) -> None:
-        self.path = path
-        self._what, self._warn, self._warned = what, warn, False
-        self._turns = Lock()
-        self._database: sqlite3.Connection | None = None
-        self._closed = False
-        self._execute(None)
+    instead = "its calls go to the model again"
+    anew = "interrupted questions ask their calls anew"
 
     def get(self, sample: str, key: str) -> str | None:
-        rows = self._execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample, _bytes(key))
-        return rows[0][0].decode("utf-8", "surrogatepass") if rows else None
+        rows = self.execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample, as_bytes(key))
+        return as_text(rows[0][0]) if rows else None
 
     def put(self, sample: str, key: str, reply: str) -> None:
-        self._execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample, _bytes(key), _bytes(reply))
+        self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample, as_bytes(key), as_bytes(reply))
 
     def count(self) -> int:
-        rows = self._execute("SELECT count(*) FROM replies")
+        rows = self.execute("SELECT count(*) FROM replies")
         return rows[0][0] if rows else 0
-
-    def close(self) -> None:
-        with self._turns:
-            self._closed = True
-            self._disconnect()
-
-    def _execute(self, query: str | None, *values: Any) -> list[Any]:
-        """What the query finds; nothing, if the file cannot be used."""
-        with self._turns:
-            try:
-                return self._execute_now(query, *values)
-            except (sqlite3.Error, OSError, UnicodeError) as error:
-                self._fail(error)
-                return []
-
-    def _execute_now(self, query: str | None, *values: Any) -> list[Any]:
-        if self._closed:
-            return []
-        if self._database is None:
-            self._database = self._connection()
-        return self._database.execute(query, values).fetchall() if query else []
-
-    def _connection(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        database = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=_OPENING_SECONDS)
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            for table in self.tables:
-                database.execute(table)
-            database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-        except sqlite3.Error:
-            database.close()
-            raise
-        return database
-
-    def _fail(self, error: Exception) -> None:
-        broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-        outcome = self._after(broken)
-        if not self._warned:
-            self._warned = True
-            self._warn(f"{self._what} {self.path} cannot be used ({error}); {outcome}")
-
-    def _after(self, broken: bool) -> str:
-        """What is done about the failure, in words."""
-        return "its calls go to the model again; nothing else is lost"
-
-    def _disconnect(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
 
 
 class CallLog:
     """The replies that a run's unfinished questions have had. Any thread; one process, the one that holds the store."""
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = _warn) -> None:
+    def __init__(self, path: Path, warn: Callable[[str], None] = warned) -> None:
         """Open the file or make it. A broken one is set aside and a new one begun."""
-        self._file = _RunFile(path, "the run's call log", warn)
+        self._file = _RunFile(path, "the run's call log", warn, set_aside=True)
 
     def for_sample(self, sample: Sample) -> Replies:
         """The replies of this draw of this question, apart from those of all others."""
@@ -189,47 +121,31 @@ class _RunFile(_ReplyFile):
 
     def pay(self, sample: str, payment: Payment) -> None:
         tokens = (payment.input_tokens, payment.cached_input_tokens, payment.output_tokens)
-        self._execute(_PAY, sample, *tokens, payment.cost_usd or 0.0, payment.cost_usd is None)
+        self.execute(_PAY, sample, *tokens, payment.cost_usd or 0.0, payment.cost_usd is None)
 
     def paid(self, where: str = "", *values: str) -> Usage:
-        rows = self._execute(f"{_TOTAL} {where}", *values)
+        rows = self.execute(f"{_TOTAL} {where}", *values)
         paid = dict(zip(PAID, rows[0] if rows else [0.0] * len(PAID), strict=True))
         known_cost_usd = paid.pop("known_cost_usd")
-        usage = Usage(**{name: int(count) for name, count in paid.items()}, known_cost_usd=known_cost_usd)
+        usage = Usage(known_cost_usd=known_cost_usd)
+        for name, count in paid.items():
+            setattr(usage, name, int(count))
         usage.cost_usd = known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
         return usage
 
     def forget(self, sample: str) -> None:
         for table in ("replies", "payments"):
-            self._execute(f"DELETE FROM {table} WHERE sample = ?", sample)
+            self.execute(f"DELETE FROM {table} WHERE sample = ?", sample)
 
     def samples(self) -> list[str]:
-        return [sample for (sample,) in self._execute("SELECT sample FROM replies UNION SELECT sample FROM payments")]
-
-    def _after(self, broken: bool) -> str:
-        if not broken:
-            return super()._after(broken)
-        try:
-            self._set_aside()
-        except OSError:
-            return super()._after(broken)
-        return f"it is set aside as {self.path.name}.broken, and interrupted questions ask their calls anew"
-
-    def _set_aside(self) -> None:
-        self._disconnect()
-        self.path.replace(self.path.with_name(self.path.name + ".broken"))
-        self._remove("-wal", "-shm")  # they belong to the broken one
-
-    def _remove(self, *endings: str) -> None:
-        for ending in endings:
-            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+        return [sample for (sample,) in self.execute("SELECT sample FROM replies UNION SELECT sample FROM payments")]
 
     def close_and_tidy(self) -> None:
-        empty = self._database is not None and not self.samples()
-        usable = self._database is not None  # still, after that query
+        empty = self.is_open and not self.samples()
+        usable = self.is_open  # still, after that query
         self.close()
         if empty and usable:
-            self._remove("", "-wal", "-shm")
+            self.remove()
 
 
 class _SampleReplies:
@@ -246,7 +162,7 @@ class _SampleReplies:
 class SharedCache(_SampleReplies):
     """Replies for whoever asks the same again, in any run. Any number of threads and processes."""
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = _warn) -> None:
+    def __init__(self, path: Path, warn: Callable[[str], None] = warned) -> None:
         super().__init__(_ReplyFile(path, "the shared cache", warn), sample="")
 
     def close(self) -> None:
@@ -255,7 +171,3 @@ class SharedCache(_SampleReplies):
 
 def _name(sample: Sample) -> str:
     return json.dumps([sample.example_id, sample.epoch, sample.attempt])
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

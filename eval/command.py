@@ -59,6 +59,7 @@ def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]],
         try:
             _check_flags()
             sys.argv[1:] = resumed(sys.argv[1:])
+            check_choices(sys.argv[1:])
             _raise_plain_errors()
             decorated(lambda composed: codes.append(_guarded(task, composed)))()
         except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
@@ -135,6 +136,22 @@ def _check_flags() -> None:
 
 def _refuse_flags(message: str) -> None:
     raise UserError(f"the flags cannot be read: {message}; options are given as name=value, and --help lists them.")
+
+
+def check_choices(overrides: Sequence[str]) -> None:
+    """Hydra's own error about `model=null` does not say which group it is about.
+
+    Raises:
+        UserError: a group of choices was given null.
+    """
+    for override in overrides:
+        key, given, value = (part.strip() for part in override.partition("="))
+        folder = PROJECT_ROOT / "conf" / key.partition("@")[0]
+        if given and value == "null" and re.match(r"[a-z]", key) and folder.is_dir():
+            choices = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
+            raise UserError(
+                f"{key}=null is not possible: {key} is a group of choices; choose one of: {choices}; or leave it out."
+            )
 
 
 def _raise_plain_errors() -> None:

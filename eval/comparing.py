@@ -167,7 +167,11 @@ def _notes(first: ReadRun, second: ReadRun, made: Comparison, common: Common | N
         times = " and ".join(f"{run.answers.epochs}" for run in runs)
         yield f"each question was answered {times} times; the means of each question are compared"
     yield from _price_notes(first, second, made)
+    ids = common.ids if common else list(first.answers.questions)
     for run in runs:
+        if n_leaked := run.answers.n_leaked(ids):
+            met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"
+            yield f"{run.label}: {n_leaked} {met} away (its report lists them); right answers to these prove little"
         if run.rescored_from:
             yield f"{run.label} holds the answers of {run.rescored_from}, scored anew"
         if run.setup.n_prompt_sets > 1:
@@ -183,6 +187,8 @@ def _price_notes(first: ReadRun, second: ReadRun, made: Comparison) -> Iterator[
     for run, side in ((first, made.first), (second, made.second)):
         if side.cached_calls:
             yield f"{side.cached_calls:,} calls of {run.label} cost nothing: another run had paid for them (cache.lm)"
+        if n := side.cached_tool_calls:
+            yield f"{n:,} tool calls of {run.label} were not made: another run had made them (cache.tools)"
 
 
 def flips(made: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], list[str], list[str]]]:

@@ -32,6 +32,7 @@ class Side:
     tokens: int
     cost_usd: float | None  # None: not known of all its answers
     cached_calls: int  # that cost nothing, since another run had paid for them
+    cached_tool_calls: int = 0  # that another run had made
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
         tokens=sum(each.tokens for each in there),
         cost_usd=None if None in costs else sum(each for each in costs if each is not None),
         cached_calls=sum(each.cached_calls for each in there),
+        cached_tool_calls=sum(each.cached_tool_calls for each in there),
     )
 
 

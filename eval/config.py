@@ -48,9 +48,10 @@ class RunSettings:
 
 @dataclass
 class CacheSettings:
-    """The `cache` part: whether this run may use replies that another one has paid for."""
+    """The `cache` part: what this run may use that was asked before, by itself or by another."""
 
     lm: str = "off"  # off | shared: outputs/cache/lm.db
+    tools: str = "run"  # off | run: tools.db in the run's folder | shared: outputs/cache/tools.db
 
 
 @dataclass
@@ -315,5 +316,6 @@ def _check_ranges(plain: _Plain) -> None:
     whole = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
     need(whole, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
     need(plain.cache.lm in ("off", "shared"), "cache.lm", plain.cache.lm, "off or shared")
+    need(plain.cache.tools in ("off", "run", "shared"), "cache.tools", plain.cache.tools, "off, run or shared")
     need(run.fail_under is None or 0 <= run.fail_under <= 1, "run.fail_under", run.fail_under, "0 to 1, or null")
     check_limits(plain.limits, plain.tools)

@@ -2,6 +2,7 @@
 
 python eval/doctor.py                                 the default: GAIA Level 1 with gpt-4o-mini
 python eval/doctor.py experiment=offline              any options of eval/run.py
+python eval/doctor.py --deep                          search the web once with the key, and Wikipedia
 
 Exit codes: 0 the chosen configuration can run · 1 it cannot. Only lines marked `missing` count; a `warning` does not.
 """
@@ -24,23 +25,24 @@ from mas.errors import UserError
 
 
 def main(arguments: list[str]) -> int:
-    usage = "python eval/doctor.py [name=value ...]"
+    usage = "python eval/doctor.py [--deep] [name=value ...]"
     parser = Parser(usage=usage, description="Say what is missing for the chosen configuration, and how to get it.")
+    parser.add_argument("--deep", action="store_true", help="search the web once with the key, and Wikipedia")
     parser.add_argument("overrides", nargs="*", metavar="name=value", help="options, as of eval/run.py")
     try:
-        overrides = parser.parse_args(arguments).overrides
+        given = parser.parse_intermixed_args(arguments)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     missing = 0
-    for finding in findings(overrides):
+    for finding in findings(given.overrides, given.deep):
         print(finding, flush=True)
         missing += finding.state == MISSING
     print(f"\nCannot run: {missing} missing." if missing else "\nCan run.")
     return 1 if missing else 0
 
 
-def findings(overrides: list[str]) -> Iterator[Finding]:
+def findings(overrides: list[str], deep: bool = False) -> Iterator[Finding]:
     """Each as soon as it is known; without Python and packages nothing else can be looked at."""
     version = python_version()
     yield version
@@ -51,7 +53,7 @@ def findings(overrides: list[str]) -> Iterator[Finding]:
     if installed.state != MISSING:
         from eval.checks.everything import of_configuration, of_machine
 
-        yield from of_configuration(overrides)
+        yield from of_configuration(overrides, deep)
         yield from of_machine()
 
 

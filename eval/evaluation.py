@@ -18,7 +18,7 @@ from eval.dataset_digest import dataset_digest
 from eval.estimate import estimate
 from eval.kept_prompts import keep_prompts
 from eval.logs import RunLogs
-from eval.missing_services import missing_service
+from eval.missing_services import MissingServices
 from eval.offered_tools import offered_tools
 from eval.outcome import exit_code, going_on, show
 from eval.planned import PlannedQuestion
@@ -70,14 +70,15 @@ def evaluate(request: Request) -> int:
     digests = _digests(request, examples)
     resumed = run_to_resume(config.run.resume) if config.run.resume else None
     changes = _changes(resumed, request, digests) if resumed else {}
-    with config.system.open_resources(config.tools, missing_service(config)) as resources:
+    missing = MissingServices(config)
+    with config.system.open_resources(config.tools, missing.note) as resources:
         program = config.system.build(config.model, request.prompts, config.tools, resources)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         tools = {"tools": json.dumps(offered_tools(program))}
         facts = {**digests, **joined(folder, config), **tools, **_facts(request, examples, split.bad_rows)}
         with _opened(folder) as store:
-            run = _Run(request, folder, store)
+            run = _Run(request, folder, store, missing)
             try:
                 return run.execute(program, examples, facts, changes)
             except (OSError, StoreError) as error:  # a full disk: no question fails this way, the run's own files can
@@ -140,8 +141,9 @@ def _without_secrets(request: Request) -> list[str]:
 class _Run:
     """One session of a run, from its first question to its last line."""
 
-    def __init__(self, request: Request, folder: Path, store: RunStore) -> None:
+    def __init__(self, request: Request, folder: Path, store: RunStore, missing: MissingServices) -> None:
         self.request, self.config, self.folder, self.store = request, request.config, folder, store
+        self.missing = missing
         self.console = Console()
 
     def execute(
@@ -172,6 +174,7 @@ class _Run:
         with RunLogs(self.folder, redact=self.config.secrets()) as logs:
             questions = Questions(self.config, self.store, self.folder, logs, self.console)
             tries = self._tries(examples)
+            self.missing.tell()
             self._announce(len(tries), len(examples) * self.config.run.epochs)
             logs.entry_point.info("run started", questions=len(tries), changes=dict(changes))
             stopped = questions.run(program, tries)

@@ -29,6 +29,8 @@ class GivenAnswer:
     tokens: int  # in and out
     cost_usd: float | None  # None: unknown
     cached_calls: int  # from the cache that runs share: they cost nothing this time
+    leaked: bool = False  # it met a web result that gives the question away
+    cached_tool_calls: int = 0  # likewise: what tools returned to another run
 
     @classmethod
     def of(cls, record: Record) -> "GivenAnswer":
@@ -45,6 +47,8 @@ class GivenAnswer:
             tokens=usage.input_tokens + usage.output_tokens,
             cost_usd=usage.cost_usd if usage.lm_calls else 0.0,  # none was asked
             cached_calls=usage.cached_calls,
+            leaked=bool(record.leaks),
+            cached_tool_calls=usage.cached_tool_calls,
         )
 
     def with_price_of(self, other: "GivenAnswer") -> None:
@@ -52,6 +56,7 @@ class GivenAnswer:
         self.seconds += other.seconds
         self.tokens += other.tokens
         self.cached_calls += other.cached_calls
+        self.cached_tool_calls += other.cached_tool_calls
         known = self.cost_usd is not None and other.cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None
 

@@ -53,6 +53,10 @@ class Answers:
         found = [given.get(epoch) for epoch in range(1, self.epochs + 1)]
         return found if counted else [each for each in found if each is not None]
 
+    def n_leaked(self, ids: Iterable[str]) -> int:
+        """How many of these questions met a web result that gives them away."""
+        return sum(any(each and each.leaked for each in self.of_question(example_id)) for example_id in ids)
+
     def scores(self, example_id: str, counted: bool = True) -> tuple[float, ...]:
         """1 right, 0 wrong or in error, by epoch."""
         return tuple(float(each is not None and each.correct) for each in self.of_question(example_id, counted))

@@ -18,10 +18,12 @@ from eval.logs import RunLogs
 from eval.paths import OUTPUTS
 from eval.record import Record, Usage
 from eval.reporting.progress import RunProgress
+from eval.resuming import samples_left
 from eval.runner import Runner, Try
 from eval.spending import Budget, with_unseen
 from eval.stopping import Stop, signals_to
 from eval.store import RunStore, StoreError
+from eval.tool_cache import ToolCache
 from mas.llm.loop import run_blocking
 from mas.question import Payment, Question, Sample
 from mas.tracing.trace import Level, Listener
@@ -82,13 +84,17 @@ class Questions:
             cache = None
             if self.config.cache.lm == "shared":
                 cache = stack.enter_context(closing(SharedCache(OUTPUTS / "cache" / "lm.db")))
+            results = self._tool_results()
+            if results is not None:
+                stack.enter_context(closing(results))
 
             def question(sample: Sample) -> Question:
                 def spent(payment: Payment) -> None:
                     call_log.pay(sample, payment)
                     self.budget.spend(payment)
 
-                return on_terms(Question(sample, self.config.limits, call_log.for_sample(sample), cache, spent))
+                replies = call_log.for_sample(sample)
+                return on_terms(Question(sample, self.config.limits, replies, cache, spent, tool_log=results))
 
             def finished(record: Record) -> None:
                 sample = Sample(record.example_id, record.epoch, record.attempt)
@@ -100,6 +106,20 @@ class Questions:
 
             yield self._runner(program, question, finished)
             self._note_unfinished(call_log.unfinished())
+            if results is not None and self.config.cache.tools == "run" and not self._something_left():
+                results.remove()
+
+    def _tool_results(self) -> ToolCache | None:
+        """What tools have returned before, to this run or to any; None: each call is made."""
+        run_id, redact = self.store.meta()["run_id"], self.config.redact
+        if self.config.cache.tools == "shared":
+            return ToolCache.shared(OUTPUTS, run_id, redact)
+        return ToolCache.of_run(self.folder, run_id, redact) if self.config.cache.tools == "run" else None
+
+    def _something_left(self) -> bool:
+        """Whether another session of this run could ask something, `run.retry_errors` included."""
+        ids = [planned.id for planned in self.store.planned()]
+        return bool(samples_left(ids, self.config.run.epochs, self.store.keys(), retry_errors=True))
 
     def _note_unfinished(self, paid: Usage | None) -> None:
         """For the summary: what was paid for questions that the run has not come to the end of."""

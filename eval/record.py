@@ -12,13 +12,16 @@ class Usage:
     retries: int = 0  # of these: requests sent again after a failure, DSPy's fallback to JSON included
     replayed_calls: int = 0  # of these: answered from the run's own call log; paid for before the run was interrupted
     cached_calls: int = 0  # of these: answered from the cache shared between runs; not paid for by this run
-    tool_calls: int = 0
+    tool_calls: int = 0  # those that were not made again included
+    replayed_tool_calls: int = 0  # of these: answered by what this run's own tools had returned before
+    cached_tool_calls: int = 0  # of these: answered by what they returned to another run (cache.tools=shared)
     input_tokens: int = 0
     cached_input_tokens: int = 0  # of these: read from the provider's own cache, at its lower price
     output_tokens: int = 0
     cost_usd: float | None = None
     known_cost_usd: float = 0.0  # of the calls whose cost is known
     unknown_cost_calls: int = 0  # those whose cost is not: there is no price, or they were cut off before the reply
+    oldest_cached_tool_result: str | None = None  # when it was kept, UTC, ISO 8601; None: none came from another run
 
     @property
     def at_least_usd(self) -> float:
@@ -53,6 +56,10 @@ class Record:
     wall_seconds: float = 0.0
     waited_seconds: float = 0.0  # of these: for a rate limit, a free slot or a retry; the rest is working time
     seconds_by_agent: dict[str, float] = field(default_factory=dict)
+    calls_by_tool: dict[str, int] = field(default_factory=dict)
+    tool_errors: dict[str, int] = field(default_factory=dict)  # of these: tool → how many failed
+    leaks: list[dict[str, str]] = field(default_factory=list)  # web results that give the question away: tool, source
+    blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/web/blocked_sites.py
     state: dict[str, Any] = field(default_factory=dict)  # the system's final state
     trajectory: list[dict[str, Any]] = field(default_factory=list)  # mas.tracing.trace.Span, as dictionaries
 

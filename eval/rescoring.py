@@ -24,6 +24,7 @@ from eval.benchmarks.rows import Attachments, Row, read_rows
 from eval.composing import composed
 from eval.config import RunSettings, build_part
 from eval.kept_prompts import kept_prompts
+from eval.leakage.web_results import web_leaks
 from eval.record import Record, Usage
 from eval.resuming import RESCORED_FROM
 from eval.run_folder import make_run_folder
@@ -147,6 +148,8 @@ async def _copied(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold
         for record in some:
             record.run_id, record.target = run_id, gold.get(record.example_id, record.target)
             _forget_score(record)
+            if record.example_id in gold:
+                record.leaks = web_leaks(record.question, record.target, record.trajectory)
         await asyncio.gather(*map(scoring.score, some))
         for record in some:
             target.write(record)

@@ -19,11 +19,13 @@ import dspy
 from eval.benchmarks.example import Example
 from eval.cleaning import cleaned
 from eval.failure import Failure, describe, out_of_time, refusal
+from eval.leakage.web_results import blocked_hosts, web_leaks
 from eval.record import Record
 from eval.scorers.score import Scorer
 from eval.scoring import Scoring
 from eval.spending import usage_of
 from eval.stopping import QUOTA_OR_KEY, Stop
+from eval.tool_failures import tool_counts
 from mas.question import Question, QuestionLimits, Sample, at_work
 from mas.tracing.trace import Listener, Observer, Trace, recording, span
 
@@ -117,7 +119,7 @@ class Runner:
         record.reasoning_trace = self.redact(str(prediction.get("final_reasoning_trace") or ""))
 
     def _complete(self, record: Record, trace: Trace) -> None:
-        """What the trace says about the question: cost, times, state and steps."""
+        """What the trace says about the question: cost, times, state, steps, and what the web gave away."""
         judging = [each for each in trace.spans if trace.within(each, "scorer")]
         answering = [each for each in trace.spans if not trace.within(each, "scorer")]
         record.usage, record.scorer_usage = usage_of(answering), usage_of(judging)
@@ -129,7 +131,11 @@ class Runner:
         record.limit = record.limit or trace.limit
         told = {"error": record.error, "error_component": record.error_component} if record.error else {}
         record.state = cleaned({**trace.state, **told}, self.redact)
-        record.trajectory = cleaned([vars(each) for each in trace.spans], self.redact)
+        steps = [vars(each) for each in trace.spans]
+        record.leaks = cleaned(web_leaks(record.question, record.target, steps), self.redact)
+        record.blocked_pages = blocked_hosts(steps)
+        record.trajectory = cleaned(steps, self.redact)
+        record.calls_by_tool, record.tool_errors = tool_counts(record.trajectory)
 
     def _fail(self, record: Record, failure: Failure) -> None:
         record.answer, record.reasoning_trace, record.score = None, "", None

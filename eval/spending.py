@@ -20,11 +20,12 @@ PAID = (  # fields of `Usage` that a request is charged for
 def usage_of(spans: Sequence[Span]) -> Usage:
     """Sums over the spans of kind "lm" and "tool"; their attributes are set by the model client."""
     calls = [each for each in spans if each.kind == "lm"]
+    tools = [each for each in spans if each.kind == "tool"]
     costs = [_cost(each) for each in calls]
     known = [cost for cost in costs if cost is not None]
 
-    def count(attribute: str) -> int:
-        return sum(bool(each.attributes.get(attribute)) for each in calls)
+    def count(attribute: str, among: Sequence[Span] = calls) -> int:
+        return sum(bool(each.attributes.get(attribute)) for each in among)
 
     def total(attribute: str) -> int:
         return sum(each.attributes.get(attribute) or 0 for each in calls)
@@ -34,13 +35,18 @@ def usage_of(spans: Sequence[Span]) -> Usage:
         retries=count("retry"),
         replayed_calls=count("replayed"),
         cached_calls=count("cached"),
-        tool_calls=sum(each.kind == "tool" for each in spans),
+        tool_calls=len(tools),
+        replayed_tool_calls=count("replayed", tools),
+        cached_tool_calls=count("cached", tools),
         input_tokens=total("input_tokens"),
         cached_input_tokens=total("cached_input_tokens"),
         output_tokens=total("output_tokens"),
         cost_usd=sum(known) if calls and len(known) == len(costs) else None,
         known_cost_usd=sum(known),
         unknown_cost_calls=len(costs) - len(known),
+        oldest_cached_tool_result=min(
+            (each.attributes["kept_at"] for each in tools if "kept_at" in each.attributes), default=None
+        ),
     )
 
 

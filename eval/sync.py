@@ -20,21 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from eval.arguments import Parser
-from eval.command import (
-    FINISHED,
-    MISTAKES,
-    STOPPED,
-    USER_ERROR,
-    WORST_FIRST,
-    InterruptedRunError,
-    leave,
-    sentence,
-    signal_of,
-    told,
-)
+from eval.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, leave, sentence, told
 from eval.kept_config import kept_config
 from eval.paths import PROJECT_ROOT
 from eval.runs import DATABASE, all_runs, find_run
+from eval.tracking.syncing import check_place, interruptible, sole_sender, tracking_overrides
 from mas.errors import UserError
 
 
@@ -47,13 +37,8 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("words", nargs="*", metavar="RUN", help="latest, a name under outputs/eval, or a run's folder")
     given = parser.parse_args(arguments)
-    given.overrides = [word for word in given.words if "=" in word]
+    given.overrides = tracking_overrides(given.words)
     runs = [word for word in given.words if "=" not in word]
-    for override in given.overrides:
-        if override.partition("=")[0].partition(".")[0] != "tracking":
-            raise UserError(
-                f"{override.partition('=')[0]} is not an option here; give tracking=… and its options only."
-            )
     if len(runs) != (0 if given.all else 1):
         raise UserError(f"name one run, or give --all; {usage}.")
     given.run = runs[0] if runs else None
@@ -65,12 +50,8 @@ def task(arguments: list[str]) -> int:
 
     given = read_arguments(arguments)
     load_dotenv(PROJECT_ROOT / ".env")
-    try:
+    with interruptible():
         return _all_synced(given)
-    except KeyboardInterrupt as interrupt:
-        raise InterruptedRunError(
-            f"stopped by {signal_of(interrupt)}; what was sent stays in MLflow, and the same command sends the rest."
-        ) from interrupt
 
 
 def _all_synced(given: argparse.Namespace) -> int:
@@ -128,28 +109,10 @@ def synced(folder: Path, overrides: Sequence[str]) -> int:
     Raises:
         UserError: it is going on, somebody else is sending it, it does not say where it belongs, or is elsewhere there.
     """
-    from eval.run_lock import RunInUseError, RunLock, in_use
-    from eval.tracking.settings import NoTracking
-    from eval.tracking.state import STATE
-
     settings = _settings(folder, overrides)
-    if isinstance(settings, NoTracking):
-        why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
-        raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
-    settings.check()
-    if in_use(folder / DATABASE):
-        raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
-    lock = RunLock(folder / STATE)
-    try:
-        lock.take()
-    except RunInUseError as error:
-        raise UserError(f"another process is just sending {folder.name} to MLflow; wait for it.") from error
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written ({error}); sync a copy of it, or mend its permissions.") from error
-    try:
+    check_place(settings, folder.name, overrides)
+    with sole_sender(folder, DATABASE):
         return _sent(folder, settings)
-    finally:
-        lock.release()
 
 
 def _settings(folder: Path, overrides: Sequence[str]) -> Any:

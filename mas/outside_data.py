@@ -1,5 +1,7 @@
 """What came from outside is data: an observation says so before anything that a file or a page may say to the agent.
 
+A failure says so too: its sentence may quote what a file or a server said.
+
 @outside_data
 def read_file(file: str) -> str: …
 

@@ -12,7 +12,7 @@ been handed anything, and code outside a run (an optimiser, a script) works with
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -61,11 +61,28 @@ Settle = Callable[[Payment | None], None]  # how a reserved request ended, told 
 
 
 class Replies(Protocol):
-    """Replies of a language model, or what a tool returned, kept by key, as text."""
+    """Replies of a language model, kept by key, as text."""
 
     def get(self, key: str) -> str | None: ...
 
     def put(self, key: str, reply: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class KeptResult:
+    """What a tool returned, whole."""
+
+    returned: str
+    events: tuple[Mapping[str, Any], ...] = ()  # that its span had, such as a blocked page
+    other_run_at: str | None = None  # when another run was given it, UTC, ISO 8601; None: it was this run
+
+
+class ToolResults(Protocol):
+    """What tools returned, by key; the first that is kept under a key stays."""
+
+    def find(self, key: str) -> KeptResult | None: ...
+
+    def keep(self, key: str, result: KeptResult) -> None: ...
 
 
 @dataclass
@@ -78,7 +95,7 @@ class Question:
     shared_cache: Replies | None = None  # across runs; only with cache.lm=shared
     spent: Callable[[Payment], None] = lambda payment: None  # told of each request that was answered or cut off
     reserve: Callable[[], Settle] = lambda: lambda payment: None  # before each request is sent: may the run pay for it?
-    tool_log: Replies | None = None  # what tools marked `mas.tools.read_only` have returned before
+    tool_log: ToolResults | None = None  # what tools marked `mas.tools.read_only` have returned before
     over_at: float = math.inf  # time.monotonic() at which its wall time is over
     belongings: dict[str, Any] = field(default_factory=dict)  # of its tools, by the tool's name; see `on_close`
     on_close: list[Callable[[], None]] = field(default_factory=list)  # what ends them with the question; in any thread

@@ -23,13 +23,15 @@ from langgraph.runtime import Runtime
 from mas.chat_adapter import ChatAdapter
 from mas.contained import awaited, in_thread
 from mas.encodable import encodable
+from mas.media import attached_media, remark_on
 from mas.outside_data import marked
-from mas.question import LimitReachedError, current_question
+from mas.question import KeptResult, LimitReachedError, current_question
 from mas.tools.at_hand import at_hand
 from mas.tools.errors import ToolError
-from mas.tools.read_only import KeptObservation
+from mas.tools.from_the_web import FROM_THE_WEB, is_from_the_web
+from mas.tools.read_only import kept_observation
 from mas.tools.settings import ToolSettings
-from mas.tracing.trace import Span, span
+from mas.tracing.trace import Span, event, span
 
 NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
 
@@ -57,6 +59,10 @@ class Toolbox:
 class ReactContext:
     predictor: dspy.Predict
     toolbox: Toolbox
+
+    @property
+    def lm(self) -> Any:
+        return self.predictor.lm or dspy.settings.lm
 
 
 class StepLimitError(Exception):
@@ -102,10 +108,11 @@ def react_graph() -> Any:
 
 
 async def _agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, Any]:
-    predictor, toolbox = runtime.context.predictor, runtime.context.toolbox
-    native = (predictor.lm or dspy.settings.lm).supports_function_calling
+    predictor, toolbox, lm = runtime.context.predictor, runtime.context.toolbox, runtime.context.lm
     # An adapter set to native would write past calls as `tool` messages even to a model without function calling.
-    with dspy.context(adapter=ChatAdapter(use_native_function_calling=native)):
+    native = lm.supports_function_calling
+    beside = {name: media.parts for name, media in (await attached_media(lm)).items()}
+    with dspy.context(adapter=ChatAdapter(use_native_function_calling=native, beside=beside)):
         prediction = await predictor.acall(
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )
@@ -133,7 +140,9 @@ async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
         for _ in calls.tool_calls:  # all of them before the first one runs: none is left running when the limit is hit
             question.spend_tool_call()
     outcomes = await asyncio.gather(*(_run(call, toolbox) for call in calls.tool_calls))
-    observations = [text for text, _ in outcomes]
+    media = await attached_media(runtime.context.lm)
+    remarks = (remark_on(call.args or {}, media) for call in calls.tool_calls)
+    observations = [text + remark for (text, _), remark in zip(outcomes, remarks, strict=True)]
     if state["steps"] >= toolbox.max_steps:
         observations[-1] += NO_MORE_TOOLS
     results = ToolCallResults.from_tool_calls_and_values(calls, observations, [failed for _, failed in outcomes])
@@ -149,6 +158,8 @@ async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
     arguments = call.args or {}
     try:
         with span("tool", call.name, inputs=arguments) as current:
+            if is_from_the_web(getattr(toolbox.tools.get(call.name), "func", None)):
+                current.attributes[FROM_THE_WEB] = True
             with at_hand(toolbox.settings, toolbox.resources):
                 returned = await _returned(call.name, arguments, toolbox, current)
             shown = marked(returned, toolbox.tools.get(call.name))
@@ -160,19 +171,29 @@ async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
     except Exception as error:
         if toolbox.settings.fail_fast:
             raise
-        return _observation(f"{call.name} failed: {error}", toolbox.settings.max_output_chars), True
+        said = marked(f"{call.name} failed: {error}", toolbox.tools.get(call.name))  # it may quote a file or a server
+        return _observation(said, toolbox.settings.max_output_chars), True
 
 
 async def _returned(name: str, arguments: dict[str, Any], toolbox: Toolbox, current: Span) -> str:
     """What the tool returned as text, now or when it was last asked the same."""
-    kept = KeptObservation(current_question(), toolbox.tools.get(name), arguments)
+    kept = await kept_observation(current_question(), toolbox.tools.get(name), arguments)
     if (found := kept.find()) is not None:
-        current.attributes["replayed"] = True
-        return found
+        return _replayed(found, current)
     with kept.asking():
         text = str(await _call(name, arguments, toolbox))
-    kept.keep(text)
-    return text
+    return kept.keep(text, current.events)
+
+
+def _replayed(found: KeptResult, current: Span) -> str:
+    """With what was noted then, such as a page that was blocked: it is true of this answer as well."""
+    if found.other_run_at is None:
+        current.attributes["replayed"] = True
+    else:
+        current.attributes |= {"cached": True, "kept_at": found.other_run_at}
+    for noted in found.events:
+        event(**{key: value for key, value in noted.items() if key != "seconds"})
+    return found.returned
 
 
 async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> Any:

@@ -8,28 +8,19 @@ and these live in memory only: nothing of them is ever written.
 """
 
 import hashlib
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from eval.benchmarks.example import Example
-from optimize.common_words import COMMON_WORDS
-from optimize.leak_text import Piece, Reading, quantity, squeezed
+from eval.leakage.forms import HINT, LONGEST, PASSAGE, SHORT, Form, all_common, gold_forms, passages
+from eval.leakage.text import Piece, Reading, squeezed
 
 Kind = Literal["gold", "question", "id", "file", "near"]  # near: a question's four words; no leak, but a hint at one
 SplitName = Literal["train", "val", "test"]
 
-PASSAGE, HINT = 8, 4  # words of a question
-_LONGEST = 200  # characters of what is looked for as a whole
-_SHORT = 3  # characters
-_SMALL = 100
-_SIGNIFICANT = 5  # digits from which on a number is hardly met by chance
-_LONG_WORDS, _LONG_CHARS = 3, 12  # the same of a text
 _SHORTEST_ID, _SHORTEST_STEM = 6, 6  # characters
-_LIST = re.compile("[,;\n]")  # as in eval/scorers/gaia.py
-_ARTICLES = ("the", "a", "an")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +40,6 @@ class Find:
     start: int  # in the reading's text
     end: int
     key: bytes  # of what was found
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """One way in which something may be written: as a run of letters (`word`), a `number` or n `gram` words."""
-
-    how: Literal["word", "number", "gram"]
-    text: str
-    n_words: int = 1
-    weak: bool = False
-    specific: bool = False
 
 
 @dataclass
@@ -141,9 +121,9 @@ class Lookup:
         return hashlib.blake2b(f"{how} {text}".encode("utf-8", "replace"), digest_size=12, key=self._salt).digest()
 
     def _add(self, split: SplitName, example: Example) -> None:
-        forms: list[tuple[Kind, Iterable[_Form]]] = [
-            ("question", _passages(example.question, PASSAGE)),
-            ("near", _passages(example.question, HINT)),
+        forms: list[tuple[Kind, Iterable[Form]]] = [
+            ("question", passages(example.question, PASSAGE)),
+            ("near", passages(example.question, HINT)),
             ("id", _id_forms(example.id)),
         ]
         if example.target is not None and example.target.strip() != "?":
@@ -154,7 +134,7 @@ class Lookup:
             for form in set(each):
                 self._learn(form, Trace(kind, split, example.id, form.weak, form.specific))
 
-    def _learn(self, form: _Form, trace: Trace) -> None:
+    def _learn(self, form: Form, trace: Trace) -> None:
         if form.how == "word":
             self._lengths.add(len(form.text))
         elif form.how == "gram":
@@ -172,84 +152,18 @@ class Lookup:
             self._traces[key] = mine
 
 
-def gold_forms(target: str) -> Iterator[_Form]:
-    """How a gold answer may be written: as a number, as a text, as the items of a list and all of them together."""
-    text = Reading(target).text.strip()
-    number = quantity(text)
-    if number is not None:
-        yield _Form("number", number, weak=_weak_number(number), specific=_digits(number) >= _SIGNIFICANT)
-    if number is None or any(letter.isalpha() for letter in text):
-        yield from _text_forms(Reading(target).words)
-    items = [Reading(item) for item in _LIST.split(target) if Reading(item).words]
-    if number is None and len(items) > 1:
-        yield from _list_forms(items)
-
-
-def _list_forms(items: Sequence[Reading]) -> Iterator[_Form]:
-    forms = [form for item in items for form in gold_forms(item.text)]
-    yield from forms
-    words = [word.text for item in items for word in item.words if word.text != "and"]
-    told_apart = any(not form.weak for form in forms) or (len(items) > 2 and not _all_common(words))
-    yield _Form("gram", " ".join(words), len(words), weak=not told_apart, specific=told_apart)
-
-
-def _text_forms(words: Sequence[Piece]) -> Iterator[_Form]:
-    texts = [word.text for word in words]
-    for said in (texts, texts[1:] if texts[:1] and texts[0] in _ARTICLES else []):
-        run = "".join(said)
-        if run and len(run) <= _LONGEST:
-            weak = len(run) <= _SHORT or _all_common(said)
-            yield _Form("word", run, weak=weak, specific=len(said) >= _LONG_WORDS and len(run) >= _LONG_CHARS)
-    for first in range(len(texts) - PASSAGE + 1):  # a part of a long answer
-        yield _Form("gram", " ".join(texts[first : first + PASSAGE]), PASSAGE, specific=True)
-
-
-def _passages(question: str, size: int) -> Iterator[_Form]:
-    """All runs of so many words that say more than a form of words; a shorter question as a whole."""
-    words = [word.text for word in Reading(question).words]
-    if len(words) < size:
-        size = len(words) if len(words) >= 3 and size == PASSAGE else size
-    for first in range(len(words) - size + 1):
-        said = words[first : first + size]
-        if any(_telling(word) for word in said):
-            yield _Form("gram", " ".join(said), size)
-
-
-def _id_forms(example_id: str) -> Iterator[_Form]:
+def _id_forms(example_id: str) -> Iterator[Form]:
     words = [word.text for word in Reading(example_id).words]
     run = "".join(words)
-    if _SHORTEST_ID <= len(run) <= _LONGEST and not _all_common(words, max_digits=4):
-        yield _Form("word", run)
+    if _SHORTEST_ID <= len(run) <= LONGEST and not all_common(words, max_digits=4):
+        yield Form("word", run)
 
 
-def _file_forms(stem: str, suffix: str, example_id: str) -> Iterator[_Form]:
+def _file_forms(stem: str, suffix: str, example_id: str) -> Iterator[Form]:
     words = [word.text for word in Reading(stem).words]
     run = "".join(words)
-    if len(run) <= _SHORT or len(run) > _LONGEST or _all_common(words, max_digits=4):
+    if len(run) <= SHORT or len(run) > LONGEST or all_common(words, max_digits=4):
         return  # data.csv, image_2.png, the_table.xlsx
-    yield _Form("word", run + squeezed(Reading(suffix).words))
+    yield Form("word", run + squeezed(Reading(suffix).words))
     if len(run) >= _SHORTEST_STEM and stem != example_id:
-        yield _Form("word", run)
-
-
-def _telling(word: str) -> bool:
-    return (len(word) > 1 or not word.isascii()) and word not in COMMON_WORDS
-
-
-def _all_common(words: Sequence[str], max_digits: int = 2) -> bool:
-    """Words that any prompt may have, single letters and short numbers."""
-    return all(
-        word in COMMON_WORDS or (word.isascii() and (len(word) == 1 or (word.isdigit() and len(word) <= max_digits)))
-        for word in words
-    )
-
-
-def _weak_number(number: str) -> bool:
-    """Short, small, or round (1000, 20000): numbers of any prompt."""
-    small = float(number) < _SMALL and _digits(number) < _SIGNIFICANT
-    return len(number) <= _SHORT or small or ("." not in number and len(number.rstrip("0")) <= 1)
-
-
-def _digits(number: str) -> int:
-    """How many of them are significant."""
-    return len(number.replace(".", "").lstrip("0")) if "." in number else len(number.rstrip("0"))
+        yield Form("word", run)

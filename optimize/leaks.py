@@ -19,10 +19,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 from eval.benchmarks.example import Example
+from eval.leakage.text import Reading, readings
 from eval.offered_tools import offered_tools
 from mas.prompts import PromptSet
 from optimize.leak_lookup import Find, Kind, Lookup, SplitName
-from optimize.leak_text import Reading, readings
 
 Status = Literal["blocking", "shown", "inherited", "allowed"]
 

@@ -21,8 +21,9 @@ from optimize.ending import EndedError
 from optimize.objective import self_test
 from optimize.power import margin_line, power_line
 from optimize.reflection_check import check_reflection
+from optimize.request import Request
 from optimize.splits import Splits, make_splits
-from optimize.tuning_run import Request, TuningRun
+from optimize.tuning_run import TuningRun
 
 
 def checked_splits(request: Request, console: Console) -> Splits:

@@ -9,7 +9,6 @@ were over are not gone through again.
 
 import json
 import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from eval.runs import find_run
 from eval.tracking.settings import without_passwords
 from mas.errors import UserError
 from optimize.candidate import PARENT
-from optimize.run_files import MARKER, RunFiles
+from optimize.run_files import MARKER
 
 RESUME = "resume"
 # Options that may change between the sessions of a run, or whole branches of them.
@@ -60,23 +59,6 @@ def of_the_run(overrides: Sequence[str], redact: Callable[[str], str] = str) -> 
 def kept_parent(run: str) -> str:
     """The prompts that the run began with, as it has kept them: the set itself may have been edited since."""
     return str(find_tuning_run(run) / "candidates" / PARENT)
-
-
-def shown_again(run: str, given: Sequence[str] = ()) -> int | None:
-    """The exit code of a run that has come to its verdict, which is printed; None: it has not.
-
-    `given`: what was typed, without what the run was started with.
-    """
-    files = RunFiles(find_tuning_run(run))
-    verdict = files.read("verdict")
-    if verdict is None or verdict.get("resumable"):
-        return None
-    from optimize.reporting import show_verdict
-
-    show_verdict(files)
-    if any(not each.startswith(f"{RESUME}=") for each in given):
-        print("this run is over: the options given now change nothing", file=sys.stderr)
-    return 0
 
 
 def check_unchanged(folder: Path, now: Mapping[str, Any]) -> None:

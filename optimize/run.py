@@ -15,7 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.command import leave, run_command, told, typed
 from optimize.config import read_config
-from optimize.resuming import kept_parent, resumed_arguments, shown_again
+from optimize.finished import shown_again
+from optimize.request import Request
+from optimize.resuming import kept_parent, resumed_arguments
 
 
 def task(composed: DictConfig, given: Sequence[str]) -> int:
@@ -27,7 +29,6 @@ def task(composed: DictConfig, given: Sequence[str]) -> int:
         config.base.prompts = kept_parent(config.resume)
     prompts = config.check()
     from optimize.tuning import tune  # heavy: loaded once no cheap check can fail any more
-    from optimize.tuning_run import Request
 
     return tune(Request(config, resolved, prompts, typed()))
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from eval.arguments import Parser
-from eval.command import FINISHED, MISTAKES, STOPPED, InterruptedRunError, leave, signal_of, told
+from eval.command import FINISHED, MISTAKES, STOPPED, leave, told
 from eval.paths import PROJECT_ROOT
+from eval.tracking.syncing import check_place, interruptible, sole_sender, tracking_overrides
 from mas.errors import UserError
 from optimize.resuming import find_tuning_run
 from optimize.run_files import MARKER
@@ -30,10 +31,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(usage=usage, description=description, allow_abbrev=False)
     parser.add_argument("words", nargs="*", metavar="RUN", help="latest, a name under outputs/optimize, or its folder")
     given = parser.parse_args(arguments)
-    given.overrides = [word for word in given.words if "=" in word]
-    for override in given.overrides:
-        if (option := override.partition("=")[0]).partition(".")[0] != "tracking":
-            raise UserError(f"{option} is not an option here; give tracking=… and its options only.")
+    given.overrides = tracking_overrides(given.words)
     runs = [word for word in given.words if "=" not in word]
     if len(runs) != 1:
         raise UserError(f"name one tuning run; {usage}.")
@@ -46,12 +44,8 @@ def task(arguments: list[str]) -> int:
 
     given = read_arguments(arguments)
     load_dotenv(PROJECT_ROOT / ".env")
-    try:
+    with interruptible():
         return synced(find_tuning_run(given.run), given.overrides)
-    except KeyboardInterrupt as interrupt:
-        raise InterruptedRunError(
-            f"stopped by {signal_of(interrupt)}; what was sent stays in MLflow, and the same command sends the rest."
-        ) from interrupt
 
 
 def synced(folder: Path, overrides: Sequence[str]) -> int:
@@ -60,29 +54,12 @@ def synced(folder: Path, overrides: Sequence[str]) -> int:
     Raises:
         UserError: it is going on, somebody else is sending it, or it does not say where it belongs.
     """
-    from eval.run_lock import RunInUseError, RunLock, in_use
-    from eval.tracking.settings import NoTracking
-    from eval.tracking.state import STATE
     from optimize.tracking.folder import read_tuning
 
     settings = _settings(folder, read_tuning(folder).config, overrides)
-    if isinstance(settings, NoTracking):
-        why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
-        raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
-    settings.check()
-    if in_use(folder / MARKER):
-        raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
-    lock = RunLock(folder / STATE)
-    try:
-        lock.take()
-    except RunInUseError as error:
-        raise UserError(f"another process is just sending {folder.name} to MLflow; wait for it.") from error
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written ({error}); sync a copy of it, or mend its permissions.") from error
-    try:
+    check_place(settings, folder.name, overrides)
+    with sole_sender(folder, MARKER):
         return _sent(folder, settings)
-    finally:
-        lock.release()
 
 
 def _settings(folder: Path, config: dict[str, Any], overrides: Sequence[str]) -> Any:
@@ -102,11 +79,11 @@ def _settings(folder: Path, config: dict[str, Any], overrides: Sequence[str]) ->
 
 
 def _sent(folder: Path, settings: Any) -> int:
+    from eval.tracking.follower import in_words
     from eval.tracking.following import see_it
     from eval.tracking.pipe import Handover
     from eval.tracking.state import write_state
     from optimize.tracking.send import send, state_of
-    from optimize.tracking.sender import in_words
 
     redact = Handover({}, local=False, secrets=_secrets(folder, settings)).redact
     try:

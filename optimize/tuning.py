@@ -18,17 +18,17 @@ from eval.run_folder import make_run_folder
 from eval.tracking.following import Following, SendingProcess
 from mas.offline import SIMULATED_NOTICE
 from optimize.ending import EndedError, HaltedError
-from optimize.phases.baseline import AnswerMeans, baseline
-from optimize.phases.sealed_test import answers_left
+from optimize.phases.baseline import baseline
+from optimize.phases.room import check_room, keep_room
 from optimize.phases.searching import search
 from optimize.phases.shortlist import shortlist
 from optimize.phases.verdict import ended_without_test, tested
 from optimize.preflight import checked_splits, confirmed, reflection_answers
 from optimize.reporting import show_verdict
+from optimize.request import Request
 from optimize.resuming import find_tuning_run, going_on
-from optimize.spend import Spend
 from optimize.tracking.sender import sync_command
-from optimize.tuning_run import Request, TuningRun, opened
+from optimize.tuning_run import TuningRun, opened
 
 SENDER = SendingProcess("optimize.tracking.sender", sync_command)
 
@@ -100,21 +100,14 @@ def _phases(run: TuningRun) -> None:
     measured = baseline(run)
     run.show(f"  {measured.val_score:.1%} of {measured.n_questions} questions")
     _begin(run, "search", "3/8 search")
-    run.purse.keep_back(measured.answers(run.answers_afresh + run.answers_of_test, run.config.run.concurrency))
+    keep_room(run, measured)
     proposals = search(run)
     run.purse.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     winner = shortlist(run, proposals, measured)
-    run.check_room(_room_for_test(run, measured, winner))
+    check_room(run, measured, winner)
     _begin(run, "sealed", "6/8 sealed test")
     tested(run, winner.candidate_id)
-
-
-def _room_for_test(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> Spend:
-    """Prompts that were tuned are mostly longer: each side is taken at what its own answers took."""
-    parents, winners = answers_left(run)
-    at_once = run.config.run.concurrency
-    return parent.answers(parents, at_once).plus(winner.answers(winners, at_once))
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:

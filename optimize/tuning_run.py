@@ -1,45 +1,40 @@
 """A tuning run with everything open that its phases share: files, call log, budget, program, questions.
 
 with opened(request, splits, folder, console) as run:
-    run.answers(run.parent.prompts, run.val_ids)     # one Trial a question
+    run.answers(run.parent.prompts)                  # one Trial a question of validation
     run.purse.over                                   # None, or which budget is used up
 """
 
 import functools
-import time
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 
 from eval.call_log import CallLog
 from eval.missing_services import missing_service
-from eval.paths import PROJECT_ROOT, shown
+from eval.paths import shown
 from eval.run_lock import RunInUseError, RunLock
 from eval.runner import Runner
+from eval.tool_cache import SampleResults
 from eval.tracking.origin import origin
-from eval.tracking.settings import without_passwords
 from mas.errors import UserError
 from mas.llm.loop import background_loop
 from mas.prompts import PromptSet, apply_prompt_set
 from mas.question import Question, Sample, at_work
 from optimize.budget import REFLECTION, Purse, spent_before
-from optimize.candidate import PARENT, Candidate, Proposal, made_of
-from optimize.config import OptimizeConfig
-from optimize.cost_estimate import UNLIMITED
+from optimize.candidate import PARENT, Candidate
 from optimize.ending import EndedError, HaltedError
 from optimize.halting import Halt
 from optimize.leaks import LeakIndex, LeakReport, system_words
 from optimize.objective import Objective
 from optimize.progress import progress_line, watching
-from optimize.resuming import check_unchanged, of_the_run
+from optimize.request import Request
 from optimize.run_files import MARKER, RunFiles
+from optimize.session import begin
 from optimize.spend import Spend
 from optimize.splits import Splits
 from optimize.student import Student
@@ -48,33 +43,19 @@ from optimize.veil import Veiled
 
 LEAST_JUDGED = 10  # answers; before that a share of failures is luck
 TRIALS = "trials.db"
-_UNITS = {"lm_calls": "requests"}
-SEALED = "sealed"  # the folder of the sealed test's runs, and the name under which their requests are paid for
-
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked for on the command line, checked."""
-
-    config: OptimizeConfig
-    resolved: dict[str, Any]  # the same as plain dictionaries
-    prompts: PromptSet  # to begin with
-    command: Sequence[str]  # the overrides as typed
-    shelf: Path = PROJECT_ROOT / "prompts"  # where a set is published
 
 
 class TuningRun:
     """Made by `opened`."""
 
     def __init__(self, request: Request, splits: Splits, folder: Path, console: Console, stack: ExitStack) -> None:
-        self.config, self.resolved, self.splits, self.console = request.config, request.resolved, splits, console
-        self.files, self.request = RunFiles(folder, request.config.redact), request
+        self.request, self.config, self.splits, self.console = request, request.config, splits, console
+        self.files = RunFiles(folder, request.config.redact)
         self.origin = {**origin(), "mlflow.source.name": "optimize/run.py"}
-        self._began = time.monotonic()
-        self._begin()
+        seconds_before = begin(request, splits, self.files, self.origin)
         self.parent = Candidate(PARENT, self.prompts_of(PARENT))
         self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
-        self.purse = Purse(self.config.budget, self._spent_before())
+        self.purse = Purse(self.config.budget, self._spent_before(seconds_before))
         base = self.config.base
         resources = stack.enter_context(base.system.open_resources(base.tools, missing_service(base)))
         self._program = base.system.build(base.model, self.parent.prompts, base.tools, resources)
@@ -83,6 +64,11 @@ class TuningRun:
         self.trials = Trials(self._runner(), examples, self.purse, folder / TRIALS, lambda: self.halt.reason)
         stack.callback(self.trials.close)
         self.halt = Halt(self.config.run.drain_seconds, self._cancel)
+
+    def _spent_before(self, seconds: float) -> Spend:
+        """The answers of a search that is over are not scored again; of any other they are, and counted then."""
+        searched = self.files.read("search") or {}
+        return replace(spent_before(self.call_log, seconds), metric_calls=searched.get("metric_calls", 0))
 
     @property
     def run_id(self) -> str:
@@ -143,7 +129,7 @@ class TuningRun:
             sample,
             self.config.base.limits,
             call_log=replies,
-            tool_log=replies,
+            tool_log=SampleResults(replies),
             reserve=functools.partial(self.purse.reserve_call, paid=paid),
         )
 
@@ -217,45 +203,6 @@ class TuningRun:
                     f"{first}",
                 )
 
-    @property
-    def max_metric_calls(self) -> int:
-        """Of the search, the parent's among them."""
-        budget = self.config.budget.metric_calls
-        return UNLIMITED if budget is None else budget
-
-    @property
-    def answers_afresh(self) -> int:
-        """That the shortlist takes."""
-        shortlist = self.config.shortlist
-        return (shortlist.size + 1) * shortlist.epochs * len(self.splits.val)
-
-    @property
-    def answers_of_test(self) -> int:
-        return 2 * self.config.gate.epochs * len(self.splits.sealed)
-
-    def check_room(self, needed: Spend) -> None:
-        """
-        Args:
-            needed: for what is left of the sealed test.
-
-        Raises:
-            EndedError: it would be begun, or gone on with, and not ended; it is opened only if there is room.
-        """
-        so_far, budget = self.purse.spend(), self.config.budget
-        opened = " more" if (self.files.folder / SEALED).is_dir() else ""
-        for option, allowed, spent, more in (
-            ("lm_calls", budget.lm_calls, so_far.lm_calls, needed.lm_calls),
-            ("tokens", budget.tokens, so_far.tokens, needed.tokens),
-            ("usd", budget.usd, so_far.cost_usd, needed.cost_usd),
-            ("seconds", budget.seconds, so_far.seconds, needed.seconds),
-        ):
-            if allowed is not None and spent + more > allowed:
-                raise EndedError(
-                    "budget",
-                    f"the sealed test will take about {_amount(option, more)}{opened}, and {_amount(option, spent)} of "
-                    f"budget.{option}={allowed} are spent; it was not {'gone on with' if opened else 'opened'}",
-                )
-
     # What is kept
 
     def prompts_of(self, candidate_id: str) -> PromptSet:
@@ -269,72 +216,12 @@ class TuningRun:
     def _leak_index(self) -> LeakIndex:
         return LeakIndex.of(self.splits.train, self.splits.val, self.splits.sealed)
 
-    @property
-    def configuration(self) -> str:
-        """As the run's folder may keep it, YAML."""
-        text = yaml.safe_dump(self.resolved, sort_keys=False, allow_unicode=True)
-        return self.config.redact(without_passwords(text))
-
-    @property
-    def scorer_settings(self) -> Any:
-        return yaml.safe_load(self.configuration).get("scorer")
-
     def note(self, phase: str, **facts: Any) -> None:
         """Where the run stands, for whoever looks into its folder."""
         self.files.update(phase=phase, spend=self.purse.spend().to_dict(), **facts)
 
-    def show_proposal(self, proposal: Proposal) -> None:
-        score = "" if proposal.val_score is None else f", {proposal.val_score:.1%} on validation"
-        candidate, decision = proposal.candidate, proposal.decision.replace("_", " ")
-        self.show(f"  {candidate.id} ({made_of(candidate)}): {decision}{score}; {proposal.reason}")
-
-    def show_leaks(self, candidate_id: str, report: LeakReport) -> None:
-        if report.hits:
-            self.show(f"  {candidate_id}: {'blocked: ' if report.blocked else ''}{report.summary()}")
-
     def show(self, line: str) -> None:
         self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)
-
-    # Opening
-
-    def _spent_before(self) -> Spend:
-        """The answers of a search that is over are not scored again; of any other they are, and counted then."""
-        searched = self.files.read("search") or {}
-        return replace(spent_before(self.call_log, self._seconds_before), metric_calls=searched.get("metric_calls", 0))
-
-    def _begin(self) -> None:
-        files, now = self.files, datetime.now(UTC).isoformat()
-        before = files.read("tuning") or {}
-        self._seconds_before = _seconds_of(before, self.files.folder)
-        config = self.config
-        if before:
-            check_unchanged(files.folder, yaml.safe_load(self.configuration))
-            self.splits.check_same(files.read("splits"))
-            files.remove("verdict")  # that a budget was used up: it may be a larger one now
-        else:
-            files.write_text("config.yaml", self.configuration)
-            files.write("splits", self.splits.to_dict())
-            files.keep(Candidate(PARENT, self.request.prompts))
-        files.write("command", of_the_run(self.request.command, self.config.redact))
-        files.update(
-            run_id=before.get("run_id") or uuid.uuid4().hex[:12],
-            name=config.name,
-            system=config.base.system.name,
-            model=config.base.model_name,
-            reflection_model=config.reflection_model or config.base.model_name,
-            optimizer=config.optimizer.name,
-            simulated=config.base.simulated,
-            seed=config.seed,
-            started_at=before.get("started_at") or now,
-            session_started_at=now,
-            session_seconds_before=self._seconds_before,
-            ended_at=None,
-            phase=before.get("phase", "preflight"),
-            split_digest=self.splits.digest,
-            sealed_digest=self.splits.sealed_digest,
-            parent_set=before.get("parent_set") or self.request.prompts.name,
-            origin=self.origin,
-        )
 
 
 @contextmanager
@@ -353,18 +240,3 @@ def opened(request: Request, splits: Splits, folder: Path, console: Console) -> 
             yield TuningRun(request, splits, folder, console, stack)
     finally:
         lock.release()
-
-
-def _amount(option: str, amount: float) -> str:
-    return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS.get(option, option)}"
-
-
-def _seconds_of(before: dict[str, Any], folder: Path) -> float:
-    """Wall time of the sessions before; one that was killed took until its last reply, as far as anybody knows."""
-    if not before:
-        return 0.0
-    if before["ended_at"]:
-        return float(before["spend"]["seconds"])
-    written = max((each.stat().st_mtime for each in folder.glob("*.db*")), default=0.0)
-    began = datetime.fromisoformat(before["session_started_at"]).timestamp()
-    return float(before["session_seconds_before"]) + max(0.0, written - began)

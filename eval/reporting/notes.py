@@ -3,12 +3,16 @@
 dict(notes(summary))["errors"]      # "limit 2, infrastructure 1"
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from eval.reporting.shown_text import one_line
 
 NOT_AVAILABLE = "n/a"
 RATE_LIMIT = "rate limit"  # a reason in the gate's history
 MAX_LINES_OF_K = 6
+MAX_SOURCE_CHARS = 120
+MAX_SHOWN = 3  # sources or hosts in one line
 
 
 def percent(share: float | None) -> str:
@@ -36,6 +40,7 @@ def notes(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Names and what is to be said; a line that would only say "none" is left out, except errors."""
     yield from _failures(summary)
     yield from _answers(summary)
+    yield from _giveaways(summary)
     yield from _epochs(summary)
     yield from _spending(summary)
     yield from _course(summary)
@@ -75,6 +80,24 @@ def _answers(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "skipped", f"{summary['n_bad_rows']} unreadable rows of the dataset, outside every number above"
 
 
+def _giveaways(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    leaks, blocked = summary["leaks"], summary["blocked_pages"]
+    if n := leaks["n_questions"]:
+        sources = _some(list(dict.fromkeys(each["source"] for each in leaks["results"])), "; ")
+        without = f"accuracy without {'it' if n == 1 else 'them'}: {percent(leaks['accuracy_without'])}"
+        bounds = f" ({interval(leaks['accuracy_without_ci95'])})" if leaks["accuracy_without_ci95"] else ""
+        met = f"{n} question{'' if n == 1 else 's'} met a page that gives the benchmark away"
+        yield "benchmark leaks", f"{met}: {sources}; {without} of {leaks['n_without']}{bounds}"
+    if blocked["n"]:
+        hosts = [f"{host} {times}" for host, times in blocked["hosts"].items()]
+        yield "blocked pages", f"{blocked['n']}: {_some(hosts, ', ')}"
+
+
+def _some(names: Sequence[str], mark: str) -> str:
+    more = [f"{len(names) - MAX_SHOWN} more"] if len(names) > MAX_SHOWN else []
+    return mark.join([*(one_line(each, MAX_SOURCE_CHARS) for each in names[:MAX_SHOWN]), *more])
+
+
 def _epochs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["epochs"] <= 1:
         return
@@ -89,7 +112,15 @@ def _epochs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _spending(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     usage, judging = summary["usage"], summary["scorer_usage"]
-    yield "calls", f"{usage['lm_calls']:,} to language models{_of_which(usage)}, {usage['tool_calls']:,} to tools"
+    tools = f"{usage['tool_calls']:,} to tools{_of_which_tools(usage)}"
+    yield "calls", f"{usage['lm_calls']:,} to language models{_of_which(usage)}, {tools}"
+    if n := usage.get("cached_tool_calls", 0):
+        whose = "1 tool result comes" if n == 1 else f"{n:,} tool results come"
+        oldest = str(usage["oldest_cached_tool_result"])[:10]
+        yield "tool results", f"{whose} from other runs (cache.tools=shared), the oldest of {oldest}"
+    if errors := summary.get("tool_errors"):
+        calls = summary["calls_by_tool"]
+        yield "failed tool calls", ", ".join(f"{name} {n:,} of {calls[name]:,}" for name, n in errors.items())
     yield "tokens", _tokens(usage)
     if judging["lm_calls"]:
         cost = f" and {_money(judging)}" if judging["cost_usd"] is not None or judging["known_cost_usd"] else ""
@@ -120,6 +151,19 @@ def _of_which(usage: Mapping[str, Any]) -> str:
         (usage["replayed_calls"], "replayed from before an interruption"),
         (usage["cached_calls"], "from the shared cache"),
     )
+    return _told(kinds)
+
+
+def _of_which_tools(usage: Mapping[str, Any]) -> str:
+    """A summary that is older than these counts has none."""
+    kinds = (
+        (usage.get("replayed_tool_calls", 0), "answered before in this run"),
+        (usage.get("cached_tool_calls", 0), "from the shared cache"),
+    )
+    return _told(kinds)
+
+
+def _told(kinds: Iterable[tuple[int, str]]) -> str:
     told = [f"{count:,} {what}" for count, what in kinds if count]
     return f" (of these {', '.join(told)})" if told else ""
 

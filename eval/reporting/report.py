@@ -20,6 +20,7 @@ REPORT = "report.html"
 MAX_ANSWERS = 2_000  # rows of (question, epoch)
 MAX_TEXT_CHARS = 600  # of a question, an answer, an explanation, an error
 MAX_GATE_LINES = 100
+MAX_LEAKS = 200
 _TEMPLATE = Path(__file__).with_name("report.html.jinja")
 _PIECE = 64  # template events that are joined before they are written
 
@@ -134,6 +135,7 @@ def _page(summary: Mapping[str, Any], questions: Sequence[ShownQuestion]) -> dic
         "ks": shown_ks(summary["by_epochs"]) if summary["by_epochs"] else [],
         "notes": list(notes(summary)),
         "gate_lines": history[-MAX_GATE_LINES:],
+        "leak_lines": summary["leaks"]["results"][:MAX_LEAKS],
         "questions": questions,
         "n_left_out": summary["n_questions"] - len(questions),
     }

@@ -24,6 +24,8 @@ class Row:
     limit: str | None
     format_loss: bool
     judged: tuple[bool, bool] | None  # where a judge scored: what the GAIA rule and exact text would have said
+    leaks: tuple[tuple[str, str], ...]  # tool and source of each web result that gives the question away
+    blocked_pages: tuple[tuple[str, int], ...]  # host and how often
     vote: int | None  # equal for equal answers of this process; None: in error, or without an answer
 
 
@@ -43,6 +45,8 @@ def row(record: Record) -> Row:
         limit=None if record.limit is None else intern(record.limit),
         format_loss=record.parts.get("format_loss", 0.0) > 0,
         judged=((rule or 0) >= 1, (exact or 0) >= 1) if judged else None,
+        leaks=tuple((each["tool"], each["source"]) for each in record.leaks),
+        blocked_pages=tuple((intern(host), times) for host, times in record.blocked_pages.items()),
         vote=None if failed else _vote(record.answer),
     )
 

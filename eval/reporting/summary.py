@@ -15,6 +15,7 @@ from eval.intervals import clustered_interval
 from eval.record import Record
 from eval.reporting.agreement import agreement
 from eval.reporting.epochs import by_epochs, by_question, tally
+from eval.reporting.giveaways import blocked_of, leaks_of
 from eval.reporting.row import Row, row
 from eval.reporting.totals import Spending
 from mas.offline import SIMULATED_NOTICE
@@ -100,10 +101,14 @@ def summarise(
         "format_loss": sum(each.format_loss for each in final),
         "mean_score": _mean_score(final),
         "judge_agreement": _judge_agreement(final),
+        "leaks": leaks_of(final),
+        "blocked_pages": blocked_of(attempts),
         "usage": spending.usage.to_dict(),
         "scorer_usage": spending.scorer_usage.to_dict(),
         "unfinished": dict(unfinished) if unfinished else None,  # outside `usage`, until it is in a record
         "by_agent": spending.by_agent(),
+        "calls_by_tool": dict(spending.calls_by_tool.most_common()),
+        "tool_errors": dict(spending.tool_errors.most_common()),  # of these; all attempts, as in `usage`
         "wall_seconds": round(wall_seconds, 3),
         "waited_seconds": round(spending.waited_seconds, 3),
         "command": list(command),

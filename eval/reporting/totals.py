@@ -5,13 +5,13 @@ for record in records: spending.add(record)
 spending.usage.to_dict()["cost_usd"]      # 0.0132
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import fields
 from typing import Any
 
 from eval.record import Record, Usage
 
-_COUNTS = tuple(each.name for each in fields(Usage) if "cost_usd" not in each.name)
+_COUNTS = tuple(each.name for each in fields(Usage) if each.type is int)
 
 
 class UsageTotal:
@@ -21,11 +21,13 @@ class UsageTotal:
         self._counts = dict.fromkeys(_COUNTS, 0)
         self._known_cost_usd = 0.0
         self._known = self._unknown = False
+        self._oldest: str | None = None
 
     def add(self, usage: Usage) -> None:
         for name in _COUNTS:
             self._counts[name] += getattr(usage, name)
         self._known_cost_usd += usage.at_least_usd
+        self._oldest = min(filter(None, (self._oldest, usage.oldest_cached_tool_result)), default=None)
         if usage.cost_usd is None:
             self._unknown |= usage.lm_calls > 0  # a question that failed before its first call cost nothing
         else:
@@ -34,7 +36,8 @@ class UsageTotal:
     def to_dict(self) -> dict[str, Any]:
         known = self._known_cost_usd
         cost_usd = known if self._known and not self._unknown else None
-        return {**self._counts, "cost_usd": cost_usd, "known_cost_usd": known}
+        costs = {"cost_usd": cost_usd, "known_cost_usd": known}
+        return {**self._counts, **costs, "oldest_cached_tool_result": self._oldest}
 
 
 class Spending:
@@ -43,12 +46,15 @@ class Spending:
     def __init__(self) -> None:
         self.usage, self.scorer_usage = UsageTotal(), UsageTotal()
         self.waited_seconds = 0.0
+        self.calls_by_tool, self.tool_errors = Counter[str](), Counter[str]()
         self._agents: defaultdict[str, float] = defaultdict(float)
 
     def add(self, record: Record) -> None:
         self.usage.add(record.usage)
         self.scorer_usage.add(record.scorer_usage)
         self.waited_seconds += record.waited_seconds
+        self.calls_by_tool.update(record.calls_by_tool)
+        self.tool_errors.update(record.tool_errors)
         for agent, seconds in record.seconds_by_agent.items():
             self._agents[agent] += seconds
 

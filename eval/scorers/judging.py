@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import dspy
 
+from mas.chat_adapter import ChatAdapter
 from mas.llm.model import AgentModel
 
 MAX_ANSWER_CHARS = 20_000  # what goes beyond is not shown, and that is said
@@ -47,7 +48,7 @@ class Judging:
             LMError: the model could not be asked.
             AdapterParseError: its reply holds no such verdict.
         """
-        with dspy.context(adapter=dspy.ChatAdapter()):
+        with dspy.context(adapter=ChatAdapter()):  # an answer must not bring pictures or prompts of its own
             prediction = await self.predictor.acall(
                 question=question, rubric=self.rubric, target=target, answer=quoted(answer)
             )

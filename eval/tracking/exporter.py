@@ -9,23 +9,22 @@ MLflow's failures are met by waiting, longer each time, for as long as the run g
 within `tracking.wait_seconds`; what is missing then, `mlflow.json` says, and `python eval/sync.py RUN` sends.
 """
 
-import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
+from eval.tracking.follower import follow, in_words
 from eval.tracking.pipe import Handover, RunEnd
 
 POLL_SECONDS = 1.0
 BEAT_SECONDS = 10.0
 MAX_PAUSE_SECONDS = 30.0  # between attempts while the run goes on
 PATIENCE_SECONDS = 10.0  # with an MLflow that fails and fails, once the run is over
-LOCK_SECONDS = 60.0  # for the exporter of an earlier session, which may be sending its last batch
 _NICENESS = 10  # questions come first
 _UNREACHABLE = ("ConnectionError", "ConnectTimeout", "ReadTimeout", "NewConnectionError")  # of requests and urllib3
 _REFUSALS = 3  # of one batch by an MLflow that works; then its records are sent one by one
@@ -237,8 +236,7 @@ def _in_words(error: BaseException, uri: str) -> str:
         if type(cause).__name__ in _UNREACHABLE:
             return f"{uri} cannot be reached"
         cause = cause.__cause__ or cause.__context__
-    lines = str(error).strip().splitlines() or ["no message"]
-    return f"{type(error).__name__}: {lines[0][:200]}"
+    return in_words(error)
 
 
 def sync_command(folder: Path) -> str:
@@ -264,41 +262,18 @@ def _step_forward() -> None:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def main(arguments: Sequence[str], source: TextIO) -> int:
-    """Exit codes: 0 everything is in MLflow · 3 not everything, or nothing."""
-    _step_back()
-    folder = Path(arguments[0]).absolute()
-    handover = Handover(**json.loads(source.readline()))
-    end = RunEnd(source)
-    from eval.logs import open_log
-
-    log, file = open_log(folder, "mlflow", handover.secrets)
-    try:
-        return _exported(folder, handover, end, log)
-    except Exception:  # the boundary of a process that has nobody to raise to
-        log.error("the exporter failed", exc_info=True)
-        return 3
-    finally:
-        file.close()
-
-
-def _exported(folder: Path, handover: Handover, end: RunEnd, log: Any) -> int:
-    from eval.run_lock import RunLock
+def exported(folder: Path, handover: Handover, end: RunEnd, log: Any) -> bool:
+    """Whether MLflow has everything."""
     from eval.tracking.export import Export
-    from eval.tracking.state import STATE
 
     settings = handover.settings()
-    lock = RunLock(folder / STATE)
-    lock.take(LOCK_SECONDS)
+    export = Export(folder, settings, handover.redact)
     try:
-        export = Export(folder, settings, handover.redact)
-        try:
-            return 0 if Exporter(export, end, settings.wait_seconds, log).run().complete else 3
-        finally:
-            export.close()
+        return bool(Exporter(export, end, settings.wait_seconds, log).run().complete)
     finally:
-        lock.release()
+        export.close()
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:], sys.stdin))  # an ordinary exit would wait for the thread that reads
+    _step_back()
+    os._exit(follow("exporter", sys.argv[1:], sys.stdin, exported))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from eval.planned import PlannedQuestion
 from eval.record import Record
+from eval.tool_failures import has_failed
 
 MAX_VALUES = 20  # of one of the dataset's tags; with more it names questions rather than kinds of them
 _REJECTED = "reject"
@@ -60,7 +61,7 @@ class RunNumbers:
                     self._rejections[name] += event.get("decision") == _REJECTED
         elif kind == "tool":
             self._tool_calls[name] += 1
-            self._tool_errors[name] += failed
+            self._tool_errors[name] += has_failed(step)
         elif kind == "lm" and step.get("end_seconds") is not None and not _kept(step):
             self._lm_seconds.append(step["end_seconds"] - step["start_seconds"])
 

@@ -55,7 +55,7 @@ _COUNTS = (
     *("epochs", "format_loss", "mean_score", "waited_seconds"),
 )
 
-_FAMILIES = ("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs")
+_FAMILIES = ("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs", "leaks")
 _PLAIN_METRICS = {*_FIRST, *_COUNTS, *vars(Usage())}
 
 
@@ -261,6 +261,7 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float]:
     if judging.get("lm_calls"):
         found |= {f"judge/{name}": value for name, value in judging.items()}
     found |= _epochs(summary.get("by_epochs") or {})
+    found |= _leaks(summary.get("leaks") or {}, summary.get("blocked_pages") or {})
     return {name: round(float(value), 6) for name, value in found.items() if isinstance(value, int | float)}
 
 
@@ -275,6 +276,16 @@ def _epochs(by_epochs: Mapping[str, Any]) -> dict[str, Any]:
         for k, estimate in (by_epochs.get(kind) or {}).items():
             found |= {f"epochs/{kind}_{k}{end}": value for end, value in _estimate(estimate)}
     return found | {"epochs/icc": by_epochs.get("icc")}
+
+
+def _leaks(leaks: Mapping[str, Any], blocked: Mapping[str, Any]) -> dict[str, Any]:
+    without = "leaks/accuracy_without"
+    return {
+        "leaks/questions": leaks.get("n_questions"),
+        "leaks/blocked_pages": blocked.get("n"),
+        without: leaks.get("accuracy_without"),
+        **_interval(without, leaks.get("accuracy_without_ci95")),
+    }
 
 
 def _estimate(estimate: Any) -> Iterator[tuple[str, Any]]:

@@ -107,6 +107,8 @@ def _tags(record: Record) -> dict[str, str]:
         "harness.error_class": record.error_class,
         "harness.error_component": record.error_component,
         "harness.limit": record.limit,
+        "harness.leaks": len(record.leaks) or None,
+        "harness.blocked_pages": sum(record.blocked_pages.values()) or None,
         "harness.lm_calls": usage.lm_calls,
         "harness.retries": usage.retries,
         "harness.tool_calls": usage.tool_calls,

@@ -38,6 +38,7 @@ class AgentLM(dspy.LM):
         engines = {"engine": SyncAgentEngine(engine, terms), "async_engine": AgentEngine(async_engine, terms)}
         super().__init__(model, **engines, **settings | {"num_retries": 0})
         self.native_tools = native_tools
+        self.takes_images, self.takes_audio = terms.limits.takes_images, terms.limits.takes_audio
         self.deadline_seconds = deadline_seconds
 
     @property

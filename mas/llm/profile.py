@@ -37,7 +37,7 @@ class ModelProfile(ABC):
     base_url: str | None = None  # up to and with /v1; null: the provider's own
     api_key_env: str | None = None  # name of the environment variable that holds the key; null: no key needed
     native_tools: bool = True  # function calling over the wire; false: tools are described in the prompt
-    takes_images: bool = False  # as an input; false: a request with one is refused before it is sent
+    takes_images: bool = False  # attached ones go to agents with tools; false: a request with one is never sent
     takes_audio: bool = False
     context_tokens: int | None = None  # that the model can take, prompt and reply together; null: unknown
     detect_truncation: bool = False  # an error if the server counted implausibly few tokens for the prompt

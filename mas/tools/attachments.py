@@ -7,6 +7,8 @@ A tool names a file by its bare name; only names in the question's own set resol
         resolve("sales.xlsx")      # Path("/data/sales.xlsx")
 """
 
+import functools
+import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -45,3 +47,23 @@ def resolve(name: str) -> Path:
 def attached_files() -> dict[str, Path]:
     """All files of the question: bare name to path."""
     return dict(_files.get() or {})
+
+
+def attached_digests() -> list[tuple[str, str]]:
+    """Bare name and SHA-256 of each file of the question, by name; one that cannot be read has an empty digest."""
+    return [(name, _digest(path)) for name, path in sorted(attached_files().items())]
+
+
+def _digest(path: Path) -> str:
+    try:
+        found = path.stat()
+        return _digest_of(path, found.st_mtime_ns, found.st_size)
+    except OSError:
+        return ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest_of(path: Path, mtime_ns: int, size: int) -> str:
+    """Read once as long as time and size stay as they are."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -11,11 +11,12 @@ import re
 from mas.outside_data import outside_data
 from mas.tools.attachments import AttachmentNotFoundError, resolve
 from mas.tools.errors import ToolError
+from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part
 from mas.tools.files.kinds import read_document
 from mas.tools.files.pages import MAX_HEADER_CHARS, clipped, pages_of
 from mas.tools.files.search import matching
-from mas.tools.read_only import read_only
+from mas.tools.read_only import not_to_be_kept, read_only
 
 _SURROGATES = re.compile("[\ud800-\udfff]")  # cannot be sent as utf-8
 
@@ -39,6 +40,8 @@ def read_file(
     member: the name of one file in a zip archive, as the archive's own listing shows it; it is read as a file is.
     """
     document = _attached_document(file, (member or "").strip() or None)
+    if any(ocr.NOT_HERE in note for note in document.notes):
+        not_to_be_kept()  # tesseract may be installed the next time
     parts = _chosen(document, file, (sheet or "").strip())
     found = ""
     if wanted := (search or "").strip():

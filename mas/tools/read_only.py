@@ -1,29 +1,41 @@
-"""Tools that only look: the same call for the same question always returns the same, so it need not be made twice.
+"""Tools that only look: the same call with the same files and settings need not be made twice.
 
-A resumed run, or the next candidate of a search, is answered from `Question.tool_log`: what the tool returned for these
-arguments, before it was cut for a prompt. A failure is not kept, nor is a makeshift that the tool itself calls so.
-Attachments differ from question to question, and so the log belongs to one of them.
+`Question.tool_log` has what they returned, before it was marked and cut for a prompt: to this sample alone (a search
+for prompts), or to any question of this run or of others (`cache.tools`). A failure is not kept, nor is a makeshift
+that the tool itself calls so.
 
     @read_only
     def calculator(expression: str) -> str: …
 
-    kept = KeptObservation(current_question(), dspy.Tool(calculator), {"expression": "2+2"})
+    kept = await kept_observation(current_question(), dspy.Tool(calculator), {"expression": "2+2"})
     kept.find()      # None: the tool has to be asked
     with kept.asking():
         returned = calculator("2+2")     # inside, a tool may call not_to_be_kept()
-    kept.keep(returned)
+    kept.keep(returned)              # what to go on with
 """
 
+import asyncio
 import hashlib
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from mas.question import Question, Replies
+from mas.question import KeptResult, Question, ToolResults
+from mas.tools.at_hand import tool_settings
+from mas.tools.attachments import attached_digests, attached_files
+from mas.tools.settings import ToolSettings
 
-_MARK = "is_read_only"
+_MARK, _COUNT = "is_read_only", "counted_by"
 _Tool = TypeVar("_Tool", bound=Callable[..., Any])
+_NOT_SHAPING = frozenset(  # settings that change when, how often and how much of it is shown, not what is found
+    (
+        *("fail_fast", "max_output_chars", "browser", "sandbox"),  # what browser and code return is never kept
+        *("attempts", "max_retry_after_seconds", "contact"),
+        *("search_requests_per_minute", "wikipedia_requests_per_minute", "max_searches_per_question"),
+    )
+)
 
 
 def read_only(tool: _Tool) -> _Tool:
@@ -37,6 +49,20 @@ def is_read_only(tool: Callable[..., Any]) -> bool:
     return getattr(tool, _MARK, False) is True
 
 
+def counted(count: Callable[[], None]) -> Callable[[_Tool], _Tool]:
+    """Mark a tool that counts its calls, for a limit of its own.
+
+    `count`: what it does itself when it is asked; done for a kept answer as well, or a resumed question would be
+    allowed what it was refused before, and go another way.
+    """
+
+    def marked(tool: _Tool) -> _Tool:
+        setattr(tool, _COUNT, count)
+        return tool
+
+    return marked
+
+
 def not_to_be_kept() -> None:
     """Said by a tool while it is called: what this call returns is no more than what could be had now."""
     if (asked := _asked.get()) is not None:
@@ -44,19 +70,20 @@ def not_to_be_kept() -> None:
 
 
 class KeptObservation:
-    """What one call returned before; of a tool that is not marked, or without a log, nothing is found or kept."""
+    """What one call returned before; without a log nothing is found or kept."""
 
-    def __init__(self, question: Question | None, tool: Any, arguments: dict[str, Any]) -> None:
-        """`tool`: a `dspy.Tool`; None: there is none of that name."""
-        self._log: Replies | None = None
-        if question is None or question.tool_log is None or tool is None or not is_read_only(tool.func):
-            return
-        self._log = question.tool_log
-        called = ("tool", getattr(tool.func, "__module__", ""), tool.name, sorted(arguments.items()))
-        self._key = hashlib.sha256(repr(called).encode()).hexdigest()  # whatever a model makes up has one
+    def __init__(self, log: ToolResults | None = None, key: str = "", count: Callable[[], None] | None = None) -> None:
+        self._log, self._key, self._count = log, key, count
 
-    def find(self) -> str | None:
-        return None if self._log is None else self._log.get(self._key)
+    def find(self) -> KeptResult | None:
+        """
+        Raises:
+            ToolError: the tool would have refused the question one more call.
+        """
+        found = None if self._log is None else self._log.find(self._key)
+        if found is not None and self._count is not None:
+            self._count()
+        return found
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -70,9 +97,35 @@ class KeptObservation:
     def drop(self) -> None:
         self._log = None
 
-    def keep(self, returned: str) -> None:
-        if self._log is not None:
-            self._log.put(self._key, returned)
+    def keep(self, returned: str, events: Sequence[Mapping[str, Any]] = ()) -> str:
+        """What to go on with, as a resumed run will: of calls made side by side, all have what the first was told."""
+        if self._log is None:
+            return returned
+        self._log.keep(self._key, KeptResult(returned, tuple(events)))
+        kept = self._log.find(self._key)
+        return returned if kept is None else kept.returned
+
+
+async def kept_observation(question: Question | None, tool: Any, arguments: Mapping[str, Any]) -> KeptObservation:
+    """`tool`: a `dspy.Tool`; None: there is none of that name. Nothing is kept of one that is not marked."""
+    if question is None or question.tool_log is None or tool is None or not is_read_only(tool.func):
+        return KeptObservation()
+    # A file is read once for its digest, and may be large: not on the event loop.
+    files = await asyncio.to_thread(attached_digests) if attached_files() else []
+    code = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
+    called = ("tool", *code, tool.name, sorted(arguments.items()))
+    everything = repr((*called, files, _shaping(tool_settings())))  # whatever a model makes up has one
+    digest = hashlib.sha256(everything.encode()).hexdigest()
+    return KeptObservation(question.tool_log, digest, getattr(tool.func, _COUNT, None))
+
+
+def _shaping(settings: ToolSettings) -> str:
+    """What a result depends on; whether there is a key decides who answers a search."""
+    return f"{json.dumps(settings, default=_shaping_fields, sort_keys=True)} {bool(settings.web.search_api_key)}"
+
+
+def _shaping_fields(part: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(part).items() if name not in _NOT_SHAPING}
 
 
 _asked: ContextVar[KeptObservation | None] = ContextVar("asked", default=None)

@@ -5,10 +5,12 @@ await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 
 from mas.outside_data import outside_data
 from mas.tools.files.search import matching
+from mas.tools.from_the_web import from_the_web
 from mas.tools.read_only import read_only
 from mas.tools.web.settings import web_settings
 
 
+@from_the_web
 @outside_data
 @read_only
 async def read_page(url: str, page: int = 1, search: str | None = None) -> str:
@@ -26,7 +28,7 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> str:
 
     settings = web_settings()
     address = public_url(url, settings.allow_private_hosts)
-    refuse_blocked(address, settings.blocked_sites)
+    refuse_blocked(address, settings.blocked)
 
     found = await kept(("page", address), lambda: page_at(address, settings))
     parts = found.parts

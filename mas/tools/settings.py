@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from mas.tools.browser.settings import BrowserSettings
+from mas.tools.files.settings import FileSettings
 from mas.tools.sandbox.settings import SandboxSettings
 from mas.tools.web.settings import WebSettings
 
@@ -15,6 +16,7 @@ class ToolSettings:
 
     fail_fast: bool = False  # true: the first tool failure ends the question, as the original design had it
     max_output_chars: int = 20_000  # of one observation; the rest is cut and the cut is said
+    files: FileSettings = field(default_factory=FileSettings)
     web: WebSettings = field(default_factory=WebSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
@@ -29,5 +31,5 @@ class ToolSettings:
         Raises:
             UserError: a setting is out of range.
         """
-        for part in (self.web, self.browser, self.sandbox):
+        for part in (self.files, self.web, self.browser, self.sandbox):
             part.check()

@@ -6,15 +6,19 @@ await web_search("height of K2 in metres")
 from mas.outside_data import outside_data
 from mas.question import current_question
 from mas.tools.errors import ToolError
-from mas.tools.read_only import not_to_be_kept, read_only
+from mas.tools.from_the_web import from_the_web
+from mas.tools.read_only import counted, not_to_be_kept, read_only
 from mas.tools.web.settings import WebSettings, web_settings
 from mas.tracing.trace import event
 
 MAX_QUERY_CHARS = 400  # as many as the service takes
+FELL_BACK = "web search fell back to Wikipedia"  # the event that says so
 _COUNT = "web_search"
 
 
+@from_the_web
 @outside_data
+@counted(lambda: _spend(web_settings()))
 @read_only
 async def web_search(query: str) -> str:
     """Search the web and return titles, addresses and short excerpts of the pages found.
@@ -56,7 +60,7 @@ async def _web(query: str, settings: WebSettings) -> str:
     found, blocked = [], 0
     for each in await tavily_search.search(query, settings):
         try:
-            refuse_blocked(public_url(each.url), settings.blocked_sites)
+            refuse_blocked(public_url(each.url), settings.blocked)
             found.append(each)
         except BlockedPageError:
             blocked += 1
@@ -71,7 +75,7 @@ async def _web(query: str, settings: WebSettings) -> str:
 async def _wikipedia(query: str, settings: WebSettings, why: ToolError) -> str:
     from mas.tools.web.wiki_search import listed, search
 
-    event("web search fell back to Wikipedia", level="warning", reason=str(why))
+    event(FELL_BACK, level="warning", reason=str(why))
     try:
         found = await search(query[:300], settings, settings.search_results)
     except ToolError as error:

@@ -12,6 +12,7 @@ from mas.outside_data import outside_data
 from mas.tools.errors import ToolError
 from mas.tools.files.document import Part
 from mas.tools.files.pages import clipped
+from mas.tools.from_the_web import from_the_web
 from mas.tools.read_only import read_only
 from mas.tools.web.settings import web_settings
 
@@ -21,6 +22,7 @@ MAX_QUERY_CHARS = 300  # as many as the search takes
 MAX_TITLE_CHARS = 255
 
 
+@from_the_web
 @outside_data
 @read_only
 async def wikipedia_search(query: str) -> str:
@@ -42,6 +44,7 @@ async def wikipedia_search(query: str) -> str:
     return clean(f"{header}\n\n{listed(found)}")
 
 
+@from_the_web
 @outside_data
 @read_only
 async def wikipedia_page(

@@ -6,10 +6,12 @@ await youtube_transcript("https://www.youtube.com/watch?v=dQw4w9WgXcQ", search="
 from mas.outside_data import outside_data
 from mas.tools.files.document import Part
 from mas.tools.files.pages import clipped
+from mas.tools.from_the_web import from_the_web
 from mas.tools.read_only import read_only
 from mas.tools.web.settings import web_settings
 
 
+@from_the_web
 @outside_data
 @read_only
 async def youtube_transcript(

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import dspy
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 from dspy.utils.exceptions import AdapterParseError, LMAuthError, LMBillingError, LMConfigurationError
 
+from mas.chat_adapter import ChatAdapter
 from mas.llm.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.prompts import PromptSet
 
@@ -52,7 +52,7 @@ class Rewriting(InstructionProposer):
             base_instructions=BRIEF,
             max_chars=max_chars,
             truncate_history_outputs=True,
-            adapter=dspy.ChatAdapter(),  # which falls back to JSON; DSPy's choice here reads JSON alone
+            adapter=ChatAdapter(),  # which falls back to JSON; DSPy's choice here reads JSON alone
         )
         self.asked = self.unparsable = 0
         self.failed: str | None = None  # why it is no use going on

@@ -1,6 +1,7 @@
 """Phase 6: the sealed questions, opened once the winner is known; parent and winner are asked side by side.
 
-Nothing is replayed or shared here: every answer is a fresh draw, as it will be for whoever uses the prompts.
+No reply of a model is replayed or shared here: every answer is a fresh draw, as it will be for whoever uses the
+prompts. Each of the two has what its own tools have returned (`cache.tools=run`), and nothing of the other's.
 """
 
 import functools
@@ -23,9 +24,10 @@ from mas.question import LimitReachedError, Question, Sample, Settle, current_qu
 from optimize.ending import EndedError, HaltedError
 from optimize.failing import FailuresInARow
 from optimize.sealed_log import Before, SealedSet, note_opening, opened_before, warning
-from optimize.tuning_run import SEALED, TuningRun
+from optimize.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"
+SEALED = "sealed"  # the folder of both arms' runs, and the name under which their requests are paid for
 
 
 def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[Record], Before]:
@@ -104,9 +106,14 @@ class _Ending(Stop):
             super().heed(record)
 
 
+def answers_of_test(run: TuningRun) -> int:
+    """Of both."""
+    return 2 * run.config.gate.epochs * len(run.splits.sealed)
+
+
 def answers_left(run: TuningRun) -> tuple[int, int]:
     """Of the parent and of the winner: all of them, unless an earlier session has begun the test."""
-    each, folder = run.answers_of_test // 2, run.files.folder / SEALED
+    each, folder = answers_of_test(run) // 2, run.files.folder / SEALED
     return each - _answered(folder / PARENT_ARM), each - _answered(folder / WINNER_ARM)
 
 
@@ -126,9 +133,9 @@ def _facts(run: TuningRun) -> dict[str, str]:
     """What a report or a comparison of the arms asks for."""
     config = run.config
     return {
-        "config": run.configuration,
+        "config": run.request.configuration,
         "dataset_sha256": run.splits.sealed_digest,
-        **task_facts(run.splits.sealed, run.scorer_settings, getattr(config.base.data, "revision", None)),
+        **task_facts(run.splits.sealed, run.request.scorer_settings, getattr(config.base.data, "revision", None)),
         "tools": json.dumps(offered_tools(run.program(run.parent.prompts))),
         "system": config.base.system.name,
         "model": config.base.model_name,

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from optimize.candidate import Proposal
+from optimize.candidate import Proposal, made_of
+from optimize.cost_estimate import UNLIMITED
 from optimize.ending import EndedError
 from optimize.phases.shortlist import least_score
 from optimize.search import Search, SearchOutcome
@@ -37,6 +38,7 @@ def _searched(run: TuningRun) -> SearchOutcome:
 
 def _search(run: TuningRun) -> Search:
     config = run.config
+    metric_calls = config.budget.metric_calls
     return Search(
         parent=run.parent,
         student=run.student(run.parent.prompts),
@@ -46,7 +48,7 @@ def _search(run: TuningRun) -> Search:
         reflection_lm=run.reflection_lm,
         seed=config.seed,
         threads=config.run.concurrency,
-        max_metric_calls=run.max_metric_calls,
+        max_metric_calls=UNLIMITED if metric_calls is None else metric_calls,
         stopped=run.why_stopped,
         proposed=lambda proposal: _proposed(run, proposal),
     )
@@ -54,7 +56,9 @@ def _search(run: TuningRun) -> Search:
 
 def _proposed(run: TuningRun, proposal: Proposal) -> None:
     run.files.propose(proposal)
-    run.show_proposal(proposal)
+    score = "" if proposal.val_score is None else f", {proposal.val_score:.1%} on validation"
+    candidate, decision = proposal.candidate, proposal.decision.replace("_", " ")
+    run.show(f"  {candidate.id} ({made_of(candidate)}): {decision}{score}; {proposal.reason}")
 
 
 def _check(run: TuningRun, outcome: SearchOutcome) -> None:

@@ -32,6 +32,12 @@ class Listed(AnswerMeans):
     fresh_ci95: Interval | None
 
 
+def answers_afresh(run: TuningRun) -> int:
+    """How many a full shortlist takes, the parent's among them."""
+    settings = run.config.shortlist
+    return (settings.size + 1) * settings.epochs * len(run.splits.val)
+
+
 def shortlist(run: TuningRun, proposals: Sequence[dict[str, Any]], measured: Baseline) -> Listed:
     """
     Returns:
@@ -124,7 +130,8 @@ def _clean(run: TuningRun, ids: Sequence[str]) -> list[str]:
             break
         prompts = run.prompts_of(candidate_id)
         report = reports[candidate_id] = run.leaks_of(prompts)
-        run.show_leaks(candidate_id, report)
+        if report.hits:
+            run.show(f"  {candidate_id}: {'blocked: ' if report.blocked else ''}{report.summary()}")
         long = too_long(run.config.gate, prompts)
         if long:
             run.show(f"  {candidate_id}: too long for gate.max_prompt_chars: {', '.join(long)}")

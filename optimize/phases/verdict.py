@@ -152,7 +152,7 @@ def _kept(run: TuningRun, candidate_id: str, winner: PromptSet, content: dict[st
 def _provenance(run: TuningRun, candidate_id: str, content: dict[str, Any]) -> Provenance:
     return provenance_of(
         run.files.read("tuning"),
-        run.resolved,
+        run.request.resolved,
         content,
         (run.files.read("leaks") or {}).get(candidate_id),
         run=run.files.folder.name,

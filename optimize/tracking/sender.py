@@ -7,20 +7,19 @@ the run is over, or nothing more when the run's process has died. Its log is `lo
 in `mlflow.json`.
 """
 
-import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
+from eval.tracking.follower import follow, in_words
 from eval.tracking.pipe import Handover, RunEnd
 
 POLL_SECONDS = 2.0
 BEAT_SECONDS = 10.0  # at most, without a word to MLflow that the run is alive
 MAX_PAUSE_SECONDS = 30.0  # between attempts with an MLflow that fails, while the run goes on
-LOCK_SECONDS = 60.0  # for the sender of an earlier session, which may not be done yet
 LAST_ATTEMPTS = 3  # once the run is over
 _NICENESS = 19  # the run comes first
 
@@ -114,11 +113,6 @@ class Sender:
         write_state(self.folder, replace(state, complete=False, warning=warning))
 
 
-def in_words(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or ["no message"]
-    return f"{type(error).__name__}: {lines[0][:200]}"
-
-
 def sync_command(folder: Path) -> str:
     import shlex
 
@@ -128,36 +122,13 @@ def sync_command(folder: Path) -> str:
     return f"python optimize/sync.py {shlex.quote(name)}"
 
 
-def main(arguments: Sequence[str], source: TextIO) -> int:
-    """Exit codes: 0 everything is in MLflow · 3 not everything, or nothing."""
-    os.nice(_NICENESS)
-    folder = Path(arguments[0]).absolute()
-    handover = Handover(**json.loads(source.readline()))
-    end = RunEnd(source)
-    from eval.logs import open_log
-
-    log, file = open_log(folder, "mlflow", handover.secrets)
-    try:
-        return _followed(folder, handover, end, log)
-    except Exception:  # the boundary of a process that has nobody to raise to
-        log.error("the sender failed", exc_info=True)
-        return 3
-    finally:
-        file.close()
-
-
-def _followed(folder: Path, handover: Handover, end: RunEnd, log: Any) -> int:
-    from eval.run_lock import RunLock
-    from eval.tracking.state import STATE
+def sent(folder: Path, handover: Handover, end: RunEnd, log: Any) -> bool:
+    """Whether MLflow has everything."""
     from optimize.tracking.send import live_process
 
-    lock = RunLock(folder / STATE)
-    lock.take(LOCK_SECONDS)
-    try:
-        return 0 if Sender(folder, handover, end, log, live_process(os.getppid())).run() else 3
-    finally:
-        lock.release()
+    return Sender(folder, handover, end, log, live_process(os.getppid())).run()
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:], sys.stdin))  # an ordinary exit would wait for the thread that reads
+    os.nice(_NICENESS)
+    os._exit(follow("sender", sys.argv[1:], sys.stdin, sent))

@@ -119,9 +119,9 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
     from mas.prompts import read_prompt_set
     from optimize import sealed_log
     from optimize.config import read_config
+    from optimize.request import Request
     from optimize.splits import make_splits
     from optimize.tuning import tune
-    from optimize.tuning_run import Request
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     with tempfile.TemporaryDirectory() as scratch:

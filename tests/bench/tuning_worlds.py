@@ -86,7 +86,8 @@ def run(job: Job) -> Result:
 
     from eval.paths import OUTPUTS
     from optimize.config import read_config
-    from optimize.tuning import Request, tune
+    from optimize.request import Request
+    from optimize.tuning import tune
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     began = time.monotonic()

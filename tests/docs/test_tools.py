@@ -87,7 +87,7 @@ def test_the_tools_of_the_browser_are_those_handed_on() -> None:
 
 def test_every_setting_named_exists_and_every_web_and_browser_setting_is_named() -> None:
     known = dotted(ToolSettings())
-    named = set(re.findall(r"tools\.(?:web|browser|sandbox)\.\w+|tools\.(?:fail_fast|max_output_chars)", PAGE))
+    named = set(re.findall(r"tools\.(?:web|files|browser|sandbox)\.\w+|tools\.(?:fail_fast|max_output_chars)", PAGE))
     assert named <= known.keys()
     assert {name for name in known if not name.startswith("tools.sandbox.")} <= named
     assert "tools.sandbox.kind" in named
@@ -124,6 +124,7 @@ def test_what_comes_from_outside_is_marked_as_the_page_says() -> None:
 
 def test_the_sentences_about_what_is_missing_are_those_that_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
+    monkeypatch.setattr(ocr, "installed_languages", lambda: ("eng", "osd"))
     settings = WebSettings()
     with socket.socket() as held:  # bound, and nothing listens
         held.bind(("127.0.0.1", 0))
@@ -131,7 +132,7 @@ def test_the_sentences_about_what_is_missing_are_those_that_are_said(monkeypatch
         no_browser = missing_browser(BrowserSettings(url)).replace(url, EXAMPLE_URL)
     said = [
         *(missing_search(settings), missing_search(WebSettings(fall_back_to_wikipedia=False)), no_key(settings)),
-        *(no_browser, ocr.MISSING, audio.CANNOT_LISTEN),
+        *(no_browser, ocr.MISSING, ocr.why_not_in("eng+deu"), audio.CANNOT_LISTEN),
     ]
     for sentence in said:
         assert sentence and sentence in ONE_LINE

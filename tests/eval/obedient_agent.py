@@ -1,6 +1,7 @@
 """An agent that does what its question says: `system=callable system.target=tests.eval.obedient_agent:answer`.
 
-"sleep 0.5 say 7" is answered with 7 after half a second, and "sleep 0 fail once" fails in a folder's first run alone.
+"sleep 0.5 say 7" is answered with 7 after half a second, "await released say 7" once there is a file of that name, and
+"sleep 0 fail once" fails in a folder's first run alone.
 """
 
 import asyncio
@@ -12,9 +13,17 @@ AGENT = ("system=callable", "system.target=tests.eval.obedient_agent:answer", "m
 
 
 async def answer(question: str) -> str:
-    _, seconds, verb, what = question.split()
-    await asyncio.sleep(float(seconds))
+    wait, until, verb, what = question.split()
+    if wait == "sleep":
+        await asyncio.sleep(float(until))
+    else:
+        while not _is_there(until):  # noqa: ASYNC110 - it is another process that makes it
+            await asyncio.sleep(0.05)
     return _result(verb, what)
+
+
+def _is_there(name: str) -> bool:
+    return Path(name).exists()
 
 
 def _result(verb: str, what: str) -> str:

@@ -92,6 +92,7 @@ def test_ids_stay_as_they_were_typed() -> None:
         ("limits.tool_calls=0", "limits.tool_calls=0"),
         ("limits.cost_usd=nan", "limits.cost_usd=nan"),
         ("cache.lm=on", "cache.lm=on"),
+        ("cache.tools=on", "cache.tools=on"),
     ],
 )
 def test_a_value_out_of_range_is_refused_with_what_is_expected(override: str, key: str) -> None:
@@ -103,7 +104,8 @@ def test_a_value_out_of_range_is_refused_with_what_is_expected(override: str, ke
 @pytest.mark.parametrize(
     "override",
     ["limit=1", "run.fail_under=0", "run.fail_under=1", "run.concurrency=1", "run.drain_seconds=0", "run.max_errors=1",
-     "run.max_errors=0.5", "limits.lm_calls=1", "cache.lm=shared", "cache.lm=off", "run.epochs=1000"],
+     "run.max_errors=0.5", "limits.lm_calls=1", "cache.lm=shared", "cache.lm=off", "cache.tools=off",
+     "cache.tools=run", "cache.tools=shared", "run.epochs=1000"],
 )  # fmt: skip
 def test_the_ends_of_a_range_are_allowed(override: str) -> None:
     assert config(override)

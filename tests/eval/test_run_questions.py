@@ -66,6 +66,11 @@ def test_tool_failures_end_no_question_unless_asked(sure_command: EvalCommand, m
     failed = [step for step in record["trajectory"] if step["kind"] == "tool" and step["error"]]
     assert failed and "the disk is on fire" in failed[0]["error"]
     assert record["answer"] and record["error"] is None
+    assert record["tool_errors"] == finished.summary["tool_errors"] == {"read_file": len(failed)}
+    assert (
+        f"failed tool calls: read_file {len(failed)} of {finished.summary['calls_by_tool']['read_file']}"
+        in finished.out
+    )
 
 
 @pytest.mark.parametrize("gold", [None, "?", ""])

@@ -207,7 +207,9 @@ def test_a_password_in_an_address_is_nowhere_though_every_job_fails(eval_command
 def test_ctrl_c_while_the_page_is_sent_is_a_warning(
     eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    eval_command(*SWEEP, "model.seed=0", "limit=1", "tracking=local", f"tracking.folder={tmp_path / 'mlflow'}")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/bin/false")  # nothing need be in MLflow before
+        eval_command(*SWEEP, "model.seed=0", "limit=1", "tracking=local", f"tracking.folder={tmp_path / 'mlflow'}")
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -261,6 +263,7 @@ def _in_mlflow(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_mlflow_out_of_reach_is_a_warning_and_its_password_is_nowhere(
     eval_command: EvalCommand, capsys: pytest.CaptureFixture[str]
 ) -> None:

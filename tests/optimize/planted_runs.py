@@ -34,10 +34,10 @@ from mas.llm.prices import Price
 from mas.llm.terms import CallTerms
 from optimize.candidate import Candidate, Proposal
 from optimize.config import OptimizeConfig, read_config
-from optimize.resuming import shown_again
+from optimize.finished import shown_again
+from optimize.request import Request
 from optimize.search import Search, SearchCost, SearchOutcome
 from optimize.tuning import tune
-from optimize.tuning_run import Request
 from tests.optimize.tuning_command import NAME, Tuned
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _Engine, _response, all_text, system_text
 

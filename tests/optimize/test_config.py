@@ -41,6 +41,7 @@ def test_answers_outside_the_search_have_the_same_terms_and_their_own_epochs() -
     evaluation = config.evaluation(epochs=5, concurrency=2)
     assert (evaluation.run.epochs, evaluation.run.concurrency, evaluation.run.deadline_seconds) == (5, 2, 7)
     assert (evaluation.run.dir, evaluation.cache.lm) == (None, "off"), "fresh answers, in a folder of the run's"
+    assert evaluation.cache.tools == "run", "nothing of another run's"
     assert (evaluation.limits.lm_calls, evaluation.tools.max_output_chars) == (3, 9)
     assert evaluation.system is config.base.system and evaluation.model is config.base.model
 

@@ -21,6 +21,7 @@ from eval.call_log import CallLog
 from eval.paths import PROJECT_ROOT
 from eval.runner import Runner
 from eval.scorers.gaia import GaiaScorer
+from eval.tool_cache import SampleResults
 from mas.llm.agent_lm import AgentLM
 from mas.llm.prices import FREE
 from mas.llm.terms import CallTerms
@@ -190,7 +191,9 @@ def toy_search(
 
         def question(sample: Sample) -> Question:
             log = call_log.for_sample(sample)
-            return Question(sample, QuestionLimits(), call_log=log, tool_log=log, reserve=purse.reserve_call)
+            return Question(
+                sample, QuestionLimits(), call_log=log, tool_log=SampleResults(log), reserve=purse.reserve_call
+            )
 
         runner = Runner(
             "tuning", None, scorer or GaiaScorer(), threads, 60.0, lambda *_: lambda *__: None, str, lambda _: None,

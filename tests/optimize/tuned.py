@@ -294,9 +294,9 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
 
     from eval.paths import OUTPUTS, PROJECT_ROOT
     from optimize.config import read_config
+    from optimize.request import Request
     from optimize.resuming import kept_parent
     from optimize.tuning import tune
-    from optimize.tuning_run import Request
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     here = f"resume={folder}" if (folder / "tuning.json").is_file() else f"run.dir={folder}"
@@ -321,13 +321,11 @@ def main() -> None:
     eval.paths.OUTPUTS = outputs
     from eval.command import leave
 
-    tuning_run = importlib.import_module("optimize.tuning_run")
-    tuning_run.Request = functools.partial(tuning_run.Request, shelf=shelf)  # type: ignore[attr-defined]
+    run = importlib.import_module("optimize.run")
+    run.Request = functools.partial(run.Request, shelf=shelf)  # type: ignore[attr-defined]
     if dies := os.environ.get(DIES):
         _dying(*dies.split())
-    from optimize.run import main as run
-
-    leave(run())
+    leave(run.main())
 
 
 def _dying(when: str, module: str, name: str) -> None:

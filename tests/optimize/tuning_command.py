@@ -21,11 +21,12 @@ import pytest
 from eval.paths import PROJECT_ROOT
 from mas.prompts import PromptSet
 from optimize.prompt_folder import read_folder
+from optimize.request import Request
 from optimize.run import main
-from optimize.tuning_run import Request
 from tests.eval.command_line import without_secrets
 
-NAME = f"tuned_in_a_test_{os.getpid()}"  # the command looks for it on the checkout's own shelf, which others use
+OF_TESTS = "tuned_in_a_test_"  # how the names of sets begin that a test has published
+NAME = f"{OF_TESTS}{os.getpid()}"  # the command looks for it on the checkout's own shelf, which others use
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _surroundings(place: Path, shelf: Path, arguments: list[str]) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**without_secrets({}), "HYDRA_FULL_ERROR": "0", "HF_HOME": str(place / "hub")}.items():
             patch.setenv(name, value)
-        patch.setattr("optimize.tuning_run.Request", partial(Request, shelf=shelf))
+        patch.setattr("optimize.run.Request", partial(Request, shelf=shelf))
         patch.setattr("optimize.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
         patch.setattr(sys, "argv", [str(PROJECT_ROOT / "optimize" / "run.py"), *arguments])
         patch.chdir(place)

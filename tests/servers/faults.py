@@ -96,7 +96,11 @@ class FaultHandler(BaseHTTPRequestHandler):
         self._say(200 if known else 404, {"requests": self.server.requests()} if known else {"error": "no such path"})
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        if len(body) < length:  # the client was killed in the middle of it: no request
+            self.close_connection = True
+            return None
         if self.path == "/schedule":
             return self._new_schedule(body)
         if self.path != PATH:

@@ -11,6 +11,8 @@ from itertools import count
 from typing import Any
 from xml.etree import ElementTree
 
+from tests.servers.markings import marked, sheet_facts
+
 _KEY_VALUES = tuple(  # of the first separator that the line has
     re.compile(
         rf"\A\s*(?:[-*•]\s+)?[\"']?([^{excluded}|]{{1,80}}?)[\"']?\s*{separator}[\"']?(.{{1,200}}?)[\"']?,?\s*\Z"
@@ -134,6 +136,8 @@ def _table_records(text: str) -> Iterator[Record]:
         yield from _block_records(block, heading)
         block = []
         heading = line.strip() or heading
+        if facts := sheet_facts(heading):
+            yield Record(tuple(Cell(name, value) for name, value in facts.items()), (heading,))
 
 
 def _split_row(line: str) -> list[str]:
@@ -154,11 +158,20 @@ def _block_records(block: list[list[str]], heading: str) -> Iterator[Record]:
     header = [value for _, value in grid[0]]
     for row in grid[1:]:
         labels = header + [""] * (len(row) - len(header))
-        cells = tuple(
-            Cell(label, value, address) for label, (address, value) in zip(labels, row, strict=False) if value
-        )
-        if cells:
-            yield Record(cells, tuple(filter(None, titles)))
+        filled = [(label, *cell) for label, cell in zip(labels, row, strict=False) if cell[1]]
+        if filled:
+            yield _row_record(filled, titles)
+
+
+def _row_record(filled: list[tuple[str, str, str]], titles: list[str]) -> Record:
+    """Of (label, address, value): what is marked behind a value has a cell of its own."""
+    cells, about = list[Cell](), [title for title in titles if title]
+    for label, address, shown in filled:
+        found = marked(shown)
+        cells += [Cell(label, found.value, address)] if found.value else []
+        cells += [Cell(f"{label} {name}", value) for name, value in found.facts.items()]
+        about += found.words
+    return Record(tuple(cells), tuple(about))
 
 
 def _grid(block: list[list[str]]) -> list[list[tuple[str, str]]]:

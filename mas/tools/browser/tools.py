@@ -9,6 +9,7 @@ from typing import Any
 from mas.outside_data import outside_data
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession
+from mas.tools.from_the_web import from_the_web
 
 # A list of what is allowed, so that a new version of the server brings nothing in unseen. Left out on purpose: what
 # runs code (browser_evaluate, browser_run_code_unsafe), what reads or writes the server's files (browser_file_upload,
@@ -57,7 +58,7 @@ def _function(name: str, args: dict[str, Any], session: BrowserSession) -> Calla
         return await session.act(name, given)
 
     act.__name__ = name
-    return outside_data(act)
+    return from_the_web(outside_data(act))
 
 
 def arguments_of(schema: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from mas.tools.errors import ToolError
 from mas.tools.files.document import Document
+from mas.tools.files.settings import ENGLISH
 from mas.tools.files.source import Source
 
 WORKERS = 2  # at most; one is started when it is first needed and serves until the run ends
@@ -51,11 +52,12 @@ class _Worker:
         )
         self.reads = 0
 
-    def ask(self, source: Source, member: str | None, seconds: float) -> dict[str, Any] | None:
+    def ask(self, source: Source, member: str | None, ocr_languages: str, seconds: float) -> dict[str, Any] | None:
         """None: it ended, or had to be ended, without a reply."""
         self.reads += 1
         assert self._process.stdin and self._process.stdout
-        head = json.dumps({"name": source.name, "member": member, "bytes": len(source.data)}).encode("ascii")
+        about = {"name": source.name, "member": member, "ocr_languages": ocr_languages, "bytes": len(source.data)}
+        head = json.dumps(about).encode("ascii")
         timer = Timer(seconds, self._kill)
         timer.start()
         try:
@@ -85,8 +87,8 @@ class _Worker:
             self._process.kill()
 
 
-def read_apart(source: Source, member: str | None) -> Document:
-    """The file, or a member of the archive that it is.
+def read_apart(source: Source, member: str | None, ocr_languages: str = ENGLISH) -> Document:
+    """The file, or a member of the archive that it is; `ocr_languages`: of texts in its pictures.
 
     Raises:
         ToolError: it cannot be read, or its reader took too much time or memory.
@@ -95,7 +97,7 @@ def read_apart(source: Source, member: str | None) -> Document:
         worker = _taken()
         reply = None
         try:
-            reply = worker.ask(source, member, MAX_SECONDS)
+            reply = worker.ask(source, member, ocr_languages, MAX_SECONDS)
         finally:
             _put_back(worker, fit=reply is not None)
     if reply is None:

@@ -1,4 +1,4 @@
-"""Sound files: what they are and how long, from their headers. Listening needs a model that takes audio.
+"""Sound files: what they are and how long, from their headers. Listening is for models (mas/media.py).
 
 read(Source("memo.wav", data)).summary      # "sound, WAV, 3.0 seconds, 8000 Hz, 1 channel"
 """
@@ -10,7 +10,9 @@ from mas.tools.errors import ToolError
 from mas.tools.files.document import Document, Line, Part
 from mas.tools.files.source import Source
 
-CANNOT_LISTEN = "What is said or played in it cannot be told from here: listening needs a model that takes audio."
+CANNOT_LISTEN = (
+    "read_file does not listen to it: what is said or played in it can be told only by a model that takes audio."
+)
 _BITRATES = {  # kbit/s by the index in a frame's header; ISO 11172-3 and 13818-3, layer III
     1: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
     2: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),

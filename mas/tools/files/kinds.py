@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from mas.tools.at_hand import tool_settings
 from mas.tools.errors import ToolError
 from mas.tools.files.apart import read_apart
 from mas.tools.files.document import Document
@@ -108,16 +109,17 @@ def read_document(path: Path, member: str | None = None) -> Document:
         status = path.stat()
         if status.st_size > MAX_FILE_BYTES:
             raise ToolError(f"{path.name} has {status.st_size} bytes; read_file reads at most {MAX_FILE_BYTES}.")
-        return _read(path, status.st_mtime_ns, status.st_size, member)
+        languages = tool_settings().files.ocr_languages
+        return _read(path, status.st_mtime_ns, status.st_size, member, languages)
     except OSError as error:  # its own text would show the agent where on this machine the file lies
         raise ToolError(f"{path.name} cannot be read ({error.strerror}); go on without it.") from error
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: Path, _modified_ns: int, _bytes: int, member: str | None) -> Document:
+def _read(path: Path, _modified_ns: int, _bytes: int, member: str | None, languages: str) -> Document:
     """Kept for the next page or search; time and size are there to notice that the file has changed."""
     source = Source.of(path)
-    return read_here(source) if member is None and _is_light(source) else read_apart(source, member)
+    return read_here(source) if member is None and _is_light(source) else read_apart(source, member, languages)
 
 
 def _is_light(source: Source) -> bool:

@@ -58,7 +58,8 @@ def _texts(source: Source, count: int) -> tuple[list[list[str]], list[str]]:
             texts.append([line for line in lines if line.strip()])
             page.close()
     listed = ", ".join(map(str, pictures[:40]))
-    how = f"read by OCR (up to {MAX_OCR_PAGES} of them)" if ocr.is_installed() else f"not read. {ocr.MISSING}"
+    why_not = ocr.why_not() if pictures else None
+    how = f"not read. {why_not}" if why_not else f"read by OCR (up to {MAX_OCR_PAGES} of them)"
     return texts, [f"Pages that are pictures without text: {listed}; {how}"] if pictures else []
 
 

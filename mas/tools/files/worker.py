@@ -13,6 +13,7 @@ import sys
 from typing import Any, BinaryIO
 
 from mas.tools.errors import ToolError
+from mas.tools.files import ocr
 from mas.tools.files.kinds import read_here
 from mas.tools.files.source import Source
 
@@ -38,7 +39,8 @@ def main() -> None:
 
 def _answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
     try:
-        return {"document": read_here(Source(request["name"], data), request["member"]).as_dict()}
+        with ocr.reading(request["ocr_languages"]):
+            return {"document": read_here(Source(request["name"], data), request["member"]).as_dict()}
     except ToolError as error:
         return {"error": str(error)}
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from mas.tools.errors import ToolError
 from mas.tracing.trace import event
 
+BLOCKED_PAGE = "blocked page"  # name of the event
 BLOCKED_SITES = (
     "gaia-benchmark",  # the benchmark's own organisation on every host, and most of the repositories about it
     "gaia_benchmark",
@@ -64,7 +65,7 @@ def refuse_blocked(url: str, patterns: Iterable[str]) -> None:
         BlockedPageError: the URL is on the list; the record says so.
     """
     if (pattern := blocked_by(url, patterns)) is not None:
-        event("blocked page", level="warning", url=url[:500], pattern=pattern)
+        event(BLOCKED_PAGE, level="warning", url=url[:500], pattern=pattern)
         raise BlockedPageError(
             "This page is blocked: its address is one of those that publish this benchmark's answers "
             f"(tools.web.blocked_sites: {pattern}). Find the facts in another source."

@@ -25,7 +25,7 @@ async def page_at(url: str, settings: WebSettings) -> PageDocument:
         check_type(response.headers.get("content-type", "").partition(";")[0].strip().lower())
 
     host = urlsplit(url).hostname or url
-    rules = Rules(settings.max_file_bytes, tuple(settings.allow_private_hosts), tuple(settings.blocked_sites))
+    rules = Rules(settings.max_file_bytes, tuple(settings.allow_private_hosts), settings.blocked)
     headers = {
         "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # many sites refuse what is no Mozilla
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",

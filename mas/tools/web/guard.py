@@ -46,7 +46,7 @@ async def check_public(url: str, settings: WebSettings | None = None) -> str:
     """
     settings = settings or web_settings()
     normal = public_url(url, settings.allow_private_hosts)
-    refuse_blocked(normal, settings.blocked_sites)
+    refuse_blocked(normal, settings.blocked)
     parts = urlsplit(normal)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     await public_addresses(parts.hostname or "", port, settings.allow_private_hosts)

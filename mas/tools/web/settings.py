@@ -37,7 +37,8 @@ class WebSettings:
     wikipedia_language: str = "en"
     wikipedia_requests_per_minute: float | None = 180.0  # null: as fast as the questions ask
     youtube_url: str = "https://www.youtube.com"
-    blocked_sites: list[str] = field(default_factory=lambda: list(BLOCKED_SITES))  # see mas/tools/web/blocked_sites.py
+    blocked_sites: list[str] | None = None  # pages that give the benchmark away; null: those of blocked_sites.py
+    more_blocked_sites: list[str] = field(default_factory=list)  # beside these
     allow_private_hosts: list[str] = field(default_factory=list)  # "host" or "host:port"; for tests alone
 
     def check(self) -> None:
@@ -72,8 +73,14 @@ class WebSettings:
             raise UserError(
                 "tools.web.search_api_key_env is no name of an environment variable; never put a key there."
             )
-        if any(not each.strip("* ") for each in self.blocked_sites):
-            raise UserError("tools.web.blocked_sites has an empty entry, which would block everything; take it out.")
+        for name in ("blocked_sites", "more_blocked_sites"):
+            for entry in getattr(self, name) or []:
+                _check_blocked(f"tools.web.{name}", entry)
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """All addresses, or parts of addresses, that are refused."""
+        return (*(BLOCKED_SITES if self.blocked_sites is None else self.blocked_sites), *self.more_blocked_sites)
 
     @property
     def search_api_key(self) -> str:
@@ -88,6 +95,20 @@ class WebSettings:
     def user_agent(self) -> str:
         """Of requests to services, in the form that Wikimedia's policy asks for."""
         return f"mas-harness/0.1 ({self.contact or 'no contact given'}) httpx"
+
+
+def _check_blocked(name: str, entry: str) -> None:
+    """
+    Raises:
+        UserError: the entry would be found in every address, or in none.
+    """
+    if not entry.strip("* "):
+        raise UserError(f"{name} has an empty entry, which would block everything; take it out.")
+    if "//" in entry or entry != entry.strip():
+        raise UserError(
+            f"{name} has {entry!r}, which is found in no address; give host and path without http:// and without "
+            "spaces, such as example.org/answers."
+        )
 
 
 def web_settings() -> WebSettings:

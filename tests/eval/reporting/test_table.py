@@ -65,6 +65,22 @@ def test_calls_that_are_no_plain_calls_are_told(record: Make) -> None:
     assert "tokens: 100 in (40 cached by the provider), 0 out" in text
 
 
+def test_tool_calls_that_were_not_made_are_told_and_how_old_their_results_are(record: Make) -> None:
+    assert "6 to tools (of these 5 answered before in this run)" in shown(
+        [record("a", usage=Usage(tool_calls=6, replayed_tool_calls=5))]
+    )
+    usages = [
+        Usage(tool_calls=3, cached_tool_calls=n, oldest_cached_tool_result=when)
+        for n, when in ((2, "2026-11-02T09:00:00+00:00"), (1, "2026-11-01T23:59:00+00:00"), (0, None))
+    ]
+    text = shown([record(f"q{n}", usage=usage) for n, usage in enumerate(usages)])
+    assert "9 to tools (of these 3 from the shared cache)" in text
+    assert "3 tool results come from other runs (cache.tools=shared), the oldest of 2026-11-01" in " ".join(
+        text.split()
+    )
+    assert "tool results" not in shown([record("a", usage=Usage(tool_calls=6))])
+
+
 def test_infrastructure_errors_and_second_tries_are_apart(record: Make) -> None:
     failed = {"score": None, "error": "x", "error_class": "infrastructure"}
     text = shown([record("a", **failed), record("b", **failed), record("b", attempt=2, score=1.0)])

@@ -162,7 +162,10 @@ def until(condition: Any, seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def test_a_record_that_is_refused_keeps_no_other_from_coming(tmp_path: Path, local: LocalTracking) -> None:
+def test_a_record_that_is_refused_keeps_no_other_from_coming(
+    tmp_path: Path, local: LocalTracking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eval.tracking.exporter.MAX_PAUSE_SECONDS", 0.1)
     kept = own_records("q1", "bad", "q3")
     kept[1].started_at = "some day"  # no trace can be made of it
     folder = a_run(tmp_path / "run", local, kept)

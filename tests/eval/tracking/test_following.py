@@ -27,7 +27,7 @@ from tests.eval.tracking.exporting import everything, in_mlflow
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nothing listens
 QUICK = [told(f"q{number}", "sleep 0 say 7") for number in range(6)]
-SLOW = [told("first", "sleep 0 say 7"), *(told(f"slow {number}", "sleep 15 say 7") for number in range(4))]
+HELD = [told("first", "sleep 0 say 7"), *(told(f"held {number}", "await released say 7") for number in range(4))]
 
 
 def to(settings: LocalTracking, wait_seconds: float = 60) -> list[str]:
@@ -162,7 +162,7 @@ def test_a_place_that_is_none_costs_a_warning(eval_command: EvalCommand, tmp_pat
 @contextmanager
 def running(tmp_path: Path, environment: dict[str, str], settings: LocalTracking) -> Iterator[subprocess.Popen[str]]:
     """The real command, at the moment when its first question is in MLflow and its others are not answered."""
-    data = dataset(tmp_path / "data", *SLOW)
+    data = dataset(tmp_path / "data", *HELD)
     options = [*to(settings), "run.drain_seconds=0"]
     command = [sys.executable, str(SCRIPT), *AGENT, *data, *options, f"run.dir={tmp_path / 'run'}"]
     environment = {**environment, "PYTHONPATH": str(PROJECT_ROOT)}
@@ -207,6 +207,7 @@ def test_a_killed_exporter_is_told_and_sync_completes_the_run(
     folder = tmp_path / "run"
     with running(tmp_path, clean_environment, local) as process:
         os.kill(exporter_of(process), signal.SIGKILL)
+        (tmp_path / "released").touch()
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert json.loads((folder / "summary.json").read_text())["accuracy"] == 1.0

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -9,28 +10,35 @@ from typing import Any
 import dspy
 import pytest
 
+from eval.call_log import CallLog
+from eval.tool_cache import SampleResults, ToolCache
 from mas.gaia.signatures import Research
 from mas.llm.model import AgentModel
-from mas.question import LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.question import KeptResult, LimitReachedError, Question, QuestionLimits, Sample, at_work
 from mas.react import Toolbox, react
 from mas.tools.attachments import attached
 from mas.tools.calculator import calculator
 from mas.tools.errors import ToolError
+from mas.tools.files import ocr
+from mas.tools.files.document import Document, Part
 from mas.tools.read_file import read_file
-from mas.tools.read_only import is_read_only, not_to_be_kept, read_only
+from mas.tools.read_only import counted, is_read_only, not_to_be_kept, read_only
 from mas.tools.settings import ToolSettings
 from mas.tools.unit_converter import unit_converter
-from mas.tracing.trace import Span, Trace, recording
+from mas.tracing.trace import Span, Trace, event, recording
 from tests.scripted_model import Answer, Call, ScriptedModel, answering, in_turn, tool_results
 
 DONE: Answer = {"result": "done"}
 
 
-class Kept(dict[str, str]):
-    """`mas.question.Replies` in memory."""
+class Kept(dict[str, KeptResult]):
+    """`mas.question.ToolResults` in memory."""
 
-    def put(self, key: str, reply: str) -> None:
-        self[key] = reply
+    def find(self, key: str) -> KeptResult | None:
+        return self.get(key)
+
+    def keep(self, key: str, result: KeptResult) -> None:
+        self.setdefault(key, result)
 
 
 class Counter:
@@ -95,6 +103,59 @@ def test_a_replayed_call_reaches_the_limit_as_well() -> None:
         run(Question(Sample("q"), QuestionLimits(tool_calls=1), tool_log=log), call, call, tools=[Counter().look()])
 
 
+def test_a_tools_own_limit_refuses_a_resumed_question_what_it_refused_before() -> None:
+    log, made = Kept(), list[int]()
+
+    def count() -> None:
+        made.append(0)
+        if len(made) > 2:
+            raise ToolError("you have looked twice")
+
+    @counted(count)
+    @read_only
+    def look(up: str) -> str:
+        """Look something up."""
+        count()
+        return f"{up}, seen"
+
+    calls = [Call("look", {"up": up}) for up in ("moon", "sun", "mars")]
+    told = []
+    for _ in range(2):
+        made.clear()
+        told.append(run(Question(Sample("q"), tool_log=log), *calls, tools=[look])[0])
+    assert told[0] == told[1] == ["moon, seen", "sun, seen", "look failed: you have looked twice"]
+
+
+def test_calls_side_by_side_are_told_the_same_and_so_is_a_resumed_question(tmp_path: Path) -> None:
+    """Else its requests would not be those that are in the call log, and would be paid for again."""
+    asked = 0
+
+    @read_only
+    async def look(up: str) -> str:
+        """Look something up."""
+        nonlocal asked
+        asked += 1
+        mine = asked
+        await asyncio.sleep(0)
+        return f"{up}, seen {mine}"
+
+    def told(log: Any) -> list[str]:
+        model = ScriptedModel(answering(researcher=in_turn([Call("look", {"up": "moon"})] * 2, DONE)))
+        predictor = dspy.Predict(Research)
+        predictor.lm = model.lm(AgentModel())
+        with at_work(Question(Sample("q"), tool_log=log)):
+            given = {"research_request": "find it", "file": None}
+            asyncio.run(react(predictor, given, [], Toolbox({"look": dspy.Tool(look)})))
+        return [str(result.content[0]) for result in tool_results(model.requests[-1][1])]
+
+    with closing(CallLog(tmp_path / "calls.db")) as calls, closing(ToolCache.of_run(tmp_path, "mine", str)) as results:
+        for log in (results, SampleResults(calls.for_sample(Sample("q")))):
+            first, second = told(log)
+            assert first == second
+            assert told(log) == [first, first]
+    assert asked == 4
+
+
 def test_a_failure_is_not_kept() -> None:
     counter, log = Counter(), Kept()
     for _ in range(2):
@@ -152,8 +213,7 @@ def test_the_tools_that_only_look_are_marked_and_stay_so_behind_a_decorator(tmp_
     log, tools = Kept(), [calculator, unit_converter, read_file]
     with attached([tmp_path / "towns.csv"]):
         first, _ = run(Question(Sample("q"), tool_log=log), *calls, tools=tools)
-    (tmp_path / "towns.csv").unlink()
-    again, spans = run(Question(Sample("q"), tool_log=log), *calls, tools=tools)
+        again, spans = run(Question(Sample("q"), tool_log=log), *calls, tools=tools)
     assert again == first and "Rome" in first[2]
     assert all(span.attributes["replayed"] for span in spans)
 
@@ -208,7 +268,53 @@ def test_a_makeshift_is_one_call_s_own_affair_also_of_those_beside_it(name: str)
     toolbox = Toolbox({each.__name__: dspy.Tool(each) for each in kiosk.tools()})
     with at_work(Question(Sample("q"), tool_log=log)):
         asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], toolbox))
-    assert sorted(text.partition(",")[0] for text in log.values()) == ["moon", "sun"]
+    assert sorted(each.returned.partition(",")[0] for each in log.values()) == ["moon", "sun"]
+
+
+def test_what_was_noted_during_a_call_is_noted_again_when_it_is_replayed() -> None:
+    log, call = Kept(), Call("look", {"up": "x"})
+
+    @read_only
+    def look(up: str) -> str:
+        """Look something up."""
+        event("blocked page", level="warning", url="https://example.org/")
+        return "seen"
+
+    _, (first,) = run(Question(Sample("q"), tool_log=log), call, tools=[look])
+    _, (again,) = run(Question(Sample("q"), tool_log=log), call, tools=[look])
+    assert again.attributes["replayed"]
+    without_time = [
+        [{k: v for k, v in each.items() if k != "seconds"} for each in span.events] for span in (first, again)
+    ]
+    assert without_time[0] == without_time[1] == [
+        {"name": "blocked page", "level": "warning", "url": "https://example.org/"}
+    ]  # fmt: skip
+
+
+def test_what_another_run_was_given_says_so_and_when() -> None:
+    class Others(Kept):
+        def find(self, key: str) -> KeptResult | None:
+            return KeptResult("seen", other_run_at="2026-11-01T08:00:00+00:00")
+
+    observations, (span,) = run(
+        Question(Sample("q"), tool_log=Others()), Call("look", {"up": "x"}), tools=[Counter().look()]
+    )
+    assert observations == ["seen"]
+    assert span.attributes == {"cached": True, "kept_at": "2026-11-01T08:00:00+00:00"}
+
+
+def test_a_picture_that_could_not_be_read_for_want_of_a_program_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = Document("picture", [Part([])], [ocr.MISSING])
+    monkeypatch.setattr("mas.tools.read_file.read_document", lambda path, member: missing)
+    (tmp_path / "sign.png").write_bytes(b"")
+    log = Kept()
+    with attached([tmp_path / "sign.png"]):
+        (shown,), _ = run(
+            Question(Sample("q"), tool_log=log), Call("read_file", {"file": "sign.png"}), tools=[read_file]
+        )
+    assert ocr.MISSING in shown and not log
 
 
 def test_outside_a_call_it_means_nothing() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import dspy
 import pytest
 
+from mas.question import KeptResult
 from mas.tools.errors import ToolError
-from mas.tools.read_only import KeptObservation
+from mas.tools.read_only import kept_observation
 from mas.tools.web.settings import WebSettings
 from mas.tools.web_search import missing, web_search
 from tests.mas.tools.web.at_work import a_question, events, recorded, using
@@ -178,11 +179,14 @@ def test_wikipedia_steps_in_where_there_is_no_key(wiki: MediaWikiServer, monkeyp
     assert server.requests == []
 
 
-class Log(dict[str, str]):
-    """`mas.question.Replies` in memory."""
+class Log(dict[str, KeptResult]):
+    """`mas.question.ToolResults` in memory."""
 
-    def put(self, key: str, reply: str) -> None:
-        self[key] = reply
+    def find(self, key: str) -> KeptResult | None:
+        return self.get(key)
+
+    def keep(self, key: str, result: KeptResult) -> None:
+        self[key] = result
 
 
 @pytest.mark.parametrize(
@@ -202,11 +206,11 @@ def test_wikipedias_results_are_kept_only_where_the_search_itself_would_not_work
     log = Log()
     with running(TavilyServer([fault])) as server, a_question() as question:
         question.tool_log = log
-        observation = KeptObservation(question, dspy.Tool(web_search), {"query": "varga"})
+        observation = asyncio.run(kept_observation(question, dspy.Tool(web_search), {"query": "varga"}))
         with observation.asking():
             shown = search(server, "varga", fall_back_to_wikipedia=True, wikipedia_url=wiki.api_url)
         observation.keep(shown)
-    assert list(log.values()) == ([shown] if kept else [])
+    assert [each.returned for each in log.values()] == ([shown] if kept else [])
 
 
 def test_both_failures_are_told_where_wikipedia_fails_too() -> None:

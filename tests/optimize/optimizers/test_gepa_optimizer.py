@@ -116,7 +116,7 @@ def test_agents_that_are_not_tuned_keep_their_prompts_and_all_keep_their_example
 def test_what_the_budget_cuts_off_is_neither_accepted_nor_rejected(tmp_path: Path) -> None:
     """Whatever the budget: a decision stands only on answers that were all reached."""
     decisions = set()
-    for answers in range(14, 90, 5):
+    for answers in range(14, 90, 9):
         with toy_search(tmp_path, seed=1, budget=BudgetSettings(metric_calls=answers)) as search:
             search.run(gepa(component_selector="all"))
             assert search.purse.spend().metric_calls <= answers

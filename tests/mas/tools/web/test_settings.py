@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mas.errors import UserError
+from mas.tools.web.blocked_sites import BLOCKED_SITES, blocked_by
 from mas.tools.web.settings import WebSettings
 
 
@@ -25,6 +26,10 @@ from mas.tools.web.settings import WebSettings
         {"contact": "me\r\nHost: x"},
         {"search_api_key_env": "tvly-0123-secret"},
         {"blocked_sites": ["*"]},
+        {"blocked_sites": [""]},
+        {"more_blocked_sites": ["example.org", "* "]},
+        {"more_blocked_sites": ["https://example.org/answers"]},
+        {"more_blocked_sites": [" example.org"]},
     ],
 )
 def test_a_value_out_of_range_is_named(wrong: dict[str, Any]) -> None:
@@ -41,6 +46,20 @@ def test_a_key_put_where_its_name_belongs_is_not_repeated() -> None:
 def test_the_defaults_are_right_and_each_instance_has_its_own_lists() -> None:
     first, second = WebSettings(), WebSettings()
     first.check()
-    first.blocked_sites.clear()
-    assert second.blocked_sites
+    first.more_blocked_sites.append("example.org")
+    assert second.more_blocked_sites == []
     assert WebSettings(wikipedia_language="de").wikipedia_api == "https://de.wikipedia.org/w/api.php"
+
+
+def test_blocked_sites_are_those_of_the_house_or_ones_own_and_more_can_be_added_to_either() -> None:
+    assert WebSettings().blocked == BLOCKED_SITES
+    assert WebSettings(more_blocked_sites=["example.org"]).blocked == (*BLOCKED_SITES, "example.org")
+    assert WebSettings(blocked_sites=["a.org"], more_blocked_sites=["b.org/*/c"]).blocked == ("a.org", "b.org/*/c")
+    assert WebSettings(blocked_sites=[]).blocked == ()
+
+
+@pytest.mark.parametrize("entry", ["https://example.org/x", " example.org/x", "example.org//x"])
+def test_an_entry_that_is_refused_would_have_been_found_nowhere(entry: str) -> None:
+    assert blocked_by("https://example.org/x", [entry]) is None
+    with pytest.raises(UserError, match="which is found in no address; give host and path without http://"):
+        WebSettings(more_blocked_sites=[entry]).check()

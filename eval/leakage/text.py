@@ -1,4 +1,4 @@
-"""Text as the leak check reads it: whatever hides a word from a search, but not from a language model, is undone.
+"""Text as checks for leaks read it: whatever hides a word from a search, but not from a language model, is undone.
 
 HTML entities, escapes of JSON, compatibility forms of Unicode, accents, case, and characters without width: those are
 read both as nothing and as a blank. Numbers are read apart from words, in every way in which they may be meant.

@@ -1,0 +1,105 @@
+"""What read-only tools returned, kept so that the same call is not made twice: `cache.tools`.
+
+    results = ToolCache.of_run(folder, run_id, redact)          # run: any question, epoch, try and session of this run
+    results = ToolCache.shared(OUTPUTS, run_id, redact)         # shared: any run on this machine
+    results.keep(key, KeptResult("41 metres"))
+    results.find(key)                     # the result; its `other_run_at` is None, for this run kept it
+    results.close()
+
+Keys are digests of the call (`mas.tools.read_only`), and no secret is in what is kept. A file that cannot be used costs
+calls, never a question. Two questions that make the same call at the same time both make it, and both are told what the
+first of them was: so a resumed run finds what either saw.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eval.cleaning import cleaned
+from eval.kept_file import KeptFile, as_bytes, as_text, warned
+from mas.question import KeptResult, Replies
+
+TOOL_CACHE = "tools.db"
+
+
+class _ResultFile(KeptFile):
+    tables = (
+        """
+CREATE TABLE IF NOT EXISTS results(
+    key BLOB PRIMARY KEY,        -- SHA-256 of the call and of all that its result depends on
+    returned BLOB NOT NULL,      -- UTF-8, lone surrogates as they are
+    events BLOB NOT NULL,        -- JSON: what the tool noted while it was asked
+    run_id TEXT NOT NULL,        -- that asked
+    kept_at TEXT NOT NULL        -- UTC, ISO 8601
+)""",
+    )
+    instead = "the calls of its tools are made again"
+    anew = "calls of tools that were answered before are made again"
+
+
+class ToolCache:
+    """One run's view of a file. Any thread; any number of processes if it is shared, else the one with the store."""
+
+    def __init__(self, file: KeptFile, run_id: str, redact: Callable[[str], str]) -> None:
+        """`redact`: takes the run's secrets out of a text."""
+        self._file, self._run_id, self._redact = file, run_id, redact
+
+    @classmethod
+    def of_run(
+        cls, folder: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+    ) -> "ToolCache":
+        return cls(_ResultFile(folder / TOOL_CACHE, "the run's tool results", warn, set_aside=True), run_id, redact)
+
+    @classmethod
+    def shared(
+        cls, outputs: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+    ) -> "ToolCache":
+        return cls(_ResultFile(outputs / "cache" / TOOL_CACHE, "the shared cache", warn), run_id, redact)
+
+    def find(self, key: str) -> KeptResult | None:
+        rows = self._file.execute("SELECT returned, events, run_id, kept_at FROM results WHERE key = ?", as_bytes(key))
+        if not rows:
+            return None
+        returned, events, run_id, kept_at = rows[0]
+        other_run_at = None if run_id == self._run_id else kept_at
+        return KeptResult(as_text(returned), tuple(json.loads(as_text(events))), other_run_at)
+
+    def keep(self, key: str, result: KeptResult) -> None:
+        events = json.dumps(cleaned(list(result.events), self._redact), default=str)
+        kept_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._file.execute(
+            "INSERT OR IGNORE INTO results VALUES(?, ?, ?, ?, ?)",
+            *(as_bytes(key), as_bytes(self._redact(result.returned)), as_bytes(events), self._run_id, kept_at),
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+    def remove(self) -> None:
+        """Close it, and take the file away: nobody will ask for what is in it."""
+        usable = self._file.is_open
+        self.close()
+        if usable:
+            with suppress(OSError):
+                self._file.remove()
+
+
+@dataclass(frozen=True)
+class SampleResults:
+    """Among the replies that one sample has had: what a tool told another sample is not asked for here."""
+
+    replies: Replies
+
+    def find(self, key: str) -> KeptResult | None:
+        if (found := self.replies.get(key)) is None:
+            return None
+        kept = json.loads(found)
+        return KeptResult(kept["returned"], tuple(kept["events"]))
+
+    def keep(self, key: str, result: KeptResult) -> None:
+        if self.replies.get(key) is not None:
+            return
+        self.replies.put(key, json.dumps({"returned": result.returned, "events": result.events}, default=str))

@@ -1,0 +1,27 @@
+"""How attached files are read: `tools.files` of the configuration.
+
+FileSettings(ocr_languages="eng+deu").check()
+"""
+
+import re
+from dataclasses import dataclass
+
+from mas.errors import UserError
+
+ENGLISH = "eng"  # tesseract's own default
+
+
+@dataclass
+class FileSettings:
+    ocr_languages: str = ENGLISH  # of texts in pictures, in tesseract's codes: eng+deu
+
+    def check(self) -> None:
+        """
+        Raises:
+            UserError: it is no list of languages; whether tesseract has them is seen at the first picture.
+        """
+        if not re.fullmatch(r"\w+(/\w+)?(\+\w+(/\w+)?)*", self.ocr_languages, re.ASCII):
+            raise UserError(
+                f"tools.files.ocr_languages={self.ocr_languages!r} is no list of languages; expected tesseract's codes "
+                "with + between them, such as eng+deu (tesseract --list-langs shows those that are installed)."
+            )
