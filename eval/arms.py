@@ -21,14 +21,14 @@ from rich.console import Console
 from eval.benchmarks.example import Example
 from eval.collector import rare_collection
 from eval.config import EvalConfig
-from eval.kept_prompts import keep_prompts
-from eval.logs import RunLogs
-from eval.planned import PlannedQuestion
 from eval.questions import Questions
 from eval.record import Record
 from eval.reporting.from_store import write_reports
 from eval.reporting.progress import RunProgress
 from eval.resuming import samples_left
+from eval.run_folder.kept_prompts import keep_prompts
+from eval.run_folder.logs import RunLogs
+from eval.run_folder.planned import PlannedQuestion
 from eval.runner import Runner, Try, side_by_side
 from eval.runs import DATABASE
 from eval.session import Session

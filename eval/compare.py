@@ -39,7 +39,7 @@ def task(arguments: list[str]) -> int:
 
     from rich.console import Console  # heavier, and only needed for runs that exist
 
-    from eval.comparing import compared
+    from eval.comparison.comparing import compared
     from eval.reporting.comparison_page import write_comparison
     from eval.reporting.comparison_table import print_comparison
     from eval.reporting.files import write_lines

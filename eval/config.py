@@ -14,7 +14,7 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from eval.paths import PROJECT_ROOT
-from eval.run_folder import check_free
+from eval.run_folder.folder import check_free
 from mas.errors import UserError
 from mas.llm.model import check_agents
 from mas.prompts import PromptSet, read_prompt_set

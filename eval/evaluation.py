@@ -16,23 +16,23 @@ from eval.command import STOPPED, InterruptedRunError, signal_of
 from eval.config import EvalConfig
 from eval.dataset_digest import dataset_digest
 from eval.estimate import estimate
-from eval.kept_prompts import keep_prompts
-from eval.logs import RunLogs
 from eval.missing_services import MissingServices
 from eval.offered_tools import offered_tools
 from eval.outcome import exit_code, going_on, show
-from eval.planned import PlannedQuestion
 from eval.questions import Questions, spent_usd
 from eval.reporting.files import write_summary
 from eval.reporting.from_store import WITHOUT_RECORD, write_reports
 from eval.resuming import check_unchanged, of_the_run, run_to_resume, samples_left
-from eval.run_folder import make_run_folder
+from eval.run_folder.folder import make_run_folder
+from eval.run_folder.kept_prompts import keep_prompts
+from eval.run_folder.logs import RunLogs
+from eval.run_folder.planned import PlannedQuestion
 from eval.runner import Try
 from eval.runs import DATABASE
 from eval.selection import select
 from eval.session import Session
 from eval.store import RunStore, StoreError
-from eval.sweeping import joined
+from eval.sweeps.sweeping import joined
 from eval.task_version import task_facts
 from eval.tracking.following import Following
 from eval.tracking.origin import origin

@@ -11,19 +11,19 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.call_log import CallLog, SharedCache
 from eval.collector import rare_collection
 from eval.config import EvalConfig
-from eval.logs import RunLogs
 from eval.paths import OUTPUTS
 from eval.record import Record, Usage
 from eval.reporting.progress import RunProgress
 from eval.resuming import samples_left
+from eval.run_folder.call_log import CallLog, SharedCache
+from eval.run_folder.logs import RunLogs
+from eval.run_folder.tool_cache import ToolCache
 from eval.runner import Runner, Try
 from eval.spending import Budget, with_unseen
 from eval.stopping import Stop, signals_to
 from eval.store import RunStore, StoreError
-from eval.tool_cache import ToolCache
 from mas.llm.loop import run_blocking
 from mas.question import Payment, Question, Sample
 from mas.tracing.trace import Level, Listener

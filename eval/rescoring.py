@@ -23,12 +23,12 @@ from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from eval.composing import composed
 from eval.config import RunSettings, build_part
-from eval.kept_prompts import kept_prompts
 from eval.leakage.web_results import web_leaks
 from eval.record import Record, Usage
 from eval.resuming import RESCORED_FROM
-from eval.run_folder import make_run_folder
-from eval.run_lock import in_use
+from eval.run_folder.folder import make_run_folder
+from eval.run_folder.kept_prompts import kept_prompts
+from eval.run_folder.lock import in_use
 from eval.runs import DATABASE, run_name
 from eval.scorers.score import Scorer
 from eval.scoring import SCORER, Scoring

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from eval.command import leave, run_command, told, typed, typed_list
 from eval.config import read_config
 from eval.finished import shown_again
-from eval.sweeping import as_job, concluded
+from eval.sweeps.sweeping import as_job, concluded
 
 
 def task(composed: DictConfig) -> int:

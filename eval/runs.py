@@ -15,7 +15,7 @@ from mas.errors import UserError
 
 DATABASE = "run.db"
 LATEST = "latest"
-_TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"  # as `eval.run_folder` begins a folder's name
+_TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"  # as `eval.run_folder.folder` begins a folder's name
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
 _SHOWN = 5
 

@@ -24,10 +24,10 @@ from typing import Any, Self
 
 from eval.benchmarks.example import Example
 from eval.plain import plain
-from eval.planned import PlannedQuestion
 from eval.record import Record
-from eval.run_lock import Holder, RunInUseError, RunLock
-from eval.stored_text import encoded, escaped, line, unescaped
+from eval.run_folder.lock import Holder, RunInUseError, RunLock
+from eval.run_folder.planned import PlannedQuestion
+from eval.run_folder.stored_text import encoded, escaped, line, unescaped
 
 SCHEMA_VERSION = 2
 _SCHEMA = f"""

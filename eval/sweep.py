@@ -29,15 +29,15 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 def task(arguments: list[str]) -> int:
     from dotenv import load_dotenv
 
-    from eval.sweep_notes import find_sweep, read_notes
+    from eval.sweeps.notes import find_sweep, read_notes
 
     folder = find_sweep(read_arguments(arguments).sweep)
     notes = read_notes(folder)
     load_dotenv(PROJECT_ROOT / ".env")  # the MLflow server's user and password
 
     from eval.store import StoreError
-    from eval.sweep_end import make_table
-    from eval.sweep_tracking import tracking_of
+    from eval.sweeps.end import make_table
+    from eval.sweeps.tracking import tracking_of
 
     try:
         tracking, secrets = tracking_of(folder, notes)

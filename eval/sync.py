@@ -21,8 +21,8 @@ from typing import Any
 
 from eval.arguments import Parser
 from eval.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, leave, sentence, told
-from eval.kept_config import kept_config
 from eval.paths import PROJECT_ROOT
+from eval.run_folder.kept_config import kept_config
 from eval.runs import DATABASE, all_runs, find_run
 from eval.tracking.syncing import check_place, interruptible, sole_sender, tracking_overrides
 from mas.errors import UserError
@@ -65,7 +65,7 @@ def _all_synced(given: argparse.Namespace) -> int:
 
 def _is_to_be_sent(folder: Path, overrides: Sequence[str]) -> bool:
     """Complete means: there, where the run belongs; a run that is still going on sends itself."""
-    from eval.run_lock import in_use
+    from eval.run_folder.lock import in_use
     from eval.tracking.settings import NoTracking
     from eval.tracking.state import read_state
 
@@ -138,7 +138,7 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
 
 
 def _sent(folder: Path, settings: Any) -> int:
-    from eval.logs import open_log
+    from eval.run_folder.logs import open_log
     from eval.tracking.export import Export
     from eval.tracking.exporter import Exporter
     from eval.tracking.following import see_it

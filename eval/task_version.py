@@ -15,7 +15,7 @@ from typing import Any
 
 from eval.benchmarks.example import Example
 from eval.dataset_digest import file_digest
-from eval.planned import PlannedQuestion
+from eval.run_folder.planned import PlannedQuestion
 
 FILES = "file_sha256"  # in a store's meta: JSON, question's id → SHA-256 of its attachment
 

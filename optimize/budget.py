@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 
-from eval.call_log import CallLog
+from eval.run_folder.call_log import CallLog
 from mas.errors import UserError
 from mas.question import LimitReachedError, Payment, Sample, Settle
 from optimize.spend import Spend

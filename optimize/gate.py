@@ -1,6 +1,6 @@
 """Whether a set is published: what the sealed test has found against what it has to pass. Nothing is read or written.
 
-    made = comparison(*map(answers_from, (parent_records, winner_records)))      # eval.comparison
+    made = comparison(*map(answers_from, (parent_records, winner_records)))      # eval.comparison.comparison
     verdict = judge(settings, made, leaks_blocked=False, too_long=too_long(settings, winner))
     verdict.published, verdict.finish_reason, verdict.reasons
 
@@ -26,9 +26,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eval.comparison import Comparison
+from eval.comparison.comparison import Comparison
+from eval.comparison.paired_means import MeanDifference
 from eval.intervals import Interval
-from eval.paired_means import MeanDifference
 from eval.paired_tests import PairedResult
 from mas.errors import UserError
 from mas.prompts import PromptSet

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from eval.command import FINISHED, STOPPED, InterruptedRunError, signal_of
 from eval.paths import shown
-from eval.run_folder import make_run_folder
+from eval.run_folder.folder import make_run_folder
 from eval.tracking.following import Following, SendingProcess
 from mas.offline import SIMULATED_NOTICE
 from optimize.ending import EndedError, HaltedError

@@ -14,12 +14,12 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.call_log import CallLog
 from eval.missing_services import missing_service
 from eval.paths import shown
-from eval.run_lock import RunInUseError, RunLock
+from eval.run_folder.call_log import CallLog
+from eval.run_folder.lock import RunInUseError, RunLock
+from eval.run_folder.tool_cache import SampleResults
 from eval.runner import Runner
-from eval.tool_cache import SampleResults
 from eval.tracking.origin import origin
 from mas.errors import UserError
 from mas.llm.loop import background_loop

@@ -27,7 +27,9 @@ def readers(sample: Path) -> Iterator[Finding]:
     if not ocr.is_installed():
         what = f"{', '.join(PICTURES)} and scanned PDF pages: size alone, since their text needs tesseract"
         yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
-    yield Finding("files", WARNING, f"{', '.join(SOUNDS)}: length and format alone; listening needs a model that takes audio")
+    yield Finding(
+        "files", WARNING, f"{', '.join(SOUNDS)}: length and format alone; listening needs a model that takes audio"
+    )
     if unread := sorted({what for kind, what in BINARY_KINDS.items() if kind not in (*READERS, *NO_EXTENSION)}):
         yield Finding("files", WARNING, f"no reader for: {', '.join(unread)}")
 

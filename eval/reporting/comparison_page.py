@@ -2,7 +2,7 @@
 
 It shows gold answers, and so is for the runs' owner.
 
-    write_comparison(Path("comparison.html"), result)        # result: of eval.comparing.compared
+    write_comparison(Path("comparison.html"), result)        # result: of eval.comparison.comparing.compared
 """
 
 import os
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eval.comparing import flips
+from eval.comparison.comparing import flips
 from eval.reporting.comparison_table import differing, numbers, run_line, verdict
 from eval.reporting.shown_text import visible
 

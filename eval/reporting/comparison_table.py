@@ -1,6 +1,6 @@
 """Runs compared, for the terminal: one table of numbers for each with the first, and the questions that flipped.
 
-print_comparison(result, Console())        # result: of eval.comparing.compared
+print_comparison(result, Console())        # result: of eval.comparison.comparing.compared
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eval.comparing import flips
+from eval.comparison.comparing import flips
 from eval.reporting.notes import NOT_AVAILABLE, percent
 from eval.reporting.shown_text import one_line
 from eval.reporting.sweep_table import p_value, points

@@ -11,12 +11,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from eval.planned import not_run
 from eval.record import Record
 from eval.reporting.files import write_answers, write_correlation_ids, write_records, write_summary
 from eval.reporting.report import MAX_ANSWERS, REPORT, write_report
 from eval.reporting.summary import planned_for, summarise
-from eval.run_lock import in_use
+from eval.run_folder.lock import in_use
+from eval.run_folder.planned import not_run
 from eval.session import SILENT
 from eval.store import RunStore
 from eval.tracking.state import link_of

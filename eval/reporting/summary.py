@@ -58,7 +58,7 @@ def summarise(
 
     Args:
         run_id: of the run.
-        records: each attempt; for a (question, epoch) the run never came to, what `eval.planned.not_run` makes.
+        records: each attempt; for a (question, epoch) the run never came to, what `planned.not_run` makes.
         simulated: whether a simulated model answered.
         wall_seconds: of all sessions together.
         bad_rows: of the dataset, that were skipped.

@@ -1,6 +1,6 @@
 """A sweep for the terminal and for MLflow's pages: a row for each job, then each job compared with the first.
 
-print_sweep(result, Console())        # result: of eval.sweep_result
+print_sweep(result, Console())        # result: of eval.sweeps.result
 markdown(result)
 """
 

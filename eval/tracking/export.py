@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from eval.kept_prompts import kept_prompts
 from eval.record import Record
 from eval.reporting.files import write_summary
 from eval.reporting.from_store import summary_of
+from eval.run_folder.kept_prompts import kept_prompts
 from eval.runs import DATABASE
 from eval.store import RunStore
 from eval.tracking.counting import Counts, Expected, compared, compared_files, compared_metrics, stored, trace_ids

@@ -27,7 +27,7 @@ def follow(name: str, arguments: Sequence[str], source: TextIO, send: Send) -> i
     folder = Path(arguments[0]).absolute()
     handover = Handover(**json.loads(source.readline()))
     end = RunEnd(source)
-    from eval.logs import open_log
+    from eval.run_folder.logs import open_log
 
     log, file = open_log(folder, "mlflow", handover.secrets)
     try:
@@ -40,7 +40,7 @@ def follow(name: str, arguments: Sequence[str], source: TextIO, send: Send) -> i
 
 
 def _sent_alone(folder: Path, handover: Handover, end: RunEnd, log: Any, send: Send) -> bool:
-    from eval.run_lock import RunLock
+    from eval.run_folder.lock import RunLock
     from eval.tracking.state import STATE
 
     lock = RunLock(folder / STATE)

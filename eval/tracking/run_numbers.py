@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from eval.planned import PlannedQuestion
 from eval.record import Record
+from eval.run_folder.planned import PlannedQuestion
 from eval.tool_failures import has_failed
 
 MAX_VALUES = 20  # of one of the dataset's tags; with more it names questions rather than kinds of them

@@ -1,6 +1,6 @@
 """A sweep in MLflow: one parent run, under which its children, ordinary runs, are shown.
 
-    python -m eval.tracking.sweep_page SWEEP_FOLDER      started by eval.sweep_end, with a `Handover` on standard input
+    python -m eval.tracking.sweep_page SWEEP_FOLDER      started by eval.sweeps.end, with a `Handover` on standard input
 
 The parent is found by its tag, or made by whoever comes first: the exporter of the sweep's first child, or this. Its
 last line on standard output is JSON: `link`, or `warning`.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eval.command import InterruptedRunError, signal_of
-from eval.run_lock import RunInUseError, RunLock, in_use
+from eval.run_folder.lock import RunInUseError, RunLock, in_use
 from eval.tracking.settings import NoTracking, Tracking
 from eval.tracking.state import STATE
 from mas.errors import UserError

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from eval.comparison import Comparison, Side, comparison
-from eval.pairing import answers_from
+from eval.comparison.comparison import Comparison, Side, comparison
+from eval.comparison.pairing import answers_from
 from eval.record import Record
 from eval.scoring import SCORER
 from mas.errors import UserError

@@ -163,7 +163,7 @@ def _told(verdict: Any) -> str:
 
 def _requests_of_search(folder: Path, splits: Any) -> int:
     """Those of the first epoch and of the reflection; the shortlist's answers are of later ones."""
-    from eval.call_log import CallLog
+    from eval.run_folder.call_log import CallLog
     from mas.question import Sample
     from optimize.budget import REFLECTION
 

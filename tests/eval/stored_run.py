@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from eval.planned import PlannedQuestion
 from eval.record import Record, Usage
+from eval.run_folder.planned import PlannedQuestion
 from eval.store import RunStore
 
 CONFIG = {"system": {"name": "toy"}, "scorer": {"_target_": "eval.scorers.exact.ExactScorer", "ignore_case": False}}

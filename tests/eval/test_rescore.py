@@ -10,9 +10,9 @@ import yaml
 
 import eval.runs
 from eval.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
-from eval.kept_prompts import kept_prompts
 from eval.record import Record, Usage
 from eval.rescore import task
+from eval.run_folder.kept_prompts import kept_prompts
 from eval.store import RunStore
 from mas.prompts import PromptSet, write_prompt_set
 from tests.eval.command_line import EvalCommand, dataset

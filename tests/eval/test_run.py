@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from eval import run_folder
 from eval.paths import PROJECT_ROOT
-from eval.run_folder import make_run_folder
+from eval.run_folder import folder as run_folder
+from eval.run_folder.folder import make_run_folder
 from eval.store import RunStore
 from mas.gaia.state import AGENTS
 from mas.offline import SIMULATED_NOTICE

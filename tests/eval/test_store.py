@@ -14,9 +14,9 @@ import pytest
 
 from eval.benchmarks.example import Example
 from eval.plain import plain
-from eval.planned import PlannedQuestion, not_run
 from eval.record import Record, Usage
-from eval.run_lock import in_use
+from eval.run_folder.lock import in_use
+from eval.run_folder.planned import PlannedQuestion, not_run
 from eval.store import RunStore, StoreError
 
 

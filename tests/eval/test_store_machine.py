@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eval import run_lock
 from eval.benchmarks.example import Example
 from eval.record import Record, Usage
+from eval.run_folder import lock as run_lock
 from eval.store import RunStore, StoreError
 
 MEMORY = Path("/dev/shm")  # waiting for a disk would teach nothing here

@@ -17,7 +17,7 @@ from eval.paired_tests import Pair, paired_test
 from eval.paths import PROJECT_ROOT
 from eval.runs import DATABASE
 from eval.store import RunStore
-from eval.sweep_notes import find_sweep
+from eval.sweeps.notes import find_sweep
 from mas.errors import UserError
 from mas.offline import SIMULATED_NOTICE
 from tests.eval import obedient_agent

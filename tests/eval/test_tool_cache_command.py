@@ -17,7 +17,7 @@ import yaml
 from rich.console import Console
 
 from eval.arms import Arm, answers, run_arms
-from eval.comparing import compared
+from eval.comparison.comparing import compared
 from eval.composing import composed
 from eval.config import read_config
 from eval.paths import PROJECT_ROOT

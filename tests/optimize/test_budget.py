@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval.benchmarks.example import Example
-from eval.call_log import CallLog
 from eval.record import Record
+from eval.run_folder.call_log import CallLog
 from eval.runner import Runner
 from eval.scorers.gaia import GaiaScorer
 from mas.errors import UserError

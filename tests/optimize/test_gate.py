@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from eval.comparison import Comparison, comparison
-from eval.pairing import answers_from
+from eval.comparison.comparison import Comparison, comparison
+from eval.comparison.pairing import answers_from
 from eval.record import Record, Usage
 from mas.errors import UserError
 from mas.prompts import PromptSet

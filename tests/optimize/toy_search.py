@@ -17,11 +17,11 @@ import dspy
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from eval.call_log import CallLog
 from eval.paths import PROJECT_ROOT
+from eval.run_folder.call_log import CallLog
+from eval.run_folder.tool_cache import SampleResults
 from eval.runner import Runner
 from eval.scorers.gaia import GaiaScorer
-from eval.tool_cache import SampleResults
 from mas.llm.agent_lm import AgentLM
 from mas.llm.prices import FREE
 from mas.llm.terms import CallTerms

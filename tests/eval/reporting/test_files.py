@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from eval.planned import PlannedQuestion
 from eval.record import Record
 from eval.reporting.files import write_summary
 from eval.reporting.from_store import write_reports
+from eval.run_folder.planned import PlannedQuestion
 from eval.store import RunStore
 
 Make = Callable[..., Record]

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from eval.logs import open_log
 from eval.record import Record
 from eval.reporting.from_store import write_reports
+from eval.run_folder.logs import open_log
 from eval.store import RunStore
 from eval.tracking.export import Export
 from eval.tracking.exporter import Exporter

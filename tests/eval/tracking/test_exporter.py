@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eval.logs import open_log
+from eval.run_folder.logs import open_log
 from eval.store import RunStore
 from eval.tracking.counting import stored
 from eval.tracking.export import Export

@@ -144,7 +144,7 @@ def locked(database: Path) -> Iterator[None]:
 
 
 def _is_sending(folder: Path) -> bool:
-    from eval.run_lock import in_use
+    from eval.run_folder.lock import in_use
 
     return in_use(folder / "mlflow.json")
 

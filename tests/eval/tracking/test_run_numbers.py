@@ -1,6 +1,6 @@
 import pytest
 
-from eval.planned import PlannedQuestion
+from eval.run_folder.planned import PlannedQuestion
 from eval.tracking.run_numbers import RunNumbers
 from tests.eval.tracking.records import a_record
 

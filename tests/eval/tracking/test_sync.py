@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from eval.command import FINISHED, STOPPED, USER_ERROR, told
-from eval.run_lock import RunLock
+from eval.run_folder.lock import RunLock
 from eval.store import RunStore
 from eval.sync import task
 from eval.tracking.settings import LocalTracking

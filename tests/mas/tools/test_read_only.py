@@ -10,8 +10,8 @@ from typing import Any
 import dspy
 import pytest
 
-from eval.call_log import CallLog
-from eval.tool_cache import SampleResults, ToolCache
+from eval.run_folder.call_log import CallLog
+from eval.run_folder.tool_cache import SampleResults, ToolCache
 from mas.gaia.signatures import Research
 from mas.llm.model import AgentModel
 from mas.question import KeptResult, LimitReachedError, Question, QuestionLimits, Sample, at_work

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eval.command import FINISHED, STOPPED, USER_ERROR, told
-from eval.run_lock import RunLock
+from eval.run_folder.lock import RunLock
 from eval.tracking.settings import LocalTracking
 from eval.tracking.state import read_state
 from optimize.run_files import MARKER

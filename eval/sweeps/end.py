@@ -18,8 +18,8 @@ from eval.command import STOPPED, signal_of
 from eval.outcome import going_on
 from eval.paths import OUTPUTS, shown
 from eval.reporting.sweep_table import markdown, print_sweep
-from eval.sweep_notes import SweepNotes, write_notes
-from eval.sweep_result import sweep_result
+from eval.sweeps.notes import SweepNotes, write_notes
+from eval.sweeps.result import sweep_result
 from eval.tracking.following import handover, see_it
 from eval.tracking.settings import NoTracking, Tracking
 

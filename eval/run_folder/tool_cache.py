@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.cleaning import cleaned
-from eval.kept_file import KeptFile, as_bytes, as_text, warned
+from eval.run_folder.kept_file import KeptFile, as_bytes, as_text, warned
 from mas.question import KeptResult, Replies
 
 TOOL_CACHE = "tools.db"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import yaml
 
-from eval.kept_prompts import keep_prompts, kept_prompts
+from eval.run_folder.kept_prompts import keep_prompts, kept_prompts
 from eval.store import RunStore
 from mas.prompts import PromptSet, digest, write_prompt_set
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eval.given_answer import GivenAnswer
+from eval.comparison.given_answer import GivenAnswer
+from eval.comparison.paired_means import MeanDifference, paired_means
+from eval.comparison.pairing import Answers, pairs
 from eval.intervals import Interval, clustered_interval
-from eval.paired_means import MeanDifference, paired_means
 from eval.paired_tests import Pair, PairedResult, paired_test
-from eval.pairing import Answers, pairs
-from eval.planned import NOT_RUN, PlannedQuestion
+from eval.run_folder.planned import NOT_RUN, PlannedQuestion
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def read_notes(folder: Path) -> SweepNotes:
 
 
 def write_notes(folder: Path, notes: SweepNotes, result: Mapping[str, Any] | None = None) -> None:
-    """`result`: what `eval.sweep_result` made of the jobs' runs; None: nothing yet.
+    """`result`: what `eval.sweeps.result` made of the jobs' runs; None: nothing yet.
 
     Raises:
         OSError: the folder cannot be written.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.call_log import CallLog, SharedCache
 from eval.record import Usage
+from eval.run_folder.call_log import CallLog, SharedCache
 from mas.question import Payment, Sample
 from tests.mas.llm.loopback import complete_with, serving
 
@@ -94,7 +94,7 @@ def test_replies_of_questions_that_are_stored_are_forgotten(tmp_path: Path) -> N
 WRITER = """
 import sys
 from pathlib import Path
-from eval.call_log import CallLog
+from eval.run_folder.call_log import CallLog
 from mas.question import Sample
 replies = CallLog(Path(sys.argv[1])).for_sample(Sample("q1"))
 for n in range(1_000_000):
@@ -118,7 +118,7 @@ def test_every_reply_outlives_a_killed_process(tmp_path: Path) -> None:
 ASKING = """
 import asyncio, sys
 from pathlib import Path
-from eval.call_log import CallLog
+from eval.run_folder.call_log import CallLog
 from mas.llm.model import AgentModel
 from mas.llm.openai_chat import OpenAIChatModel
 from mas.question import Question, Sample, at_work

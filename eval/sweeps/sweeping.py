@@ -26,7 +26,7 @@ from omegaconf import OmegaConf
 
 from eval.command import STOPPED, USER_ERROR, InterruptedRunError, is_mistake, sentence, signal_of, typed
 from eval.config import EvalConfig
-from eval.sweep_notes import Job, SweepNotes, relative, write_notes
+from eval.sweeps.notes import Job, SweepNotes, relative, write_notes
 from eval.tracking.settings import NoTracking, Tracking, without_passwords
 
 _HYDRAS = "multirun.yaml"  # Hydra writes it before the first job
@@ -102,7 +102,7 @@ def concluded(code: int) -> int:
     sweep.write()
     _clean_hydras(sweep.folder, sweep.redact)
     from eval.store import StoreError
-    from eval.sweep_end import make_table
+    from eval.sweeps.end import make_table
 
     try:
         make_table(sweep.folder, sweep.notes, sweep.tracking, sweep.secrets)

@@ -9,9 +9,9 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from eval.config import build_part
-from eval.kept_config import kept_config
+from eval.run_folder.kept_config import kept_config
 from eval.runs import DATABASE
-from eval.sweep_notes import SweepNotes
+from eval.sweeps.notes import SweepNotes
 from eval.tracking.settings import NoTracking, Tracking
 
 

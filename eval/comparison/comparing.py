@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.comparison import Comparison, comparison
-from eval.differing import Setup, differences, setup_of
+from eval.comparison.comparison import Comparison, comparison
+from eval.comparison.differing import Setup, differences, setup_of
+from eval.comparison.pairing import Answers, Common, answers_of, in_common, obstacle, same_rule
 from eval.outcome import going_on
 from eval.paired_tests import holm
-from eval.pairing import Answers, Common, answers_of, in_common, obstacle, same_rule
 from eval.paths import shown
-from eval.planned import NOT_RUN
 from eval.resuming import RESCORED_FROM
+from eval.run_folder.planned import NOT_RUN
 from eval.runs import DATABASE
 from eval.store import RunStore, StoreError
 from mas.errors import UserError

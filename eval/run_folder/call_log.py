@@ -23,8 +23,8 @@ import json
 from collections.abc import Callable, Container
 from pathlib import Path
 
-from eval.kept_file import KeptFile, as_bytes, as_text, warned
 from eval.record import Usage
+from eval.run_folder.kept_file import KeptFile, as_bytes, as_text, warned
 from eval.spending import PAID
 from mas.question import Payment, Replies, Sample
 

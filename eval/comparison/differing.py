@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from eval.kept_prompts import kept_prompts
 from eval.resuming import changes
+from eval.run_folder.kept_prompts import kept_prompts
 from mas.prompts import PromptSet
 
 _DIGEST_CHARS = 12

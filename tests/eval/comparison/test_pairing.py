@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from eval.benchmarks.example import Example
-from eval.given_answer import given_answers
-from eval.pairing import OTHER_CONTENT, Answers, answers_from, answers_of, in_common, obstacle, pairs
+from eval.comparison.given_answer import given_answers
+from eval.comparison.pairing import OTHER_CONTENT, Answers, answers_from, answers_of, in_common, obstacle, pairs
 from eval.record import Usage
 from eval.store import RunStore
 from eval.task_version import task_facts

@@ -12,12 +12,12 @@ from typing import Any
 import yaml
 
 from eval.command import FAILURES, FINISHED, STOPPED
+from eval.comparison.pairing import Answers, answers_of, obstacle, pairs
 from eval.paired_tests import holm, paired_test
-from eval.pairing import Answers, answers_of, obstacle, pairs
 from eval.reporting.from_store import summary_of
 from eval.runs import DATABASE
 from eval.store import RunStore, StoreError
-from eval.sweep_notes import Job, SweepNotes
+from eval.sweeps.notes import Job, SweepNotes
 from eval.tracking.state import link_of
 
 _SUMMARY_KEYS = ("accuracy", "accuracy_ci95", "n", "n_scored", "n_correct", "n_error", "wall_seconds", "stopped")

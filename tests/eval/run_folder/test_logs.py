@@ -6,8 +6,8 @@ from pathlib import Path
 
 import structlog
 
-from eval.log_file import FLUSH_SECONDS
-from eval.logs import RunLogs
+from eval.run_folder.log_file import FLUSH_SECONDS
+from eval.run_folder.logs import RunLogs
 from mas.tracing.trace import Trace, event, recording, span
 
 SECRET = "sk-abcdef123456"

@@ -23,8 +23,8 @@ from typing import Any, Self
 import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
-from eval.log_file import LogFile
 from eval.plain import plain
+from eval.run_folder.log_file import LogFile
 from mas.tracing.trace import Level, Listener
 
 MAX_FIELD_CHARS = 500

@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from eval.given_answer import Given, GivenAnswer, given_answers
+from eval.comparison.given_answer import Given, GivenAnswer, given_answers
 from eval.paired_tests import Pair
-from eval.planned import PlannedQuestion
 from eval.record import Record
+from eval.run_folder.planned import PlannedQuestion
 from eval.store import RunStore
 from eval.task_version import FILES, questions_sha256, task_version
 

@@ -1,0 +1,1 @@
+"""A sweep: several runs by one command line, and the table that compares them."""
