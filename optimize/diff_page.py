@@ -3,10 +3,10 @@
 write_page(Path("diff.html"), parent, tuned)
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
+from eval.reporting.page import template, whole_file
 from mas.errors import UserError
 from mas.prompts import PromptSet
 from optimize.prompt_diff import compare, demo_fields, prompt_diff, rows, visible
@@ -21,12 +21,10 @@ def write_page(path: Path, a: PromptSet, b: PromptSet) -> None:
     Raises:
         UserError: it cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        unfinished.write_text(page(a, b), encoding="utf-8", newline="\n")
-        unfinished.replace(path)
+        with whole_file(path) as file:
+            file.write(page(a, b))
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise UserError(f"{path} cannot be written ({error.strerror}); choose another place for --html.") from error
 
 
@@ -34,11 +32,12 @@ def page(a: PromptSet, b: PromptSet) -> str:
     """The page as HTML; whatever is in the prompts is escaped."""
     diffs = compare(a, b)
     return str(
-        _template().render(
+        template(_TEMPLATE, {"fields": demo_fields}).render(
             sets=[_about(each) for each in (a, b)],
             changed=[each for each in diffs if each.changed],
             unchanged=[each.agent for each in diffs if not each.changed],
             same=not prompt_diff(a, b),
+            rows=rows,
         )
     )
 
@@ -57,18 +56,3 @@ def _about(prompts: PromptSet) -> dict[str, Any]:
         "notes": notes(prompts),
         "warn": bool(prompts.edited or (prompts.provenance and not prompts.provenance.get("gated"))),
     }
-
-
-def _template() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATE.parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"fields": demo_fields}
-    environment.globals |= {"rows": rows}
-    return environment.get_template(_TEMPLATE.name)

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.missing_services import missing_service
+from eval.missing_services import MissingServices
 from eval.paths import shown
 from eval.run_folder.call_log import CallLog
 from eval.run_folder.lock import RunInUseError, RunLock
@@ -56,9 +56,10 @@ class TuningRun:
         self.parent = Candidate(PARENT, self.prompts_of(PARENT))
         self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
         self.purse = Purse(self.config.budget, self._spent_before(seconds_before))
-        base = self.config.base
-        resources = stack.enter_context(base.system.open_resources(base.tools, missing_service(base)))
+        base, missing = self.config.base, MissingServices(self.config.base)
+        resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         self._program = base.system.build(base.model, self.parent.prompts, base.tools, resources)
+        missing.tell()
         examples = {each.id: each for each in (*splits.train, *splits.val)}
         self.objective = Objective(examples)
         self.trials = Trials(self._runner(), examples, self.purse, folder / TRIALS, lambda: self.halt.reason)

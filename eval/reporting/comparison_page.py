@@ -5,13 +5,13 @@ It shows gold answers, and so is for the runs' owner.
     write_comparison(Path("comparison.html"), result)        # result: of eval.comparison.comparing.compared
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from eval.comparison.comparing import flips
 from eval.reporting.comparison_table import differing, numbers, run_line, verdict
+from eval.reporting.page import template, whole_file
 from eval.reporting.shown_text import visible
 
 MAX_FLIPS = 2_000  # of one comparison
@@ -23,26 +23,13 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
     Raises:
         OSError: the page cannot be written; one that is already there stays as it was.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATE.parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template(_TEMPLATE.name).render(
+    page = template(_TEMPLATE).render(
         result=result,
         runs=list(map(run_line, result["runs"])),
         comparisons=[_shown(made, result) for made in result["comparisons"]],
     )
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_text(visible(page), encoding="utf-8", newline="\n")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        file.write(visible(page))
 
 
 def _shown(made: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,12 @@ All may be streams: nothing is kept in memory.
 """
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from eval.record import Record
+from eval.reporting.page import whole_file
 
 ANSWERS, RECORDS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json"
 
@@ -64,12 +64,5 @@ def _answer(record: Record) -> dict[str, str]:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """A reader sees the old file or the new one, never a half of either; also if two processes write it at once."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with unfinished.open("w", encoding="ascii", newline="\n") as file:  # JSON escapes the rest, surrogates too
-            file.writelines(f"{line}\n" for line in lines)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with whole_file(path, "ascii") as file:  # JSON escapes the rest, surrogates too
+        file.writelines(f"{line}\n" for line in lines)

@@ -6,7 +6,6 @@ kept and shown that 10,000 questions need no more memory than 2,000.
     write_report(folder / "report.html", summary, store.records(), example_ids)
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from eval.record import Record
 from eval.reporting.notes import changes, interval, notes, percent, shown_ks
+from eval.reporting.page import template, whole_file
 from eval.reporting.shown_text import visible
 
 REPORT = "report.html"
@@ -68,18 +68,12 @@ def write_report(
     Raises:
         OSError: the page cannot be written; one that is already there stays as it was.
     """
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     questions = shown_questions(records, example_ids, max_questions=max(MAX_ANSWERS // max(summary["epochs"], 1), 1))
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            stream = _template().stream(_page(summary, questions))
-            stream.enable_buffering(_PIECE)
-            file.writelines(map(visible, stream))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    page = template(_TEMPLATE, {"percent": percent, "interval": interval, "changes": changes})
+    stream = page.stream(_page(summary, questions))
+    stream.enable_buffering(_PIECE)
+    with whole_file(path) as file:
+        file.writelines(map(visible, stream))
 
 
 def shown_questions(
@@ -139,17 +133,3 @@ def _page(summary: Mapping[str, Any], questions: Sequence[ShownQuestion]) -> dic
         "questions": questions,
         "n_left_out": summary["n_questions"] - len(questions),
     }
-
-
-def _template() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATE.parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "interval": interval, "changes": changes}
-    return environment.get_template(_TEMPLATE.name)
