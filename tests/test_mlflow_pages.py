@@ -15,7 +15,7 @@ import pytest
 
 from eval.paths import PROJECT_ROOT
 from eval.tracking.ids import key_of, trace_id
-from tests.eval.command_line import NO_BROWSER, NO_SEARCH
+from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH
 from tests.mlflow_pages.browser import browser, picture, see, why_not
 from tests.mlflow_runs import Evaluation, records_in_store
 from tests.servers.mlflow_server import running_mlflow
@@ -65,7 +65,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     careful = write_careful_prompts(folder / "careful")
     folders = {name: folder / f"run-{name}" for name in ("baseline", "careful", "priced")}
     simulated = ("model=offline", f"limit={LIMIT}", *tracking)
-    priced = ("model=openai_compatible", "model.name=loopback", PRICES, NO_BROWSER)
+    priced = ("model=openai_compatible", "model.name=loopback", PRICES, NO_BROWSER, CONTACT)
     with running_llm() as llm:
         options = {
             "baseline": simulated,

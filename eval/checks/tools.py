@@ -16,7 +16,7 @@ from mas.tools.browser.session import missing as missing_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.errors import ToolError
 from mas.tools.files import ocr
-from mas.tools.opening import BROWSER
+from mas.tools.opening import BROWSER, missing_contact
 from mas.tools.web.settings import WebSettings
 from mas.tools.web_search import missing as missing_search
 
@@ -37,6 +37,8 @@ def tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
         yield _search(web, deep, config.redact)
     if deep and names & ASK_WIKIPEDIA:
         yield _wikipedia(web)
+    elif sentence := missing_contact(web, names):
+        yield Finding("wikipedia", WARNING, sentence)
     if BROWSER in names:
         yield _browser(config.tools.browser)
     if "read_file" in names and ocr.is_installed() and (why_not := ocr.why_not_in(config.tools.files.ocr_languages)):

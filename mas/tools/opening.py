@@ -9,8 +9,14 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from mas.tools.settings import ToolSettings
+from mas.tools.web.settings import WebSettings
 
 BROWSER = "browser"  # the name that stands for all tools of the browser in an agent's list
+NO_CONTACT = (
+    "tools.web.contact is empty: Wikipedia asks for a mail address or page in the user agent and may refuse; give it "
+    "with tools.web.contact=me@example.org."
+)
+_OF_WIKIPEDIA = frozenset(("wikipedia_search", "wikipedia_page"))
 
 
 @contextmanager
@@ -30,6 +36,8 @@ def open_tools(
 
             if sentence := missing(settings.web):
                 say(sentence)
+        if sentence := missing_contact(settings.web, names):
+            say(sentence)
         if BROWSER in names and settings.browser.url is not None:
             from mas.tools.browser.session import open_browser
             from mas.tools.web.guard import check_public
@@ -38,3 +46,10 @@ def open_tools(
             if (session := stack.enter_context(browser)) is not None:
                 opened[BROWSER] = session
         yield opened
+
+
+def missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:
+    """What a run's user should know where one of these tools will ask Wikipedia: web search, too, if it has no key."""
+    falls_back = "web_search" in names and settings.fall_back_to_wikipedia and not settings.search_api_key
+    asked = falls_back or not _OF_WIKIPEDIA.isdisjoint(names)
+    return NO_CONTACT if asked and not settings.contact else None

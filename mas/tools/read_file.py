@@ -1,8 +1,9 @@
-"""The tool that shows an attached file as text: one page at a time, or the lines that match a search.
+"""The tool that shows an attached file as text: one page at a time, a range of lines, or those that match a search.
 
 with attached([Path("/data/towns.csv")]):
     read_file("towns.csv")                     # "towns.csv: table with 2 columns and 12 rows …"
     read_file("towns.csv", search="rome")      # the matching rows, two rows around each
+    read_file("towns.csv", lines="100-140")    # these rows
     read_file("data.zip", member="a/b.csv")    # of an archive, as if it were attached itself
 """
 
@@ -14,6 +15,7 @@ from mas.tools.errors import ToolError
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part
 from mas.tools.files.kinds import read_document
+from mas.tools.files.line_range import between
 from mas.tools.files.pages import MAX_HEADER_CHARS, clipped, pages_of
 from mas.tools.files.search import matching
 from mas.tools.read_only import not_to_be_kept, read_only
@@ -24,7 +26,12 @@ _SURROGATES = re.compile("[\ud800-\udfff]")  # cannot be sent as utf-8
 @outside_data
 @read_only
 def read_file(
-    file: str, sheet: str | None = None, page: int = 1, search: str | None = None, member: str | None = None
+    file: str,
+    sheet: str | int | None = None,
+    page: int = 1,
+    search: str | None = None,
+    member: str | None = None,
+    lines: str | int | None = None,
 ) -> str:
     """Read a file that is attached to the question and return its content as text.
 
@@ -38,20 +45,25 @@ def read_file(
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines or rows that contain this text (upper or lower case), with two lines around each.
     member: the name of one file in a zip archive, as the archive's own listing shows it; it is read as a file is.
+    lines: return only these lines, or rows as they are numbered in a table: "7" or "100-140"; of a workbook, PDF,
+    presentation or e-book of each sheet, page, slide or chapter, so give `sheet` too; `search` looks in them alone.
     """
-    document = _attached_document(file, (member or "").strip() or None)
+    document = _attached_document(file, _text(member) or None)
     if any(ocr.NOT_HERE in note for note in document.notes):
         not_to_be_kept()  # tesseract may be installed the next time
-    parts = _chosen(document, file, (sheet or "").strip())
-    found = ""
-    if wanted := (search or "").strip():
-        parts, count = matching(parts, wanted)
-        found = f"lines that contain {clipped(wanted, 200)!r}: {count}"
+    name = f"{file}: {member}" if member else file
+    parts = _chosen(document, file, _text(sheet))
+    parts, found = _narrowed(parts, name, document.unit, _text(lines), _text(search))
     pages = pages_of(parts) if parts else ["(no line to show; try a shorter or another search)"]
     if not 1 <= page <= len(pages):
         raise ToolError(f"There is no page {page}: {file} has the pages 1 to {len(pages)} for this call.")
-    header = _header(f"{file}: {member}" if member else file, document, found, page, len(pages))
+    header = _header(name, document, found, page, len(pages))
     return _SURROGATES.sub("\ufffd", f"{header}\n\n{pages[page - 1]}")
+
+
+def _text(given: str | int | None) -> str:
+    """A model may give a number where a name or a range is asked for."""
+    return "" if given is None else str(given).strip()
 
 
 def _attached_document(file: str, member: str | None) -> Document:
@@ -88,11 +100,23 @@ def _in_range(document: Document, file: str, wanted: str) -> list[Part]:
     return document.parts[first - 1 : last]
 
 
+def _narrowed(parts: list[Part], file: str, unit: str, numbers: str, wanted: str) -> tuple[list[Part], str]:
+    """To a range of lines, and among those to the ones that match; in words, what is shown."""
+    found = []
+    if numbers:
+        parts, words = between(parts, numbers, file, unit)
+        found.append(words)
+    if wanted:
+        parts, count = matching(parts, wanted)
+        found.append(f"lines that contain {clipped(wanted, 200)!r}: {count}")
+    return parts, "; ".join(found)
+
+
 def _header(file: str, document: Document, found: str, page: int, pages: int) -> str:
     rest = f"page {page} of {pages}"
     if page < pages:
         rest += f"; the rest: page={page + 1}"
-        rest += "" if found else ', or search="some text" for matching lines alone'
+        rest += "" if found else ', or search="some text" or lines="100-140" for some lines alone'
         rest += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
     summary = clipped(document.summary, MAX_HEADER_CHARS // 2)
     first = "; ".join(text for text in (f"{file}: {summary}", found, rest) if text)

@@ -33,7 +33,8 @@ _NOT_SHAPING = frozenset(  # settings that change when, how often and how much o
     (
         *("fail_fast", "max_output_chars", "browser", "sandbox"),  # what browser and code return is never kept
         *("attempts", "max_retry_after_seconds", "contact"),
-        *("search_requests_per_minute", "wikipedia_requests_per_minute", "max_searches_per_question"),
+        *("search_requests_per_minute", "wikipedia_requests_per_minute", "youtube_requests_per_minute"),
+        *("pages_per_minute_and_host", "max_searches_per_question"),
     )
 )
 

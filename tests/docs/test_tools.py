@@ -24,7 +24,7 @@ from mas.tools.browser.tools import ALLOWED, browser_tools
 from mas.tools.catalogue import load_function
 from mas.tools.errors import ToolError
 from mas.tools.files import audio, kinds, ocr
-from mas.tools.opening import BROWSER
+from mas.tools.opening import BROWSER, NO_CONTACT
 from mas.tools.python_code import python
 from mas.tools.read_only import is_read_only
 from mas.tools.read_page import read_page
@@ -132,7 +132,7 @@ def test_the_sentences_about_what_is_missing_are_those_that_are_said(monkeypatch
         no_browser = missing_browser(BrowserSettings(url)).replace(url, EXAMPLE_URL)
     said = [
         *(missing_search(settings), missing_search(WebSettings(fall_back_to_wikipedia=False)), no_key(settings)),
-        *(no_browser, ocr.MISSING, ocr.why_not_in("eng+deu"), audio.CANNOT_LISTEN),
+        *(no_browser, ocr.MISSING, ocr.why_not_in("eng+deu"), audio.CANNOT_LISTEN, NO_CONTACT),
     ]
     for sentence in said:
         assert sentence and sentence in ONE_LINE

@@ -23,6 +23,7 @@ PRICE = "In the attached file, what is the price of apple? Give only the number.
 SUM = "What is 2 + 3? Give only the number."
 SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TAVILY_API_KEY")
 NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; Wikipedia's search answers instead.\n"
+CONTACT = "tools.web.contact=tests@example.org"  # without one each run asks for it
 NO_BROWSER = "tools.browser.url=null"  # one that happens to run on this machine is none of a test's business
 
 
@@ -70,7 +71,7 @@ def command_in_process(
     """
     flags = list(takewhile(lambda argument: argument.startswith("-"), arguments))
     sweep = [f"hydra.sweep.dir={folder}-sweep"] if {"-m", "--multirun"} & set(arguments) else []
-    given = [*flags, "tracking=off", NO_BROWSER, f"run.dir={folder}", *sweep, *arguments[len(flags) :]]
+    given = [*flags, "tracking=off", NO_BROWSER, CONTACT, f"run.dir={folder}", *sweep, *arguments[len(flags) :]]
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *given])
     capsys.readouterr()
     code = main()

@@ -10,7 +10,7 @@ import pytest
 from eval.ask import read_arguments, task
 from eval.command import told
 from eval.paths import OUTPUTS, PROJECT_ROOT
-from tests.eval.command_line import NO_BROWSER, NO_SEARCH, TABLE, without_secrets
+from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH, TABLE, without_secrets
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer, running_llm
 
@@ -35,7 +35,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def at(server: RunningServer) -> list[str]:
-    return ["model=openai_compatible", f"model.base_url={server.base_url}", NO_BROWSER]
+    return ["model=openai_compatible", f"model.base_url={server.base_url}", NO_BROWSER, CONTACT]
 
 
 def in_order(text: str, *parts: str) -> None:
@@ -124,9 +124,8 @@ def test_rejections_and_exhausted_retries_are_shown(ask: Ask) -> None:
 def test_a_failure_is_told_with_its_component_and_without_the_key(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", SECRET)
     with server_that_answers(401, refusal(f"Incorrect API key provided: {SECRET}")) as base_url:
-        code, out, err = ask(
-            SUM, "model=openai_compatible", f"model.base_url={base_url}", "model.api_key_env=MY_KEY", NO_BROWSER
-        )
+        model = ["model=openai_compatible", f"model.base_url={base_url}", "model.api_key_env=MY_KEY"]
+        code, out, err = ask(SUM, *model, NO_BROWSER, CONTACT)
     assert code == 2
     note, line = err.splitlines(keepends=True)
     assert note == NO_SEARCH

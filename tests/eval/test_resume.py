@@ -24,7 +24,7 @@ from eval.session import Session
 from eval.store import RunStore
 from mas.errors import UserError
 from mas.question import Sample
-from tests.eval.command_line import NO_BROWSER, SCRIPT, EvalCommand, dataset, question
+from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset, question
 from tests.eval.obedient_agent import AGENT, told
 from tests.servers.faults import fault_server
 
@@ -278,7 +278,7 @@ def test_a_question_that_was_killed_goes_on_with_the_replies_it_has(
     folder = tmp_path / "run"
     with fault_server(["ok", "ok", "hang"]) as server:
         model = ["system=toy", "model=openai_compatible", f"model.base_url={server.base_url}"]
-        command = [sys.executable, str(SCRIPT), *model, *data, "tracking=off", NO_BROWSER, f"run.dir={folder}"]
+        command = [sys.executable, str(SCRIPT), *model, *data, "tracking=off", NO_BROWSER, CONTACT, f"run.dir={folder}"]
         environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}
         with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
             while len(server.requests()) < 3:

@@ -22,7 +22,7 @@ from eval.composing import composed
 from eval.config import read_config
 from eval.paths import PROJECT_ROOT
 from eval.stopping import Stop
-from tests.eval.command_line import NO_BROWSER, SCRIPT, EvalCommand, dataset
+from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
 from tests.servers.calling_model import CallingModel, calling
 from tests.servers.loopback import running
 from tests.servers.tavily import KEY, TavilyServer
@@ -160,7 +160,7 @@ def test_a_run_that_was_killed_asks_for_no_search_twice(
     with running(TavilyServer()) as search, running(CallingModel(["ok", "hang", "ok"])) as model:
         common = options(model, search, tmp_path / "data", calling("q1", LIGHT, PEAK))
         process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), *common, "tracking=off", NO_BROWSER, f"run.dir={folder}"],
+            [sys.executable, str(SCRIPT), *common, "tracking=off", NO_BROWSER, CONTACT, f"run.dir={folder}"],
             env={**clean_environment, "PYTHONPATH": str(PROJECT_ROOT), "TAVILY_API_KEY": KEY},
             stdout=subprocess.DEVNULL,
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 from eval.paths import PROJECT_ROOT
 from mas.prompts import SUFFIX
-from tests.eval.command_line import NO_BROWSER
+from tests.eval.command_line import CONTACT, NO_BROWSER
 from tests.optimize.seal_questions import OPTIONS, SealRow
 from tests.optimize.sent import Sent, agents_requests
 from tests.optimize.tuning_command import Tuned, tuning_command
@@ -64,4 +64,5 @@ def tune(place: Path, server: RunningServer, questions: Questions, *options: str
 
 
 def model(server: RunningServer) -> tuple[str, ...]:
-    return "model=openai_compatible", f"model.base_url={server.base_url}", "model.num_retries=0", NO_BROWSER
+    options = "model=openai_compatible", f"model.base_url={server.base_url}", "model.num_retries=0"
+    return *options, NO_BROWSER, CONTACT

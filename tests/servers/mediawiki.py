@@ -35,11 +35,13 @@ _POLICY = b"Please set a user-agent and respect our robot policy https://w.wiki/
 
 class MediaWikiServer(LoopbackServer):
     faults: ClassVar[Mapping[str, Answer]] = {
+        "401": Answer(b"", 401),
         "403": Answer(_POLICY, 403, {"Content-Type": "text/plain"}),
-        "404": HTML,
         "429": Answer(b"Too many requests", 429, {"Content-Type": "text/plain"}),
         "429_retry_after_1": Answer(b"Too many requests", 429, {"Retry-After": "1"}),
         "429_retry_after_3600": Answer(b"Too many requests", 429, {"Retry-After": "3600"}),
+        "500": Answer(b"", 500),
+        "502": Answer(b"", 502),
         "503": Answer(b"<html>Wikimedia Error</html>", 503, {"Content-Type": "text/html"}),
         "ratelimited": _error("ratelimited", "You've exceeded your rate limit."),
         "html": HTML,

@@ -17,7 +17,20 @@ from typing import Any, ClassVar
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.servers.loopback import HANG, Answer, Asked, LoopbackServer, serve
+from tests.servers.loopback import (
+    CUT,
+    DRIP,
+    ENDLESS,
+    HANG,
+    HTML,
+    NO_HTTP,
+    RESET,
+    Answer,
+    Asked,
+    LoopbackServer,
+    bomb,
+    serve,
+)
 
 HOST = "https://www.youtube.com"
 API_KEY = "AIzaSyTEST_key-123"
@@ -63,7 +76,18 @@ def _html(text: str) -> Answer:
 
 
 class YouTubeServer(LoopbackServer):
-    faults: ClassVar[Mapping[str, Answer]] = {"429": Answer(b"sorry", 429), "503": Answer(b"", 503), "hang": HANG}
+    faults: ClassVar[Mapping[str, Answer]] = {
+        **{str(status): Answer(b"sorry", status) for status in (401, 403, 429, 500, 503)},
+        "429_retry_after_1": Answer(b"sorry", 429, {"Retry-After": "1"}),
+        "html": HTML,
+        "hang": HANG,
+        "drip": DRIP,
+        "reset": RESET,
+        "cut": CUT,
+        "no_http": NO_HTTP,
+        "endless": ENDLESS,
+        "bomb": bomb(50),
+    }
 
     def answer(self, asked: Asked) -> Answer:
         if asked.path == "/watch":

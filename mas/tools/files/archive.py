@@ -36,7 +36,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 def read(source: Source) -> Document:
     with _opened(source) as archive:
-        members = [info for info in archive.infolist() if not info.is_dir()]
+        members = _files(archive)
         problems = _problems(archive)
     lines = [Line(number, _listed(info, problems)) for number, info in enumerate(members, start=1)]
     size = sum(info.file_size for info in members)
@@ -59,7 +59,7 @@ def member(source: Source, name: str, depth: int = 1) -> Source:
     if depth > MAX_DEPTH:
         raise ToolError(f"{source.name} is an archive inside {MAX_DEPTH} others; read_file goes no deeper.")
     with _opened(source) as archive:
-        files = [info.filename for info in archive.infolist() if not info.is_dir()]
+        files = [info.filename for info in _files(archive)]
         if name in files:
             return Source(f"{source.name}: {name}", _content(archive, source, name))
         outer = next((file for file in files if name.startswith(f"{file}/")), None)
@@ -78,6 +78,11 @@ def _opened(source: Source) -> Iterator[zipfile.ZipFile]:
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
         raise ToolError(f"{source.name} is a damaged or unusual archive ({type(error).__name__}).") from error
+
+
+def _files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """All but folders; `ZipInfo.is_dir` fails on a member without a name."""
+    return [info for info in archive.infolist() if not info.filename.endswith("/")]
 
 
 def _refuse_bomb(archive: zipfile.ZipFile, name: str) -> None:
@@ -100,6 +105,8 @@ def _problems(archive: zipfile.ZipFile) -> dict[str, str]:
 
 def _problem(info: zipfile.ZipInfo, count: int) -> str:
     written = info.orig_filename  # `filename` is cut at a NUL and has other slashes
+    if not written:
+        return "its name is empty"
     if written.startswith(("/", "\\")) or _DRIVE.match(written) or ".." in re.split(r"[/\\]", written):
         return "its name leads out of the archive"
     if "\\" in written or _CONTROL.search(written):

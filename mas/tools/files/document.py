@@ -21,7 +21,7 @@ class Part:
     lines: list[Line]
     name: str = ""  # what `sheet=` selects: a sheet's name or a page's number; empty: a file of one part
     heading: str = ""  # repeated on every page that shows lines of this part
-    numbered: bool = False  # a table's row numbers are always shown, a text's line numbers only in a search
+    numbered: bool = False  # a table's row numbers are always shown, a text's line numbers in a search or range
 
 
 @dataclass(frozen=True)

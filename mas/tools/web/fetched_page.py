@@ -10,6 +10,7 @@ import httpx
 from mas.contained import in_thread
 from mas.tools.errors import ToolError
 from mas.tools.web.client import asked, web_client, within
+from mas.tools.web.pace import paced
 from mas.tools.web.page_document import PageDocument, check_type, read_reply
 from mas.tools.web.settings import WebSettings
 from mas.tools.web.transport import Rules
@@ -31,6 +32,7 @@ async def page_at(url: str, settings: WebSettings) -> PageDocument:
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
         "Accept-Language": "en,*;q=0.5",
     }
+    await paced(f"pages of {urlsplit(url).netloc}", settings.pages_per_minute_and_host)
     async with web_client(settings, rules, headers=headers, event_hooks={"response": [check]}) as client:
         reply = await asked(client, "GET", url, settings, host)
     if reply.status >= 400:

@@ -12,7 +12,10 @@ from mas.errors import UserError
 from mas.tools.web.blocked_sites import BLOCKED_SITES
 
 _POSITIVE = ("seconds", "max_bytes", "max_file_bytes", "attempts", "search_results", "max_search_bytes")
-_RATES = ("search_requests_per_minute", "wikipedia_requests_per_minute", "max_searches_per_question")
+_RATES = (
+    *("search_requests_per_minute", "wikipedia_requests_per_minute", "youtube_requests_per_minute"),
+    *("pages_per_minute_and_host", "max_searches_per_question"),
+)
 
 
 @dataclass
@@ -23,6 +26,7 @@ class WebSettings:
     max_bytes: int = 10_000_000  # of one page, after decompression
     max_file_bytes: int = 30_000_000  # of a PDF or another file
     max_redirects: int = 8
+    pages_per_minute_and_host: float | None = 60.0  # null: as fast as the questions ask
     attempts: int = 3  # of a request that fails for reasons that may pass
     max_retry_after_seconds: float = 15.0  # a server that asks for a longer wait is not asked again
     contact: str = ""  # mail address or web page of whoever runs this, for the user agent: Wikipedia asks for one
@@ -37,6 +41,7 @@ class WebSettings:
     wikipedia_language: str = "en"
     wikipedia_requests_per_minute: float | None = 180.0  # null: as fast as the questions ask
     youtube_url: str = "https://www.youtube.com"
+    youtube_requests_per_minute: float | None = 60.0  # null: as fast as the questions ask
     blocked_sites: list[str] | None = None  # pages that give the benchmark away; null: those of blocked_sites.py
     more_blocked_sites: list[str] = field(default_factory=list)  # beside these
     allow_private_hosts: list[str] = field(default_factory=list)  # "host" or "host:port"; for tests alone

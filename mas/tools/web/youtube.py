@@ -18,6 +18,7 @@ from mas.tools.errors import ToolError
 from mas.tools.files.pages import clipped
 from mas.tools.web.blocking_requests import GuardedAdapter, in_package, session
 from mas.tools.web.client import Reply, asked, web_client, within
+from mas.tools.web.pace import paced
 from mas.tools.web.settings import WebSettings
 from mas.tools.web.transport import Rules
 
@@ -36,7 +37,6 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
     (api.PoTokenRequired, "YouTube gives this transcript to its own player alone; search for the text elsewhere."),
     (api.FailedToCreateConsentCookie, "YouTube asks for a consent that could not be given; try again later."),
     (api.YouTubeDataUnparsable, "YouTube's page cannot be read any more; no transcript can be had from here for now."),
-    (api.YouTubeRequestFailed, "YouTube refuses the request; try again later, or search for the text elsewhere."),
 )
 
 
@@ -141,13 +141,22 @@ class _Sender:
         self._rules = Rules(settings.max_bytes, (*settings.allow_private_hosts, host))
 
     async def __call__(self, request: requests.PreparedRequest) -> Reply:
+        """
+        Raises:
+            ToolError: YouTube did not answer, or refused.
+        """
+        await paced("youtube", self._settings.youtube_requests_per_minute)
         url = str(request.url)
         if url.startswith(f"{_ORIGIN}/"):
             url = self._settings.youtube_url.rstrip("/") + url.removeprefix(_ORIGIN)
         headers = {name: value for name, value in request.headers.items() if name.lower() in _SENT_HEADERS}
         async with web_client(self._settings, self._rules, headers=headers) as client:
             content = request.body if isinstance(request.body, bytes) else None
-            return await asked(client, str(request.method), url, self._settings, "YouTube", content=content)
+            reply = await asked(client, str(request.method), url, self._settings, "YouTube", content=content)
+        if reply.status >= 400:
+            sentence = "try again later, or search for the text elsewhere."
+            raise ToolError(f"YouTube refuses the request ({reply.status}); {sentence}")
+        return reply
 
 
 _SENT_HEADERS = ("accept-language", "content-type", "cookie")

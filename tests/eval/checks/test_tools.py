@@ -11,6 +11,7 @@ from eval.checks.finding import OK, WARNING, Finding
 from eval.composing import composed
 from eval.config import read_config
 from mas.tools.files import ocr
+from mas.tools.opening import NO_CONTACT
 from tests.servers.loopback import running
 from tests.servers.mediawiki import MediaWikiServer
 from tests.servers.one_answer import server_that_answers
@@ -44,7 +45,7 @@ def test_a_key_that_is_set_is_neither_shown_nor_tried_unless_asked_for() -> None
     with running(TavilyServer()) as server:
         findings = found(f"tools.web.search_base_url={server.base_url}")
         assert server.requests == []
-    assert findings.keys() == {"search", "browser"}
+    assert findings.keys() == {"search", "wikipedia", "browser"}
     assert findings["search"] == Finding(
         "search", OK, "TAVILY_API_KEY is set (tools.web.search_api_key_env); --deep tries it"
     )
@@ -94,6 +95,11 @@ def test_a_deep_look_asks_wikipedia(nothing_there: str) -> None:
     assert findings["search"].state == WARNING, "the search has no server, and Wikipedia is no substitute here"
     gone = found(search, allowed, NO_WIKI, deep=True)["wikipedia"]
     assert (gone.state, gone.what.startswith("http://127.0.0.1:9/w/api.php: Wikipedia")) == (WARNING, True), gone
+
+
+def test_a_contact_that_is_missing_is_told_without_asking_anybody() -> None:
+    assert found(NO_WIKI)["wikipedia"] == Finding("wikipedia", WARNING, NO_CONTACT)
+    assert "wikipedia" not in found(NO_WIKI, "tools.web.contact=me@example.org")
 
 
 def test_the_browsers_server_is_looked_for(nothing_there: str) -> None:

@@ -12,7 +12,7 @@ from mas.outside_data import marked
 from mas.single_agent.system import SingleAgentSystem
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED
-from mas.tools.opening import BROWSER, open_tools
+from mas.tools.opening import BROWSER, NO_CONTACT, open_tools
 from mas.tools.settings import ToolSettings
 from mas.tools.web.settings import WebSettings
 from mas.toy.system import ToySystem
@@ -50,7 +50,7 @@ def visited() -> Iterator[tuple[str, socket.socket]]:
 
 
 def settings(url: str | None, **web: Any) -> ToolSettings:
-    return ToolSettings(web=WebSettings(**web), browser=BrowserSettings(url=url))
+    return ToolSettings(web=WebSettings(**{"contact": "me@example.org", **web}), browser=BrowserSettings(url=url))
 
 
 def test_nothing_is_opened_or_asked_or_said_where_no_agent_lists_it(visited: tuple[str, socket.socket]) -> None:
@@ -92,6 +92,28 @@ def test_without_the_fallback_the_sentence_says_what_is_left() -> None:
     with open_tools(settings(None, fall_back_to_wikipedia=False), {"web_search"}, said.append):
         pass
     assert said == ["TAVILY_API_KEY is not set: there is no web search; web_search only fails."]
+
+
+@pytest.mark.parametrize(
+    ("names", "key", "web", "told"),
+    [
+        ({"wikipedia_search"}, "tvly-somebody", {}, True),
+        ({"wikipedia_page", "web_search"}, "tvly-somebody", {}, True),
+        ({"web_search"}, "", {}, True),
+        ({"web_search"}, "", {"fall_back_to_wikipedia": False}, False),
+        ({"web_search"}, "tvly-somebody", {}, False),
+        ({"read_page", "youtube_transcript"}, "", {}, False),
+        ({"wikipedia_search", "wikipedia_page", "web_search"}, "", {"contact": "me@example.org"}, False),
+    ],
+)
+def test_a_contact_is_asked_for_once_where_wikipedia_will_be(
+    names: set[str], key: str, web: dict[str, Any], told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAVILY_API_KEY", key)
+    said: list[str] = []
+    with open_tools(settings(None, **{"contact": "", **web}), names, said.append):
+        pass
+    assert said.count(NO_CONTACT) == told
 
 
 SYSTEMS: list[tuple[Any, bool]] = [

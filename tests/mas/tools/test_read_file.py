@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import dspy
 import openpyxl
 import pytest
 
@@ -124,8 +125,58 @@ def test_a_long_search_result_is_paged_too(folder: Path) -> None:
     assert "lines that contain 'line': 3000; page 2 of" in read_file("notes.txt", search="line", page=2)
 
 
+@pytest.mark.parametrize("wanted", ["1499-1501", " rows 1499 - 1501 ", "lines 1499\u20131501"])
+def test_a_range_of_rows_is_shown_with_their_numbers_under_the_column_names(folder: Path, wanted: str) -> None:
+    header, body = read_file("rows.csv", lines=wanted).split("\n\n")
+    assert header.endswith("; rows 1499-1501 of 1-2500; page 1 of 1")
+    assert body.split("\n") == [
+        "row | id | name",
+        *(f"{number} | {number - 1} | name-{number - 1}-end" for number in (1499, 1500, 1501)),
+    ]
+
+
+def test_one_line_and_lines_up_to_beyond_the_end_of_a_text(folder: Path) -> None:
+    assert read_file("notes.txt", lines="7").endswith("; line 7 of 1-3000; page 1 of 1\n\n7 | line 7")
+    last = read_file("notes.txt", lines="2999-5000")
+    assert last.endswith("; lines 2999-3000 of 1-3000; page 1 of 1\n\n2999 | line 2999\n3000 | line 3000")
+
+
+def test_a_long_range_is_paged_and_a_search_looks_in_it_alone(folder: Path) -> None:
+    assert "; lines 1-2000 of 1-3000; page 2 of " in read_file("notes.txt", lines="1-2000", page=2)
+    found = read_file("notes.txt", lines="20-29", search="line 2")
+    assert "lines 20-29 of 1-3000; lines that contain 'line 2': 10; page 1 of 1" in found
+    assert "30 |" not in found and "19 |" not in found
+
+
+def test_a_range_counts_in_each_sheet_or_in_the_one_asked_for(folder: Path) -> None:
+    book = openpyxl.load_workbook(folder / "book.xlsx")
+    for row in range(2, 10):
+        book["Sales"].append([f"town-{row}", row])
+    book.save(folder / "book.xlsx")
+    both = read_file("book.xlsx", lines="1-2")
+    assert "; rows 1-2 of each sheet; " in both and "1 | city | n\n2 | town-2 | 2" in both and "1 | rent | 7" in both
+    one = read_file("book.xlsx", sheet="Sales", lines="9")
+    assert "; row 9 of 1-9; " in one and one.endswith("9 | town-9 | 9") and "8 |" not in one
+    with pytest.raises(ToolError, match=r"book\.xlsx has the rows 1 to 9 in its longest sheet; .* \"1-9\", not '10'"):
+        read_file("book.xlsx", lines="10")
+    with pytest.raises(ToolError, match="has the rows 1 to 1; give"):
+        read_file("book.xlsx", sheet="Costs", lines="2-3")
+
+
+@pytest.mark.parametrize(
+    "wanted", ["0", "3001", "5-1", "a-b", "-1", "1-", "1,2", "1-2-3", "1e3", "99999999999", "\x00"]
+)
+def test_lines_that_there_are_not_are_refused_with_those_that_there_are(folder: Path, wanted: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        read_file("notes.txt", lines=wanted)
+    assert str(refused.value) == (
+        "notes.txt has the lines 1 to 3000; give `lines` one of these numbers or a range such as "
+        f'"1-41", not {wanted!r}.'
+    )
+
+
 def test_empty_optional_arguments_count_as_not_given(folder: Path) -> None:
-    assert read_file("book.xlsx", sheet="", search=" ") == read_file("book.xlsx")
+    assert read_file("book.xlsx", sheet="", search=" ", lines="  ") == read_file("book.xlsx")
 
 
 def test_one_sheet_alone(folder: Path) -> None:
@@ -224,3 +275,10 @@ def test_a_search_says_on_which_page_of_a_pdf_it_found(tmp_path: Path) -> None:
     with attached([tmp_path / "a.pdf"]):
         found = read_file("a.pdf", search="WANTED")
     assert "[page 2 of 3]" in found and "> 2 | wanted" in found and "[page 1 of 3]" not in found
+
+
+def test_a_number_may_stand_where_a_name_or_a_range_is_asked_for(folder: Path) -> None:
+    tool = dspy.Tool(read_file)
+    assert tool(file="notes.txt", lines=7) == read_file("notes.txt", lines="7")
+    with pytest.raises(ToolError, match=r"No sheet of book\.xlsx is named '3'"):
+        tool(file="book.xlsx", sheet=3)

@@ -12,6 +12,7 @@ import pytest
 from mas.tools.errors import ToolError
 from mas.tools.files.pages import MAX_PAGE_CHARS
 from mas.tools.read_page import read_page
+from mas.tools.web import pace
 from mas.tools.web.settings import WebSettings
 from tests.mas.tools.web.at_work import LOOPBACK, a_question, events, recorded, using
 from tests.servers.loopback import running
@@ -25,8 +26,8 @@ def site() -> Iterator[Website]:
 
 
 def read(server: Website, path: str, page: int = 1, search: str | None = None, **changes: Any) -> str:
-    fast: dict[str, Any] = {"attempts": 1, "seconds": 20, "allow_private_hosts": [LOOPBACK]}
-    with using(WebSettings(**{**fast, **changes})):
+    fast: dict[str, Any] = {"attempts": 1, "seconds": 20, "pages_per_minute_and_host": None}
+    with using(WebSettings(allow_private_hosts=[LOOPBACK], **{**fast, **changes})):
         return asyncio.run(read_page(server.base_url + path, page, search))
 
 
@@ -111,9 +112,12 @@ def test_what_no_prompt_can_hold_is_mended(site: Website) -> None:
     [
         ("/status/404", r"127\.0\.0\.1 has no page at this address \(404\)"),
         ("/status/410", r"has no page at this address \(410\)"),
+        ("/status/401", r"does not let this page be read \(401\); try the browser"),
         ("/status/403", r"does not let this page be read \(403\); try the browser"),
         ("/status/418", r"refuses the request \(418\)"),
         ("/status/429", r"too many requests \(429\)"),
+        ("/status/500", r"trouble of its own \(500\)"),
+        ("/status/502", r"trouble of its own \(502\)"),
         ("/status/503", r"trouble of its own \(503\)"),
         ("/empty", "The page has no text"),
         ("/video", "gives video/mp4, not text"),
@@ -157,6 +161,23 @@ def test_a_page_nested_out_of_all_reason_ends_in_a_sentence_or_a_page(site: Webs
         assert "deep" in read(site, "/nested")
     except ToolError as error:
         assert "no text" in str(error)
+
+
+def test_the_pages_of_each_host_keep_a_pace_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_next_free", {})
+    one_a_minute = WebSettings(allow_private_hosts=[LOOPBACK], pages_per_minute_and_host=1)
+
+    async def at_once(url: str) -> str:
+        async with asyncio.timeout(0.5):
+            return await read_page(url)
+
+    with running(Website()) as first, running(Website()) as second, using(one_a_minute):
+        for _ in range(pace.BURST):
+            asyncio.run(read_page(f"{first.base_url}/text"))
+        with pytest.raises(TimeoutError):
+            asyncio.run(at_once(f"{first.base_url}/text"))
+        assert "line two" in asyncio.run(read_page(f"{second.base_url}/text"))
+        assert len(first.requests) == pace.BURST
 
 
 def test_what_passes_is_tried_again() -> None:

@@ -75,7 +75,9 @@ def test_other_settings_of_what_is_found_are_another_call_and_others_are_not(mon
         return counter.asked
 
     assert [asked(), asked()] == [1, 1]
-    pace = WebSettings(search_requests_per_minute=1, max_searches_per_question=2, attempts=9, contact="a@example.org")
+    rates: dict[str, Any] = dict.fromkeys(("search_requests_per_minute", "youtube_requests_per_minute"), 1)
+    rates["pages_per_minute_and_host"] = 1
+    pace = WebSettings(**rates, max_searches_per_question=2, attempts=9, contact="a@example.org")
     assert asked(web=pace, max_output_chars=9, browser=BrowserSettings(url=None)) == 1
     assert asked(web=WebSettings(search_base_url="https://other.example.org")) == 2
     assert asked(web=WebSettings(blocked_sites=["example.org"])) == 3

@@ -12,15 +12,17 @@ from mas.tools.read_file import read_file
 from mas.tools.unit_converter import unit_converter
 
 TEXT_OR_NULL = {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
+TEXT_OR_NUMBER = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}], "default": None}
 SCHEMAS = {
     "calculator": {"expression": {"type": "string"}},
     "unit_converter": {"quantity": {"type": "string"}, "to_unit": {"type": "string"}},
     "read_file": {
         "file": {"type": "string"},
-        "sheet": TEXT_OR_NULL,
+        "sheet": TEXT_OR_NUMBER,
         "page": {"type": "integer", "default": 1},
         "search": TEXT_OR_NULL,
         "member": TEXT_OR_NULL,
+        "lines": TEXT_OR_NUMBER,
     },
 }
 

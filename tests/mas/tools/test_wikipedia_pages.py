@@ -168,8 +168,11 @@ def test_long_pages_are_paged_searched_and_fetched_once_a_question(wiki: MediaWi
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
+        ("401", r"refuses the request \(401\)"),
         ("403", r"refuses this program \(403; set tools\.web\.contact"),
         ("429", r"too many requests \(429\)"),
+        ("500", r"trouble of its own \(500\)"),
+        ("502", r"trouble of its own \(502\)"),
         ("503", r"trouble of its own \(503\)"),
         ("ratelimited", r"refuses the request \(ratelimited\)"),
         ("html", "something that is no JSON"),

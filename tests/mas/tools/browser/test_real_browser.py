@@ -18,7 +18,7 @@ import pytest
 
 from mas.llm.loop import run_blocking
 from mas.question import Question, Sample, at_work
-from mas.tools.browser.session import BrowserSession, open_browser
+from mas.tools.browser.session import BrowserSession, missing, open_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, browser_tools
 from mas.tools.errors import ToolError
@@ -208,6 +208,14 @@ def test_eight_questions_at_once_have_cookies_and_pages_of_their_own(session: Br
     late = Question(Sample("late"))
     assert "You are unknown." in acted(session, late, "browser_navigate", url=f"{site.url}/cookie")
     late.close()
+
+
+def test_a_name_that_the_server_does_not_serve_under_is_explained(server: BrowserServer) -> None:
+    assert missing(BrowserSettings(url=server.url)) == ""
+    url = f"http://0.0.0.0:{server.port}/mcp"  # leads here, and is none of the names that it was started for
+    sentence = missing(BrowserSettings(url=url))
+    assert f"No browser: the server at {url} does not serve under that host name (HTTP 403" in sentence
+    assert f"start it with --allowed-hosts 0.0.0.0:{server.port}" in sentence
 
 
 def test_a_restart_of_the_server_is_survived(

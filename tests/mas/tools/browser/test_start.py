@@ -1,4 +1,4 @@
-"""`make browser` says in one sentence what is missing."""
+"""`make browser` says in one sentence what is missing, and gives its server no key."""
 
 import importlib.util
 import socket
@@ -7,7 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from tests.servers.playwright_mcp import START
+from tests.servers.playwright_mcp import START, free_port
+
+KEYS = ("OPENAI_API_KEY", "TAVILY_API_KEY", "MY_OWN_TOKEN")
 
 
 @pytest.fixture
@@ -60,6 +62,22 @@ def test_an_old_node_of_the_system_is_passed_over_for_the_bundled_one(
     monkeypatch.setattr(start, "bundled_node", lambda: newer)
     assert start.main() == 1
     assert capsys.readouterr().err.startswith("error: Chromium is missing")
+
+
+def test_the_server_is_started_without_keys(start: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = tmp_path / "environment"
+    node = tmp_path / "node"
+    node.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo v22.1.0 || /usr/bin/env > "{seen}"\n')
+    node.chmod(0o755)
+    program(tmp_path, "chromium", "")
+    monkeypatch.setattr(start, "_install", lambda: None)
+    monkeypatch.setattr("sys.argv", ["start.py", "--port", str(free_port())])
+    for name in KEYS:
+        monkeypatch.setenv(name, f"the value of {name}")
+    assert start.main() == 1  # this server ends at once
+    names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
+    assert "PATH" in names and not names & set(KEYS)
+    assert "the value of" not in seen.read_text()
 
 
 def test_a_port_that_is_taken(

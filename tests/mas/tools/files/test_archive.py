@@ -55,6 +55,20 @@ def test_a_name_that_leads_elsewhere_is_listed_and_not_read(name: str) -> None:
     assert member(source, "good.txt").data == b"good"
 
 
+@pytest.mark.parametrize(("name", "reason"), [("", "is empty"), ("\x00", "has a backslash or a control character")])
+def test_a_member_without_a_name_does_not_hide_the_others(name: str, reason: str) -> None:
+    nameless = zipfile.ZipInfo()
+    nameless.filename = name
+    source = zipped((nameless, b"harm"), ("good.txt", b"good"))
+    assert [line.text for line in read(source).parts[0].lines] == [
+        f" | 4 [not read: its name {reason}]",
+        "good.txt | 4",
+    ]
+    assert member(source, "good.txt").data == b"good"
+    with pytest.raises(ToolError, match=f"not read: its name {reason}"):
+        member(source, "")
+
+
 def test_a_link_a_doubled_and_an_encrypted_member_are_not_read() -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         source = zipped(link("link.txt", "/etc/passwd"), ("twice.txt", b"one"), ("twice.txt", b"two"), ("locked", b"x"))
@@ -107,7 +121,7 @@ def test_archives_in_archives_are_read_to_a_depth() -> None:
         member(Source("data.zip", data), "in.zip/in.zip/in.zip/tables/ships.csv")
 
 
-def test_a_member_is_read_by_the_same_tool_with_pages_and_search(tmp_path: Path) -> None:
+def test_a_member_is_read_by_the_same_tool_with_pages_lines_and_search(tmp_path: Path) -> None:
     rows = "".join(f"{number},name-{number}\n" for number in range(3000))
     (tmp_path / "data.zip").write_bytes(zip_bytes({"a/b.csv": b"id,name\n" + rows.encode()}))
     with attached([tmp_path / "data.zip"]):
@@ -115,6 +129,10 @@ def test_a_member_is_read_by_the_same_tool_with_pages_and_search(tmp_path: Path)
         shown = read_file("data.zip", member="a/b.csv", page=2)
         assert shown.startswith("data.zip: a/b.csv: table with 2 columns and 3000 rows") and "page 2 of" in shown
         assert "> 1235 | 1234 | name-1234" in read_file("data.zip", member="a/b.csv", search="name-1234")
+        seventh = read_file("data.zip", member="a/b.csv", lines="7")
+        assert seventh.endswith("row 7 of 1-3000; page 1 of 1\n\nrow | id | name\n7 | 6 | name-6")
+        with pytest.raises(ToolError, match=r"data\.zip: a/b\.csv has the rows 1 to 3000; give `lines`"):
+            read_file("data.zip", member="a/b.csv", lines="4000")
         with pytest.raises(ToolError, match=r"data\.zip has no member 'b\.csv'; its members: 'a/b\.csv'"):
             read_file("data.zip", member="b.csv")
 

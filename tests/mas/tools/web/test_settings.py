@@ -18,6 +18,8 @@ from mas.tools.web.settings import WebSettings
         {"search_results": 21},
         {"max_redirects": -1},
         {"search_requests_per_minute": 0},
+        {"youtube_requests_per_minute": 0},
+        {"pages_per_minute_and_host": -1},
         {"max_searches_per_question": 0},
         {"search_base_url": "api.tavily.com"},
         {"wikipedia_url": "file:///etc"},
