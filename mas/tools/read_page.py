@@ -4,10 +4,10 @@ await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 """
 
 from mas.outside_data import outside_data
+from mas.tools.at_hand import tool_settings
 from mas.tools.files.search import matching
 from mas.tools.from_the_web import from_the_web
 from mas.tools.read_only import read_only
-from mas.tools.web.settings import web_settings
 
 
 @from_the_web
@@ -26,7 +26,7 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> str:
     from mas.tools.web.kept import kept
     from mas.tools.web.paged import shown
 
-    settings = web_settings()
+    settings = tool_settings().web
     address = public_url(url, settings.allow_private_hosts)
     refuse_blocked(address, settings.blocked)
 

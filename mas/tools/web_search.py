@@ -5,10 +5,11 @@ await web_search("height of K2 in metres")
 
 from mas.outside_data import outside_data
 from mas.question import current_question
+from mas.tools.at_hand import tool_settings
 from mas.tools.errors import ToolError
 from mas.tools.from_the_web import from_the_web
 from mas.tools.read_only import counted, not_to_be_kept, read_only
-from mas.tools.web.settings import WebSettings, web_settings
+from mas.tools.web.settings import WebSettings
 from mas.tracing.trace import event
 
 MAX_QUERY_CHARS = 400  # as many as the service takes
@@ -18,7 +19,7 @@ _COUNT = "web_search"
 
 @from_the_web
 @outside_data
-@counted(lambda: _spend(web_settings()))
+@counted(lambda: _spend(tool_settings().web))
 @read_only
 async def web_search(query: str) -> str:
     """Search the web and return titles, addresses and short excerpts of the pages found.
@@ -27,7 +28,7 @@ async def web_search(query: str) -> str:
     """
     from mas.tools.web.paged import clean
 
-    settings, wanted = web_settings(), " ".join(clean(query).split())
+    settings, wanted = tool_settings().web, " ".join(clean(query).split())
     if not wanted or len(wanted) > MAX_QUERY_CHARS:
         raise ToolError(f"The query has {len(wanted)} characters; give 1 to {MAX_QUERY_CHARS}.")
     _spend(settings)

@@ -9,12 +9,12 @@ import re
 from datetime import UTC, datetime
 
 from mas.outside_data import outside_data
+from mas.tools.at_hand import tool_settings
 from mas.tools.errors import ToolError
 from mas.tools.files.document import Part
 from mas.tools.files.pages import clipped
 from mas.tools.from_the_web import from_the_web
 from mas.tools.read_only import read_only
-from mas.tools.web.settings import web_settings
 
 _NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # MediaWiki allows none of them
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
@@ -36,7 +36,7 @@ async def wikipedia_search(query: str) -> str:
     wanted = clean(query).strip()[:MAX_QUERY_CHARS]
     if not wanted:
         raise ToolError("The query is empty; give a few words to search for.")
-    settings = web_settings()
+    settings = tool_settings().web
     found = await search(wanted, settings)
     if not found:
         raise ToolError(f"Wikipedia has no page for {wanted!r}; try fewer or other words.")
@@ -66,7 +66,7 @@ async def wikipedia_page(
     name = name.replace("_", " ").strip()
     if not name or _NO_TITLE.search(name) or len(name.encode()) > MAX_TITLE_CHARS:
         raise ToolError(f"{clipped(title, 200)!r} is no title of a page; find one with wikipedia_search.")
-    settings, before = web_settings(), _end_of(as_of)
+    settings, before = tool_settings().web, _end_of(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
     found = await kept(key, lambda: read(name, before, settings))
     chosen = found.section((section or fragment.replace("_", " ")).strip())

@@ -1,6 +1,6 @@
 """A page or file of the web, fetched within the rules and read.
 
-document = await page_at("https://example.org/", web_settings())
+document = await page_at("https://example.org/", tool_settings().web)
 """
 
 from urllib.parse import urlsplit

@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from mas.tools.at_hand import tool_settings
 from mas.tools.errors import ToolError
 from mas.tools.web.addresses import ends_in_number, ipv4_of, is_public
 from mas.tools.web.blocked_sites import refuse_blocked
-from mas.tools.web.settings import WebSettings, web_settings
+from mas.tools.web.settings import WebSettings
 
 MAX_URL_CHARS = 4_000
 MAX_LOOK_UPS = 16  # at once
@@ -44,7 +45,7 @@ async def check_public(url: str, settings: WebSettings | None = None) -> str:
     Raises:
         ToolError: it must not be asked for, or its host cannot be found.
     """
-    settings = settings or web_settings()
+    settings = settings or tool_settings().web
     normal = public_url(url, settings.allow_private_hosts)
     refuse_blocked(normal, settings.blocked)
     parts = urlsplit(normal)

@@ -114,11 +114,3 @@ def _check_blocked(name: str, entry: str) -> None:
             f"{name} has {entry!r}, which is found in no address; give host and path without http:// and without "
             "spaces, such as example.org/answers."
         )
-
-
-def web_settings() -> WebSettings:
-    """The run's; the defaults outside a run."""
-    from mas.tools.at_hand import tool_settings
-
-    found = getattr(tool_settings(), "web", None)
-    return found if isinstance(found, WebSettings) else WebSettings()

@@ -1,6 +1,6 @@
 """One version of a Wikipedia page, ready to be shown whole or by section.
 
-page = await read("Rome", before="2022-12-31T23:59:59Z", settings=web_settings())
+page = await read("Rome", before="2022-12-31T23:59:59Z", settings=tool_settings().web)
 page.section("History")      # its lines; the page's own where the name is empty
 """
 
