@@ -16,6 +16,7 @@ BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 NEEDS_MORE = ("owner/name", "gpt-4o")  # a dataset of the hub, a real model
 
 
+@pytest.mark.slow
 def test_the_pages_commands_run(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     (tmp_path / "eval").symlink_to(PROJECT_ROOT / "eval")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -98,6 +98,7 @@ def test_the_run_s_own_process_does_not_load_mlflow() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_costs_a_warning_and_sync_sends_the_run_elsewhere(
     eval_command: EvalCommand, tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
 ) -> None:
