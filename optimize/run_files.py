@@ -16,13 +16,13 @@ A file that is there is whole: each is written beside its place and then moved t
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from eval.reporting.page import whole_file
 from mas.errors import UserError
 from mas.prompts import SET_FILE, PromptSet, digest, read_prompt_set, write_prompt_set
 from optimize.candidate import Candidate, Proposal
@@ -45,12 +45,8 @@ class RunFiles:
         self.write_text(f"{name}.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def write_text(self, name: str, text: str) -> None:
-        path, unfinished = self.folder / name, self.folder / f".{name}.part"
-        with unfinished.open("w", encoding="utf-8") as file:
+        with whole_file(self.folder / name) as file:
             file.write(self._redact(text))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
 
     def remove(self, name: str) -> None:
         (self.folder / f"{name}.json").unlink(missing_ok=True)

@@ -106,9 +106,7 @@ def xlsx_hidden_column(rng: Random, difficulty: int) -> Drawn:
 def xlsx_hidden_sheet(rng: Random, difficulty: int) -> Drawn:
     book, _, ships = _harbour(rng)
     (title,) = names(rng, 1)
-    hidden = book.create_sheet(f"{title} 2")
-    _fill(rng, hidden, ships)
-    hidden.sheet_state = "hidden"
+    hidden = _hidden_sheet(rng, book, ships, f"{title} 2")
     row = rng.randrange(2, SHIPS + 2)
     question = f"On the hidden sheet of the attached workbook, what are the tonnes of the ship {ships[row - 2]}?"
     return _drawn(book, f"{question} Give only the number.", hidden.cell(row, 2).value)
@@ -117,10 +115,15 @@ def xlsx_hidden_sheet(rng: Random, difficulty: int) -> Drawn:
 def xlsx_sheet_name(rng: Random, difficulty: int) -> Drawn:
     book, _, ships = _harbour(rng)
     (title,) = names(rng, 1)
+    _hidden_sheet(rng, book, ships, title)
+    return _drawn(book, "What is the name of the hidden sheet of the attached workbook? Give one word.", title)
+
+
+def _hidden_sheet(rng: Random, book: Any, ships: list[str], title: str) -> Any:
     hidden = book.create_sheet(title)
     _fill(rng, hidden, ships)
     hidden.sheet_state = "hidden"
-    return _drawn(book, "What is the name of the hidden sheet of the attached workbook? Give one word.", title)
+    return hidden
 
 
 def xlsx_merged(rng: Random, difficulty: int) -> Drawn:
