@@ -20,7 +20,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_e
 from mas.offline.clauses import CUES, HARMFUL, HELPFUL, USELESS
 
 _FORGETS, _REPEATS, _WRONG_FORMAT = 0.10, 0.08, 0.06  # chances of its own mistakes, each drawn once a request
-_HELPS = {"normal": 0.5, "harmful": 0.1, "leaky": 0.5}  # chance that a drawn clause fits the feedback; null: as normal
+_HELPS = {"normal": 0.5, "harmful": 0.0, "leaky": 0.5}  # chance that a drawn clause fits the feedback; null: as normal
 _HARMS = {"normal": 0.5, "harmful": 0.95, "leaky": 0.5}  # of the other clauses, the share that harm
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", re.MULTILINE)
 _OUTPUT = re.compile(r"Your output fields are:\s*(.*?)(?:All interactions|\Z)", re.DOTALL)

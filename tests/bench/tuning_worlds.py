@@ -8,8 +8,8 @@
 |---|---|---|---|
 | null | prompts have no effect | by gepa and by bootstrap | at most 5 % published |
 | planted | normal | nothing: one candidate is planted that is truly 15 points better | at least 80 % published |
-| harmful | nine of ten clauses of the reflection harm or do nothing | by gepa | none published that is worse |
-| only harm | all of them do | by gepa | none published |
+| harmful | every clause of the reflection harms or does nothing | by gepa | none published |
+| one in ten helps | the same, but for one clause in ten: truly better prompts can be found | by gepa | none that is worse |
 | leaky | the reflection copies answers | by gepa, with feedback that quotes the gold | no published prompt holds one |
 
 Beside each stands what picking on the validation questions alone would have shipped: a candidate that scored above the
@@ -37,10 +37,10 @@ SMALL = (
     *("system=toy", "data=toy", "model=offline", "tracking=off", "yes=true", "run.concurrency=8"),
     *("data.n_train=20", "data.n_val=20", "data.n_test=60", "gate.epochs=2", "budget.metric_calls=160"),
 )
-PARTS = ("null", "planted", "harmful", "only harm", "leaky")
+PARTS = ("null", "planted", "harmful", "one in ten helps", "leaky")
 TESTED = {"planted": ("data.n_test=80", "gate.epochs=3")}  # a sealed set that can show 15 points
-SEEDS = {"null": 100, "planted": 50, "harmful": 50, "only harm": 50, "leaky": 50}  # null: of each optimiser
-WORLDS = {"planted": "normal", "only harm": "harmful"}  # the others are called like their world
+SEEDS = {"null": 100, "planted": 50, "harmful": 50, "one in ten helps": 50, "leaky": 50}  # null: of each optimiser
+WORLDS = {"planted": "normal", "one in ten helps": "harmful"}  # the others are called like their world
 PLANTED = {  # what the planted candidate's prompts say more; together worth 15 points (`true_gain` measures it)
     "solve": ("Use the calculator for every calculation, never your head.",),
     "finalize": ("Leave out units unless asked for.",),
@@ -80,7 +80,7 @@ def jobs(parts: Sequence[str], seeds: int | None) -> Iterator[Job]:
 def run(job: Job) -> Result:
     from mas.offline import reflection
 
-    reflection._HELPS["harmful"] = 0.0 if job.part == "only harm" else 0.1
+    reflection._HELPS["harmful"] = 0.1 if job.part == "one in ten helps" else 0.0
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 

@@ -71,10 +71,11 @@ def test_feedback_draws_the_clauses_that_go_with_it() -> None:
     assert sum(line in HELPFUL["arithmetic"] for line in good) / len(good) > 1.5 / len(HELPFUL)
 
 
-def test_in_the_harmful_world_most_of_it_harms() -> None:
+def test_in_the_harmful_world_most_of_it_harms_and_nothing_helps() -> None:
     clauses = [line for line in proposed("harmful") if not line.startswith("Here is")]
 
     assert sum(line in HARMFUL for line in clauses) / len(clauses) > 0.75
+    assert not any(line in GOOD for line in clauses)
 
 
 def test_in_the_leaky_world_answers_get_into_the_prompt() -> None:
