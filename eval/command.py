@@ -7,22 +7,22 @@ order 3, 1, 2.
 
 import os
 import re
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+import traceback
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import hydra
 from dotenv import load_dotenv
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from eval.command_line import check_overrides, read_flags
+from eval.help_text import register_help
+from eval.interrupts import CLOSED, heard_by
+from eval.lasting_output import lasting_output
 from eval.paths import OUTPUTS, PROJECT_ROOT
 from eval.resuming import resumed_arguments
 from mas.errors import UserError
@@ -30,13 +30,12 @@ from mas.errors import UserError
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
 MISTAKES = (HydraException, OmegaConfBaseException, UserError)
-NULL_CHOICE = "Config group override"  # begins Hydra's ValueError about model=null
 
 Task = Callable[[DictConfig], int]
 
 
 class InterruptedRunError(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM that the run has dealt with; the message, if any, is still to be told."""
+    """Ctrl-C or its like that the run has dealt with; the message, if any, is still to be told."""
 
 
 def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]], list[str]] = resumed_arguments) -> int:
@@ -52,14 +51,16 @@ def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]],
     """
     load_dotenv(PROJECT_ROOT / ".env")
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
+    register_help()
     codes: list[int] = []
     decorated = hydra.main(config_path=str(PROJECT_ROOT / "conf"), config_name=config_name, version_base="1.3")
 
     def jobs() -> int:
         try:
-            _check_flags()
+            flags = read_flags(sys.argv[1:])
+            if flags.config_name is flags.config_path is None:  # else the groups are those of a file that is not ours
+                check_overrides(flags.overrides, config_name)
             sys.argv[1:] = resumed(sys.argv[1:])
-            check_choices(sys.argv[1:])
             _raise_plain_errors()
             decorated(lambda composed: codes.append(_guarded(task, composed)))()
         except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
@@ -71,9 +72,17 @@ def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]],
 
 
 def told(command: Callable[[], int]) -> int:
-    """The exit code of `command`; a user's mistake in it is told in one sentence. SIGTERM ends it as Ctrl-C does."""
+    """The exit code of `command`; a user's mistake in it is told in one sentence.
+
+    SIGTERM and a closed terminal end it as Ctrl-C does; a closed pipe does not.
+    """
+    with lasting_output():
+        return _told(command)
+
+
+def _told(command: Callable[[], int]) -> int:
     try:
-        with _sigterm_as_interrupt():
+        with heard_by(_interrupt, CLOSED):  # until `eval.stopping` takes over for the questions, and again from then on
             return command()
     except InterruptedRunError as interrupt:
         if str(interrupt):
@@ -94,26 +103,19 @@ def signal_of(interrupt: KeyboardInterrupt) -> str:
     return str(interrupt) or "Ctrl-C"
 
 
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Until `eval.stopping` takes over for the questions, and again from then on."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt("SIGTERM")
-
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _interrupt(reason: str) -> NoReturn:
+    raise KeyboardInterrupt(reason)
 
 
 def is_mistake(error: BaseException) -> bool:
     """Whether it is the user's, so that `sentence` has something to say about it."""
-    return isinstance(error, MISTAKES) or str(error).startswith(NULL_CHOICE)
+    return isinstance(error, MISTAKES) or (isinstance(error, ValueError) and _raised_by_hydra(error))
+
+
+def _raised_by_hydra(error: BaseException) -> bool:
+    """Some mistakes are bare ValueErrors there: `model=1`, or `-sc` for a shell that it does not know."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("hydra.")
 
 
 def leave(code: int) -> NoReturn:
@@ -121,37 +123,6 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def _check_flags() -> None:
-    """Hydra answers a flag that it does not understand with its whole usage text."""
-    parser = get_args_parser()
-    parser.error = _refuse_flags  # type: ignore[method-assign,assignment]
-    _, unknown = parser.parse_known_args()
-    if flags := [argument for argument in unknown if argument.startswith("-")]:
-        raise UserError(f"{flags[0]} is not a flag; options are given as name=value, and --help lists them.")
-    if unknown:
-        raise UserError(f"{unknown[0]} stands after a flag; give all options name=value first, then the flags.")
-
-
-def _refuse_flags(message: str) -> None:
-    raise UserError(f"the flags cannot be read: {message}; options are given as name=value, and --help lists them.")
-
-
-def check_choices(overrides: Sequence[str]) -> None:
-    """Hydra's own error about `model=null` does not say which group it is about.
-
-    Raises:
-        UserError: a group of choices was given null.
-    """
-    for override in overrides:
-        key, given, value = (part.strip() for part in override.partition("="))
-        folder = PROJECT_ROOT / "conf" / key.partition("@")[0]
-        if given and value == "null" and re.match(r"[a-z]", key) and folder.is_dir():
-            choices = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
-            raise UserError(
-                f"{key}=null is not possible: {key} is a group of choices; choose one of: {choices}; or leave it out."
-            )
 
 
 def _raise_plain_errors() -> None:
@@ -191,14 +162,24 @@ def sentence(error: BaseException) -> str:
     """One sentence that says what was wrong, what was expected and how to mend it."""
     if isinstance(error, UserError):
         return str(error)
-    if str(error).startswith(NULL_CHOICE):
-        return "a group of choices was given null; name a choice, such as model=offline."
     text = _whole_message(error).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
     if found := re.search(r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL):
         group, _, name = found[1].rpartition("/")
         return f"{group}={name} is not known; choose one of: {', '.join(found[2].split())}."
     if found := re.search(r"Could not override '([^']*)'\. ?No match in the defaults list", text):
-        return f"{found[1]} is not a group of choices; the groups are the folders in conf/."
+        return f"{found[1]} is not a group of choices of this command; --help lists them."
+    if "Config group override must be" in text:
+        return "a group of choices was given null, a number, true or false; name a choice, such as model=offline."
+    if found := re.search(r"Ambiguous value for argument '(.*?)'\s+1\.", text, re.DOTALL):
+        key = found[1].partition("=")[0]
+        return (
+            f"{found[1]} gives several values; add --multirun for one run after the other, or write '{key}=[a,b]' for "
+            f"a list and '{key}=\"a,b\"' for a text."
+        )
+    if found := re.search(r"Could not delete from config\. '([^']*)' does not exist", text):
+        return f"{found[1]} cannot be taken away: it does not exist; --help lists the options."
+    if found := re.search(r"Cannot find primary config '([^']*)'", text):
+        return f"--config-name {found[1]}: there is no {found[1]}.yaml in conf/; leave --config-name out."
     if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
         return f"{found[2]} is not an option; {_options_beside(error, found[2])}."
     if found := re.search(r"Missing mandatory value: (\S+)", text):
@@ -219,12 +200,19 @@ def _options_beside(error: BaseException | None, key: str) -> str:
     while error is not None:
         node = getattr(error, "parent_node", None)
         if node is not None and OmegaConf.is_dict(node) and len(node):
-            options = sorted(str(option) for option in node if option not in ("_target_", "hydra"))
+            options = sorted({str(each) for each in node if each not in ("_target_", "hydra")} | _groups_beside(key))
             if not options:
                 return f"{key.rpartition('.')[0]} as it is chosen now has none; leave it out, or choose another"
             return f"choose one of: {', '.join(options)}"
         error = error.__cause__ or error.__context__
     return "see --help, or the files in conf/, for those there are"
+
+
+def _groups_beside(key: str) -> set[str]:
+    """For +nope=1 the node is of plain options alone."""
+    if "." in key or not HydraConfig.initialized():
+        return set()
+    return {group for group in map(str, HydraConfig.get().runtime.choices) if group.isidentifier()}
 
 
 def _whole_message(error: BaseException) -> str:

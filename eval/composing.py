@@ -9,22 +9,18 @@ from dotenv import load_dotenv
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from eval.command import check_choices
+from eval.command_line import check_overrides
 from eval.paths import OUTPUTS, PROJECT_ROOT
-from mas.errors import UserError
 
 
 def composed(overrides: Sequence[str]) -> DictConfig:
     """The configuration as `eval/run.py` would compose it, with `.env` read first.
 
     Raises:
-        UserError: something that is no override, a question without quotes most likely; or null for a group of choices.
+        UserError: something that is no override, a question without quotes most likely; or that no group takes.
         HydraException, OmegaConfBaseException: the same mistakes as in `eval/run.py`; see `eval.command.sentence`.
     """
-    for override in overrides:
-        if "=" not in override and not override.startswith("~"):
-            raise UserError(f"{override!r} is not an option; options are given as name=value, and texts in quotes.")
-    check_choices(overrides)
+    check_overrides(overrides, "eval")
     load_dotenv(PROJECT_ROOT / ".env")
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):

@@ -10,19 +10,16 @@ There are two ways. *Draining*: nothing new is started, and what is in flight ma
 """
 
 import asyncio
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 
+from eval.interrupts import heard_by
 from eval.record import Record
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no question after it would fare better
 SHARE_JUDGED_FROM = 10  # finished questions; before that a share of errors is luck
 _LAST_WORDS_SECONDS = 5.0  # for what is cancelled: code that takes no notice of it must not keep the run from ending
-_SIGNALS = {signal.SIGINT: "interrupted by Ctrl-C", signal.SIGTERM: "interrupted by SIGTERM"}
 _PATIENCE = 2  # signals that end the run in order; the next one ends the process
 
 
@@ -135,20 +132,9 @@ class Stop:
 
 @contextmanager
 def signals_to(stop: Stop) -> Iterator[None]:
-    """Ctrl-C and SIGTERM are `stop`'s inside, and whose they were before outside. Only the main thread gets any."""
-    if threading.current_thread() is not threading.main_thread():
+    """Ctrl-C and its like are `stop`'s inside."""
+    with heard_by(lambda reason: stop.signalled(f"interrupted by {reason}")):
         yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop.signalled(_SIGNALS[signal.Signals(number)])
-
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def too_many_errors(errors: int, finished: int, max_errors: float | None) -> bool:

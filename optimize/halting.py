@@ -6,14 +6,13 @@ with halt.on_signals():
 halt.reason                  # "interrupted by Ctrl-C", or None
 """
 
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
-_SIGNALS = {signal.SIGINT: "interrupted by Ctrl-C", signal.SIGTERM: "interrupted by SIGTERM"}
+from eval.interrupts import heard_by
+
 _PATIENCE = 2  # signals that end the run in order; the next one ends the process
 
 
@@ -33,23 +32,18 @@ class Halt:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM are its own inside. Only the main thread gets any."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
+        """Ctrl-C and its like are its own inside."""
         try:
-            yield
+            with heard_by(self._signalled):
+                yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
             if self._timer:
                 self._timer.cancel()
 
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
+    def _signalled(self, reason: str) -> None:
         self.interrupted = True
         self._signals += 1
-        self.ask(_SIGNALS[signal.Signals(number)])
+        self.ask(f"interrupted by {reason}")
         if self._signals > _PATIENCE:
             raise KeyboardInterrupt
         if self._signals == _PATIENCE:

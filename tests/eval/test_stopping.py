@@ -199,8 +199,12 @@ TWO = "run.concurrency=2"
 
 @pytest.mark.parametrize(
     ("number", "reason"),
-    [(signal.SIGINT, "interrupted by Ctrl-C"), (signal.SIGTERM, "interrupted by SIGTERM")],
-    ids=["SIGINT", "SIGTERM"],
+    [
+        (signal.SIGINT, "interrupted by Ctrl-C"),
+        (signal.SIGTERM, "interrupted by SIGTERM"),
+        (signal.SIGHUP, "interrupted by SIGHUP (its terminal was closed)"),
+    ],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )
 def test_one_signal_drains(tmp_path: Path, clean_environment: dict[str, str], number: int, reason: str) -> None:
     rows = [QUICK, SLOW, *(told(f"later {n}", "sleep 1 say 7") for n in range(20))]
@@ -214,6 +218,17 @@ def test_one_signal_drains(tmp_path: Path, clean_environment: dict[str, str], nu
     assert line.startswith(f"stopping ({reason}): nothing new is started; what is in flight has 30 s to finish.")
     assert line.endswith("To stop now: Ctrl-C again")
     assert ended.out.splitlines()[-1] == "go on with: python eval/run.py run.resume=run"
+
+
+def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    rows = [QUICK, *(told(f"later {n}", "sleep 0.2 say 7") for n in range(4))]
+    with started(tmp_path, clean_environment, rows, "run.concurrency=1") as process:
+        assert process.stdout is not None
+        process.stdout.close()  # as `| head` and a pager that is quit do
+        code = process.wait(timeout=60)
+    ended = Ended(code, "", "", 0.0, tmp_path / "run")
+    assert (ended.code, len(ended.answered)) == (0, 5)
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_draining_ends_after_its_seconds(tmp_path: Path, clean_environment: dict[str, str]) -> None:
