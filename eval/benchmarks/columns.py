@@ -1,10 +1,11 @@
-"""Which column of the data holds what: GAIA's names, or one's own in their place.
+"""Which column of the data holds what: GAIA's names, one's own in their place, or else the usual names of such columns.
 
-complete_columns({"question": "prompt"})["question"]                     # "prompt"
-found_columns({"answer": "label"}, ["prompt", "label"], "x.csv")         # UserError: x.csv has no column 'Question'
+found_columns({}, ["input", "target"], "x.csv").names["answer"]      # "target"
+found_columns({"answer": "gold"}, ["input", "target"], "x.csv")      # UserError: x.csv has no column 'gold': …
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from mas.errors import UserError
 
@@ -15,9 +16,29 @@ GAIA_COLUMNS = {
     "level": "Level",
     "file": "file_name",
 }
-OPTIONAL = ("id", "level", "file")  # their usual columns may be absent; a column that the user named may not
+USUAL = {  # in lower case, with a space for each _
+    "id": ("task id", "id", "question id"),
+    "question": ("question", "input", "prompt", "problem"),
+    "answer": ("final answer", "answer", "target", "expected", "expected answer", "expected output"),
+    "level": ("level",),
+    "file": ("file name", "filename", "file", "attachment"),
+}
+TABLE = ("question", "answer")  # what a table must have
+_WITHOUT = {"id": "to number the rows", "answer": "to run unscored", "level": "to do without", "file": "to do without"}
 
-Columns = Mapping[str, str | None]  # key of GAIA_COLUMNS → column of the data; None: the data has none
+Columns = Mapping[str, str | None]  # key of GAIA_COLUMNS → column of the data; None: the data have none
+
+
+@dataclass(frozen=True)
+class FoundColumns:
+    """Every key's column in the data at hand, and what there is to tell about it."""
+
+    names: Columns
+    ids_from_questions: bool = False  # without a column for ids; False: the rows are then numbered
+    notes: tuple[str, ...] = ()
+
+
+AS_GAIA = FoundColumns(GAIA_COLUMNS)
 
 
 def complete_columns(columns: Columns) -> dict[str, str | None]:
@@ -41,32 +62,69 @@ def complete_columns(columns: Columns) -> dict[str, str | None]:
 
 
 def found_columns(
-    columns: Columns, there: Collection[str], source: str, optional: Collection[str] = OPTIONAL
-) -> dict[str, str | None]:
-    """The complete mapping, None where the data has no such column and need not have it.
+    columns: Columns, there: Collection[str], source: str, enough: Collection[str] = TABLE
+) -> FoundColumns:
+    """The complete mapping, None where the data have no such column and need not have it.
 
     Args:
-        columns: as configured.
-        there: the columns that the data has.
+        columns: as configured; what has GAIA's name counts as not named by the user.
+        there: the columns that the data have.
         source: what the user knows the data by.
-        optional: keys whose column of GAIA's name may be absent.
+        enough: the keys whose columns, as configured, suffice: the usual names of the others are then not looked for,
+            so that nobody's questions change. Without them all but the id must be found by their usual names.
 
     Raises:
-        UserError: a column that should be there is not; it lists those that are.
+        UserError: columns that should be there are not, or several might be meant; it lists those that are.
     """
-    found = complete_columns(columns)
-    for key, column in found.items():
+    complete = complete_columns(columns)
+    as_configured = all(complete[key] is None or complete[key] in there for key in enough)
+    named = {column for key, column in complete.items() if column != GAIA_COLUMNS[key]}
+    found: dict[str, str | None] = {}
+    problems: dict[str, str] = {}
+    for key, column in complete.items():
+        usual = [name for name in there if _plain(name) in USUAL[key] and name not in named]
         if column is None or column in there:
-            continue
-        if key not in optional or column != GAIA_COLUMNS[key]:
-            raise UserError(
-                f"{source} has no column {column!r} (data.columns.{key}): give one that it has with "
-                f"data.columns.{key}=…{_without(key)}: {', '.join(there) or 'there are none'}."
-            )
-        found[key] = None
-    return found
+            found[key] = column
+        elif column != GAIA_COLUMNS[key]:
+            problems[key] = f"no column {column!r}"
+        elif as_configured:
+            found[key] = None
+        elif len(usual) > 1:
+            problems[key] = f"several columns that may be the {key} ({', '.join(usual)})"
+        elif not usual and key in enough and key != "id":
+            problems[key] = f"no column for the {key} ({', '.join((column, *USUAL[key][1:]))})"
+        else:
+            found[key] = usual[0] if usual else None
+    if problems:
+        raise UserError(_sentence(source, problems, there))
+    made = found["id"] is None and complete["id"] is not None and not as_configured
+    return FoundColumns(found, made, tuple(_notes(complete, found, there, made)))
 
 
-def _without(key: str) -> str:
-    meaning = {"id": "number the rows", "answer": "run unscored", "level": "do without", "file": "do without"}
-    return f", or null to {meaning[key]}" if key in meaning else ""
+def _plain(name: str) -> str:
+    return name.strip().casefold().replace("_", " ")
+
+
+def _sentence(source: str, problems: Mapping[str, str], there: Collection[str]) -> str:
+    options = [f"data.columns.{key}=…" + (f" (null {_WITHOUT[key]})" if key in _WITHOUT else "") for key in problems]
+    return (
+        f"{source} has {_and(list(problems.values()))}: name what it has with {_and(options)}; its columns are: "
+        f"{', '.join(there) or 'none'}."
+    )
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _notes(complete: Columns, found: Columns, there: Collection[str], made: bool) -> list[str]:
+    notes = []
+    others = {key: name for key, name in found.items() if name and name != complete[key]}
+    if usual := [f"{key} = {name!r}" for key, name in others.items() if _plain(name) != USUAL[key][0]]:
+        notes.append(f"columns found by their usual names: {', '.join(usual)} (others: data.columns.KEY=NAME)")
+    if made:
+        notes.append("ids are made from the questions, since there is no column of ids")
+    likely = [name for name in there if _plain(name) in USUAL["answer"]]
+    if likely and found["answer"] is None and (wanted := complete["answer"]) is not None:
+        notes.append(f"unscored, for there is no column {wanted!r}; is it {likely[0]!r}? (data.columns.answer=NAME)")
+    return notes

@@ -23,10 +23,11 @@ class Example:
 
 @dataclass(frozen=True)
 class Split:
-    """The examples of one split, and the rows that were skipped (only with `on_bad_row: skip`)."""
+    """The examples of one split, the rows that were skipped (only with `on_bad_row: skip`), and how they were read."""
 
     examples: tuple[Example, ...]
     bad_rows: tuple[str, ...] = ()  # one sentence a row: file, line, what is wrong
+    notes: tuple[str, ...] = ()  # to be told once: what was guessed, such as a column by its usual name
 
 
 class Benchmark(Protocol):

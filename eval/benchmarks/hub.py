@@ -9,15 +9,20 @@ caller words, from a cause that never quotes the error: an HTTP library may quot
 import glob
 import logging
 import os
+import re
+import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from eval.benchmarks.rows import is_bare
 from mas.errors import UserError
+from mas.reachable import CONNECT_TIMEOUT_SECONDS
 
 HUB = "https://huggingface.co/datasets"
 Table = list[Mapping[str, Any]]
@@ -39,11 +44,13 @@ class HubRepository:
         Raises:
             UserError: no access, or no such config or split; or what `choose` raises.
         """
+        no_retries_without_network()
         from datasets import load_dataset
 
         with self._fetching():
             try:
                 loaded = load_dataset(self.repo, config, split=split, revision=self.revision, token=self.token())
+                self._check_revision(loaded)
                 return _rows(loaded, choose)
             except ValueError as error:
                 if missing := what_there_is(error):
@@ -52,6 +59,7 @@ class HubRepository:
 
     def files(self, folder: str, names: Iterable[object]) -> Path:
         """The snapshot's folder, holding those files of `folder` that `names` names; what is no name is left out."""
+        no_retries_without_network()
         from huggingface_hub import snapshot_download
 
         inside = f"{folder}/" if folder else ""
@@ -69,12 +77,19 @@ class HubRepository:
 
     def data_files(self, config: str | None) -> frozenset[str]:
         """The bare names of the files that the rows come from."""
+        no_retries_without_network()
         with self._fetching():
             return data_files(self.repo, config, revision=self.revision, token=self.token())
 
     def token(self) -> str | None:
         """None: the token file that `hf auth login` writes is used, if any."""
         return os.environ.get(self.token_env, "").strip() or None
+
+    def _check_revision(self, loaded: Any) -> None:
+        """Without a network `datasets` takes whatever it fetched last, from a folder that is named after its commit."""
+        folders = {part for file in loaded.cache_files for part in Path(file["filename"]).parts}
+        if re.fullmatch(r"[0-9a-f]{40}", self.revision or "") and folders and self.revision not in folders:
+            raise self.refusal("the hub cannot be reached, and what was fetched before is another revision")
 
     @contextmanager
     def _fetching(self) -> Iterator[None]:
@@ -87,6 +102,21 @@ class HubRepository:
             yield
         except (DatasetsError, OSError, RuntimeError, ValueError, *http_errors) as error:
             raise self.refusal(type(error).__name__) from None
+
+
+def no_retries_without_network() -> None:
+    """Where no hub can be reached, let huggingface_hub use its cache alone: it would ask six times for each file.
+
+    To be called before it is imported, for it reads its variable then. What a proxy can reach is not known: it may try.
+    """
+    endpoint = urlsplit(os.environ.get("HF_ENDPOINT") or HUB)
+    if getproxies() or not endpoint.hostname:
+        return
+    try:
+        port = endpoint.port or (443 if endpoint.scheme == "https" else 80)
+        socket.create_connection((endpoint.hostname, port), timeout=CONNECT_TIMEOUT_SECONDS).close()
+    except (OSError, ValueError):
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 class LocalTableError(Exception):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval.benchmarks.columns import GAIA_COLUMNS, complete_columns, found_columns
+from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, found_columns
 from eval.benchmarks.example import Split
 from eval.benchmarks.hub import HUB, Choose, HubRepository, LocalTableError, Table, data_files, link_limit, local_table
 from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
@@ -54,17 +54,19 @@ class HuggingFaceBenchmark:
             UserError: no access, no such config, split or column, or a row is bad and bad rows are refused.
         """
         self.check()
-        columns: dict[str, str | None] = {}
+        columns = AS_GAIA
 
         def choose(names: Sequence[str]) -> list[str]:
-            columns.update(found_columns(self.columns, names, self.repo))
-            return [column for column in columns.values() if column]
+            nonlocal columns
+            columns = found_columns(self.columns, names, self.repo)
+            return [column for column in columns.names.values() if column]
 
         contents = self._local_table(split, choose) if self._is_local else self._hub().table(self.config, split, choose)
         if not contents:
             raise UserError(f"{self.repo} has no rows in split {split}: give another with split=….")
         rows = [Row(f"{self.repo}, {split}, row {number}", each) for number, each in enumerate(contents, start=1)]
-        names = [each.get(columns["file"]) for each in contents] if columns["file"] else []
+        file = columns.names["file"]
+        names = [each.get(file) for each in contents] if file else []
         return read_rows(rows, self._attachments([name for name in names if name]), self.on_bad_row, columns)
 
     def _attachments(self, names: Sequence[object]) -> Attachments:

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval.benchmarks.columns import GAIA_COLUMNS, complete_columns, found_columns
+from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, found_columns
 from eval.benchmarks.example import Split
 from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
 from mas.errors import UserError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")
 ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
+ENOUGH = ("id", "question")  # the gold answers are a matter of each row
 
 
 @dataclass
@@ -29,7 +30,7 @@ class JsonlBenchmark:
     path: str
     files: str | None = None
     on_bad_row: str = "refuse"
-    columns: dict[str, str] = field(default_factory=lambda: dict(GAIA_COLUMNS))
+    columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
     name: str = "jsonl"
     default_split: str = ONLY_SPLIT
 
@@ -55,8 +56,9 @@ class JsonlBenchmark:
         attachments = Attachments(attachments_folder(self.files, metadata), metadata=metadata)
         rows = list(read_metadata(metadata))
         keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
-        found_columns(self.columns, keys, str(metadata), optional=GAIA_COLUMNS)  # GAIA's own are a matter of each row
-        return read_rows(rows, attachments, self.on_bad_row, self.columns)
+        # Without any key there is no row that can be read, and the first of them says why.
+        columns = found_columns(self.columns, keys, str(metadata), enough=ENOUGH) if keys else AS_GAIA
+        return read_rows(rows, attachments, self.on_bad_row, columns)
 
     def _metadata_of(self, split: str) -> Path:
         splits = self._splits()

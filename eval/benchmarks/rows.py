@@ -7,13 +7,15 @@ annotated solution steps, is never looked at.
     read_rows(rows, Attachments(Path("my_folder"))).examples[0].target     # "4"
 """
 
+import hashlib
 import math
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns
+from eval.benchmarks.columns import AS_GAIA, Columns, FoundColumns
 from eval.benchmarks.example import Example, Split
 from mas.errors import UserError
 
@@ -101,15 +103,14 @@ def read_rows(
     rows: Iterable[Row],
     attachments: Attachments,
     on_bad_row: str = "refuse",
-    columns: Columns = GAIA_COLUMNS,
+    columns: FoundColumns = AS_GAIA,
 ) -> Split:
-    """Every row as an example; where there is no column for ids, the row's number, from 1, is its id.
+    """Every row as an example; without a column of ids, its id is made from the question or is its number, from 1.
 
     Raises:
         UserError: the first bad row if bad rows are refused, or no good row at all.
     """
     check_on_bad_row(on_bad_row)
-    columns = complete_columns(columns)
     examples: dict[str, Example] = {}
     places: dict[str, str] = {}
     bad: list[str] = []
@@ -117,7 +118,7 @@ def read_rows(
         try:
             example = _example(row, number, attachments, columns)
             if example.id in places:
-                raise BadRowError(f"the id {example.id!r} is already that of {places[example.id]}")
+                raise BadRowError(_asked_before(example, places[example.id], columns))
         except BadRowError as error:
             if on_bad_row == "refuse":
                 hint = "mend the row, or leave bad rows out with data.on_bad_row=skip"
@@ -128,25 +129,39 @@ def read_rows(
     if not examples:
         reason = f"all {len(bad)} are bad, the first one being {bad[0]}" if bad else "the metadata is empty"
         raise UserError(f"No rows are left in {attachments.metadata or attachments.folder}: {reason}; mend the data.")
-    return Split(tuple(examples.values()), tuple(bad))
+    return Split(tuple(examples.values()), tuple(bad), columns.notes)
 
 
-def _example(row: Row, number: int, attachments: Attachments, columns: Columns) -> Example:
+def _asked_before(example: Example, place: str, columns: FoundColumns) -> str:
+    if columns.ids_from_questions:
+        return f"it asks the same as {place}, and ids are made from the questions (data.columns.id=null numbers them)"
+    return f"the id {example.id!r} is already that of {place}"
+
+
+def _example(row: Row, number: int, attachments: Attachments, columns: FoundColumns) -> Example:
     if row.problem is not None:
         raise BadRowError(row.problem)
     if not isinstance(row.content, Mapping):
         raise BadRowError(f"the row is a {type(row.content).__name__}, not an object with columns")
-    _require_columns(row.content, columns)
-    cells = {key: _Cell(column or "", row.content.get(column) if column else None) for key, column in columns.items()}
-    name = cells["file"].text(required=False)
+    names, content = columns.names, row.content
+    _require_columns(content, names)
+    cells = {key: _Cell(column or "", content.get(column) if column else None) for key, column in names.items()}
+    name, question = cells["file"].text(required=False), cells["question"].text()
+    made = question_id(question, name) if columns.ids_from_questions else str(number)
     return Example(
-        id=cells["id"].id() if columns["id"] else str(number),
-        question=cells["question"].text(),
+        id=cells["id"].id() if names["id"] else made,
+        question=question,
         file=attachments.find(name) if name else None,
         target=cells["answer"].answer(),
         level=cells["level"].number_or_text(),
         tags={"kind": Path(name).suffix.lower().lstrip(".") or "none"},
     )
+
+
+def question_id(question: str, file: str) -> str:
+    """The same whatever rows stand around it and however its white space is typed; with its letter never a number."""
+    plain = " ".join(unicodedata.normalize("NFC", question).split())
+    return "q" + hashlib.sha256(f"{plain}\n{file}".encode()).hexdigest()[:12]
 
 
 def _require_columns(content: Mapping[str, Any], columns: Columns) -> None:

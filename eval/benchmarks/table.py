@@ -62,7 +62,7 @@ class _TableBenchmark(ABC):
         path = Path(self.path)
         columns = found_columns(self.columns, self._names(path), str(path))
         attachments = Attachments(attachments_folder(self.files, path), metadata=path)
-        return read_rows(self._rows(path, columns), attachments, self.on_bad_row, columns)
+        return read_rows(self._rows(path, columns.names), attachments, self.on_bad_row, columns)
 
     @abstractmethod
     def _names(self, path: Path) -> Sequence[str]:

@@ -32,7 +32,8 @@ def _local(config: EvalConfig) -> Finding:
     """Raises UserError if they cannot be read, or none is selected."""
     split = config.data.load(config.split)
     chosen = select(split.examples, config.selection)
-    what = f"{config.data.name}, split {config.split}: {len(split.examples)} questions, {len(chosen)} selected"
+    counts = f"{config.data.name}, split {config.split}: {len(split.examples)} questions, {len(chosen)} selected"
+    what = "; ".join((counts, *split.notes))
     if split.bad_rows:
         return Finding("data", WARNING, f"{what}, {len(split.bad_rows)} bad rows skipped: {split.bad_rows[0]}")
     return Finding("data", OK, what)

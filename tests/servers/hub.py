@@ -81,7 +81,7 @@ def serving(root: Path, revision: str, gated: bool = False) -> Iterator[tuple[st
     requested: list[str] = []
     handler = type("Hub", (LoopbackHub,), {"root": root, "revision": revision, "gated": gated, "requested": requested})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}", requested

@@ -69,6 +69,12 @@ def test_rows_without_ids_are_numbered_and_other_columns_stay_out(root: Path) ->
     assert "Bo" not in repr(split)
 
 
+def test_usual_names_need_no_mapping(root: Path) -> None:
+    write(root, "data/test.parquet", {"id": 7, "prompt": "Who?", "answer": "Ann", "steps": "think of Bo"})
+    (example,) = benchmark(root, {}).load("test").examples
+    assert (example.id, example.question, example.target) == ("7", "Who?", "Ann")
+
+
 def test_json_lines_in_a_folder_need_no_readme(tmp_path: Path) -> None:
     folder = tmp_path / "lines"
     folder.mkdir()
@@ -85,7 +91,8 @@ def refusal(root: Path, split: str = "test", **settings: Any) -> str:
 
 def test_a_column_that_is_not_there_lists_those_that_are(root: Path) -> None:
     message = refusal(root, columns={"question": "prompt", "answer": "gold"})
-    assert "has no column 'gold' (data.columns.answer)" in message and message.endswith(": prompt, label, steps.")
+    assert "has no column 'gold': name what it has with data.columns.answer=" in message
+    assert message.endswith(": prompt, label, steps.")
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,26 @@ def test_an_unknown_split_lists_those_there_are(tmp_path: Path, split: str) -> N
         ids(tmp_path / "mine", split)
 
 
+def test_a_question_and_an_answer_are_all_that_a_line_needs(tmp_path: Path) -> None:
+    write(tmp_path, {"question": "Who?", "answer": "Ann"}, {"question": "When?"})
+    split = JsonlBenchmark(str(tmp_path)).load("all")
+    assert [(each.question, each.target) for each in split.examples] == [("Who?", "Ann"), ("When?", None)]
+    assert len({each.id for each in split.examples}) == 2
+    assert any("ids are made from the questions" in note for note in split.notes)
+
+
+def test_null_numbers_the_lines(tmp_path: Path) -> None:
+    write(tmp_path, row("x"), row("y"))
+    examples = JsonlBenchmark(str(tmp_path), columns={"id": None}).load("all").examples
+    assert [example.id for example in examples] == ["1", "2"]
+
+
+def test_lines_without_any_key_are_told_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "metadata.jsonl").write_text("no json\n")
+    with pytest.raises(UserError, match=r"metadata\.jsonl, line 1: the line is not JSON"):
+        ids(tmp_path)
+
+
 def test_parquet_is_read_like_json_lines(tmp_path: Path) -> None:
     rows = [row("1", Level=1.0, file_name="a.csv"), row("2", Level=None, file_name=None)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "metadata.parquet")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from eval.benchmarks.columns import GAIA_COLUMNS, FoundColumns, complete_columns
 from eval.benchmarks.example import Example
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from mas.errors import UserError
@@ -161,11 +162,32 @@ def test_an_unknown_way_with_bad_rows_lists_the_known_ones(tmp_path: Path) -> No
 
 def test_own_column_names_replace_gaias_one_by_one(tmp_path: Path) -> None:
     row = {"task_id": "1", "prompt": "How many?", "gold": 4}
-    columns = {"question": "prompt", "answer": "gold"}
+    columns = FoundColumns(complete_columns({"question": "prompt", "answer": "gold"}))
     (example,) = read_rows([Row("m", row)], Attachments(tmp_path), columns=columns).examples
     assert (example.id, example.question, example.target, example.level) == ("1", "How many?", "4", None)
 
 
-def test_an_unknown_column_key_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"data\.columns has no key 'qestion': use some of id, question, answer"):
-        read_rows([], Attachments(tmp_path), columns={"qestion": "prompt"})
+IDS_MADE = FoundColumns({**GAIA_COLUMNS, "id": None}, ids_from_questions=True)
+
+
+def made_ids(folder: Path, *rows: tuple[str, str]) -> list[str]:
+    contents = [Row(f"row {question}", {"Question": question, "file_name": file}) for question, file in rows]
+    return [each.id for each in read_rows(contents, Attachments(folder), columns=IDS_MADE).examples]
+
+
+def test_ids_made_from_questions_stay_when_rows_are_moved_or_added(tmp_path: Path) -> None:
+    a, b = made_ids(tmp_path, ("a?", ""), ("b?", ""))
+    assert made_ids(tmp_path, ("new?", ""), ("b?", ""), (" a?\n", ""))[1:] == [b, a]
+    assert a == "qea81ca81066c"  # kept runs have it: another one would part them from their questions
+
+
+def test_the_attachment_makes_another_question_of_the_same_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "b.csv").touch()
+    assert len(set(made_ids(tmp_path, ("a?", ""), ("a?", "a.csv"), ("a?", "b.csv")))) == 3
+
+
+def test_without_ids_the_same_question_twice_is_refused_and_names_the_first(tmp_path: Path) -> None:
+    said = r"^row a  \?: it asks the same as row a \?, and ids are made from the questions \(data\.columns\.id=null "
+    with pytest.raises(UserError, match=said):
+        made_ids(tmp_path, ("a ?", ""), ("a  ?", ""))

@@ -95,7 +95,7 @@ def test_an_unquoted_comma_is_told_and_not_cut_off(tmp_path: Path) -> None:
         (codecs.BOM_UTF16_LE + "prompt,label\n".encode("utf-16-le"), "is not UTF-8"),
         (
             "",
-            "no column 'prompt' (data.columns.question): give one that it has with data.columns.question=…: there are",
+            "no column 'prompt' and no column 'label': name what it has with data.columns.question=… and",
         ),
         ("prompt,label\n", "the metadata is empty"),
     ],
@@ -127,19 +127,27 @@ def test_a_very_long_cell_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "missing"),
     [
-        ({"question": "text", "answer": "label"}, "'text' (data.columns.question)"),
-        ({"question": "prompt"}, "'Final answer' (data.columns.answer)"),
-        ({"question": "prompt", "answer": "gold"}, "'gold' (data.columns.answer)"),
-        ({**PLAIN, "id": "nr"}, "'nr' (data.columns.id)"),
-        ({**PLAIN, "level": "grade"}, "'grade' (data.columns.level)"),
-        ({**PLAIN, "file": "doc"}, "'doc' (data.columns.file)"),
+        ({"question": "text", "answer": "label"}, "question"),
+        ({"question": "prompt", "answer": "gold"}, "answer"),
+        ({**PLAIN, "id": "nr"}, "id"),
+        ({**PLAIN, "level": "grade"}, "level"),
+        ({**PLAIN, "file": "doc"}, "file"),
     ],
 )
 def test_a_column_that_is_not_there_lists_those_that_are(
     tmp_path: Path, columns: dict[str, str | None], missing: str
 ) -> None:
     message = refusal(csv_file(tmp_path, "prompt,label\na,b\n"), columns)
-    assert f"q.csv has no column {missing}" in message and message.endswith(": prompt, label.")
+    assert f"q.csv has no column {columns[missing]!r}: name what it has with data.columns.{missing}=…" in message
+    assert message.endswith("; its columns are: prompt, label.")
+
+
+def test_usual_names_need_no_mapping_and_ids_come_from_the_questions(tmp_path: Path) -> None:
+    file = csv_file(tmp_path, "Input,Target\nWho?,Ann\nWhen?,7\n")
+    first, second = read(file, {})
+    assert (first.question, first.target, second.target) == ("Who?", "Ann", "7")
+    csv_file(tmp_path, "Input,Target\nWhen?,7\nWhere?,Rome\nWho?,Ann\n")
+    assert [example.id for example in read(file, {})][::2] == [second.id, first.id]
 
 
 def test_null_means_that_there_is_no_such_column(tmp_path: Path) -> None:
@@ -205,7 +213,7 @@ def test_parquet_is_read_with_its_numbers_as_text(tmp_path: Path) -> None:
 
 
 def test_parquets_mistakes_are_told_like_csvs(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no column 'label' \(data\.columns\.answer\): .*: nr, prompt\.$"):
+    with pytest.raises(UserError, match=r"no column 'label', .* data\.columns\.answer=.*: nr, prompt\.$"):
         parquet(tmp_path, {"nr": 1, "prompt": "a"}).load("all")
     row = {"nr": "1", "prompt": "a", "label": ["x"], "grade": "1", "doc": ""}
     with pytest.raises(UserError, match=r"q\.parquet, row 1: 'label' must be text or a number, and is a list; mend"):
