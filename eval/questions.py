@@ -19,7 +19,7 @@ from eval.reporting.progress import RunProgress
 from eval.resuming import samples_left
 from eval.run_folder.call_log import CallLog, SharedCache
 from eval.run_folder.logs import RunLogs
-from eval.run_folder.tool_cache import ToolCache
+from eval.run_folder.tool_cache import ToolCache, remove_tool_results
 from eval.runner import Runner, Try
 from eval.spending import Budget, with_unseen
 from eval.stopping import Stop, signals_to
@@ -106,8 +106,8 @@ class Questions:
 
             yield self._runner(program, question, finished)
             self._note_unfinished(call_log.unfinished())
-            if results is not None and self.config.cache.tools == "run" and not self._something_left():
-                results.remove()
+        if not self._something_left():
+            remove_tool_results(self.folder)
 
     def _tool_results(self) -> ToolCache | None:
         """What tools have returned before, to this run or to any; None: each call is made."""

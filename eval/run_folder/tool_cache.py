@@ -5,10 +5,11 @@
     results.keep(key, KeptResult("41 metres"))
     results.find(key)                     # the result; its `other_run_at` is None, for this run kept it
     results.close()
+    remove_tool_results(folder)           # nobody will ask for them any more
 
 Keys are digests of the call (`mas.tools.read_only`), and no secret is in what is kept. A file that cannot be used costs
-calls, never a question. Two questions that make the same call at the same time both make it, and both are told what the
-first of them was: so a resumed run finds what either saw.
+calls, never a question; so does a row that cannot be read. Two questions that make the same call at the same time both
+make it, and both are told what the first of them was: so a resumed run finds what either saw.
 """
 
 import json
@@ -43,29 +44,37 @@ CREATE TABLE IF NOT EXISTS results(
 class ToolCache:
     """One run's view of a file. Any thread; any number of processes if it is shared, else the one with the store."""
 
-    def __init__(self, file: KeptFile, run_id: str, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, file: KeptFile, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+    ) -> None:
         """`redact`: takes the run's secrets out of a text."""
-        self._file, self._run_id, self._redact = file, run_id, redact
+        self._file, self._run_id, self._redact, self._warn = file, run_id, redact, warn
 
     @classmethod
     def of_run(
         cls, folder: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
     ) -> "ToolCache":
-        return cls(_ResultFile(folder / TOOL_CACHE, "the run's tool results", warn, set_aside=True), run_id, redact)
+        file = _ResultFile(folder / TOOL_CACHE, "the run's tool results", warn, set_aside=True)
+        return cls(file, run_id, redact, warn)
 
     @classmethod
     def shared(
         cls, outputs: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
     ) -> "ToolCache":
-        return cls(_ResultFile(outputs / "cache" / TOOL_CACHE, "the shared cache", warn), run_id, redact)
+        return cls(_ResultFile(outputs / "cache" / TOOL_CACHE, "the shared cache", warn), run_id, redact, warn)
 
     def find(self, key: str) -> KeptResult | None:
         rows = self._file.execute("SELECT returned, events, run_id, kept_at FROM results WHERE key = ?", as_bytes(key))
         if not rows:
             return None
         returned, events, run_id, kept_at = rows[0]
-        other_run_at = None if run_id == self._run_id else kept_at
-        return KeptResult(as_text(returned), tuple(json.loads(as_text(events))), other_run_at)
+        try:
+            other_run_at = None if run_id == self._run_id else kept_at
+            return KeptResult(as_text(returned), tuple(json.loads(as_text(events))), other_run_at)
+        except ValueError as error:  # no UTF-8, no JSON: bytes that went bad on the disk, which SQLite does not notice
+            self._warn(f"a tool result in {self._file.path} cannot be read ({error}); its call is made again")
+            self._file.execute("DELETE FROM results WHERE key = ?", as_bytes(key))
+            return None
 
     def keep(self, key: str, result: KeptResult) -> None:
         events = json.dumps(cleaned(list(result.events), self._redact), default=str)
@@ -78,13 +87,12 @@ class ToolCache:
     def close(self) -> None:
         self._file.close()
 
-    def remove(self) -> None:
-        """Close it, and take the file away: nobody will ask for what is in it."""
-        usable = self._file.is_open
-        self.close()
-        if usable:
-            with suppress(OSError):
-                self._file.remove()
+
+def remove_tool_results(folder: Path) -> None:
+    """Of a run that is complete; also those of an earlier session, where this one had another `cache.tools`."""
+    for ending in ("", "-wal", "-shm"):
+        with suppress(OSError):
+            (folder / f"{TOOL_CACHE}{ending}").unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

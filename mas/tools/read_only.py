@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from mas.question import KeptResult, Question, ToolResults
 from mas.tools.at_hand import tool_settings
 from mas.tools.attachments import attached_digests, attached_files
+from mas.tools.code_digest import code_digest
 from mas.tools.settings import ToolSettings
 
 _MARK, _COUNT = "is_read_only", "counted_by"
@@ -42,6 +43,7 @@ _NOT_SHAPING = frozenset(  # settings that change when, how often and how much o
 def read_only(tool: _Tool) -> _Tool:
     """Mark a tool that changes nothing, and that depends on nothing but its arguments and the question's own files."""
     setattr(tool, _MARK, True)
+    code_digest(tool.__module__)  # now, while the code that will answer is what stands in the file
     return tool
 
 
@@ -113,11 +115,19 @@ async def kept_observation(question: Question | None, tool: Any, arguments: Mapp
         return KeptObservation()
     # A file is read once for its digest, and may be large: not on the event loop.
     files = await asyncio.to_thread(attached_digests) if attached_files() else []
-    code = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
-    called = ("tool", *code, tool.name, sorted(arguments.items()))
+    function = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
+    called = ("tool", *function, *_code(tool.func), tool.name, sorted(arguments.items()))
     everything = repr((*called, files, _shaping(tool_settings())))  # whatever a model makes up has one
     digest = hashlib.sha256(everything.encode()).hexdigest()
     return KeptObservation(question.tool_log, digest, getattr(tool.func, _COUNT, None))
+
+
+def _code(function: Any) -> Iterator[str]:
+    """Digests: of a decorator, and of what is behind it."""
+    while function is not None:
+        named = getattr(function, "__module__", "")  # of a decorator: what it is wrapped around
+        yield code_digest(getattr(function, "__globals__", {}).get("__name__", named))
+        function = getattr(function, "__wrapped__", None)
 
 
 def _shaping(settings: ToolSettings) -> str:

@@ -196,6 +196,36 @@ def test_what_another_session_may_ask_for_stays_until_there_is_none(
     assert not (stopped.folder / "tools.db").exists()
 
 
+@pytest.mark.parametrize("other", ["off", "shared"])
+def test_what_is_kept_goes_also_if_the_last_session_kept_nothing_there(
+    eval_command: EvalCommand, model: CallingModel, tmp_path: Path, other: str
+) -> None:
+    with running(TavilyServer(["ok", "503"])) as search:
+        rows = (calling("q1", LIGHT), calling("q2", PEAK), calling("q3", LIGHT))
+        common = options(model, search, tmp_path / "data", *rows)
+        stopped = eval_command(*common, "tools.fail_fast=true", "run.fail_fast=true")
+        assert stopped.code == 3 and (stopped.folder / "tools.db").exists()
+        changed = [f"cache.tools={other}", "run.allow_config_change=true", "run.fail_fast=false"]
+        resumed = eval_command(f"run.resume={stopped.folder}", *changed)
+        assert (resumed.code, len(search.requests)) == (2, 3), resumed.err
+    assert not list(stopped.folder.glob("tools.db*"))
+
+
+def test_a_kept_result_that_cannot_be_read_is_asked_for_again_and_fails_no_question(
+    eval_command: EvalCommand, model: CallingModel, outputs: Path, tmp_path: Path
+) -> None:
+    with running(TavilyServer()) as search:
+        common = [*options(model, search, tmp_path / "data", calling("q1", LIGHT)), "cache.tools=shared"]
+        eval_command(*common)
+        with closing(sqlite3.connect(outputs / "cache" / "tools.db")) as database, database:
+            database.execute("UPDATE results SET returned = ?", (b"\xff",))
+        again, third = eval_command(*common), eval_command(*common)
+        assert (again.code, len(search.requests)) == (0, 2)
+    assert again.err.count("warning: a tool result in ") == 1 and "its call is made again" in again.err
+    assert [asked(each.summary["usage"]) for each in (again, third)] == [(1, 0, 0), (1, 0, 1)]
+    assert again.summary["accuracy"] == 1.0 and "can't decode" not in json.dumps(again.records)
+
+
 def test_side_by_side_programs_have_each_its_own_results(
     eval_command: EvalCommand, model: CallingModel, tmp_path: Path
 ) -> None:

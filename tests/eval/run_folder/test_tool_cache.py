@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.run_folder.tool_cache import SampleResults, ToolCache
+from eval.run_folder.tool_cache import SampleResults, ToolCache, remove_tool_results
 from mas.question import KeptResult
 
 ODD = "a\ud83d\0\u202e\udfff'"
@@ -108,12 +108,38 @@ def test_a_disk_that_takes_nothing_costs_calls_alone(tmp_path: Path) -> None:
     assert len(lines) == 1 and "full" in lines[0]
 
 
-def test_it_goes_when_nobody_will_ask_again_and_can_be_closed_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("column", "bad"), [("returned", b"\xff\xfe seen"), ("events", b"[{"), ("events", b"\xff")])
+def test_a_row_that_cannot_be_read_is_said_and_its_call_made_again(tmp_path: Path, column: str, bad: bytes) -> None:
+    lines: list[str] = []
+    with closing(of_run(tmp_path)) as results:
+        results.keep("key", KeptResult("seen"))
+        results.keep("other", KeptResult("whole"))
+        results._file.execute(f"UPDATE results SET {column} = ? WHERE key = ?", bad, b"key")
+    with closing(of_run(tmp_path, warn=lines.append)) as results:
+        assert results.find("key") is None
+        assert results.find("key") is None
+        results.keep("key", KeptResult("seen again"))
+        assert (results.find("key"), results.find("other")) == (KeptResult("seen again"), KeptResult("whole"))
+    (line,) = lines
+    assert "tools.db cannot be read (" in line and line.endswith("); its call is made again")
+
+
+def test_it_goes_when_nobody_will_ask_again_whoever_made_it(tmp_path: Path) -> None:
+    (tmp_path / "run.db").touch()
+    (tmp_path / "tools.db.broken").touch()
+    with closing(of_run(tmp_path)) as results:
+        results.keep("key", KeptResult("seen"))
+        assert (tmp_path / "tools.db-wal").exists()
+        remove_tool_results(tmp_path)
+    remove_tool_results(tmp_path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["run.db", "tools.db.broken"]
+
+
+def test_it_can_be_closed_twice(tmp_path: Path) -> None:
     results = of_run(tmp_path)
     results.keep("key", KeptResult("seen"))
-    results.remove()
     results.close()
-    assert not list(tmp_path.iterdir())
+    results.close()
     assert results.find("key") is None
 
 

@@ -1,6 +1,8 @@
 """What a read-only tool returned before is not looked up again: over the real agent loop."""
 
 import asyncio
+import importlib
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import wraps
@@ -18,6 +20,7 @@ from mas.question import KeptResult, LimitReachedError, Question, QuestionLimits
 from mas.react import Toolbox, react
 from mas.tools.attachments import attached
 from mas.tools.calculator import calculator
+from mas.tools.code_digest import code_digest
 from mas.tools.errors import ToolError
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part
@@ -315,6 +318,70 @@ def test_a_picture_that_could_not_be_read_for_want_of_a_program_is_not_kept(
             Question(Sample("q"), tool_log=log), Call("read_file", {"file": "sign.png"}), tools=[read_file]
         )
     assert ocr.MISSING in shown and not log
+
+
+PLAIN = """
+from mas.tools.read_only import read_only
+
+@read_only
+def look(up: str) -> str:
+    return up + {ending!r}
+"""
+IN_PARTS = "from mas.tools.read_only import read_only\nfrom {name}.parts import look\n\nread_only(look)\n"
+PART = "def look(up: str) -> str:\n    return up + {ending!r}\n"
+DECORATOR = """
+from functools import wraps
+from {name}_steady import look as steady
+
+@wraps(steady)
+def look(up: str) -> str:
+    return steady(up) + {ending!r}
+"""
+
+
+def module(folder: Path, name: str, ending: str) -> None:
+    (folder / f"{name}.py").write_text(PLAIN.format(ending=ending))
+
+
+def decorator(folder: Path, name: str, ending: str) -> None:
+    (folder / f"{name}.py").write_text(DECORATOR.format(name=name, ending=ending))
+    module(folder, f"{name}_steady", "")
+
+
+def decorated(folder: Path, name: str, ending: str) -> None:
+    (folder / f"{name}.py").write_text(DECORATOR.format(name=name, ending=""))
+    module(folder, f"{name}_steady", ending)
+
+
+def package(folder: Path, name: str, ending: str) -> None:
+    (folder / name).mkdir(exist_ok=True)
+    (folder / name / "__init__.py").write_text(IN_PARTS.format(name=name))
+    (folder / name / "parts.py").write_text(PART.format(ending=ending))
+    (folder / name / ".#parts.py").unlink(missing_ok=True)
+    (folder / name / ".#parts.py").symlink_to("nowhere")  # as an editor leaves it
+
+
+@pytest.mark.parametrize("write", [module, package, decorator, decorated])
+def test_a_tool_whose_code_was_edited_is_asked_again(
+    write: Callable[[Path, str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, name = Kept(), f"tool_of_{tmp_path.name}"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def seen(ending: str) -> tuple[str, bool]:
+        write(tmp_path, name, ending)
+        for each in [each for each in sys.modules if each.startswith(name)]:
+            monkeypatch.delitem(sys.modules, each)
+        importlib.invalidate_caches()
+        code_digest.cache_clear()  # as in a new process
+        tool = importlib.import_module(name).look
+        (observation,), (span,) = run(Question(Sample("q"), tool_log=log), Call("look", {"up": "moon"}), tools=[tool])
+        return observation, "replayed" in span.attributes
+
+    assert [seen(", seen"), seen(", seen"), seen(", unseen"), seen(", seen")] == [
+        ("moon, seen", False), ("moon, seen", True), ("moon, unseen", False), ("moon, seen", True)
+    ]  # fmt: skip
 
 
 def test_outside_a_call_it_means_nothing() -> None:
