@@ -34,6 +34,8 @@ from eval.runs import DATABASE
 from eval.session import Session
 from eval.stopping import Stop, signals_to
 from eval.store import RunStore, StoreError
+from eval.task_version import FILES
+from eval.tuned_on import tuned_facts
 from mas.errors import UserError
 from mas.llm.loop import run_blocking
 from mas.prompts import PromptSet, digest
@@ -134,7 +136,8 @@ class _ArmSession:
         (self.arm.folder / "config.yaml").write_text(facts["config"], encoding="utf-8")
         keep_prompts(self.arm.folder, self.store, self.arm.prompts)
         own = {"run_id": run_id, "prompts_sha256": digest(self.arm.prompts), "epochs": str(self.config.run.epochs)}
-        return Session(self.store, {**facts, **own, "command": json.dumps([])}, {})
+        tuned = tuned_facts([self.arm.prompts], planned, json.loads(facts.get(FILES, "{}")))
+        return Session(self.store, {**facts, **own, **tuned, "command": json.dumps([])}, {})
 
 
 def _run(work: Sequence[tuple[Runner, Sequence[Try]]], stop: Stop) -> str | None:

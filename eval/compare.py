@@ -3,6 +3,7 @@
 python eval/compare.py baseline careful
 python eval/compare.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample latest --html comparison.html
 python eval/compare.py baseline level_1_only --intersection        only the questions that both have
+python eval/compare.py baseline careful --settings                 every setting in which they differ
 
 Exit codes: 0 compared, whatever came of it · 1 your mistake, told in one sentence · 3 a file could not be written.
 The page and the JSON hold gold answers, as the report of a run does: they are for the runs' owner.
@@ -20,7 +21,7 @@ from eval.runs import find_run
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
-    usage = "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--html FILE] [--json FILE]"
+    usage = "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--settings] [--html FILE] [--json FILE]"
     parser = Parser(usage=usage, description=description, allow_abbrev=False)
     parser.add_argument(
         "runs", nargs="+", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder"
@@ -28,6 +29,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--intersection", action="store_true", help="compare the questions that two runs have in common and answered"
     )
+    parser.add_argument("--settings", action="store_true", help="list every setting in which two runs differ")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page, with gold answers")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers and flips, with gold answers")
     return parser.parse_intermixed_args(arguments)
@@ -45,7 +47,7 @@ def task(arguments: list[str]) -> int:
     from eval.reporting.files import write_lines
 
     result = compared(folders, given.intersection)
-    print_comparison(result, Console())
+    print_comparison(result, Console(), given.settings)
     try:
         if given.html:
             write_comparison(given.html, result)

@@ -24,7 +24,7 @@ from eval.reporting.files import write_summary
 from eval.reporting.from_store import WITHOUT_RECORD, write_reports
 from eval.resuming import check_unchanged, of_the_run, run_to_resume, samples_left
 from eval.run_folder.folder import make_run_folder
-from eval.run_folder.kept_prompts import keep_prompts
+from eval.run_folder.kept_prompts import keep_prompts, kept_prompts
 from eval.run_folder.logs import RunLogs
 from eval.run_folder.planned import PlannedQuestion
 from eval.runner import Try
@@ -33,10 +33,11 @@ from eval.selection import select
 from eval.session import Session
 from eval.store import RunStore, StoreError
 from eval.sweeps.sweeping import joined
-from eval.task_version import task_facts
+from eval.task_version import FILES, task_facts
 from eval.tracking.following import Following
 from eval.tracking.origin import origin
 from eval.tracking.settings import without_passwords
+from eval.tuned_on import tuned_facts, used_to_tune
 from mas.errors import UserError
 from mas.offline import SIMULATED_NOTICE
 from mas.prompts import PromptSet, digest, edited_note
@@ -78,7 +79,7 @@ def evaluate(request: Request) -> int:
         tools = {"tools": json.dumps(offered_tools(program))}
         facts = {**digests, **joined(folder, config), **tools, **_facts(request, examples, split.bad_rows)}
         with _opened(folder) as store:
-            run = _Run(request, folder, store, missing)
+            run = _Run(request, folder, store, missing, split.notes)
             try:
                 return run.execute(program, examples, facts, changes)
             except (OSError, StoreError) as error:  # a full disk: no question fails this way, the run's own files can
@@ -141,9 +142,11 @@ def _without_secrets(request: Request) -> list[str]:
 class _Run:
     """One session of a run, from its first question to its last line."""
 
-    def __init__(self, request: Request, folder: Path, store: RunStore, missing: MissingServices) -> None:
+    def __init__(
+        self, request: Request, folder: Path, store: RunStore, missing: MissingServices, notes: Sequence[str]
+    ) -> None:
         self.request, self.config, self.folder, self.store = request, request.config, folder, store
-        self.missing = missing
+        self.missing, self.notes = missing, notes
         self.console = Console()
 
     def execute(
@@ -176,6 +179,7 @@ class _Run:
             tries = self._tries(examples)
             self.missing.tell()
             self._announce(len(tries), len(examples) * self.config.run.epochs)
+            self._warn_of_tuning(len(examples))
             logs.entry_point.info("run started", questions=len(tries), changes=dict(changes))
             stopped = questions.run(program, tries)
             if stopped is None and self._tries(examples, retry_errors=False):
@@ -199,7 +203,9 @@ class _Run:
             self.store.plan(planned, self.config.run.epochs, again=True)
         (self.folder / "config.yaml").write_text(facts["config"], encoding="utf-8")
         self._keep_prompts()
-        return Session(self.store, {"run_id": run_id, **facts}, changes)
+        sets = kept_prompts(self.folder, self.store.meta()).values()  # a resumed run may have had others before
+        tuned = tuned_facts(sets, planned, json.loads(facts[FILES]))
+        return Session(self.store, {"run_id": run_id, **facts, **tuned}, changes)
 
     def _keep_prompts(self) -> None:
         """The texts that the run was made with: the set itself may be edited later."""
@@ -216,12 +222,19 @@ class _Run:
     def _announce(self, left: int, planned: int) -> None:
         if self.config.simulated:
             self.console.print(SIMULATED_NOTICE, style="bold yellow")
+        for told in self.notes:
+            self._line(told)
         if self.request.prompts and (note := edited_note(self.request.prompts)):
             self._line(note)
         if left < planned:
             self._line(f"going on with {self.folder.name}: {left} of {planned} answers are still to be had")
         if self.config.needs_model and not self.config.model.simulated and left:
             self._line(estimate(self.config, left))
+
+    def _warn_of_tuning(self, n_questions: int) -> None:
+        used = used_to_tune(self.store.meta())
+        if used and (warning := used.warning(n_questions)):
+            self._line(f"warning: {warning}")
 
     def _line(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -6,6 +6,7 @@
         …
         demos.json                      if there are any: agent → [{field: value}, …], in plain JSON (`mas/demos.py`)
         provenance.yaml                 of a published set: where it comes from, and the checksums of its files
+        tuned_on.json                   of a tuned set: the questions it was tuned on, as marks (`mas/tuned_on.py`)
 
     prompts = read_prompt_set("baseline", ["planner", "finalizer"], "gaia", project_folder)
     apply_prompt_set(program, prompts)
@@ -26,6 +27,8 @@ from typing import Any, Protocol
 from mas.encodable import encodable
 from mas.errors import UserError
 from mas.prompt_provenance import edited_files, read_provenance
+from mas.remembering import remembering
+from mas.tuned_on import TUNED_ON_FILE, TunedOn, read_tuned_on
 
 SET_FILE = "set.yaml"
 DEMOS_FILE = "demos.json"
@@ -51,6 +54,7 @@ class PromptSet:
     demos: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # agent → examples; agents without: left out
     edited: tuple[str, ...] = ()  # files that are not as provenance.yaml says
     provenance: Mapping[str, Any] = field(default_factory=dict)  # what provenance.yaml says
+    tuned_on: TunedOn | None = None  # None: nothing is known
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", {agent: _normalised(text) for agent, text in self.texts.items()})
@@ -77,9 +81,9 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
     _check_files(folder, agents)
     texts = {agent: _read_prompt(folder / f"{agent}{SUFFIX}") for agent in agents}
     demos, provenance = _read_demos(folder / DEMOS_FILE, agents), read_provenance(folder)
-    content = [name for name in _names(folder) if name.endswith(SUFFIX) or name == DEMOS_FILE]
-    edited = edited_files(folder, provenance, content)
-    return PromptSet(folder.name, system, texts, folder, description, demos, edited, provenance)
+    content = [name for name in _names(folder) if name.endswith(SUFFIX) or name in (DEMOS_FILE, TUNED_ON_FILE)]
+    edited, tuned_on = edited_files(folder, provenance, content), read_tuned_on(folder)
+    return PromptSet(folder.name, system, texts, folder, description, demos, edited, provenance, tuned_on)
 
 
 def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
@@ -99,10 +103,13 @@ def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
             raise UserError(f"{folder} holds a prompt set already; choose another name or remove that folder first.")
         for agent, text in prompt_set.texts.items():
             (folder / f"{agent}{SUFFIX}").write_text(text + "\n", encoding="utf-8", newline="\n")
-        (folder / DEMOS_FILE).unlink(missing_ok=True)  # of a set whose writing was cut off
+        for name in (DEMOS_FILE, TUNED_ON_FILE):
+            (folder / name).unlink(missing_ok=True)  # of a set whose writing was cut off
         if prompt_set.demos:
             demos = json.dumps(prompt_set.demos, ensure_ascii=False, indent=2)
             (folder / DEMOS_FILE).write_text(demos + "\n", encoding="utf-8", newline="\n")
+        if prompt_set.tuned_on:
+            (folder / TUNED_ON_FILE).write_text(prompt_set.tuned_on.to_json(), encoding="ascii", newline="\n")
         set_text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120)
         (folder / SET_FILE).write_text(set_text, encoding="utf-8", newline="\n")
     except OSError as error:
@@ -127,7 +134,7 @@ def apply_prompt_set(program: Program, prompt_set: PromptSet) -> None:
         )
     demos = {agent: _demos(agent, predictors[agent].signature, prompt_set) for agent in predictors}
     for agent, text in prompt_set.texts.items():
-        predictors[agent].signature = _remembering(predictors[agent].signature.with_instructions(text))
+        predictors[agent].signature = remembering(predictors[agent].signature.with_instructions(text))
         predictors[agent].demos = demos[agent]
 
 
@@ -144,23 +151,6 @@ def _demos(agent: str, signature: Any, prompt_set: PromptSet) -> list[Any]:
                 f"Example {number} of '{agent}' in {prompt_set.folder / DEMOS_FILE} {error}; mend it or remove it."
             ) from error
     return made
-
-
-def _remembering(signature: Any) -> Any:
-    """The signature with each outcome of its `delete` kept.
-
-    DSPy takes the fields `history`, `tools` and `tool_calls` out of it for every single request, and makes a new
-    pydantic class each time: a tenth of a run's CPU time, and garbage that only the collector can remove.
-    """
-    delete, made = signature.delete, {}
-
-    def delete_once(name: str) -> Any:
-        if name not in made:
-            made[name] = _remembering(delete(name))
-        return made[name]
-
-    signature.delete = staticmethod(delete_once)
-    return signature
 
 
 def digest(prompt_set: PromptSet) -> str:

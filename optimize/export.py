@@ -16,18 +16,20 @@ from rich.console import Console
 
 from eval.arguments import Parser
 from eval.command import FINISHED, leave, told
-from eval.paths import PROJECT_ROOT
+from eval.paths import PROJECT_ROOT, shown
 from mas.errors import UserError
 from optimize.candidate import PARENT
 from optimize.leaks import LeakReport
 from optimize.prompt_folder import candidate_of
 from optimize.provenance import provenance_of
-from optimize.publish import check_free, publish
+from optimize.publish import check_free, publish, published_line
 from optimize.resuming import find_tuning_run
 from optimize.run_files import RunFiles
-from optimize.tracking.folder import KeptTuning, read_tuning
+from optimize.tracking.folder import PROPOSALS, KeptTuning, read_tuning
 
 SHELF = PROJECT_ROOT / "prompts"
+# A terminal of so many columns has room for whose children the candidates are, and for the agents that they change.
+_FOR_PARENTS, _FOR_AGENTS = 80, 110
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -76,36 +78,41 @@ def export(tuning: KeptTuning, candidate_id: str, folder: Path, console: Console
         gated=False,
     )
     publish(prompts, folder, provenance)
-    console.print(f"published: {folder.parent.name}/{folder.name}", soft_wrap=True)
+    splits = RunFiles(tuning.folder).read("splits") or {}
+    console.print(published_line(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
     tested = "not passed on" if provenance.scores else "not tested on"
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
     console.print(_leak_line(leaks), soft_wrap=True)
 
 
 def show_candidates(tuning: KeptTuning, console: Console) -> None:
-    """One line a proposal, in their order."""
+    """One line a proposal, in their order: reasons are cut; parents and agents are left out where there is no room."""
     from rich.table import Table
-    from rich.text import Text
 
+    from eval.reporting.flips_table import one_line_cell
+
+    optional = [name for name, least in (("from", _FOR_PARENTS), ("agents", _FOR_AGENTS)) if console.width >= least]
     table = Table(title=f"{tuning.name}: {len(tuning.proposals)} candidates", title_justify="left")
-    for column in ("candidate", "from", "agents", "decision"):
-        table.add_column(column)
+    for column in ("candidate", "decision"):
+        table.add_column(column, no_wrap=True)
     for column in ("validation", "fresh"):
-        table.add_column(column, justify="right")
-    table.add_column("reason")
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("reason", *optional):
+        table.add_column(column)
     for each in tuning.proposals:
         fresh = tuning.shortlist.get(str(each["candidate_id"])) or {}
+        beside = {"from": each.get("parent_ids"), "agents": each.get("agents")}
         cells = [
             str(each["candidate_id"]),
-            ", ".join(each.get("parent_ids") or ()),
-            ", ".join(each.get("agents") or ()),
             str(each.get("decision") or ""),
             _percent(each.get("val_score")),
             _percent(fresh.get("fresh_score")),
             str(each.get("reason") or ""),
+            *(", ".join(beside[name] or ()) for name in optional),
         ]
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(one_line_cell, cells))
     console.print(table)
+    console.print(f"reasons in full: {shown(tuning.folder / PROPOSALS)}", soft_wrap=True)
 
 
 def _leak_line(leaks: Mapping[str, Any] | None) -> str:

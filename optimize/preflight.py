@@ -36,7 +36,8 @@ def checked_splits(request: Request, console: Console) -> Splits:
     splits = make_splits(config.base.data, config.splits, request.resolved.get("split"))
     sizes = f"{len(splits.train)} to learn from, {len(splits.val)} to pick by, {len(splits.sealed)} sealed"
     _show(console, f"questions: {sizes}")
-    for warning in splits.warnings:
+    known = splits.known_to(request.prompts.tuned_on)
+    for warning in (*splits.warnings, *((known,) if known else ())):
         _show(console, f"warning: {warning}")
     if not _scoring_costs(request):
         _check_scorer(request, splits)

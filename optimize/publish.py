@@ -2,7 +2,7 @@
 
     shelf = PROJECT_ROOT / "prompts"
     check_free("tuned", shelf)                                  # before anything is spent
-    publish(candidate.prompts, shelf / "tuned", provenance)     # texts, demos.json, set.yaml, provenance.yaml
+    publish(candidate.prompts, shelf / "tuned", provenance)     # texts, demos, set.yaml, tuned_on.json, provenance.yaml
     reject(candidate.prompts, run_folder, "c004", provenance)   # the same, in the run's rejected/c004
 
 A set is made in a hidden folder beside its place and then moved there: a kill leaves no half of one.
@@ -11,10 +11,13 @@ A set is made in a hidden folder beside its place and then moved there: a kill l
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -83,6 +86,18 @@ def _taken(folder: Path) -> NameTakenError:
         f"{folder.parent.name}/{folder.name} is there already, and no prompt set is ever overwritten; choose another "
         "name, or remove that folder first."
     )
+
+
+def published_line(place: str, splits: Mapping[str, Any]) -> str:
+    """
+    Args:
+        place: of the set, such as prompts/tuned.
+        splits: of the run, as splits.json has them.
+    """
+    use = f"prompts={shlex.quote(place.rpartition('/')[2])}"
+    if option := splits.get("sealed_option"):
+        return f"published: {place} (use it: {use} {option})"
+    return f"published: {place} (use it: {use}; the score on questions that it was not tuned on stands beside)"
 
 
 def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:

@@ -3,7 +3,7 @@
     tuning.json        what the run is: model, optimiser, seed, phase, spend; rewritten after each phase
     command.json       the overrides it was started with
     config.yaml        its configuration, without secrets
-    splits.json        ids of the questions of each split
+    splits.json        ids of the questions of each split, and what a set tuned on them says of it (`mas/tuned_on.py`)
     baseline.json  search.json  shortlist.json  leaks.json  verdict.json       what each phase found; written at its end
     proposals.jsonl    one line a proposal of the search, in order; after a resume those of before, until made again
     candidates/<id>/   their prompts, each a prompt set; `parent` is what the search began with
@@ -25,7 +25,8 @@ from typing import Any
 from eval.reporting.page import whole_file
 from mas.errors import UserError
 from mas.prompts import SET_FILE, PromptSet, digest, read_prompt_set, write_prompt_set
-from optimize.candidate import Candidate, Proposal
+from mas.tuned_on import TunedOn
+from optimize.candidate import PARENT, Candidate, Proposal
 
 MARKER = "tuning.json"  # a folder with it is a tuning run's
 
@@ -66,8 +67,16 @@ class RunFiles:
         for each in (folder, unfinished):
             shutil.rmtree(each, ignore_errors=True)
         folder.parent.mkdir(exist_ok=True)
-        write_prompt_set(unfinished, self._without_secrets(candidate.prompts))
+        write_prompt_set(unfinished, self._tuned(candidate))
         unfinished.rename(folder)
+
+    def _tuned(self, candidate: Candidate) -> PromptSet:
+        """What is written of it: the parent was not tuned on this run's questions, and any other was on them, too."""
+        prompts = self._without_secrets(candidate.prompts)
+        marks = (self.read("splits") or {}).get("tuned_on")
+        if candidate.id == PARENT or marks is None:
+            return prompts
+        return replace(prompts, tuned_on=TunedOn.from_dict(marks) | prompts.tuned_on)
 
     def _is_kept(self, candidate: Candidate) -> bool:
         prompts = candidate.prompts
@@ -111,6 +120,11 @@ class RunFiles:
 
     def _write_proposals(self, lines: Sequence[Mapping[str, Any]]) -> None:
         self.write_text("proposals.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+
+
+def wholly_scored(proposals: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those lines whose score on validation means something: the scoring was not cut off."""
+    return [line for line in proposals if line["val_score"] is not None and line["decision"] != "cut_off"]
 
 
 def as_line(proposal: Proposal) -> Mapping[str, Any]:

@@ -6,27 +6,25 @@
     note_opening(sealed, run_id, winner)
 
 One line of JSON an opening, appended to `outputs/optimize/sealed_sets.jsonl` under a lock and on the disk when
-`note_opening` returns. A run that opens the same set again, because it is resumed, counts once. Each line holds the
-beginning of the SHA-256 of each question, so that the same questions in another split are known again.
+`note_opening` returns. A run that opens the same set again, because it is resumed, counts once. Each line holds a mark
+of each question (`eval/question_mark.py`), so that the same questions in another split are known again.
 """
 
 import json
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
 
 from eval.paths import OUTPUTS
+from eval.question_mark import question_mark
 from mas.errors import UserError
 from mas.prompts import PromptSet, digest
 from optimize.splits import Splits
-from optimize.stratify import normalised
 
 SEALED_SETS = OUTPUTS / "optimize" / "sealed_sets.jsonl"
 WAIT_SECONDS = 30.0  # a holder needs an instant
-_MARK_CHARS = 16
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,7 @@ class SealedSet:
 
     @staticmethod
     def of(splits: Splits) -> "SealedSet":
-        texts = (normalised(each.question) for each in splits.sealed)
-        return SealedSet(splits.sealed_digest, tuple(sha256(text.encode()).hexdigest()[:_MARK_CHARS] for text in texts))
+        return SealedSet(splits.sealed_digest, tuple(question_mark(each.question) for each in splits.sealed))
 
     @property
     def size(self) -> int:

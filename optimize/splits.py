@@ -13,14 +13,17 @@
 By hash: see `optimize.stratify`.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from eval.benchmarks.example import Example
-from eval.dataset_digest import digest_in_any_order
+from eval.dataset_digest import digest_in_any_order, file_digest
+from eval.question_mark import question_mark
 from mas.errors import UserError
+from mas.tuned_on import TunedOn
 from optimize.stratify import Part, sameness, share_out
 
 LEAST = 2  # questions in each part; with one, nothing has a spread
@@ -64,9 +67,12 @@ class Splits:
     digest: str  # over ids, texts, gold answers and attachments, and over who is where; the order does not matter
     sealed_digest: str  # the same over the sealed questions alone
     warnings: tuple[str, ...] = ()
+    tuned_on: TunedOn | None = None  # train and val, for the sets that are made with them
+    sealed_marks: frozenset[str] = frozenset()
+    sealed_option: str | None = None  # of eval/run.py, to ask sealed questions alone; None: there is none
 
     @classmethod
-    def of(cls, parts: Sequence[Part], warnings: Iterable[str] = ()) -> "Splits":
+    def of(cls, parts: Sequence[Part], warnings: Iterable[str] = (), sealed_option: str | None = None) -> "Splits":
         """
         Raises:
             UserError: an attachment cannot be read.
@@ -74,15 +80,35 @@ class Splits:
         train, val, sealed = parts
         try:
             digests = [digest_in_any_order(part) for part in parts]
+            marks = [_marks(part) for part in parts]
         except OSError as error:
             raise _unreadable(error) from error
         digest = sha256("\n".join(digests).encode()).hexdigest()
-        return cls(train, val, sealed, digest, digests[2], tuple(warnings))
+        return cls(
+            train, val, sealed, digest, digests[2], tuple(warnings), TunedOn(*marks[:2]), marks[2], sealed_option
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Without texts and gold answers: it may be shown, and kept beside what an optimiser reads."""
-        ids = {name: [example.id for example in getattr(self, name)] for name in PARTS}
-        return {**ids, "digest": self.digest, "sealed_digest": self.sealed_digest, "warnings": list(self.warnings)}
+        return {
+            **{name: [example.id for example in getattr(self, name)] for name in PARTS},
+            "digest": self.digest,
+            "sealed_digest": self.sealed_digest,
+            "warnings": list(self.warnings),
+            "tuned_on": self.tuned_on.to_dict() if self.tuned_on else None,
+            "sealed_option": self.sealed_option,
+        }
+
+    def known_to(self, parent: TunedOn | None) -> str | None:
+        """What is to be said of sealed questions that the set to begin with was tuned on; None: of none it is known."""
+        known = len(self.sealed_marks & (parent.learnt_from | parent.picked_by)) if parent else 0
+        if not known:
+            return None
+        return (
+            f"{known} of the {len(self.sealed)} sealed questions were used to tune the prompts that this run begins "
+            "with: what the new ones score on them flatters; give the data and splits.* as that run had them, or begin "
+            "with other prompts"
+        )
 
     def check_same(self, saved: Mapping[str, Any]) -> None:
         """
@@ -136,7 +162,7 @@ def _own(data: Any, names: Sequence[str]) -> Splits:
         warnings += unscored
     _check_apart(dict(zip(names, parts, strict=True)))
     _check_sizes(parts, f"data={data.name}")
-    return Splits.of(parts, warnings)
+    return Splits.of(parts, warnings, f"split={names[-1]}")
 
 
 def _shared_out(data: Any, settings: SplitSettings, split: str) -> Splits:
@@ -159,7 +185,8 @@ def _shared_out(data: Any, settings: SplitSettings, split: str) -> Splits:
     warnings += twice
     train, val = _enough(others, shares, settings.seed, f"{where}, without level {level}")
     _check_sizes((train, val, sealed), where)
-    return Splits.of((train, val, sealed), warnings)
+    options = [f"level={level}"] if split == data.default_split else [f"split={split}", f"level={level}"]
+    return Splits.of((train, val, sealed), warnings, shlex.join(options))
 
 
 def _level_to_seal(examples: Part, data: Any, settings: SplitSettings) -> str | None:
@@ -248,6 +275,10 @@ def _check_sizes(parts: Sequence[Part], where: str) -> None:
         f"{where}: the questions with gold answers make {sizes}, and each part needs {LEAST} at least; add "
         "questions, or change splits.train and splits.val."
     )
+
+
+def _marks(part: Part) -> frozenset[str]:
+    return frozenset(question_mark(each.question, file_digest(each)) for each in part)
 
 
 def _unreadable(error: OSError) -> UserError:

@@ -11,7 +11,6 @@
 """
 
 import hashlib
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -19,6 +18,7 @@ from math import floor
 
 from eval.benchmarks.example import Example
 from eval.dataset_digest import file_digest
+from eval.question_mark import normalised
 
 Part = tuple[Example, ...]
 
@@ -74,11 +74,6 @@ def sameness(examples: Iterable[Example]) -> dict[str, Same]:
     often = Counter(text for _, text in texts.values())
     # The files matter only where the texts are equal: "How many rows are in the attached file?" may be many questions.
     return {id: (text, file_digest(each) if often[text] > 1 else None) for id, (each, text) in texts.items()}
-
-
-def normalised(text: str) -> str:
-    """A question's words alone: case, spaces and compatibility forms do not count."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _groups(examples: Sequence[Example], seed: int) -> list[list[Example]]:

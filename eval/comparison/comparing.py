@@ -13,6 +13,7 @@ from typing import Any
 from eval.comparison.comparison import Comparison, comparison
 from eval.comparison.differing import Setup, differences, setup_of
 from eval.comparison.pairing import Answers, Common, answers_of, in_common, obstacle, same_rule
+from eval.comparison.untuned import untuned
 from eval.outcome import going_on
 from eval.paired_tests import holm
 from eval.paths import shown
@@ -20,6 +21,7 @@ from eval.resuming import RESCORED_FROM
 from eval.run_folder.planned import NOT_RUN
 from eval.runs import DATABASE
 from eval.store import RunStore, StoreError
+from eval.tuned_on import UsedToTune, used_to_tune
 from mas.errors import UserError
 from mas.offline import SIMULATED_NOTICE
 
@@ -36,6 +38,7 @@ class ReadRun:
     rescored_from: str | None
     answers: Answers
     setup: Setup
+    used: UsedToTune | None  # questions that its prompts were tuned on; None: it is not known
 
 
 def compared(folders: Sequence[Path], intersection: bool) -> dict[str, Any]:
@@ -86,6 +89,7 @@ def _read(label: str, folder: Path) -> ReadRun:
         rescored_from=meta.get(RESCORED_FROM),
         answers=answers,
         setup=setup_of(folder, meta),
+        used=used_to_tune(meta),
     )
 
 
@@ -121,14 +125,20 @@ def _pair(first: ReadRun, second: ReadRun, intersection: bool) -> dict[str, Any]
                 "nothing can be compared."
             )
     made = comparison(first.answers, second.answers, common.ids if common else None)
+    used = {run.label: run.used for run in (first, second)}
     return {
         "run": second.label,
         "against": first.label,
         **made.to_dict(),
+        "used_to_tune": untuned(first.answers, second.answers, _compared_ids(first, common), used),
         "left_out": dict(common.left_out) if common else {},
         "differs": differences(first.setup, second.setup),
         "notes": list(_notes(first, second, made, common)),
     }
+
+
+def _compared_ids(first: ReadRun, common: Common | None) -> Sequence[str]:
+    return common.ids if common else list(first.answers.questions)
 
 
 def _refusal(first: ReadRun, second: ReadRun, reason: str) -> str:
@@ -167,7 +177,7 @@ def _notes(first: ReadRun, second: ReadRun, made: Comparison, common: Common | N
         times = " and ".join(f"{run.answers.epochs}" for run in runs)
         yield f"each question was answered {times} times; the means of each question are compared"
     yield from _price_notes(first, second, made)
-    ids = common.ids if common else list(first.answers.questions)
+    ids = _compared_ids(first, common)
     for run in runs:
         if n_leaked := run.answers.n_leaked(ids):
             met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"

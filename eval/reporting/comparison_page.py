@@ -11,6 +11,7 @@ from typing import Any
 
 from eval.comparison.comparing import flips
 from eval.reporting.comparison_table import differing, numbers, run_line, verdict
+from eval.reporting.flips_table import short_ids
 from eval.reporting.page import template, whole_file
 from eval.reporting.shown_text import visible
 
@@ -40,5 +41,6 @@ def _shown(made: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]
         "lines": [*verdict(made, len(result["comparisons"])), *made["notes"]],
         "differing": list(differing(made)),
         "flips": flipped[:MAX_FLIPS],
+        "short_ids": short_ids([flip["id"] for flip, *_ in flipped]),
         "n_left_out": max(len(flipped) - MAX_FLIPS, 0),
     }

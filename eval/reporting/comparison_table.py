@@ -10,30 +10,41 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eval.comparison.comparing import flips
+from eval.reporting.flips_table import MAX_FLIPS, flips_table
 from eval.reporting.notes import NOT_AVAILABLE, percent
 from eval.reporting.shown_text import one_line
 from eval.reporting.sweep_table import p_value, points
 
-MAX_FLIPS = 30  # in the terminal; --html and --json have all
-MAX_CHARS = 60  # of a question, an answer
+MAX_CHARS = 240  # of a setting
+_SIDES_INTERVAL = "its 95% interval"
+# A terminal of so many columns has room for that (the difference has an interval of its own), and for padding.
+_FOR_SIDES_INTERVAL, _FOR_PADDING = 90, 80
+_MAX_SETTINGS = 3  # that are shown unasked
+_NOTHING = "options, prompts and tools are the same"
+_TOLD = {  # by name; the options that say the same
+    "system": ("system._target_", "system.name", "system.default_prompts"),
+    "model": ("model.name",),
+    "prompts": ("prompts",),
+}
 
 Numbers = tuple[str, str, str, str, str]  # what, of the first, of the second, difference, its interval
 
 
-def print_comparison(result: Mapping[str, Any], console: Console) -> None:
+def print_comparison(result: Mapping[str, Any], console: Console, settings: bool = False) -> None:
+    """`settings`: list every setting in which two runs differ."""
     if result["notice"]:
         console.print(Text(result["notice"], style="bold yellow"))
     for run in result["runs"]:
         console.print(Text(run_line(run)), soft_wrap=True)
     for made in result["comparisons"]:
-        console.print(_numbers_table(made))
-        for line in (*verdict(made, len(result["comparisons"])), *made["notes"], *differing(made)):
+        console.print(_numbers_table(made, console.width))
+        differ = differing(made) if settings else differing_in_short(made, result["runs"])
+        for line in (*verdict(made, len(result["comparisons"])), *made["notes"], *differ):
             console.print(Text(line), soft_wrap=True)
         if made["flips"]:
-            console.print(_flips_table(made))
+            console.print(flips_table(made, console.width))
         if (more := len(made["flips"]) - MAX_FLIPS) > 0:
-            console.print(Text(f"and {more} more; --html FILE or --json FILE has all"))
+            console.print(Text(f"… and {more} more: --html FILE"))
 
 
 def run_line(run: Mapping[str, Any]) -> str:
@@ -52,14 +63,23 @@ def numbers(made: Mapping[str, Any]) -> Iterator[Numbers]:
         f"{points(made['difference'])} points",
         _interval(made["ci95"], points),
     )
-    yield "its 95% interval", _interval(first["ci95"], percent), _interval(second["ci95"], percent), "", ""
+    yield _SIDES_INTERVAL, _interval(first["ci95"], percent), _interval(second["ci95"], percent), "", ""
+    yield from _not_tuned_on(made["used_to_tune"])
     yield _row("lost by format", made["format_losses"], percent, points, " points")
-    yield _row("cost an answer", made["cost_usd"], lambda each: f"${each:,.5f}", lambda each: f"{each:+,.5f}")
+    if (cost := made["cost_usd"]) is None or cost["first"] or cost["second"]:  # of a simulated model: nothing
+        yield _row("cost an answer", cost, lambda each: f"${each:,.5f}", lambda each: f"{each:+,.5f}")
     yield _row("time an answer", made["seconds"], lambda each: f"{each:,.2f} s", lambda each: f"{each:+,.2f}", " s")
     yield _row("tokens an answer", made["tokens"], lambda each: f"{each:,.0f}", lambda each: f"{each:+,.0f}")
     yield "tokens in all", f"{first['tokens']:,}", f"{second['tokens']:,}", "", ""
     yield "cost in all", _money(first["cost_usd"]), _money(second["cost_usd"]), "", ""
     yield "errors", _errors(first), _errors(second), "", ""
+
+
+def _not_tuned_on(told: Mapping[str, Any] | None) -> Iterator[Numbers]:
+    if told and (without := told["without"]):
+        first, second = map(percent, told["accuracies"])
+        difference = f"{points(without['difference'])} points"
+        yield f"on the {told['n_without']} not tuned on", first, second, difference, _interval(without["ci95"], points)
 
 
 def verdict(made: Mapping[str, Any], n_comparisons: int) -> Iterator[str]:
@@ -68,6 +88,8 @@ def verdict(made: Mapping[str, Any], n_comparisons: int) -> Iterator[str]:
     times = "" if epochs == 1 else f", each answered {epochs} times at least"
     adjusted = f", {p_value(made['p_holm'])} as one of {n_comparisons} comparisons (Holm)" if n_comparisons > 1 else ""
     yield f"p {p_value(made['p'])} by {made['test']}{adjusted}; {n} questions{times}"
+    if told := made["used_to_tune"]:
+        yield from _flattered(told, n, n_comparisons)
     yield f"{made['run']} is better on {made['wins']} questions, worse on {made['losses']}, equal on {made['ties']}"
     if shows is None:
         yield "so few questions show no difference reliably"
@@ -75,14 +97,55 @@ def verdict(made: Mapping[str, Any], n_comparisons: int) -> Iterator[str]:
         yield f"these questions would show a true difference of {100 * shows:.1f} points in 80 of 100 such comparisons"
 
 
+def _flattered(told: Mapping[str, Any], n: int, n_comparisons: int) -> Iterator[str]:
+    """Whoever reads p must read this as well."""
+    whose = " and ".join(f"of {label}, {prompts}" for label, prompts in told["sets"].items())
+    used = f"all {n}" if told["without"] is None else f"{told['n_questions']} of these {n}"
+    yield f"warning: {used} questions were used to tune the prompts {whose}: p and difference over all of them flatter"
+    if (without := told["without"]) is None:
+        yield "no question is left that was not"
+        return
+    single = "" if n_comparisons == 1 else f", not adjusted for {n_comparisons} comparisons"
+    yield (
+        f"on the other {told['n_without']}: {points(without['difference'])} points "
+        f"(95% interval {_interval(without['ci95'], points)}), p {p_value(without['p'])} by {without['test']}{single}"
+    )
+
+
 def differing(made: Mapping[str, Any]) -> Iterator[str]:
     """In what the two runs differ beside the answers, one line each."""
     found = [
-        f"{kind.removesuffix('s')} {name}: {one_line(change, 4 * MAX_CHARS)}"
+        f"{kind.removesuffix('s')} {name}: {one_line(change, MAX_CHARS)}"
         for kind, changed in made["differs"].items()
         for name, change in changed.items()
     ]
-    yield from found or ["options, prompts and tools are the same"]
+    yield from found or [_NOTHING]
+
+
+def differing_in_short(made: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The same in a few lines: system, model, prompts, tools, scorer, and how many settings beside."""
+    sides = [next(run for run in runs if run["label"] == made[side]) for side in ("against", "run")]
+    differs = made["differs"]
+    renamed = {name: change for name in _TOLD if (change := _renamed(sides, name))}
+    found = [f"{name}: {change}" for name, change in renamed.items()]
+    if differs["prompts"]:
+        found.append(f"prompts that differ: {', '.join(differs['prompts'])}")
+    found += [f"tools of {agent}: {change}" for agent, change in differs["tools"].items()]
+    told = {key for name in renamed for key in _TOLD[name]} | {
+        f"system.agents.{each}.tools" for each in differs["tools"]
+    }
+    others = {key: change for key, change in differs["options"].items() if key not in told}
+    found += [f"{key}: {others.pop(key)}" for key in list(others) if key.startswith("scorer.")]
+    if len(others) > _MAX_SETTINGS:
+        found.append(f"{len(others)} more settings differ: --settings")
+    else:
+        found += [f"option {key}: {change}" for key, change in others.items()]
+    yield from (one_line(each, MAX_CHARS) for each in found or [_NOTHING])
+
+
+def _renamed(sides: Sequence[Mapping[str, Any]], name: str) -> str | None:
+    before, now = (side[name] or "none" for side in sides)
+    return f"{before} → {now}" if before != now else None
 
 
 def _row(
@@ -115,22 +178,13 @@ def _errors(side: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {count}" for name, count in side["errors_by_class"].items()) or "none"
 
 
-def _numbers_table(made: Mapping[str, Any]) -> Table:
-    table = Table(title=Text(f"{made['run']} compared with {made['against']}"))
+def _numbers_table(made: Mapping[str, Any], width: int) -> Table:
+    padding = (0, 1) if width >= _FOR_PADDING else 0
+    table = Table(title=Text(f"{made['run']} compared with {made['against']}"), padding=padding)
     table.add_column("", no_wrap=True)
     for heading in (made["against"], made["run"], f"{made['run']} - {made['against']}", "95% interval"):
         table.add_column(heading, justify="right", overflow="fold")
     for row in numbers(made):
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _flips_table(made: Mapping[str, Any]) -> Table:
-    table = Table(title=Text("questions that flipped"), caption="✓ right, ✗ wrong, ! error", caption_justify="left")
-    for heading in ("question", "level", "asked", "gold", made["against"], made["run"]):
-        table.add_column(heading, overflow="fold")
-    for flip, *sides in list(flips(made))[:MAX_FLIPS]:
-        given = ("\n".join(one_line(each, MAX_CHARS) for each in said) for said in sides)
-        fixed = (flip["id"], flip["level"] or "", flip["question"], flip["target"])
-        table.add_row(*(Text(one_line(each, MAX_CHARS)) for each in fixed), *map(Text, given))
+        if row[0] != _SIDES_INTERVAL or width >= _FOR_SIDES_INTERVAL:
+            table.add_row(*map(Text, row))
     return table

@@ -7,19 +7,22 @@ with RunStore(folder / "run.db", read_only=True) as store:
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from eval.record import Record
+from eval.reporting.about import about
 from eval.reporting.files import write_answers, write_correlation_ids, write_records, write_summary
-from eval.reporting.report import MAX_ANSWERS, REPORT, write_report
+from eval.reporting.measured import measured
+from eval.reporting.report import REPORT, max_shown, write_report
 from eval.reporting.summary import planned_for, summarise
 from eval.run_folder.lock import in_use
 from eval.run_folder.planned import not_run
 from eval.session import SILENT
 from eval.store import RunStore
 from eval.tracking.state import link_of
+from eval.tuned_on import used_to_tune
 
 GOING_ON = "it is still going on"
 WITHOUT_RECORD = "some questions ended without a record"
@@ -42,8 +45,8 @@ def write_reports(folder: Path, store: RunStore) -> dict[str, Any]:
     write_records(folder, store.lines(), store.lines_bytes())
     write_correlation_ids(folder, store.correlation_ids())
     write_summary(folder, summary)
-    shown = chain(islice(_finals(store), MAX_ANSWERS), missing(store))  # the page has no room for more
-    write_report(folder / REPORT, summary, shown, store.planned_ids())
+    shown = chain(_with_steps(store), missing(store))
+    write_report(folder / REPORT, summary, shown, store.planned_ids(), about(store.meta(), summary))
     return summary
 
 
@@ -61,10 +64,12 @@ def summary_of(store: RunStore) -> dict[str, Any]:
         epochs=_epochs(store),
         question_ids=set(store.planned_ids()),
         model=meta.get("model"),
+        measured=measured(meta, store.path.resolve().parent.name),
         command=json.loads(meta.get("command", "[]")),
         sessions=sessions,
         gate_history=json.loads(meta.get("gate_history", "[]")),
         unfinished=json.loads(meta.get("unfinished", "null")),
+        used=used_to_tune(meta),
     )
 
 
@@ -72,6 +77,16 @@ def _finals(store: RunStore) -> Iterator[Record]:
     """The last attempts at what is in the plan."""
     epochs, question_ids = _epochs(store), set(store.planned_ids())
     return (record for record in store.final_records() if planned_for(record, epochs, question_ids))
+
+
+def _with_steps(store: RunStore) -> Iterator[Record]:
+    """The last attempts at what the page has room for; no other record is parsed, for each may have megabytes."""
+    epochs, last = _epochs(store), store.keys()
+    room = set(store.planned_ids()[: max_shown(epochs)])
+    for ids, whole in zip(store.correlation_ids(), store.lines(), strict=False):  # both in the order of writing
+        key = (ids["task_id"], ids["epoch"])
+        if key[0] in room and key[1] <= epochs and last.get(key, (0, None))[0] == ids["attempt"]:
+            yield Record.from_dict(json.loads(whole))
 
 
 def missing(store: RunStore) -> Iterator[Record]:

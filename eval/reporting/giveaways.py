@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from eval.intervals import clustered_interval
-from eval.reporting.epochs import by_question, tally
+from eval.reporting.leaving_out import accuracy_without
 from eval.reporting.row import Row
 
 
@@ -21,8 +20,6 @@ def leaks_of(final: Sequence[Row]) -> dict[str, Any]:
     """
     met = [each for each in final if each.leaks]
     questions = {each.example_id for each in met}
-    others = [each for each in final if each.scored and each.example_id not in questions]
-    interval = clustered_interval([tally(rows) for rows in by_question(others)]) if met else None
     return {
         "n_questions": len(questions),
         "results": [
@@ -30,9 +27,7 @@ def leaks_of(final: Sequence[Row]) -> dict[str, Any]:
             for each in met
             for tool, source in each.leaks
         ],
-        "accuracy_without": sum(each.correct for each in others) / len(others) if met and others else None,
-        "accuracy_without_ci95": list(interval) if interval else None,
-        "n_without": len(others),  # answers
+        **accuracy_without(final, questions),
     }
 
 

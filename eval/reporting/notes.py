@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eval.reporting.shown_text import one_line
+from eval.run_folder.planned import NOT_RUN
 
 NOT_AVAILABLE = "n/a"
 RATE_LIMIT = "rate limit"  # a reason in the gate's history
@@ -17,6 +18,16 @@ MAX_SHOWN = 3  # sources or hosts in one line
 
 def percent(share: float | None) -> str:
     return NOT_AVAILABLE if share is None else f"{share:.1%}"
+
+
+def floor(share: float | None, incomplete: bool) -> str:
+    """A share of right answers; while answers are to come, the least that it can become."""
+    return f"at least {percent(share)}" if incomplete and share is not None else percent(share)
+
+
+def is_incomplete(summary: Mapping[str, Any]) -> bool:
+    """A summary that is older than this says nothing of it."""
+    return bool(summary.get("incomplete"))
 
 
 def interval(bounds: Sequence[float] | None) -> str:
@@ -38,6 +49,7 @@ def shown_ks(by_epochs: Mapping[str, Any]) -> list[str]:
 
 def notes(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Names and what is to be said; a line that would only say "none" is left out, except errors."""
+    yield from _tuned_on(summary)
     yield from _failures(summary)
     yield from _answers(summary)
     yield from _giveaways(summary)
@@ -46,27 +58,60 @@ def notes(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _course(summary)
 
 
+def tuned_on_line(told: Mapping[str, Any], incomplete: bool = False) -> str:
+    """`told`: what `eval.reporting.tuning.tuned_on_of` gave."""
+    n, n_all, prompts = told["n_questions"], told["n_all"], told["prompts"]
+    roles = f"{told['n_learnt_from']} learnt from, {told['n_picked_by']} picked by"
+    if not n:
+        return f"none of these {n_all} questions was used to tune {prompts}"
+    if n == n_all:
+        every = "the one question was" if n == 1 else f"all {n} questions were"
+        return f"{every} used to tune {prompts} ({roles}): the accuracy flatters"
+    bounds = f" ({interval(told['accuracy_without_ci95'])})" if told["accuracy_without_ci95"] else ""
+    without = f"accuracy without {'it' if n == 1 else 'them'}: {floor(told['accuracy_without'], incomplete)}"
+    used = f"{n} of these {n_all} questions {'was' if n == 1 else 'were'} used to tune {prompts} ({roles})"
+    return f"{used}: the accuracy flatters; {without} of {told['n_without']}{bounds}"
+
+
+def _tuned_on(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A summary that is older than this has none."""
+    if told := summary.get("used_to_tune"):
+        yield "tuned on", tuned_on_line(told, is_incomplete(summary))
+
+
 def _failures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["stopped"]:
-        not_run = summary["errors_by_class"].get("not_run", 0)
-        what = "questions" if summary["epochs"] <= 1 else "answers"
-        yield "stopped", f"{summary['stopped']}; {not_run} of {summary['n']} {what} were not run and count as wrong"
-    yield "errors", _tally(summary["errors_by_class"]) or "none"
+        yield "stopped", str(summary["stopped"])
+    if is_incomplete(summary):
+        yield "incomplete", f"{_so_far(summary)}; what has no answer yet counts as wrong, so the accuracy is a floor"
+    errors = {name: count for name, count in summary["errors_by_class"].items() if name != NOT_RUN}
+    yield "errors", _tally(errors) or "none"
     if n_infrastructure := summary["n_infrastructure"]:
         again = "run again with run.resume=RUN run.retry_errors=true"
         yield "infrastructure errors", f"{n_infrastructure} (of the wrong answers; {again})"
     if summary["limits"]:
         yield "ended by a limit", _tally(summary["limits"])
     if (retried := summary["retried"])["n"]:
-        before = f"on first tries the accuracy was {percent(retried['accuracy_first_tries'])}"
+        share = floor(retried["accuracy_first_tries"], is_incomplete(summary))
+        before = f"on first tries the accuracy was {share}"
         yield "tried again", f"{retried['n']} after an error, {retried['recovered']} of them without one now; {before}"
+
+
+def _so_far(summary: Mapping[str, Any]) -> str:
+    n_answered = summary["n"] - summary["n_error"]
+    right = f"{summary['n_correct']} right of {summary['n_correct'] + summary['n_wrong']} answered"
+    parts = [right if summary["n_scored"] else f"{n_answered} answered"]
+    if n_not_run := summary["n_not_run"]:
+        parts.append(f"{n_not_run} of {summary['n']} not asked")
+    return ", ".join(parts)
 
 
 def _answers(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["format_loss"]:
         yield "format loss", f"{summary['format_loss']} wrong only in format (counted as wrong)"
     if summary["mean_score"] is not None:
-        yield "mean score", f"{summary['mean_score']:.3f} with partial credit; the accuracy counts full credit only"
+        mean = f"{'at least ' if is_incomplete(summary) else ''}{summary['mean_score']:.3f}"
+        yield "mean score", f"{mean} with partial credit; the accuracy counts full credit only"
     if summary["judge_agreement"]:
         rules = (("rule", "the GAIA rule"), ("exact", "exact text"))
         told = (_agreement(name, summary["judge_agreement"][key]) for key, name in rules)
@@ -84,7 +129,8 @@ def _giveaways(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     leaks, blocked = summary["leaks"], summary["blocked_pages"]
     if n := leaks["n_questions"]:
         sources = _some(list(dict.fromkeys(each["source"] for each in leaks["results"])), "; ")
-        without = f"accuracy without {'it' if n == 1 else 'them'}: {percent(leaks['accuracy_without'])}"
+        share = floor(leaks["accuracy_without"], is_incomplete(summary))
+        without = f"accuracy without {'it' if n == 1 else 'them'}: {share}"
         bounds = f" ({interval(leaks['accuracy_without_ci95'])})" if leaks["accuracy_without_ci95"] else ""
         met = f"{n} question{'' if n == 1 else 's'} met a page that gives the benchmark away"
         yield "benchmark leaks", f"{met}: {sources}; {without} of {leaks['n_without']}{bounds}"
@@ -103,7 +149,8 @@ def _epochs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     repeats = f"{summary['epochs']} of each of {summary['n_questions']} questions"
     if (by_epochs := summary["by_epochs"]) is None:
-        yield "epochs", repeats
+        later = "; pass@k, pass^k and the majority vote need all answers" if is_incomplete(summary) else ""
+        yield "epochs", f"{repeats}{later}"
         return
     yield "epochs", f"{repeats}; the interval is clustered by question (ICC {by_epochs['icc']:.2f})"
     vote = by_epochs["majority"]

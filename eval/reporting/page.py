@@ -4,6 +4,8 @@ with whole_file(folder / "report.html") as file:
     file.write(template(Path("report.html.jinja")).render(summary=…))
 """
 
+import base64
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,3 +44,12 @@ def template(path: Path, filters: Mapping[str, Callable[..., Any]] | None = None
     )
     environment.filters |= dict(filters or {})
     return environment.get_template(path.name)
+
+
+def inline_script(path: Path) -> tuple[Any, str]:
+    """A script to be put into a page as it is, and its hash: the page's policy then lets no other one run."""
+    from markupsafe import Markup
+
+    text = path.read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return Markup(text), f"sha256-{digest}"

@@ -16,6 +16,7 @@ from rich.status import Status
 from rich.text import Text
 
 from eval.record import Record
+from eval.reporting.shown_steps import failure, warnings
 from mas.outside_data import unmarked
 from mas.tracing.trace import Span
 
@@ -76,7 +77,7 @@ class Steps:
         self._at_work(self._agent_at_work)
         arguments = ", ".join(f"{name}={_value(value)}" for name, value in span.inputs.items())
         if span.error:
-            result, style = _failure(span.error), "red"
+            result, style = failure(span.error), "red"
         else:
             shown = [unmarked(str(value)) for value in span.outputs.values()]  # the mark is for the agent
             lines = [line for text in shown for line in text.splitlines() if line.strip()]
@@ -90,15 +91,11 @@ class Steps:
         for line in _fields(outputs):
             self._line(INDENT + line)
         if span.error:
-            self._line(INDENT + _failure(span.error), style="red")
+            self._line(INDENT + failure(span.error), style="red")
 
     def _warnings(self, span: Span) -> None:
-        """Rejections stand in the critic's outputs; what else went wrong stands nowhere but in the events."""
-        for each in span.events:
-            if each["level"] != "info" and each["name"] != "decision":
-                fields = {key: value for key, value in each.items() if key not in ("name", "level", "seconds")}
-                details = ", ".join(f"{key} {value}" for key, value in fields.items())
-                self._line(f"{INDENT}{each['name']}: {details}", style="yellow")
+        for warning in warnings(span.events):
+            self._line(INDENT + warning, style="yellow")
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(Text(printable(self._redact(text)), style=style), soft_wrap=True)
@@ -137,11 +134,6 @@ def _fields(outputs: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"{INDENT}{number}. {element}" for number, element in enumerate(value, start=1))
         elif value:
             yield f"{title}: {value}"
-
-
-def _failure(error: str) -> str:
-    """Cancelled: the deadline passed, or something beside it failed; the question's own error says which."""
-    return "stopped" if error.startswith("CancelledError") else f"failed: {error}"
 
 
 def _value(value: Any) -> str:

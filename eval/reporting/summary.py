@@ -3,6 +3,7 @@
     summarise("run-1", store.records(), simulated=False, wall_seconds=63.1)["accuracy"]      # 0.3774
 
 Accuracy divides by every answer that has a gold answer, those in error included; its interval is clustered by question.
+While answers are to come, these count as wrong: the accuracy is then a floor, and nothing else is said of the whole.
 Per (question, epoch) the last attempt counts; usage and agents' seconds add up over all attempts, since all of them
 were paid for. The records may be a stream: of each, only `eval.reporting.row.Row` is kept.
 """
@@ -18,9 +19,15 @@ from eval.reporting.epochs import by_epochs, by_question, tally
 from eval.reporting.giveaways import blocked_of, leaks_of
 from eval.reporting.row import Row, row
 from eval.reporting.totals import Spending
+from eval.reporting.tuning import tuned_on_of
+from eval.resuming import UNFINISHED
+from eval.run_folder.planned import NOT_RUN
+from eval.tuned_on import UsedToTune
 from mas.offline import SIMULATED_NOTICE
 
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` tries again
+TO_COME = (NOT_RUN, *UNFINISHED)  # error classes of what going on with the run asks, or asks again
+MEASURED = ("folder", "system", "model", "data", "split", "prompts", "scorer")
 SESSION_KEYS = ("started_at", "ended_at", "stopped", "changes")  # the machine's name stays in the run's own folder
 
 
@@ -49,10 +56,12 @@ def summarise(
     epochs: int | None = None,
     question_ids: Collection[str] | None = None,
     model: str | None = None,
+    measured: Mapping[str, str | None] | None = None,
     command: Sequence[str] = (),
     sessions: Sequence[Mapping[str, Any]] = (),
     gate_history: Sequence[Mapping[str, Any]] = (),
     unfinished: Mapping[str, Any] | None = None,
+    used: UsedToTune | None = None,
 ) -> dict[str, Any]:
     """The content of `summary.json`; the key `mlflow` is null until the run has been exported.
 
@@ -66,10 +75,12 @@ def summarise(
         epochs: as planned; null: as many as the records have.
         question_ids: as planned; null: all that have a record. Attempts outside the plan only count as paid for.
         model: name of the model, to be told where its price is unknown.
+        measured: what `eval.reporting.measured.measured` says of the run.
         command: the overrides as typed.
         sessions: `started_at, ended_at, stopped, changes` of each; more than one if the run was resumed.
         gate_history: how the number of requests at once went: `seconds, limit, reason`.
         unfinished: usage of questions that were interrupted and have no record yet; null: none.
+        used: questions that the run's prompts were tuned on; null: it is not known.
     """
     spending, attempts, n_outside = Spending(), [], 0
     for record in records:
@@ -80,28 +91,32 @@ def summarise(
             n_outside += 1
     final = final_attempts(attempts)
     planned = epochs or len({each.epoch for each in final})
+    incomplete = any(each.error_class in TO_COME for each in final)
+    named = {**(measured or {}), "model": model}
     return {
         "run_id": run_id,
-        "model": model,
+        **{key: named.get(key) for key in MEASURED},
         "simulated": simulated,
         "notice": SIMULATED_NOTICE if simulated else None,
         "stopped": stopped,
-        **_counts(final),
+        "incomplete": incomplete,  # true: the accuracies are floors, without intervals
+        **_counts(final, incomplete),
         "n_unscored": sum(not each.scored for each in final),
         "n_questions": len({each.example_id for each in final}),
         "epochs": planned,
         "n_outside_plan": n_outside,
         "n_bad_rows": len(bad_rows),
         "bad_rows": list(bad_rows),
-        "by_level": _by_level(final),
-        "by_epochs": by_epochs(final, planned),
+        "by_level": _by_level(final, incomplete),
+        "by_epochs": None if incomplete else by_epochs(final, planned),
         "errors_by_class": _tally(each.error_class for each in final),
         "limits": _tally(each.limit for each in final),
         "retried": _retried(attempts, final),
         "format_loss": sum(each.format_loss for each in final),
         "mean_score": _mean_score(final),
         "judge_agreement": _judge_agreement(final),
-        "leaks": leaks_of(final),
+        "used_to_tune": _without_interval(tuned_on_of(final, used), incomplete),
+        "leaks": _without_interval(leaks_of(final), incomplete),
         "blocked_pages": blocked_of(attempts),
         "usage": spending.usage.to_dict(),
         "scorer_usage": spending.scorer_usage.to_dict(),
@@ -133,10 +148,10 @@ def final_attempts(attempts: Iterable[AnAttempt]) -> list[AnAttempt]:
     return list(final.values())
 
 
-def _counts(rows: Sequence[Row]) -> dict[str, Any]:
+def _counts(rows: Sequence[Row], incomplete: bool) -> dict[str, Any]:
     scored = [each for each in rows if each.scored]
     n_correct = sum(each.correct for each in scored)
-    interval = clustered_interval([tally(question) for question in by_question(scored)])
+    interval = None if incomplete else clustered_interval([tally(question) for question in by_question(scored)])
     return {
         "n": len(rows),
         "n_scored": len(scored),
@@ -146,15 +161,20 @@ def _counts(rows: Sequence[Row]) -> dict[str, Any]:
         "accuracy_ci95": list(interval) if interval else None,
         "n_error": sum(each.error_class is not None for each in rows),
         "n_infrastructure": sum(each.error_class == INFRASTRUCTURE for each in rows),  # of the errors
+        "n_not_run": sum(each.error_class == NOT_RUN for each in rows),  # likewise
     }
 
 
-def _by_level(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+def _by_level(rows: Sequence[Row], incomplete: bool) -> dict[str, dict[str, Any]]:
     groups: defaultdict[str, list[Row]] = defaultdict(list)
     for each in rows:
         if each.level is not None:
             groups[each.level].append(each)
-    return {level: _counts(groups[level]) for level in sorted(groups)}
+    return {level: _counts(groups[level], incomplete) for level in sorted(groups)}
+
+
+def _without_interval(numbers: dict[str, Any] | None, incomplete: bool) -> dict[str, Any] | None:
+    return {**numbers, "accuracy_without_ci95": None} if numbers and incomplete else numbers
 
 
 def _tally(names: Iterable[str | None]) -> dict[str, int]:

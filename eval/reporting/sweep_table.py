@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eval.reporting.notes import NOT_AVAILABLE, interval, percent
+from eval.reporting.notes import NOT_AVAILABLE, floor, interval, is_incomplete, tuned_on_line
 from mas.offline import SIMULATED_NOTICE
 
 JOBS = ("job", "what differs", "accuracy", "95% interval", "errors", "cost", "time", "run")
@@ -46,6 +46,8 @@ def remarks(result: Mapping[str, Any]) -> Iterator[str]:
     for row in result["jobs"]:
         if why := row["error"] or row["stopped"]:
             yield f"job {row['job']}: {why}"
+        if (told := row["used_to_tune"]) and told["n_questions"]:
+            yield f"job {row['job']}: {tuned_on_line(told, is_incomplete(row))}; eval/compare.py tells the others apart"
     made = [each for each in result["comparisons"] if each["reason"] is None]
     for each in result["comparisons"]:
         if each["reason"]:
@@ -68,7 +70,7 @@ def _jobs(result: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         yield (
             str(row["job"]),
             " ".join(row["differs"]) or "nothing",
-            percent(row["accuracy"]) if ran else _state(row),
+            floor(row["accuracy"], is_incomplete(row)) if ran else _state(row),
             interval(row["accuracy_ci95"]) if ran else "",
             str(row["n_error"]) if ran else "",
             (NOT_AVAILABLE if row["cost_usd"] is None else f"${row['cost_usd']:,.4f}") if ran else "",

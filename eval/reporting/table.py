@@ -10,17 +10,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eval.reporting.notes import interval, notes, percent, shown_ks
+from eval.reporting.measured import title
+from eval.reporting.notes import floor, interval, is_incomplete, notes, percent, shown_ks
 
 
 def print_table(summary: Mapping[str, Any], console: Console) -> None:
     """Print accuracy with its interval, by level and by epochs too, then errors, tokens, cost and time.
 
-    Null shows as "n/a". Names from data (levels, error classes) are printed as they are: rich's markup in them has no
-    effect.
+    Of a run that is not complete: accuracy as a floor, without interval, and how many answers are to come. Null shows
+    as "n/a". Names from data (levels, error classes) are printed as they are: rich's markup in them has no effect.
     """
     if summary["notice"]:
         console.print(Text(summary["notice"], style="bold yellow"))
+    console.print(Text(title(summary), style="bold"))
     console.print(_accuracy_table(summary))
     if summary["by_epochs"]:
         console.print(_epochs_table(summary["by_epochs"]))
@@ -29,22 +31,21 @@ def print_table(summary: Mapping[str, Any], console: Console) -> None:
 
 
 def _accuracy_table(summary: Mapping[str, Any]) -> Table:
-    table = Table(title=Text(str(summary["run_id"])))
-    table.add_column("questions")
-    for heading in ("accuracy", "95% interval", "correct", "scored", "n", "errors"):
+    table, incomplete = Table(""), is_incomplete(summary)
+    for heading in ("accuracy", *(("right", "not asked") if incomplete else ("95% interval", "right")), "errors"):
         table.add_column(heading, justify="right")
-    table.add_row(*_row("all", summary), end_section=bool(summary["by_level"]))
+    table.add_row(*_row("all", summary, incomplete), end_section=bool(summary["by_level"]))
     for level, counts in summary["by_level"].items():
-        table.add_row(*_row(f"level {level}", counts))
+        table.add_row(*_row(f"level {level}", counts, incomplete))
     return table
 
 
-def _row(name: str, counts: Mapping[str, Any]) -> Iterator[Text]:
+def _row(name: str, counts: Mapping[str, Any], incomplete: bool) -> Iterator[Text]:
+    right, n_not_run = f"{counts['n_correct']}/{counts['n_scored']}", counts.get("n_not_run", 0)
     yield Text(name)
-    yield Text(percent(counts["accuracy"]))
-    yield Text(interval(counts["accuracy_ci95"]))
-    for key in ("n_correct", "n_scored", "n", "n_error"):
-        yield Text(str(counts[key]))
+    yield Text(floor(counts["accuracy"], incomplete))
+    yield from map(Text, (right, str(n_not_run)) if incomplete else (interval(counts["accuracy_ci95"]), right))
+    yield Text(str(counts["n_error"] - n_not_run))
 
 
 def _epochs_table(by_epochs: Mapping[str, Any]) -> Table:

@@ -20,7 +20,10 @@ from eval.store import RunStore, StoreError
 from eval.sweeps.notes import Job, SweepNotes
 from eval.tracking.state import link_of
 
-_SUMMARY_KEYS = ("accuracy", "accuracy_ci95", "n", "n_scored", "n_correct", "n_error", "wall_seconds", "stopped")
+_SUMMARY_KEYS = (
+    *("accuracy", "accuracy_ci95", "n", "n_scored", "n_correct", "n_error", "wall_seconds", "stopped"),
+    *("used_to_tune", "incomplete"),
+)
 _EMPTY = {**dict.fromkeys(_SUMMARY_KEYS), "cost_usd": None, "simulated": False, "mlflow": None}
 
 

@@ -262,6 +262,7 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float]:
         found |= {f"judge/{name}": value for name, value in judging.items()}
     found |= _epochs(summary.get("by_epochs") or {})
     found |= _leaks(summary.get("leaks") or {}, summary.get("blocked_pages") or {})
+    found |= _tuned_on(summary.get("used_to_tune") or {})
     return {name: round(float(value), 6) for name, value in found.items() if isinstance(value, int | float)}
 
 
@@ -285,6 +286,15 @@ def _leaks(leaks: Mapping[str, Any], blocked: Mapping[str, Any]) -> dict[str, An
         "leaks/blocked_pages": blocked.get("n"),
         without: leaks.get("accuracy_without"),
         **_interval(without, leaks.get("accuracy_without_ci95")),
+    }
+
+
+def _tuned_on(told: Mapping[str, Any]) -> dict[str, Any]:
+    without = "tuned_on/accuracy_without"
+    return {
+        "tuned_on/questions": told.get("n_questions"),
+        without: told.get("accuracy_without"),
+        **_interval(without, told.get("accuracy_without_ci95")),
     }
 
 

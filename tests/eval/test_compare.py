@@ -128,11 +128,60 @@ def test_tools_and_options_that_differ_are_listed(tmp_path: Path, capsys: pytest
     second = run(tmp_path / "b", 4, tools={"expert": ["calculator"]}, config=config)
     assert compare(first, second) == FINISHED
     out = capsys.readouterr().out
-    assert "tool expert: calculator, search → calculator" in out
-    assert "option model.name: None → big" in out
+    assert "tools of expert: calculator, search → calculator\n" in out
+    assert "model: none → big\n" in out
+    assert "option" not in out, "the model's name is told already"
     assert "older than" not in out
     assert compare(first, run(tmp_path / "c", 4)) == FINISHED
     assert "B is older than the note of which tools were offered" in capsys.readouterr().out
+
+
+def test_many_settings_that_differ_are_counted_and_listed_when_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def with_limits(folder: Path, n: int) -> Path:
+        limits = dict.fromkeys([f"limit_{each}" for each in range(n)], 7)
+        return run(folder, 4, config=yaml.safe_dump({**CONFIG, "limits": limits}))
+
+    first, few, many = run(tmp_path / "a", 4), with_limits(tmp_path / "b", 3), with_limits(tmp_path / "c", 4)
+    assert compare(first, few) == FINISHED
+    assert "option limits.limit_2: None → 7\n" in capsys.readouterr().out
+    assert compare(first, many) == FINISHED
+    out = capsys.readouterr().out
+    assert "4 more settings differ: --settings\n" in out and "option" not in out
+    assert compare(first, many, "--settings") == FINISHED
+    out = capsys.readouterr().out
+    assert out.count("option limits.limit_") == 4 and "more settings" not in out
+
+
+def test_a_setting_that_no_other_line_tells_is_not_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    system = {"name": "toy", "_target_": "other.System", "tools": {"search": {"rate": 2}}}
+    other = run(tmp_path / "b", 4, config=yaml.safe_dump({**CONFIG, "system": system}))
+    assert compare(run(tmp_path / "a", 4), other) == FINISHED
+    out = capsys.readouterr().out
+    assert "option system._target_: None → other.System\n" in out and "option system.tools" in out
+
+
+def test_runs_that_cost_nothing_are_not_compared_by_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    free, other = run(tmp_path / "a", 4, cost_usd=0.0), run(tmp_path / "b", 4, cost_usd=0.0)
+    assert compare(free, other) == FINISHED
+    assert "cost an answer" not in capsys.readouterr().out
+    assert compare(free, run(tmp_path / "c", 4)) == FINISHED
+    assert "cost an answer" in capsys.readouterr().out
+
+
+def test_no_more_flips_are_shown_than_a_terminal_has_room_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [f"q{n:02}" for n in range(25)]
+    first = stored_run(tmp_path / "a", [answered(each, "17") for each in ids])
+    second = stored_run(tmp_path / "b", [answered(each, "18") for each in ids])
+    assert compare(first, second) == FINISHED
+    out = capsys.readouterr().out
+    assert out.count("✗ 18") == 20
+    assert "… and 5 more: --html FILE\n" in out
 
 
 def test_what_models_wrote_moves_neither_terminal_nor_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.Ca
     assert reported(folder) == FINISHED
     assert {path.name for path in folder.iterdir()} == FILES | {"run.db", "run.lock"}
     out = capsys.readouterr().out
-    assert all(text in out for text in ("50.0%", "run-1", f"results: {folder}"))
+    assert all(text in out for text in ("50.0%", "toy · scorer exact · run", f"results: {folder}"))
     assert "stopped" not in out
     assert lines(folder / "records.jsonl") == [plain(vars(wrong)), plain(vars(right))]
     assert lines(folder / "correlation_ids.jsonl")[0] == {

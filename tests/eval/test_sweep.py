@@ -18,10 +18,11 @@ from eval.paths import PROJECT_ROOT
 from eval.runs import DATABASE
 from eval.store import RunStore
 from eval.sweeps.notes import find_sweep
+from eval.tracking.settings import LocalTracking
 from mas.errors import UserError
 from mas.offline import SIMULATED_NOTICE
 from tests.eval import obedient_agent
-from tests.eval.command_line import SCRIPT, EvalCommand, Finished, dataset
+from tests.eval.command_line import SCRIPT, EvalCommand, Finished, dataset, tracked_in
 from tests.eval.obedient_agent import AGENT
 
 RUN_DIR = "run.dir=job-${hydra:job.num}"  # in the test's current folder
@@ -141,6 +142,7 @@ def test_a_stopped_child_is_resumed_and_the_table_made_again(
     assert "make the table again: python eval/sweep.py sweep" in finished.out
     assert [row["exit_code"] for row in content()["jobs"]] == [3, 2]
     assert content()["comparisons"][0]["reason"] == "1 answers are still missing"
+    assert "at least 0.0%" in finished.out, "of a run that stopped, a floor"
     before = meta(0)["sweep"]
     assert eval_command("run.resume=job-0", "run.max_errors=null").code == 2
     assert meta(0)["sweep"] == before
@@ -221,13 +223,11 @@ def test_ctrl_c_while_the_page_is_sent_is_a_warning(
     assert "warning: the sweep's page is not in MLflow: stopped by Ctrl-C; try again with: python eval/sweep.py" in err
 
 
-def test_a_sweep_is_one_parent_run_with_children_in_mlflow(eval_command: EvalCommand, tmp_path: Path) -> None:
-    finished = eval_command(
-        *SWEEP, "model.seed=0,1", "limit=3", "tracking=local", f"tracking.folder={tmp_path / 'mlflow'}"
-    )
+def test_a_sweep_is_one_parent_run_with_children_in_mlflow(eval_command: EvalCommand, local: LocalTracking) -> None:
+    finished = eval_command(*SWEEP, "model.seed=0,1", "limit=3", *tracked_in(local))
     assert "warning" not in finished.err
     assert finished.out.count("see it:") == 3, "the two runs and the sweep"
-    runs = _in_mlflow(tmp_path / "mlflow")
+    runs = _in_mlflow(local)
     found = content()
     parent, children = runs[found["id"]], [runs[row["run_id"]] for row in found["jobs"]]
     assert len(runs) == 3
@@ -238,29 +238,27 @@ def test_a_sweep_is_one_parent_run_with_children_in_mlflow(eval_command: EvalCom
     assert parent["metrics"]["p_holm/job_1"] == found["comparisons"][0]["p_holm"]
     assert set(parent["files"]) == {"sweep.json", "sweep.md", "multirun.yaml"}
     assert again("sweep") == finished.code
-    assert _in_mlflow(tmp_path / "mlflow") == runs, "the same again"
+    assert _in_mlflow(local) == runs, "the same again"
 
 
-def _in_mlflow(folder: Path) -> dict[str, dict[str, Any]]:
-    """Runs by our id; read in another process, since MLflow would stay in this one."""
-    code = """if True:
-        import json, sys
-        from mlflow import MlflowClient
-        client = MlflowClient(sys.argv[1])
-        runs = client.search_runs([each.experiment_id for each in client.search_experiments()])
-        print(json.dumps({run.data.tags["harness.run_id"]: {
-            "id": run.info.run_id, "status": run.info.status, "parent": run.data.tags.get("mlflow.parentRunId"),
-            "job": run.data.tags.get("harness.sweep_job"), "metrics": run.data.metrics,
-            "files": [each.path for each in client.list_artifacts(run.info.run_id)]} for run in runs}))
-    """
-    from eval.tracking.settings import LocalTracking
+def _in_mlflow(local: LocalTracking) -> dict[str, dict[str, Any]]:
+    """The experiment's runs by our id."""
+    from mlflow import MlflowClient
 
-    settings = LocalTracking(folder=str(folder))
-    command = [sys.executable, "-c", code, settings.address()]
-    environment = {**settings.environment(), "PATH": "/usr/bin:/bin"}
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, dict[str, Any]] = json.loads(told.stdout.strip().splitlines()[-1])
-    return found
+    client = MlflowClient(local.address())
+    experiment = client.get_experiment_by_name(local.experiment)
+    assert experiment is not None
+    return {
+        run.data.tags["harness.run_id"]: {
+            "id": run.info.run_id,
+            "status": run.info.status,
+            "parent": run.data.tags.get("mlflow.parentRunId"),
+            "job": run.data.tags.get("harness.sweep_job"),
+            "metrics": run.data.metrics,
+            "files": [each.path for each in client.list_artifacts(run.info.run_id)],
+        }
+        for run in client.search_runs([experiment.experiment_id])
+    }
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from mas.prompts import (
     read_prompt_set,
     write_prompt_set,
 )
+from mas.tuned_on import TUNED_ON_FILE
 from tests.mas.gaia.building import build
 from tests.scripted_model import Call, ScriptedModel, answering, in_turn, plan
 
@@ -340,12 +341,15 @@ EDITS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "one byte at the end": (put(EXPERT, b"You are the expert."), (EXPERT,)),
     "the description": (put("set.yaml", b"system: toy\n"), ("set.yaml",)),
     "examples gone": (remove(DEMOS_FILE), (DEMOS_FILE,)),
+    "questions it was tuned on gone": (remove(TUNED_ON_FILE), (TUNED_ON_FILE,)),
+    "none of them left": (put(TUNED_ON_FILE, b'{"learnt_from": [], "picked_by": []}'), (TUNED_ON_FILE,)),
 }
 
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_what_was_edited_after_it_was_published_is_noticed(folder: Path, edit: str) -> None:
     (folder / DEMOS_FILE).write_text(json.dumps({"expert": [DEMO]}))
+    (folder / TUNED_ON_FILE).write_text('{"learnt_from": ["aa"], "picked_by": []}')
     publish(folder)
     change, edited = EDITS[edit]
     change(folder)

@@ -1,6 +1,7 @@
 """A candidate published by hand says that nobody tested it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import yaml
 
 from eval.command import FINISHED, USER_ERROR, told
 from mas.prompts import PromptSet, digest, read_prompt_set, write_prompt_set
+from mas.tuned_on import TunedOn
 from optimize.export import task
 
+AGENTS = ["planner", "researcher", "expert", "critic_planner", "finalizer"]
 PARENT = PromptSet("p", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("p"))
 TUNED = PromptSet(
     "c", "toy", {"plan": "Plan.", "solve": "Solve [bold]well[/bold]."}, Path("c"), demos={"solve": [{"a": 1}]}
@@ -48,6 +51,19 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
+def test_an_export_carries_what_it_was_tuned_on_and_says_how_to_use_it(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = TunedOn(frozenset({"aa"}), frozenset({"bb"}))
+    write_prompt_set(run / "candidates" / "c003", replace(TUNED, tuned_on=marks))
+    (run / "splits.json").write_text(json.dumps({"sealed_option": "split=test"}))
+    assert task([str(run), "--candidate", "c003", "--name", "by_hand"], tmp_path / "prompts") == FINISHED
+    read = read_prompt_set("by_hand", ["plan", "solve"], "toy", tmp_path)
+    assert (read.tuned_on, read.edited) == (marks, ())
+    assert "tuned_on.json" in read.provenance["checksums"]
+    assert "published: prompts/by_hand (use it: prompts=by_hand split=test)" in capsys.readouterr().out
+
+
 def test_an_export_is_marked_ungated(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shelf = tmp_path / "prompts"
     assert task([str(run), "--candidate", "c001", "--name", "by_hand"], shelf) == FINISHED
@@ -70,11 +86,29 @@ def test_a_leak_that_the_run_found_is_told_again(run: Path, tmp_path: Path, caps
     assert provenance["leaks"] == {"blocked": True, "hits": {"blocking val gold": 1}, "checked": {"val": 1}}
 
 
-def test_the_list_has_every_candidate(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_has_every_candidate(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     assert task([str(run), "--list"]) == FINISHED
     said = capsys.readouterr().out
     assert "tuned (simulated): 2 candidates" in said
     assert all(word in said for word in ("c001", "accepted", "62.5%", "c002", "rejected", "solve"))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_list_gives_a_candidate_one_line_in_any_terminal(
+    columns: int, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = [proposal(f"c{n:03}", reason="no better on its few questions, " * 9, agents=AGENTS) for n in range(19)]
+    (run / "proposals.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in long))
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert task([str(run), "--list"]) == FINISHED
+    said = capsys.readouterr().out.splitlines()
+    rows = [line for line in said if line.startswith("│")]
+    assert len(rows) == len(long)
+    assert all("accepted" in row and "62.5%" in row and "no b" in row and len(row) <= columns for row in rows)
+    assert said[-1] == f"reasons in full: {run / 'proposals.jsonl'}"
 
 
 @pytest.mark.parametrize(

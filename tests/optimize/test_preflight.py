@@ -29,7 +29,7 @@ from optimize.optimizers.rewriting import BRIEF
 from optimize.preflight import check_told_apart, checked_splits, confirm, confirmed, reflection_answers
 from optimize.reflection_check import ReflectionUnparsableError, check_reflection
 from optimize.search import SearchCost
-from optimize.splits import SplitSettings
+from optimize.splits import SplitSettings, make_splits
 from tests.scripted_model import UNREADABLE, Answer, Reply, ScriptedModel, _response, all_text
 
 NEW: Answer = {"new_instruction": "Report one whole number."}
@@ -117,7 +117,8 @@ def request(base: Base | None = None, **options: Any) -> Any:
         "gate": Gate(),
         **options,
     }
-    return SimpleNamespace(config=SimpleNamespace(**chosen), resolved={})
+    prompts = SimpleNamespace(tuned_on=None)
+    return SimpleNamespace(config=SimpleNamespace(**chosen), resolved={}, prompts=prompts)
 
 
 @pytest.fixture
@@ -158,6 +159,24 @@ def test_a_named_split_is_shared_out_and_warnings_are_shown(console: Console) ->
     splits = checked_splits(asked, console)
     assert {each.id.split("-")[2] for each in (*splits.train, *splits.val, *splits.sealed)} == {"test"}
     assert "warning: data=toy has level 1 alone: 50% of it is learnt from" in shown(console)
+
+
+def test_sealed_questions_that_the_parent_was_tuned_on_are_told(console: Console) -> None:
+    before = make_splits(ToyBenchmark(), SplitSettings(seed=1), "val")
+    asked = request(Base(data=ToyBenchmark()), splits=SplitSettings(seed=2))
+    asked.resolved, asked.prompts.tuned_on = {"split": "val"}, before.tuned_on
+    splits = checked_splits(asked, console)
+    tuned_on = {each.id for each in (*before.train, *before.val)}
+    known = sum(each.id in tuned_on for each in splits.sealed)
+    assert 0 < known < len(splits.sealed)
+    assert f"warning: {known} of the {len(splits.sealed)} sealed questions were used to tune" in shown(console)
+
+
+def test_with_the_same_splits_as_the_parents_nothing_is_told(console: Console) -> None:
+    asked = request(Base(data=ToyBenchmark()))
+    asked.prompts.tuned_on = make_splits(ToyBenchmark(), SplitSettings()).tuned_on
+    checked_splits(asked, console)
+    assert "warning" not in shown(console)
 
 
 def test_a_scorer_that_takes_anything_for_right_is_refused(console: Console) -> None:

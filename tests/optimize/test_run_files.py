@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mas.prompts import PromptSet
-from optimize.candidate import Candidate, Proposal, made_of
+from mas.tuned_on import TunedOn
+from optimize.candidate import PARENT, Candidate, Proposal, made_of
 from optimize.run_files import RunFiles
 from optimize.spend import Spend
 
@@ -18,6 +19,18 @@ DEMO = {"solve": [{"task": "1 + 1", "result": "2 key-123"}]}
 def proposal(number: int, **changes: object) -> Proposal:
     candidate = Candidate(f"c{number:03}", PROMPTS, ("parent",), ("plan",), "reflection")
     return replace(Proposal(candidate, "rejected", "no better", spend=Spend(lm_calls=number)), **changes)  # type: ignore[arg-type]
+
+
+def test_a_candidate_says_what_it_was_tuned_on_and_its_parent_only_what_that_was(tmp_path: Path) -> None:
+    files, before = RunFiles(tmp_path), TunedOn(frozenset({"aa"}), frozenset({"bb"}))
+    prompts = replace(PROMPTS, tuned_on=before)
+    files.write("splits", {"tuned_on": {"learnt_from": ["cc"], "picked_by": ["dd"]}})
+    for candidate in (Candidate(PARENT, prompts), Candidate("c001", prompts), Candidate("c002", PROMPTS)):
+        files.keep(candidate)
+    parent, derived, first = (files.candidate(id, ["plan", "solve"], "toy") for id in (PARENT, "c001", "c002"))
+    assert parent.tuned_on == before
+    assert derived.tuned_on == TunedOn(frozenset({"aa", "cc"}), frozenset({"bb", "dd"}))
+    assert first.tuned_on == TunedOn(frozenset({"cc"}), frozenset({"dd"}))
 
 
 def test_what_was_written_is_read_and_what_was_not_is_none(tmp_path: Path) -> None:

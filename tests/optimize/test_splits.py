@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,7 @@ from eval.benchmarks.example import Example, Split
 from eval.benchmarks.gaia import GaiaBenchmark
 from eval.benchmarks.sample_set import SampleBenchmark
 from eval.benchmarks.toy_set import ToyBenchmark
+from eval.question_mark import question_mark
 from mas.errors import UserError
 from optimize.splits import PARTS, Splits, SplitSettings, make_splits
 from optimize.stratify import attachment_kind, share_out, stratum
@@ -143,6 +144,31 @@ def test_the_sample_and_the_toy_come_with_splits_of_their_own() -> None:
         assert splits.sealed == data.load("test").examples
         assert len(splits.sealed) == sealed
         assert splits.warnings == ()
+
+
+def test_what_asks_sealed_questions_alone_is_told_where_there_is_such_an_option() -> None:
+    levels = [example(n, level) for n, level in enumerate(["1"] * 8 + ["2"] * 8)]
+    cases: list[tuple[Any, SplitSettings, str | None, str | None]] = [
+        (ToyBenchmark(), SplitSettings(), None, "split=test"),
+        (ToyBenchmark(), SplitSettings(), "test", None),
+        (SampleBenchmark(), SplitSettings(sealed_level="2"), "test", "split=test level=2"),
+        (Levelled(levels), SplitSettings(), None, "level=1"),
+        (Rows(levels), SplitSettings(sealed_level="2"), None, "level=2"),
+        (Rows(levels), SplitSettings(), None, None),
+    ]
+    for data, settings, split, option in cases:
+        splits = make_splits(data, settings, split)
+        assert splits.sealed_option == option
+        assert splits.to_dict()["sealed_option"] == option
+
+
+def test_the_marks_know_what_was_learnt_from_and_picked_by_and_tell_no_question() -> None:
+    splits = make_splits(Rows(questions(20)), SplitSettings())
+    assert splits.tuned_on is not None
+    again = {question_mark(each.question.upper()) for each in splits.train}
+    assert splits.tuned_on.learnt_from == again
+    assert splits.tuned_on.picked_by == {question_mark(each.question) for each in splits.val}
+    assert not any(each.question in json.dumps(splits.to_dict()) for each in questions(20))
 
 
 def test_a_named_split_or_a_sealed_level_is_shared_out_although_there_are_splits() -> None:

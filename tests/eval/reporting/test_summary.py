@@ -18,6 +18,36 @@ def test_questions_in_error_count_as_wrong(record: Make) -> None:
     assert summary["errors_by_class"] == {"LMServerError": 2}
 
 
+@pytest.mark.parametrize("error_class", ["not_run", "quota_or_key"])
+def test_while_answers_are_to_come_the_accuracy_is_all_that_is_said_of_the_whole(
+    error_class: str, record: Make
+) -> None:
+    asked = [record(name, epoch=1, score=1.0) for name in "ab"]
+    to_come = [record(name, epoch=2, **{**FAILED, "error_class": error_class}) for name in "ab"]
+    summary = summarise("run-1", [*asked, *to_come], simulated=False, wall_seconds=1.0, stopped="x", epochs=2)
+    assert (summary["incomplete"], summary["accuracy"], summary["n_correct"]) == (True, 0.5, 2)
+    assert summary["n_not_run"] == (2 if error_class == "not_run" else 0)
+    assert summary["accuracy_ci95"] is summary["by_epochs"] is summary["by_level"]["1"]["accuracy_ci95"] is None
+    failed = [record(name, epoch=2, **FAILED) for name in "ab"]
+    whole = summarise("run-1", [*asked, *failed], simulated=False, wall_seconds=1.0, stopped="x", epochs=2)
+    assert (whole["incomplete"], whole["accuracy"]) == (False, 0.5), "errors are answers that came"
+    assert whole["accuracy_ci95"] and whole["by_epochs"] and whole["by_level"]["1"]["accuracy_ci95"]
+
+
+def test_what_stands_beside_a_floor_has_no_interval_either(record: Make) -> None:
+    leak = [{"tool": "web_search", "source": "x.org"}]
+    records = [record("a", score=1.0, leaks=leak), *(record(name, score=1.0) for name in "bc")]
+    to_come = record("d", **{**FAILED, "error_class": "not_run"})
+
+    def leaks(*each: Record) -> dict[str, object]:
+        found: dict[str, object] = summarise("run-1", each, simulated=False, wall_seconds=1.0)["leaks"]
+        return found
+
+    assert leaks(*records)["accuracy_without_ci95"] is not None
+    unfinished = leaks(*records, to_come)
+    assert (unfinished["accuracy_without"], unfinished["accuracy_without_ci95"]) == (pytest.approx(2 / 3), None)
+
+
 def test_unscored_questions_stay_outside_the_accuracy(record: Make) -> None:
     unscored = record("b", target=None, score=None)
     summary = summarise("run-1", [record("a", score=1.0), unscored], simulated=False, wall_seconds=1.0)
@@ -33,6 +63,7 @@ def test_levels_are_summed_up_apart(record: Make) -> None:
     assert levels["1"] == {
         "n": 1, "n_scored": 1, "n_correct": 1, "n_wrong": 0, "accuracy": 1.0,
         "accuracy_ci95": [pytest.approx(0.2065, abs=1e-4), 1.0], "n_error": 0, "n_infrastructure": 0,
+        "n_not_run": 0,
     }  # fmt: skip
     assert (levels["2"]["accuracy"], levels["2"]["n_error"]) == (0.0, 1)
 

@@ -12,8 +12,11 @@ from mas.offline import SIMULATED_NOTICE
 Make = Callable[..., Record]
 
 
-def shown(records: list[Record], simulated: bool = False, **facts: Any) -> str:
-    console = Console(file=io.StringIO(), width=100)
+NOT_RUN = {"answer": None, "score": None, "error": "x", "error_class": "not_run"}
+
+
+def shown(records: list[Record], simulated: bool = False, width: int = 100, **facts: Any) -> str:
+    console = Console(file=io.StringIO(), width=width)
     print_table(summarise("run-1", records, simulated=simulated, wall_seconds=12.34, **facts), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -26,9 +29,57 @@ def row(text: str, name: str) -> list[str]:
 
 def test_accuracy_stands_with_its_interval_for_all_and_by_level(record: Make) -> None:
     text = shown([record("a", score=1.0), record("b", level="2"), record("c", level="2", error="x", score=None)])
-    assert row(text, "all") == ["all", "33.3%", "6.1% to 79.2%", "1", "3", "3", "1"]
-    assert row(text, "level 2") == ["level 2", "0.0%", "0.0% to 65.8%", "0", "2", "2", "1"]
+    assert row(text, "all") == ["all", "33.3%", "6.1% to 79.2%", "1/3", "1"]
+    assert row(text, "level 2") == ["level 2", "0.0%", "0.0% to 65.8%", "0/2", "1"]
     assert "time: 12.3 s" in text
+
+
+def test_a_run_that_is_not_complete_shows_a_floor_and_how_far_it_came(record: Make) -> None:
+    records = [
+        record("a", score=1.0),
+        record("b"),
+        record("c", **{**NOT_RUN, "error_class": "malformed"}),
+        *(record(each, level="2", **NOT_RUN) for each in "de"),
+        *(record(each, epoch=2, **NOT_RUN) for each in "abcde"),
+    ]
+    text = shown(records, stopped="interrupted by Ctrl-C", epochs=2)
+    assert row(text, "all") == ["all", "at least 10.0%", "1/10", "7", "1"]
+    assert row(text, "level 2") == ["level 2", "at least 0.0%", "0/2", "2", "0"]
+    assert "stopped: interrupted by Ctrl-C\nincomplete: 1 right of 2 answered, 7 of 10 not asked; " in text
+    assert "errors: malformed 1\n" in text
+    assert not [each for each in ("interval", "ICC", "pass@k:", "majority vote:") if each in text]
+
+
+def test_a_floor_is_told_as_one_wherever_a_share_of_right_answers_stands(record: Make) -> None:
+    records = [
+        record("a", score=0.5),
+        record("b", score=None, error="x", error_class="infrastructure"),
+        record("b", attempt=2, score=1.0),
+        record("c", score=1.0, leaks=[{"tool": "web_search", "source": "x.org"}]),
+        record("d", **NOT_RUN),
+    ]
+    text = shown(records, stopped="x")
+    assert "on first tries the accuracy was at least 25.0%" in text
+    assert "mean score: at least 0.625 with" in text
+    assert "accuracy without it: at least 33.3% of 3\n" in text
+    assert "at least" not in shown(records[:-1])
+
+
+def test_the_table_says_what_was_measured(record: Make) -> None:
+    names = {"folder": "night", "system": "gaia", "data": "sample", "split": "val", "prompts": "p", "scorer": "exact"}
+    text = shown([record("a")], measured=names, model="m-1")
+    assert text.splitlines()[0] == "gaia · m-1 · sample/val · prompts p · scorer exact · night"
+    assert shown([record("a")]).splitlines()[0] == "run-1", "nothing is known of it"
+
+
+def test_the_table_fits_a_narrow_terminal(record: Make) -> None:
+    right = [record(f"{n}-{epoch}", score=1.0) for n in range(69) for epoch in range(5)]
+    for records in (right, [*right, record("z", **NOT_RUN)]):
+        lines = shown(records, width=60).splitlines()
+        rows = [line for line in lines if line.startswith("│")]
+        assert len(rows) == 2, "of all, and of level 1; a cell that does not fit makes another line"
+        heading = next(line for line in lines if line.startswith("┃"))
+        assert "accuracy" in heading and "errors" in heading and "…" not in heading
 
 
 def test_what_is_not_known_is_shown_as_not_available(record: Make) -> None:

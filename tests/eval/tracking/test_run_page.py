@@ -69,6 +69,15 @@ def test_config_becomes_params_and_facts_become_tags() -> None:
     assert (page.dataset["name"], page.dataset["digest"]) == ("gaia_level1", "b" * 36)
 
 
+def test_of_a_run_that_is_not_complete_only_floors_become_metrics() -> None:
+    to_come = a_record("q2", error="x", error_class="not_run", score=None)
+    records = [a_record("q1"), a_record("q1", epoch=2), to_come]
+    numbers = summarise("run-1", records, simulated=False, wall_seconds=2.0, epochs=2, stopped="out of money")
+    metrics = page_of(META, numbers).metrics
+    assert (metrics["accuracy"], metrics["errors/not_run"]) == (pytest.approx(2 / 3), 1)
+    assert not [name for name in metrics if "ci95" in name or name.startswith("epochs/")]
+
+
 def test_numbers_of_the_summary_become_metrics() -> None:
     metrics = page_of(META, summary(), {"agents/planner_calls": 3.0}).metrics
     assert metrics["accuracy"] == pytest.approx(1 / 3)
