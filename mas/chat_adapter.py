@@ -3,7 +3,8 @@
 DSPy shows an example of an agent that calls tools as a request and an answer, with neither call nor result, or with
 "None" for them: that teaches not to call tools. Here an example with a history is rendered by what renders the real
 conversation: request, tool calls, results, answer; native calls where the model has them, else text. Each request of
-it begins with the line `mas.demos.EXAMPLE`. Examples of agents without a history are DSPy's own.
+it begins with the line `mas.demos.EXAMPLE`. Examples of agents without a history are DSPy's own, but for inputs that
+may be nothing: DSPy takes an example of a question without an attachment for one that lacks a part, and says so in it.
 
 The top of the system message depends on the signature alone, and DSPy writes it anew for every request, with a pydantic
 schema for each field: a twentieth of a run's CPU time.
@@ -23,6 +24,7 @@ from typing import Any
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER, Type
 from dspy.adapters.types.tool import ToolCallResults
+from dspy.adapters.utils import annotation_allows_none, format_field_value
 
 from mas.demos import EXAMPLE, conversation
 
@@ -66,7 +68,8 @@ class _Shared:
     def format_demos(self, signature: Any, demos: list[Any]) -> list[dict[str, Any]]:
         if _history(signature):
             return _examples(self, signature, demos)
-        messages: list[dict[str, Any]] = super().format_demos(signature, demos)  # type: ignore[misc]
+        whole = [_with_nothing_said(demo, signature) for demo in demos]
+        messages: list[dict[str, Any]] = super().format_demos(signature, whole)  # type: ignore[misc]
         return messages
 
 
@@ -118,6 +121,17 @@ def _around(text: str, file: _Beside) -> Parts:
     before, name, after = text.rpartition(f"[[ ## {FILE} ## ]]\n{file.name}")
     texts = [{"type": "text", "text": each} for each in (before + name, after)]
     return [each for each in (texts[0], *file.parts, texts[1]) if each.get("text") != ""]
+
+
+def _with_nothing_said(demo: Any, signature: Any) -> dict[str, Any]:
+    """An example whose inputs that may be nothing, and are, say it in the words of a real request."""
+    given = dict(demo.items())
+    nothing = {
+        name: format_field_value(field, None)
+        for name, field in signature.input_fields.items()
+        if name in given and given[name] is None and annotation_allows_none(field.annotation)
+    }
+    return {**given, **nothing}
 
 
 def _examples(adapter: Any, signature: Any, demos: list[Any]) -> list[dict[str, Any]]:

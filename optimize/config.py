@@ -21,13 +21,14 @@ from eval.config import (
     check_limits,
     refuse_unless,
 )
-from eval.paths import OUTPUTS, PROJECT_ROOT
+from eval.paths import PROJECT_ROOT
 from eval.runs import DATABASE
 from mas.errors import UserError
 from mas.prompts import PromptSet
 from mas.question import QuestionLimits
 from mas.tools.settings import ToolSettings
 from optimize.budget import BudgetSettings
+from optimize.failed_answers import AGAINST, HALT
 from optimize.gate import GateSettings
 from optimize.publish import check_free, check_name
 from optimize.resuming import find_tuning_run
@@ -54,6 +55,7 @@ class TuningRunSettings:
     concurrency: int = 16  # answers at once
     deadline_seconds: float = 900.0  # wall time of one answer
     drain_seconds: float = 30.0  # for what is in flight when the run stops early
+    failed_answers: str = HALT  # sealed ones that the server fails each time: halt | against: they count so
 
 
 @dataclass
@@ -240,8 +242,7 @@ def _check_ranges(plain: _Plain) -> None:
     refuse_unless(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
     refuse_unless(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
     refuse_unless(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
+    if run.failed_answers not in (HALT, AGAINST):
+        raise UserError(f"run.failed_answers={run.failed_answers} is not known; choose {HALT} or {AGAINST}.")
     refuse_unless(plain.seed >= 0, "seed", plain.seed, "a whole number from 0 on")
     check_limits(plain.limits, plain.tools)
-
-
-RUNS_FOLDER = OUTPUTS / "optimize"

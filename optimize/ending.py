@@ -1,6 +1,9 @@
-"""How a tuning run may end without a published set."""
+"""How a tuning run may end: by its verdict, or without one."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from eval.command import FAILURES, FINISHED, STOPPED
 
 FinishReason = Literal[
     "improved",  # published
@@ -13,6 +16,15 @@ FinishReason = Literal[
     "metric_errors",
     "reflection_unparsable",
 ]
+
+BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  # over, and no prompts were judged
+
+
+def exit_code(verdict: Mapping[str, Any]) -> int:
+    """Of a run that has this verdict (`eval.command`): an honest no is 0, and nothing else may be taken for one."""
+    if verdict["resumable"]:
+        return STOPPED
+    return FAILURES if verdict["finish_reason"] in BROKEN else FINISHED
 
 
 class EndedError(Exception):

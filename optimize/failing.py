@@ -5,9 +5,14 @@ failures.heed(record)      # None; in the end "the model's server has failed 32 
 """
 
 from eval.record import Record
+from eval.resuming import RETRIED
 
-INFRASTRUCTURE = "infrastructure"  # error class: the server could not be reached, or failed, after all retries
 LEAST = 10  # answers; an outage that is over sooner costs no more than that
+
+
+def failed_by_server(record: Record) -> bool:
+    """It could not be reached, or failed, after all retries: that says nothing about the prompts."""
+    return record.error_class in RETRIED
 
 
 class FailuresInARow:
@@ -22,8 +27,13 @@ class FailuresInARow:
         self._failures = 0
 
     def heed(self, record: Record) -> str | None:
-        """Why to stop, if that was one too many; the run can go on later, and asks those again."""
-        self._failures = self._failures + 1 if record.error_class == INFRASTRUCTURE else 0
+        """Why to stop, if that was one too many; the run can go on later, and asks those again.
+
+        One that failed before is no news: it may be a question that the server always fails.
+        """
+        if failed_by_server(record) and record.attempt > 1:
+            return None
+        self._failures = self._failures + 1 if failed_by_server(record) else 0
         if self._failures < self._allowed:
             return None
         return f"the model's server has failed {self._failures} answers in a row ({record.error})"

@@ -12,6 +12,8 @@ from rich.console import Console
 
 from eval.paths import shown
 from mas.offline import SIMULATED_NOTICE
+from optimize.failed_answers import failed_line
+from optimize.publish import published_line
 from optimize.resuming import command
 from optimize.run_files import RunFiles
 from optimize.sealed_log import warning
@@ -37,7 +39,7 @@ def verdict_lines(files: RunFiles, verdict: dict[str, Any], facts: dict[str, Any
     elif verdict.get("sealed"):
         yield from _openings(verdict["sealed"])
     if verdict["published"]:
-        yield f"published: {verdict['set']} (use it: prompts={facts['name']})"
+        yield published_line(verdict["set"], files.read("splits") or {})
     else:
         yield f"not published: {verdict['finish_reason']}"
     for reason in verdict["reasons"]:
@@ -70,6 +72,8 @@ def _test_lines(files: RunFiles, verdict: dict[str, Any]) -> Iterator[str]:
     flipped = f"{sealed['wins']} questions better, {sealed['losses']} worse, {sealed['ties']} the same"
     yield f"  {flipped}{_cost(verdict['cost'])}"
     yield from _error_lines(verdict)
+    if failed := failed_line(verdict):
+        yield f"  {failed}"
     yield from _openings(sealed)
     flips = files.read("flips") or []
     for flip in flips[:_SHOWN_FLIPS]:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from eval.command import FINISHED, STOPPED, InterruptedRunError, signal_of
+from eval.command import STOPPED, InterruptedRunError, signal_of
 from eval.paths import shown
 from eval.run_folder.folder import make_run_folder
 from eval.tracking.following import Following, SendingProcess
 from mas.offline import SIMULATED_NOTICE
-from optimize.ending import EndedError, HaltedError
+from optimize.ending import EndedError, HaltedError, exit_code
 from optimize.phases.baseline import baseline
 from optimize.phases.room import check_room, keep_room
 from optimize.phases.searching import search
@@ -37,7 +37,8 @@ def tune(request: Request) -> int:
     """Go through all phases.
 
     Returns:
-        The exit code: 0 published, or an honest no; 3 stopped before the verdict, to be gone on with.
+        The exit code: 0 published, or an honest no; 2 over, and nothing was tested; 3 stopped before the verdict, to be
+        gone on with.
 
     Raises:
         UserError: a mistake seen only now, and before anything is spent.
@@ -80,10 +81,10 @@ def _through(run: TuningRun) -> int:
         run.halt.interrupted = True
         return _stopped(run, run.halt.reason or f"interrupted by {signal_of(interrupt)}")
     show_verdict(run.files, run.console)
-    if run.files.read("verdict")["finish_reason"] == "budget":
+    verdict = run.files.read("verdict")
+    if verdict["resumable"]:
         print(f"raise that budget and {going_on(run.files.folder)}", file=sys.stderr)
-        return STOPPED
-    return FINISHED
+    return exit_code(verdict)
 
 
 def _stopped(run: TuningRun, why: str, *options: str) -> int:

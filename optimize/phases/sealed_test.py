@@ -22,7 +22,8 @@ from eval.task_version import task_facts
 from mas.prompts import PromptSet
 from mas.question import LimitReachedError, Question, Sample, Settle, current_question
 from optimize.ending import EndedError, HaltedError
-from optimize.failing import FailuresInARow
+from optimize.failed_answers import AGAINST, HALT, listed
+from optimize.failing import FailuresInARow, failed_by_server
 from optimize.sealed_log import Before, SealedSet, note_opening, opened_before, warning
 from optimize.tuning_run import TuningRun
 
@@ -38,7 +39,7 @@ def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[R
 
     Raises:
         EndedError: a budget was used up on the way; with a larger one the test goes on where it was.
-        HaltedError: it stopped before its end; going on asks what is left.
+        HaltedError: it stopped before its end, or the server fails some answers each time; going on asks what is left.
     """
     before = _open(run, winner)
     arms = [_arm(run, PARENT_ARM, run.parent.prompts), _arm(run, WINNER_ARM, winner)]
@@ -46,11 +47,8 @@ def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[R
     if failed := _failed(arms):
         run.show(f"  {len(failed)} answers that the model's server failed are asked again")
         _ask(run, arms)
-    if failed := _failed(arms):
-        raise HaltedError(
-            f"{len(failed)} sealed answers were failed by the server, and again when asked once more "
-            f"({failed[0].error}); going on asks them again"
-        )
+    if (failed := _failed(arms)) and run.config.run.failed_answers == HALT:
+        raise HaltedError(_why_halted(failed))
     parent, tested = map(answers, arms)
     return parent, tested, before
 
@@ -70,8 +68,16 @@ def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
 
 
 def _failed(arms: Sequence[Arm]) -> list[Record]:
-    """They say nothing about the prompts, and would count as wrong."""
-    return [record for arm in arms for record in answers(arm) if record.error_class in RETRIED]
+    return [record for arm in arms for record in answers(arm) if failed_by_server(record)]
+
+
+def _why_halted(failed: Sequence[Record]) -> str:
+    questions = list(dict.fromkeys(record.example_id for record in failed))
+    return (
+        f"the server failed {len(failed)} of the sealed answers, and again when asked once more, to "
+        f"{listed(questions)}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict "
+        f"without them, in which they count against the new prompts. The first error: {failed[0].error}"
+    )
 
 
 def _open(run: TuningRun, winner: PromptSet) -> Before:

@@ -6,6 +6,7 @@ from optimize.candidate import Proposal, made_of
 from optimize.cost_estimate import UNLIMITED
 from optimize.ending import EndedError
 from optimize.phases.shortlist import least_score
+from optimize.run_files import wholly_scored
 from optimize.search import Search, SearchOutcome
 from optimize.tuning_run import TuningRun
 
@@ -76,5 +77,4 @@ def _check(run: TuningRun, outcome: SearchOutcome) -> None:
 def _found_any(run: TuningRun) -> bool:
     """A search that has found nothing yet goes on with a larger budget; one that has is over."""
     least = least_score(run.config.gate, run.files.read("baseline")["val_score"])
-    told = [line for line in run.files.proposals() if line["val_score"] is not None and line["decision"] != "cut_off"]
-    return any(line["val_score"] >= least for line in told)
+    return any(line["val_score"] >= least for line in wholly_scored(run.files.proposals()))

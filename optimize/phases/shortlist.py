@@ -17,6 +17,7 @@ from optimize.ending import EndedError, FinishReason
 from optimize.gate import GateSettings, too_long
 from optimize.leaks import LeakReport
 from optimize.phases.baseline import AnswerMeans, Baseline
+from optimize.run_files import wholly_scored
 from optimize.tuning_run import TuningRun
 
 _FIRST_FRESH_EPOCH = 2  # the search's answers are those of the first
@@ -96,8 +97,8 @@ def _promising(run: TuningRun, proposals: Sequence[dict[str, Any]], measured: Ba
     If costs are to be saved, those as well that are about as good.
     """
     least = least_score(run.config.gate, measured.val_score)
-    scored = [each for each in proposals if each["val_score"] is not None]
-    better = [each for each in scored if each["val_score"] >= least and _whole(each)]
+    scored = wholly_scored(proposals)
+    better = [each for each in scored if each["val_score"] >= least]
     if not better:
         none = "the only proposal" if len(proposals) == 1 else f"none of {len(proposals)} proposals"
         was = "was not" if len(proposals) == 1 else "was"
@@ -114,10 +115,6 @@ def _promising(run: TuningRun, proposals: Sequence[dict[str, Any]], measured: Ba
             ranked.append(each["candidate_id"])
         seen.add(found)
     return ranked
-
-
-def _whole(line: dict[str, Any]) -> bool:
-    return bool(line["decision"] != "cut_off")
 
 
 def _clean(run: TuningRun, ids: Sequence[str]) -> list[str]:

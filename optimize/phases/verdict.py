@@ -14,10 +14,12 @@ from eval.scoring import SCORER
 from mas.errors import UserError
 from mas.prompts import PromptSet
 from optimize.ending import EndedError, HaltedError
+from optimize.failed_answers import Counted, held_against
 from optimize.gate import GateVerdict, judge
 from optimize.phases.sealed_test import sealed_test
 from optimize.provenance import Provenance, provenance_of
 from optimize.publish import REJECTED, NameTakenError, publish, reject
+from optimize.run_files import wholly_scored
 from optimize.sealed_log import Before
 from optimize.tuning_run import TuningRun
 
@@ -33,10 +35,11 @@ def tested(run: TuningRun, candidate_id: str) -> None:
     parent_records, winner_records, before = sealed_test(run, winner)
     _check_scored(run, (*parent_records, *winner_records))
     run.show("7/8 gate")
-    made = comparison(answers_from(parent_records), answers_from(winner_records))
+    counted = held_against(parent_records, winner_records)
+    made = comparison(answers_from(counted.parent), answers_from(counted.winner))
     run.note("gate")
     verdict = judge(run.config.gate, made, leaks_blocked=False, too_long=[])  # neither has come so far
-    content = _content(run, candidate_id, made, verdict, before)
+    content = _content(run, candidate_id, made, verdict, before, counted)
     run.files.write("flips", [asdict(flip) for flip in made.flips])
     run.show("8/8 publish" if verdict.published else f"8/8 publish: not this one, see {REJECTED}/{candidate_id}")
     content["set"] = _kept(run, candidate_id, winner, content)
@@ -90,8 +93,7 @@ def _head(run: TuningRun, published: bool, finish_reason: str) -> dict[str, Any]
 
 def _best_on_validation(run: TuningRun) -> dict[str, Any] | None:
     """The candidate that picking on validation alone would have shipped, and its gain there."""
-    measured = run.files.read("baseline")
-    scored = [line for line in run.files.proposals() if line["val_score"] is not None and line["decision"] != "cut_off"]
+    measured, scored = run.files.read("baseline"), wholly_scored(run.files.proposals())
     if measured is None or not scored:
         return None
     best = max(scored, key=lambda line: line["val_score"])
@@ -99,7 +101,7 @@ def _best_on_validation(run: TuningRun) -> dict[str, Any] | None:
 
 
 def _content(
-    run: TuningRun, candidate_id: str, made: Comparison, verdict: GateVerdict, before: Before
+    run: TuningRun, candidate_id: str, made: Comparison, verdict: GateVerdict, before: Before, counted: Counted
 ) -> dict[str, Any]:
     accuracy = made.accuracy
     return {
@@ -119,7 +121,9 @@ def _content(
             "smallest_difference": accuracy.smallest_difference,
             "opened_before": before.runs,
             "questions_opened_before": before.questions,
+            "failed_answers": counted.n_failed,
         },
+        "failed_questions": counted.questions,
         "cost": {
             name: each.to_dict() if (each := getattr(made, name)) else None
             for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mas.offline import SIMULATED_NOTICE
+from optimize.failed_answers import failed_line
 from optimize.tracking.folder import KeptTuning
 
 _COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
@@ -42,6 +43,8 @@ def _paragraphs(tuning: KeptTuning, openings: int) -> Iterator[str]:
     yield f"Tuning of {facts.get('system')} with {facts.get('optimizer')}: {_outcome(tuning)}."
     if (verdict := tuning.verdict) and verdict.get("winner"):
         yield _result(verdict)
+        if failed := failed_line(verdict):
+            yield f"{failed[0].upper()}{failed[1:]}."
     if tuning.proposals:
         number = Counter(str(each["decision"]) for each in tuning.proposals)
         yield (

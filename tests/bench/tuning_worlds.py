@@ -9,7 +9,7 @@
 | null | prompts have no effect | by gepa and by bootstrap | at most 5 % published |
 | planted | normal | nothing: one candidate is planted that is truly 15 points better | at least 80 % published |
 | harmful | every clause of the reflection harms or does nothing | by gepa | none published |
-| one in ten helps | the same, but for one clause in ten: truly better prompts can be found | by gepa | none that is worse |
+| one in ten helps | but for one clause in ten: truly better prompts can be found | by gepa | none that is worse |
 | leaky | the reflection copies answers | by gepa, with feedback that quotes the gold | no published prompt holds one |
 
 Beside each stands what picking on the validation questions alone would have shipped: a candidate that scored above the

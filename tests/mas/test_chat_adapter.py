@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy.lm15 import Request, ToolCallPart, ToolResultPart
 
-from mas.chat_adapter import ChatAdapter
+from mas.chat_adapter import ChatAdapter, JSONAdapter
 from mas.demos import EXAMPLE
 from mas.gaia import signatures
 from mas.llm.model import AgentModel
@@ -221,13 +221,31 @@ def test_an_example_of_the_planner_shows_no_history_object(fallback: bool) -> No
         assert "Look: «ü»." in texts[-2] and "Plan this." in texts[-3]
 
 
-@pytest.mark.parametrize("file", [None, "a.csv"])
-def test_examples_without_a_history_are_rendered_by_dspy(file: str | None) -> None:
-    demo = dspy.Example(plan_to_review="Guess.", file=file, decision="reject", feedback="No.")
-    ours, dspys = ChatAdapter(), dspy.ChatAdapter()
-    rendered = ours.format_demos(signatures.ReviewPlan, [demo])
-    assert rendered == dspys.format_demos(signatures.ReviewPlan, [demo])
-    assert [message["role"] for message in rendered] == ["user", "assistant"]
+def plan_reviewed(**changes: Any) -> dspy.Example:
+    return dspy.Example(
+        **{"plan_to_review": "Guess.", "file": "a.csv", "decision": "reject", "feedback": "No."} | changes
+    )
+
+
+@pytest.mark.parametrize("demos", [[plan_reviewed()], [plan_reviewed().without("file"), plan_reviewed(decision=None)]])
+def test_examples_without_a_history_are_rendered_by_dspy(demos: list[dspy.Example]) -> None:
+    rendered = ChatAdapter().format_demos(signatures.ReviewPlan, demos)
+    assert rendered == dspy.ChatAdapter().format_demos(signatures.ReviewPlan, demos)
+    assert [message["role"] for message in rendered] == ["user", "assistant"] * len(demos)
+
+
+@pytest.mark.parametrize("adapter", [ChatAdapter(), JSONAdapter(False, {})], ids=["chat", "json"])
+def test_an_example_without_an_attachment_is_whole_and_says_so_as_a_request_does(adapter: Any) -> None:
+    """DSPy's own opens with the remark that some fields are not supplied."""
+    demos = [plan_reviewed(), plan_reviewed(file=None)]
+    with_file, _, without_file, reply, request = adapter.format(
+        signatures.ReviewPlan, demos, {"plan_to_review": "Guess.", "file": None}
+    )[1:]
+    assert with_file["content"] == "[[ ## plan_to_review ## ]]\nGuess.\n\n[[ ## file ## ]]\na.csv"
+    assert without_file["content"] == "[[ ## plan_to_review ## ]]\nGuess.\n\n[[ ## file ## ]]\nNone"
+    assert request["content"].startswith(without_file["content"])
+    assert "reject" in reply["content"]
+    assert demos[1].file is None, "the example itself is as it was"
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mas.demos import EXAMPLE
 from tests.servers.chat_request import read_request
 
 _OBJECTIVE = "In adhering to this structure, your objective is: \n"
 _INDENTED = " " * 8  # as DSPy writes each line of the instructions
-_EXAMPLE = re.compile(r"\AThis is an example of the task[^\n]*\n\n")
+_EXAMPLE = re.compile(rf"\A{re.escape(EXAMPLE)}\n\n")
 _REMINDER = re.compile(r"(?:\A|\n\n)Respond with (?:the corresponding output fields|a JSON object).*\Z", re.DOTALL)
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\]\n", re.MULTILINE)
 _WITH_HISTORY = ("planner", "researcher", "expert")  # each request of their examples says that it is one

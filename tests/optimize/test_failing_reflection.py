@@ -26,7 +26,7 @@ def test_a_reflection_that_cannot_be_read_ends_the_run_before_anything_else_is_s
     with reflecting_llm("--clause", CLAUSE, "--reflection", "garbage") as server:
         wire = tune(tmp_path, server, questions, *GEPA)
     verdict = wire.tuned.verdict
-    assert (wire.tuned.code, verdict["published"], verdict["finish_reason"]) == (0, False, "reflection_unparsable")
+    assert (wire.tuned.code, verdict["published"], verdict["finish_reason"]) == (2, False, "reflection_unparsable")
     assert not wire.tuned.shelf.exists()
     assert 2 <= len(wire.bodies) == verdict["spend"]["lm_calls"] <= 4
     assert all(map(is_reflection, wire.bodies))
@@ -39,7 +39,7 @@ def test_reflections_that_cannot_be_read_any_more_end_the_search_and_open_nothin
     with reflecting_llm("--clause", CLAUSE, "--reflection", "garbage", "--good-reflections", "1") as server:
         wire = tune(tmp_path, server, questions, *GEPA)
     verdict = wire.tuned.verdict
-    assert (wire.tuned.code, verdict["finish_reason"]) == (0, "reflection_unparsable")
+    assert (wire.tuned.code, verdict["finish_reason"]) == (2, "reflection_unparsable")
     assert sum(map(is_reflection, wire.bodies)) <= 1 + 2 * FAILURES_IN_A_ROW, "each is asked for in two formats"
     assert verdict["spend"]["metric_calls"] == 8 + 4, "validation and one minibatch"
     assert wire.rows_in(wire.bodies).isdisjoint(wire.sealed)

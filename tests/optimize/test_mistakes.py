@@ -84,6 +84,9 @@ CHOICES = [
     (["--nope"], ["--nope is not a flag"]),
     (["run.epochs=3"], ["run.epochs is not an option"]),
     (["cache.tools=shared"], ["cache is not an option"]),
+    (["debug=one"], ["debug is not a group of choices of this command", "model, optimizer, scorer, system"]),
+    (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa"]),
+    (["--multirun", "--info"], ["--multirun and --info cannot be given together"]),
 ]
 AGENTS = [
     (["agents=[nobody]"], ["agents: nobody is no agent", "planner", "finalizer"]),
@@ -130,6 +133,7 @@ RANGES = [
     (["splits.sealed_level=''"], ["splits.sealed_level is empty"]),
     (["seed=-1"], ["seed=-1", "from 0 on"]),
     (["run.concurrency=0"], ["run.concurrency=0", "at least 1"]),
+    (["run.failed_answers=wrong"], ["run.failed_answers=wrong", "halt or against"]),
     (["run.deadline_seconds=0"], ["run.deadline_seconds=0", "more than 0"]),
     (["optimizer.minibatch_size=0"], ["optimizer.minibatch_size", "from 1 on"]),
     (["optimizer.component_selector=some"], ["optimizer.component_selector", "round_robin"]),

@@ -14,7 +14,15 @@ import pytest
 from mas.prompts import SUFFIX
 from tests.eval.command_line import EvalCommand
 from tests.optimize.seal_questions import write_seal_questions
-from tests.optimize.sent import Sent, agents_requests, conversation_of, conversation_of_demo, is_reflection, reflections
+from tests.optimize.sent import (
+    Sent,
+    agents_requests,
+    conversation_of,
+    conversation_of_demo,
+    is_reflection,
+    reflections,
+    sections,
+)
 from tests.optimize.wire import AGENTS, BASELINE, CLAUSE, GEPA, SMALL, Questions, Wire, model, tune
 from tests.servers.reflecting_llm import reflecting_llm
 from tests.servers.running import RunningServer
@@ -120,6 +128,17 @@ def test_examples_of_agents_with_tools_are_tool_calls_and_nobody_answers_none(bo
     answers = [turn[1] for _, messages in examples for turn in conversation_of(messages) if turn[0] == "answered"]
     assert answers
     assert all(value not in ("None", "null", "") for answer in answers for value in answer.values())
+
+
+def test_an_example_without_an_attachment_is_shown_as_a_whole_one(bootstrap: Wire) -> None:
+    assert [demo["file"] for demo in demos(bootstrap.tuned.kept_folder)["critic_planner"]].count(None)
+    reviews = [sent for sent in agents_requests(bootstrap.bodies) if sent.agent == "critic_planner"]
+    of_sums = [sent for sent in reviews if any(row.file == "" for row in bootstrap.rows_in(sent.conversation))]
+    assert {sections(sent.conversation[0]["content"])["file"] for sent in of_sums} == {"None"}, "as it is really asked"
+    asked = [message["content"] for sent in reviews for message in sent.examples if message["role"] == "user"]
+    assert "None" in {sections(each)["file"] for each in asked}
+    assert all(each.startswith("[[ ## plan_to_review ## ]]\n") for each in asked)
+    assert "not supplied" not in json.dumps(bootstrap.bodies)
 
 
 @pytest.mark.parametrize("optimizer", ["gepa", "bootstrap"])

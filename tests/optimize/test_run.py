@@ -22,6 +22,7 @@ from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Plan
 from tests.optimize.tuning_command import NAME, Tuned, tuning_command
 
 REASONS = get_args(FinishReason)
+CODES = {"metric_errors": 2, "reflection_unparsable": 2, "budget": 3}  # of the others, all of them honest, 0
 KEYS = {"published", "finish_reason", "gain", "gain_ci95", "p", "spend", "simulated", "reasons", "resumable"}
 TOY = ("system=toy", "data=toy", "model=offline", "data.n_train=12", "data.n_val=12", "data.n_test=20")
 FEW = (*TOY, "gate.epochs=1", "shortlist.epochs=1", "budget.metric_calls=100")
@@ -32,6 +33,7 @@ def ended(tuned: Tuned, finish_reason: str, *words: str, simulated: bool = True)
     verdict = tuned.verdict
     assert verdict["finish_reason"] == finish_reason and finish_reason in REASONS
     assert verdict.keys() >= KEYS
+    assert tuned.code == CODES.get(finish_reason, 0)
     assert verdict["published"] == (finish_reason == "improved") == tuned.shelf.exists()
     assert verdict["simulated"] is simulated
     assert verdict["spend"].keys() >= {"lm_calls", "cost_usd", "seconds"}
@@ -63,7 +65,6 @@ def test_a_better_set_is_published_with_all_that_is_known_about_it(tmp_path: Pat
 def test_one_that_may_be_as_good_by_luck_is_kept_and_can_be_exported_as_printed(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     verdict = ended(tuned, "not_significant", "does not lie above 0")
-    assert tuned.code == 0
     assert f"about {verdict['questions_needed']:,} sealed questions would have been needed" in tuned.out
     assert verdict["questions_needed"] > 30
     assert "see rejected/c001" in tuned.out
@@ -100,7 +101,7 @@ def test_one_that_may_be_as_good_by_luck_is_kept_and_can_be_exported_as_printed(
 def test_nothing_better_on_validation_ends_the_run_unopened(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, optimizer=Planted([{"finalize": SLIGHTLY}], val_score=0.1))
     verdict = ended(tuned, "no_accepted_candidate", "the only proposal (1 scored on validation) was not better")
-    assert tuned.code == 0 and verdict["gain"] is None
+    assert verdict["gain"] is None
     assert not (tuned.folder / "sealed").exists()
 
 
@@ -121,7 +122,7 @@ def test_a_prompt_with_a_validation_question_in_it_is_blocked_and_named(tmp_path
 
     tuned = planted_run(tmp_path, model=model, change=quote)
     ended(tuned, "leak_blocked", "leaks.json")
-    assert "c001: blocked: " in tuned.out and tuned.code == 0
+    assert "c001: blocked: " in tuned.out
     assert tuned.read("leaks")["c001"]["blocked"] is True
     assert not (tuned.folder / "sealed").exists()
 
@@ -230,6 +231,13 @@ def test_a_finished_run_is_shown_again_and_asks_nothing(tmp_path: Path) -> None:
     again = planted_run(tmp_path, "resume=run", model=model)
     assert again.code == 0 and model.requests == []
     assert "not published: not_significant" in again.out
+
+
+def test_a_run_that_could_test_nothing_ends_again_with_the_code_that_says_so(tmp_path: Path) -> None:
+    planted_run(tmp_path, optimizer=Planted([], outcome=SearchOutcome(reflections=3, unparsable=3)))
+    again = planted_run(tmp_path, "resume=run")
+    assert again.code == 2
+    assert "not published: reflection_unparsable" in again.out
 
 
 def test_a_name_that_was_taken_in_the_meantime_costs_no_verdict(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from typing import Any, cast
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.servers.fault_replies import OK_REPLY, Fault
+from tests.servers.fault_replies import FAULTS, OK_REPLY, Fault
 from tests.servers.faults import FaultServer
 
 SCRIPT = Path(__file__)
@@ -63,12 +63,15 @@ class SimulatedServer(FaultServer):
         self.latency_seconds = latency_seconds
         self.counted: Counter[bytes] = Counter()  # requests by their bodies
         self._counting = threading.Lock()
+        self.always_fails: Callable[[list[dict[str, Any]]], bool] = lambda messages: False
 
     def next_fault(self, body: bytes) -> Fault:
         fault = super().next_fault(body)
         with self._counting:
             self.counted[body] += 1
         time.sleep(self.latency_seconds)
+        if self.always_fails(json.loads(body)["messages"]):
+            return FAULTS["500"]
         return Fault(completion) if fault is OK_REPLY else fault
 
     @property
