@@ -61,6 +61,7 @@ def open_run(
     start_ms: int,
     tags: Mapping[str, str] | None = None,
     has_traces: bool = True,
+    formerly: str | None = None,
 ) -> "TrackedRun":
     """The run with this id of ours, made if MLflow has none; its status stays as it is.
 
@@ -69,6 +70,7 @@ def open_run(
         name: shown in MLflow; only for a new run, as are `start_ms` and `tags`.
         start_ms: since 1970.
         has_traces: MLflow has one trace of an id: sent to another experiment, it would vanish from the first.
+        formerly: an experiment that may have the run already, of an earlier version of this program; it stays there.
 
     Raises:
         UserError: the experiment is in MLflow's bin, or the run, with its traces, is in another one.
@@ -76,6 +78,9 @@ def open_run(
     """
     with _alone(settings):
         client, tracing = clients(settings)
+        known = client.get_experiment_by_name(formerly) if formerly else None
+        if known and (found := _runs(client, [known.experiment_id], run_id)):
+            return _tracked(client, tracing, settings, found[0])
         experiment_id = experiment_id_of(client, settings.experiment, settings.artifact_location())
         found = _runs(client, [experiment_id], run_id)
         if not found:
@@ -83,7 +88,11 @@ def open_run(
                 _check_not_elsewhere(client, experiment_id, run_id, name)
             all_tags = {**(tags or {}), RUN_TAG: run_id}
             found = [_made(client, experiment_id, run_id, start_time=start_ms, tags=all_tags, run_name=name)]
-    return TrackedRun(client, tracing, settings.shown_uri, experiment_id, str(found[0].info.run_id))
+    return _tracked(client, tracing, settings, found[0])
+
+
+def _tracked(client: Any, tracing: Any, settings: Tracking, run: Any) -> "TrackedRun":
+    return TrackedRun(client, tracing, settings.shown_uri, str(run.info.experiment_id), str(run.info.run_id))
 
 
 def _runs(client: Any, experiment_ids: Sequence[str], run_id: str) -> list[Any]:

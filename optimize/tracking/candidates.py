@@ -2,7 +2,7 @@
 
 Each is found by its `candidate_id` below its parent, and sent again only if something of it is new: a fresh score of
 the shortlist, mostly. Accepted or rejected stays so. The folder keeps no times of proposals; they begin, in MLflow, in
-their order, a millisecond apart.
+their order, a millisecond apart. Lists cut a name to a dozen characters: it begins with what differs.
 
     send_candidates(parent, tuning)          # {"c001": "0f3a…", "c002": "77b1…"}: MLflow's ids
 """
@@ -62,24 +62,40 @@ def _send(parent: TrackedRun, tuning: KeptTuning, proposal: Mapping[str, Any], n
     if decision in DECIDED and decision != proposal["decision"]:
         return
     page, files = _page(parent, tuning, proposal), _files(tuning, proposal)
-    digest = hashlib.sha256(json.dumps([page.tags, page.metrics, files], sort_keys=True).encode()).hexdigest()
+    name = _name(tuning, proposal)
+    digest = hashlib.sha256(json.dumps([name, page.tags, page.metrics, files], sort_keys=True).encode()).hexdigest()
     if known_tags.get(DIGEST_TAG) == digest:
         return
     start_ms = tuning.start_ms + number
-    run_id = str(there.info.run_id) if there else _made(parent, tuning, proposal, start_ms)
+    run_id = str(there.info.run_id) if there else _made(parent, proposal, name, start_ms)
     child = TrackedRun(parent.client, parent.tracing, parent.shown_uri, parent.experiment_id, run_id)
+    if there and there.info.run_name != name:
+        child.client.update_run(run_id, name=name)
     write_page(child, page)
-    for name, text in files.items():
-        child.client.log_text(run_id, text, name)
+    for file, text in files.items():
+        child.client.log_text(run_id, text, file)
     child.finish("KILLED" if page.tags["decision"] == "cut_off" else "FINISHED", start_ms)
     child.client.set_tag(run_id, DIGEST_TAG, digest)
 
 
-def _made(parent: TrackedRun, tuning: KeptTuning, proposal: Mapping[str, Any], start_ms: int) -> str:
+def _made(parent: TrackedRun, proposal: Mapping[str, Any], name: str, start_ms: int) -> str:
     tags = {PARENT_TAG: parent.run_id, CANDIDATE_TAG: proposal["candidate_id"]}
-    name = tuning.shown_name(" ".join([proposal["candidate_id"], *proposal.get("agents", ())]))[:250]
     made = parent.client.create_run(parent.experiment_id, start_time=start_ms, tags=tags, run_name=name)
     return str(made.info.run_id)
+
+
+def _name(tuning: KeptTuning, proposal: Mapping[str, Any]) -> str:
+    """`c004 val 63.3%, accepted: planner`: `val` says that no test is meant."""
+    decision, score = str(proposal["decision"]), proposal.get("val_score")
+    known_whole = score is not None and decision in DECIDED  # cut off, it was asked a part of the questions
+    scored = f"val {100 * float(score or 0):.1f}%, " if known_whole else ""
+    fate = "winner" if _has_won(tuning, proposal) else decision.replace("_", " ")
+    agents = " ".join(proposal.get("agents") or ())
+    return tuning.shown_name(f"{proposal['candidate_id']} {scored}{fate}{f': {agents}' if agents else ''}")[:250]
+
+
+def _has_won(tuning: KeptTuning, proposal: Mapping[str, Any]) -> bool:
+    return bool((tuning.verdict.get("winner") or {}).get("candidate_id") == proposal["candidate_id"])
 
 
 def _page(parent: TrackedRun, tuning: KeptTuning, proposal: Mapping[str, Any]) -> RunPage:
@@ -94,7 +110,7 @@ def _page(parent: TrackedRun, tuning: KeptTuning, proposal: Mapping[str, Any]) -
         "reason": str(proposal.get("reason") or ""),
         "origin": str(proposal.get("origin") or ""),
         "simulated": json.dumps(tuning.simulated),
-        "winner": "true" if (tuning.verdict.get("winner") or {}).get("candidate_id") == candidate_id else "",
+        "winner": "true" if _has_won(tuning, proposal) else "",
         "harness.kind": "candidate",
         "mlflow.note.content": "\n\n".join(filter(None, [notice(tuning), str(proposal.get("reason") or "")])),
     }

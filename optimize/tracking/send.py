@@ -1,5 +1,8 @@
 """A tuning run sent to MLflow from its folder; sending it again changes nothing, or adds what is new.
 
+It goes into an experiment of its own kind, beside the evaluations': its proposals have no test results, and would bury
+those that have. A run that an earlier version has begun among the evaluations is completed there.
+
     sent = send(folder, LocalTracking())
     sent.parent_run_id, len(sent.children)          # "0f3a…", 43
 
@@ -10,12 +13,13 @@
 | KILLED   | it stopped before; resumed, it is RUNNING again                                     |
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from eval.tracking.dead_runs import HOST_TAG, PID_TAG
+from eval.tracking.dead_runs import HOST_TAG, PID_TAG, close_dead_runs
 from eval.tracking.run_page import write_page
 from eval.tracking.sending import TrackedRun, clients, open_run
 from eval.tracking.settings import Tracking
@@ -26,6 +30,8 @@ from optimize.tracking.folder import KeptTuning, Redact, read_tuning
 from optimize.tracking.openings import count_openings
 from optimize.tracking.page import KIND, KIND_TAG, TUNING_TAG, page_of, write_files
 
+EXPERIMENT_SUFFIX = "-tuning"  # behind `tracking.experiment`
+
 
 class SentTuning(NamedTuple):
     link: dict[str, str]  # uri, experiment_id, run_id
@@ -33,6 +39,7 @@ class SentTuning(NamedTuple):
     children: dict[str, str]  # candidate → MLflow's run id; all that are there
     proposals: tuple[str, ...]  # candidates that the folder has
     status: str  # of the parent
+    experiment: str  # its name
 
     @property
     def complete(self) -> bool:
@@ -46,7 +53,7 @@ def send(
 
     Args:
         folder: of the tuning run.
-        tracking: where MLflow is.
+        tracking: where evaluations go; the tuning run goes beside them (`beside`).
         redact: takes secrets out of a text.
         process: of the run that goes on (`live_process`); None: it has ended, or died.
 
@@ -58,7 +65,7 @@ def send(
     parent = _parent(tuning, tracking, process or {})
     if process is not None:
         _show_alive(parent, process)
-    openings = _openings(parent, tuning)
+    openings = _openings(parent, tuning, tracking)
     write_page(parent, page_of(tuning, openings))
     children = send_candidates(parent, tuning)
     write_files(parent, tuning, openings)
@@ -67,7 +74,13 @@ def send(
         crown(parent, tuning)
         _close(parent, tuning, status)
     proposals = tuple(str(each["candidate_id"]) for each in tuning.proposals)
-    return SentTuning(parent.link, parent.run_id, children, proposals, status)
+    experiment = str(parent.client.get_experiment(parent.experiment_id).name)
+    return SentTuning(parent.link, parent.run_id, children, proposals, status, experiment)
+
+
+def beside(tracking: Tracking) -> Tracking:
+    """Where tuning runs go if evaluations go to `tracking`."""
+    return replace(tracking, experiment=f"{tracking.experiment}{EXPERIMENT_SUFFIX}")
 
 
 def live_process(pid: int) -> dict[str, str]:
@@ -82,7 +95,7 @@ def state_of(sent: SentTuning, tracking: Tracking, warning: str | None = None) -
     counts = {"proposals": {"store": len(sent.proposals), "mlflow": len(set(sent.proposals) & sent.children.keys())}}
     return ExportState(
         uri=tracking.shown_uri,
-        experiment=tracking.experiment,
+        experiment=sent.experiment,
         experiment_id=sent.link["experiment_id"],
         run_id=sent.parent_run_id,
         status=sent.status,
@@ -98,8 +111,13 @@ def _parent(tuning: KeptTuning, tracking: Tracking, process: Mapping[str, str]) 
     }
     tags = {TUNING_TAG: tuning.run_id, KIND_TAG: KIND, **origin, **process}
     return open_run(
-        tracking, tuning.run_id, name=tuning.name, start_ms=tuning.start_ms, tags=tags, has_traces=False
-    )  # without traces: sent to two experiments, it is in both
+        *(beside(tracking), tuning.run_id),
+        name=tuning.name,
+        start_ms=tuning.start_ms,
+        tags=tags,
+        has_traces=False,  # sent to two experiments, it is in both
+        formerly=tracking.experiment,
+    )
 
 
 def show_alive(tracking: Tracking, sent: SentTuning, process: Mapping[str, str]) -> None:
@@ -108,8 +126,21 @@ def show_alive(tracking: Tracking, sent: SentTuning, process: Mapping[str, str])
     Raises:
         MlflowException, OSError: MLflow cannot be reached or refuses.
     """
+    _show_alive(_sent_run(tracking, sent), process)
+
+
+def close_dead(tracking: Tracking, sent: SentTuning) -> list[str]:
+    """Other tuning runs whose processes died; evaluations look among their own only.
+
+    Raises:
+        MlflowException, OSError: MLflow cannot be reached or refuses.
+    """
+    return close_dead_runs(_sent_run(tracking, sent))
+
+
+def _sent_run(tracking: Tracking, sent: SentTuning) -> TrackedRun:
     own = sent.link
-    _show_alive(TrackedRun(*clients(tracking), own["uri"], own["experiment_id"], sent.parent_run_id), process)
+    return TrackedRun(*clients(tracking), own["uri"], own["experiment_id"], sent.parent_run_id)
 
 
 def _show_alive(parent: TrackedRun, process: Mapping[str, str]) -> None:
@@ -121,11 +152,20 @@ def _show_alive(parent: TrackedRun, process: Mapping[str, str]) -> None:
     parent.begin()
 
 
-def _openings(parent: TrackedRun, tuning: KeptTuning) -> int:
+def _openings(parent: TrackedRun, tuning: KeptTuning, tracking: Tracking) -> int:
     """By others, before it opened them itself, or ended: what others do later changes nothing on its page."""
     digest = str(tuning.facts.get("sealed_digest") or "")
     until_ms = tuning.end_ms if tuning.opened_ms is None else tuning.opened_ms
-    return count_openings(parent, digest, until_ms, besides=parent.run_id) if digest else 0
+    if not digest:
+        return 0
+    return count_openings(parent.client, _experiments(parent, tracking), digest, until_ms, besides=parent.run_id)
+
+
+def _experiments(parent: TrackedRun, tracking: Tracking) -> Sequence[str]:
+    """That tuning runs are in: those of an earlier version are among the evaluations."""
+    names = (tracking.experiment, beside(tracking).experiment)
+    found = (parent.client.get_experiment_by_name(name) for name in names)
+    return [str(each.experiment_id) for each in found if each]
 
 
 def _close(parent: TrackedRun, tuning: KeptTuning, status: str) -> None:

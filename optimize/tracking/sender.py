@@ -57,6 +57,8 @@ class Sender:
         now = stamp(self.folder)
         if now != self._stamp:
             if self._send(self.process):
+                if self._stamp is None:
+                    self._persevere(self._close_dead)
                 self._stamp = now
         elif time.monotonic() - self._told_at >= BEAT_SECONDS:
             self._persevere(self._beat)
@@ -65,6 +67,12 @@ class Sender:
         from optimize.tracking.send import show_alive
 
         show_alive(self.settings, self._sent, self.process)
+
+    def _close_dead(self) -> None:
+        from optimize.tracking.send import close_dead
+
+        if closed := close_dead(self.settings, self._sent):
+            self.log.warning("runs closed whose processes had died", mlflow_runs=closed)
 
     def _complete(self) -> bool:
         until = time.monotonic() + float(self.settings.wait_seconds)
@@ -106,10 +114,11 @@ class Sender:
         from dataclasses import replace
 
         from eval.tracking.state import ExportState, read_state, write_state
+        from optimize.tracking.send import beside
 
         why = f"MLflow does not have all of the tuning run ({self._failure or 'proposals are missing there'})"
         warning = f"{why}; complete it with: {sync_command(self.folder)}"
-        state = read_state(self.folder) or ExportState(self.settings.shown_uri, self.settings.experiment)
+        state = read_state(self.folder) or ExportState(self.settings.shown_uri, beside(self.settings).experiment)
         write_state(self.folder, replace(state, complete=False, warning=warning))
 
 

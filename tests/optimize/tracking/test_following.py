@@ -5,21 +5,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eval.tracking.dead_runs import SILENCE
 from eval.tracking.following import Following
+from eval.tracking.sending import HEARTBEAT_TAG
 from eval.tracking.settings import LocalTracking, NoTracking, ServerTracking
 from eval.tracking.state import read_state
 from optimize.run_files import RunFiles
+from optimize.tracking.send import live_process, send
 from optimize.tuning import SENDER
 from tests.optimize.tracking.tuning_folder import ENDED, PROPOSALS, a_tuning, client, propose, verdict
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nothing listens
+NOBODY = 2**22 + 1  # beyond the highest number that Linux gives a process
 SECRET = "a-secret-of-the-handover"
 
 
@@ -62,6 +67,15 @@ def test_a_run_whose_process_ends_without_a_word_is_closed_as_killed(tmp_path: P
         assert following._process is not None
     state = until(lambda: (found := read_state(folder)) and found.complete and found)
     assert state.status == client(local).get_run(state.run_id).info.status == "KILLED"
+
+
+def test_a_tuning_run_that_died_is_closed_by_the_next(tmp_path: Path, local: LocalTracking) -> None:
+    dead = send(a_tuning(tmp_path / "dead", PROPOSALS[:1], ended_at=None), local, process=live_process(NOBODY))
+    long_ago = (datetime.now(UTC) - 2 * SILENCE).isoformat()
+    client(local).set_tag(dead.parent_run_id, HEARTBEAT_TAG, long_ago)
+    folder = a_tuning(tmp_path / "run", ended_at=None)
+    with Following(local, folder, [], SENDER):
+        until(lambda: client(local).get_run(dead.parent_run_id).info.status == "KILLED")
 
 
 def test_an_mlflow_that_is_not_there_costs_one_line(tmp_path: Path, local: LocalTracking) -> None:

@@ -13,7 +13,9 @@ from eval.tracking.settings import LocalTracking
 from mas.errors import UserError
 from mas.offline import SIMULATED_NOTICE
 from optimize.run_files import RunFiles
+from optimize.tracking.folder import read_tuning
 from optimize.tracking.openings import count_openings
+from optimize.tracking.report import description
 from optimize.tracking.send import SentTuning, live_process, send, show_alive, state_of
 from tests.optimize.tracking.tuning_folder import (
     ENDED,
@@ -40,6 +42,11 @@ def parent_of(sent: SentTuning, settings: LocalTracking) -> Any:
 
 def child_of(sent: SentTuning, settings: LocalTracking, candidate: str) -> Any:
     return client(settings).get_run(sent.children[candidate])
+
+
+def runs_in(settings: LocalTracking, experiment: str) -> set[str]:
+    found = client(settings).get_experiment_by_name(experiment)
+    return {each.info.run_id for each in client(settings).search_runs([found.experiment_id])} if found else set()
 
 
 def system_of(folder: Path) -> str:
@@ -88,6 +95,13 @@ def test_the_parent_shows_what_came_of_it(tmp_path: Path, local: LocalTracking) 
     assert "better by more than gate.min_gain" in report
 
 
+def test_the_description_tells_of_sealed_answers_that_the_server_failed(tmp_path: Path) -> None:
+    sealed = {**verdict()["sealed"], "failed_answers": {"parent": 5, "winner": 4, "as_right": 1}}
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(sealed=sealed, failed_questions=["q3"]))
+    told = "Answers that the server failed each time: 5 before, 4 with c001 (to q3); 1 of before count as right, "
+    assert told in description(read_tuning(folder), openings=0)
+
+
 def test_a_child_shows_its_scores_its_fate_and_what_it_changed(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), shortlist=FRESH)
     sent = send(folder, local)
@@ -95,7 +109,11 @@ def test_a_child_shows_its_scores_its_fate_and_what_it_changed(tmp_path: Path, l
     assert [each.info.status for each in (first, second, third)] == ["FINISHED", "FINISHED", "KILLED"]
     assert [each.data.tags["decision"] for each in (first, second, third)] == ["accepted", "rejected", "cut_off"]
     assert {each.data.tags[PARENT_TAG] for each in (first, second, third)} == {sent.parent_run_id}
-    assert first.info.run_name == "c001 finalizer"
+    assert [each.info.run_name for each in (first, second, third)] == [
+        "c001 val 25.0%, winner: finalizer",
+        "c002 rejected: finalizer",
+        "c003 cut off: finalizer",
+    ]
     tags = {"parent_ids": "c001", "agents": "finalizer", "reason": "reason 2", "origin": "reflection"}
     assert tags.items() <= second.data.tags.items()
     assert {"val_score": 0.25, "fresh_score": 0.3, "fresh_ci95_low": 0.1}.items() <= first.data.metrics.items()
@@ -193,6 +211,7 @@ def test_a_decision_stands_when_the_search_is_replayed(tmp_path: Path, local: Lo
     assert [first.data.tags[name] for name in ("decision", "reason")] == ["accepted", "reason 1"]
     assert (second.info.status, second.data.tags["decision"]) == ("FINISHED", "accepted")  # its scoring was cut off
     assert second.data.metrics["val_score"] == 0.75
+    assert second.info.run_name == "c002 val 75.0%, accepted: finalizer"  # it was "c002 cut off"
 
 
 def test_a_simulation_says_so_wherever_it_is_seen(tmp_path: Path, local: LocalTracking) -> None:
@@ -218,8 +237,8 @@ def test_openings_of_the_same_sealed_questions_are_counted(tmp_path: Path, local
     assert "were opened by this run. " + earlier.format(0) in notes["first"]
     assert "have not been opened by this run. " + earlier.format(1) in notes["leaking"]
     assert "were opened by this run. " + earlier.format(1) in notes["last"]
-    run = open_run(local, "any", name="any", start_ms=0, has_traces=False)
-    assert count_openings(run, facts["sealed_digest"]) == 2
+    experiments = [each.experiment_id for each in client(local).search_experiments()]
+    assert count_openings(client(local), experiments, facts["sealed_digest"]) == 2
 
 
 def test_who_opened_them_first_is_counted_even_if_it_began_later(tmp_path: Path, local: LocalTracking) -> None:
@@ -238,6 +257,33 @@ def test_who_opened_them_first_is_counted_even_if_it_began_later(tmp_path: Path,
         notes[folder.name] = parent_of(sent, local).data.tags["mlflow.note.content"]
     assert "own log, 1 by tuning runs in this MLflow" in notes["slow"]
     assert "own log, 0 by tuning runs in this MLflow" in notes["quick"]
+
+
+def test_the_list_of_evaluations_has_nothing_of_a_tuning_run(tmp_path: Path, local: LocalTracking) -> None:
+    evaluation = open_run(local, f"evaluation of {local.experiment}", name="evaluation", start_ms=0)
+    sent = send(a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict()), local)
+    assert runs_in(local, local.experiment) == {evaluation.run_id}
+    assert runs_in(local, f"{local.experiment}-tuning") == {sent.parent_run_id, *sent.children.values()}
+    assert state_of(sent, local).experiment == f"{local.experiment}-tuning"
+
+
+def test_a_run_that_was_begun_among_the_evaluations_is_completed_there(
+    tmp_path: Path, local: LocalTracking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts: dict[str, Any] = {"sealed_digest": "digest of a run of before"}
+    folder = a_tuning(tmp_path / "run", PROPOSALS[:1], verdict=verdict(), **facts)
+    with monkeypatch.context() as before:
+        before.setattr("optimize.tracking.send.beside", lambda tracking: tracking)
+        old = send(folder, local)
+    propose(folder, PROPOSALS[1], system_of(folder))
+    sent = send(folder, local)
+    assert (sent.link, list(sent.children)) == (old.link, ["c001", "c002"])
+    assert runs_in(local, local.experiment) == {sent.parent_run_id, *sent.children.values()}
+    assert runs_in(local, f"{local.experiment}-tuning") == set()
+    assert state_of(sent, local).experiment == local.experiment
+    later = a_tuning(tmp_path / "later", verdict=verdict(), started_at="2026-11-22T10:00:00+00:00", **facts)
+    note = parent_of(send(later, local), local).data.tags["mlflow.note.content"]
+    assert "own log, 1 by tuning runs in this MLflow" in note
 
 
 def test_no_secret_comes_along(tmp_path: Path, local: LocalTracking) -> None:
