@@ -24,6 +24,7 @@ from eval.help_text import register_help
 from eval.interrupts import CLOSED, heard_by
 from eval.lasting_output import lasting_output
 from eval.paths import OUTPUTS, PROJECT_ROOT
+from eval.reporting.shown_text import visible
 from eval.resuming import resumed_arguments
 from mas.errors import UserError
 
@@ -74,10 +75,14 @@ def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]],
 def told(command: Callable[[], int]) -> int:
     """The exit code of `command`; a user's mistake in it is told in one sentence.
 
-    SIGTERM and a closed terminal end it as Ctrl-C does; a closed pipe does not.
+    SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not.
     """
-    with lasting_output():
-        return _told(command)
+    with lasting_output() as output:
+        code = _told(command)
+    if output.lost:
+        print(f"error: what it printed could not be written: {output.lost.lower()}; make room.", file=sys.stderr)
+        return code or FAILURES
+    return code
 
 
 def _told(command: Callable[[], int]) -> int:
@@ -120,8 +125,9 @@ def _raised_by_hydra(error: BaseException) -> bool:
 
 def leave(code: int) -> NoReturn:
     """End the process now. A tool that hangs in a thread would keep an ordinary exit waiting for it."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream:  # None: it was closed before the process began
+            stream.flush()
     os._exit(code)
 
 
@@ -139,7 +145,7 @@ def _guarded(task: Task, composed: DictConfig) -> int:
 
 
 def _complain(error: Exception) -> int:
-    print(f"error: {sentence(error)}", file=sys.stderr)
+    print(f"error: {visible(sentence(error))}", file=sys.stderr)
     return USER_ERROR
 
 

@@ -1,7 +1,8 @@
-"""What a command prints when nobody reads it any more: `| head` has seen enough, a pager was quit, a terminal closed.
+"""What a command prints when it can be written no more: `| head` has seen enough, a terminal closed, a disk is full.
 
-with lasting_output():
-    print("…")      # where it cannot be written any more it goes nowhere, and the command goes on
+with lasting_output() as output:
+    print("…")      # what cannot be written goes nowhere, and the command goes on
+output.lost         # "No space left on device"; None: nothing was lost that anybody waits for
 
 A run that is paid for must not end because of what it prints.
 """
@@ -14,16 +15,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-_GONE = (errno.EPIPE, errno.EIO)  # the reader of a pipe; the terminal
+_UNREAD = (errno.EPIPE, errno.EIO)  # the reader of a pipe is gone; the terminal
+
+
+class Output:
+    """What became of it."""
+
+    lost: str | None = None
 
 
 @contextmanager
-def lasting_output() -> Iterator[None]:
+def lasting_output() -> Iterator[Output]:
     """Standard output and standard error inside; both as they were outside."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_Lasting(stream) if stream else stream for stream in before)
+    before, output = (sys.stdout, sys.stderr), Output()
+    sys.stdout, sys.stderr = (_Lasting(stream, output) if stream else stream for stream in before)
     try:
-        yield
+        yield output
     finally:
         for stream in (sys.stdout, sys.stderr):
             if stream:
@@ -34,8 +41,8 @@ def lasting_output() -> Iterator[None]:
 class _Lasting:
     """A text stream in front of another; whatever is not about writing is the other's."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO, output: Output) -> None:
+        self._stream, self._output = stream, output
 
     def write(self, text: str) -> int:
         self._unless_gone(lambda: self._stream.write(text))
@@ -51,7 +58,7 @@ class _Lasting:
         try:
             write()
         except OSError as error:
-            if error.errno not in _GONE:
-                raise
+            if error.errno not in _UNREAD:
+                self._output.lost = error.strerror
             with Path(os.devnull).open("w") as nowhere:
                 os.dup2(nowhere.fileno(), self._stream.fileno())  # also what is still in the stream's buffer goes there

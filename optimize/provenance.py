@@ -151,6 +151,8 @@ def headline(provenance: Mapping[str, Any]) -> str:
 def gain_line(scores: Mapping[str, Any]) -> str:
     """`gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`."""
     line = f"gain {_points(scores['gain'])} points on sealed questions"
+    if known := (scores.get("sealed") or {}).get("known_to_parent"):
+        line += f", {known} of which its parent was tuned on"
     if bounds := scores.get("gain_ci95"):
         line += f" (95% interval {_points(bounds[0])} to {_points(bounds[1])})"
     return line + (f", p = {scores['p']:.3g}" if isinstance(scores.get("p"), int | float) else "")

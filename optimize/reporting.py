@@ -75,6 +75,8 @@ def _test_lines(files: RunFiles, verdict: dict[str, Any]) -> Iterator[str]:
     if failed := failed_line(verdict):
         yield f"  {failed}"
     yield from _openings(sealed)
+    if known := sealed.get("known_to_parent"):
+        yield f"  {known} of the sealed questions were used to tune the prompts that it began with: both scores flatter"
     flips = files.read("flips") or []
     for flip in flips[:_SHOWN_FLIPS]:
         text = textwrap.shorten(flip["question"], _SHOWN_CHARS, placeholder=" …")

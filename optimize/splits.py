@@ -99,10 +99,13 @@ class Splits:
             "sealed_option": self.sealed_option,
         }
 
+    def n_known_to(self, parent: TunedOn | None) -> int:
+        """How many sealed questions the set to begin with was tuned on."""
+        return len(self.sealed_marks & (parent.learnt_from | parent.picked_by)) if parent else 0
+
     def known_to(self, parent: TunedOn | None) -> str | None:
-        """What is to be said of sealed questions that the set to begin with was tuned on; None: of none it is known."""
-        known = len(self.sealed_marks & (parent.learnt_from | parent.picked_by)) if parent else 0
-        if not known:
+        """What is to be said of them; None: there are none, as far as is known."""
+        if not (known := self.n_known_to(parent)):
             return None
         return (
             f"{known} of the {len(self.sealed)} sealed questions were used to tune the prompts that this run begins "

@@ -124,7 +124,8 @@ def _notes(complete: Columns, found: Columns, there: Collection[str], made: bool
         notes.append(f"columns found by their usual names: {', '.join(usual)} (others: data.columns.KEY=NAME)")
     if made:
         notes.append("ids are made from the questions, since there is no column of ids")
-    likely = [name for name in there if _plain(name) in USUAL["answer"]]
-    if likely and found["answer"] is None and (wanted := complete["answer"]) is not None:
-        notes.append(f"unscored, for there is no column {wanted!r}; is it {likely[0]!r}? (data.columns.answer=NAME)")
+    if found["answer"] is None and (wanted := complete["answer"]) is not None:
+        likely = [name for name in there if _plain(name) in USUAL["answer"]]
+        hint = f"; is it {likely[0]!r}?" if likely else ""
+        notes.append(f"unscored, for there is no column {wanted!r}{hint} (data.columns.answer=NAME)")
     return notes

@@ -72,7 +72,7 @@ def _counts(counts: Mapping[str, Any], incomplete: bool) -> dict[str, Any]:
 
 
 def _banner(summary: Mapping[str, Any], counts: Mapping[str, Any], incomplete: bool) -> str:
-    if not summary["stopped"] and not incomplete:
+    if not incomplete:
         return ""
     why = f": {summary['stopped']}" if summary["stopped"] else ""
     what = counted(summary["n"], "question" if summary["epochs"] <= 1 else "answer")

@@ -72,7 +72,7 @@ def _jobs(result: Mapping[str, Any]) -> Iterator[Sequence[str]]:
             " ".join(row["differs"]) or "nothing",
             floor(row["accuracy"], is_incomplete(row)) if ran else _state(row),
             interval(row["accuracy_ci95"]) if ran else "",
-            str(row["n_error"]) if ran else "",
+            str(row["n_error"] - (row["n_not_run"] or 0)) if ran else "",
             (NOT_AVAILABLE if row["cost_usd"] is None else f"${row['cost_usd']:,.4f}") if ran else "",
             f"{row['wall_seconds']:,.1f} s" if ran else "",
             PurePath(row["folder"]).name if row["folder"] else "",

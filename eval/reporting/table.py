@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eval.reporting.measured import title
+from eval.reporting.measured import MAX_NAME_CHARS, title
 from eval.reporting.notes import floor, interval, is_incomplete, notes, percent, shown_ks
+from eval.reporting.shown_text import one_line
 
 
 def print_table(summary: Mapping[str, Any], console: Console) -> None:
@@ -42,7 +43,7 @@ def _accuracy_table(summary: Mapping[str, Any]) -> Table:
 
 def _row(name: str, counts: Mapping[str, Any], incomplete: bool) -> Iterator[Text]:
     right, n_not_run = f"{counts['n_correct']}/{counts['n_scored']}", counts.get("n_not_run", 0)
-    yield Text(name)
+    yield Text(one_line(name, MAX_NAME_CHARS))
     yield Text(floor(counts["accuracy"], incomplete))
     yield from map(Text, (right, str(n_not_run)) if incomplete else (interval(counts["accuracy_ci95"]), right))
     yield Text(str(counts["n_error"] - n_not_run))

@@ -22,7 +22,7 @@ from eval.tracking.state import link_of
 
 _SUMMARY_KEYS = (
     *("accuracy", "accuracy_ci95", "n", "n_scored", "n_correct", "n_error", "wall_seconds", "stopped"),
-    *("used_to_tune", "incomplete"),
+    *("used_to_tune", "incomplete", "n_not_run"),
 )
 _EMPTY = {**dict.fromkeys(_SUMMARY_KEYS), "cost_usd": None, "simulated": False, "mlflow": None}
 

@@ -121,6 +121,7 @@ def _content(
             "smallest_difference": accuracy.smallest_difference,
             "opened_before": before.runs,
             "questions_opened_before": before.questions,
+            "known_to_parent": run.splits.n_known_to(run.parent.prompts.tuned_on),
             "failed_answers": counted.n_failed,
         },
         "failed_questions": counted.questions,

@@ -1,6 +1,7 @@
 """Output that nobody reads any more, with real pipes."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,13 +43,20 @@ def test_without_it_the_same_output_ends_the_command() -> None:
         print("x" * 100_000, flush=True)
 
 
-def test_another_failure_of_writing_is_told() -> None:
-    with Path("/dev/full").open("w") as full, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdout", full)
-        with pytest.raises(OSError, match="No space left"), lasting_output():
-            print("x", flush=True)
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), full.fileno())
+@pytest.mark.parametrize("script", ["eval/run.py", "optimize/run.py"])
+def test_what_a_full_disk_has_lost_is_told_and_in_the_exit_code(script: str, clean_environment: dict[str, str]) -> None:
+    command = [sys.executable, str(PROJECT_ROOT / script), "--help"]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=clean_environment, text=True)
+    assert ended.stderr == "error: what it printed could not be written: no space left on device; make room.\n"
+    assert ended.returncode == 2
+
+
+def test_streams_that_were_closed_before_change_nothing(clean_environment: dict[str, str]) -> None:
+    command = f"{shlex.quote(sys.executable)} {shlex.quote(str(PROJECT_ROOT / 'eval/run.py'))} --help"
+    for closed in (">&-", "2>&- >&-"):
+        ended = subprocess.run(["sh", "-c", f"{command} {closed}"], env=clean_environment, stderr=subprocess.PIPE)
+        assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("script", ["eval/run.py", "optimize/run.py"])

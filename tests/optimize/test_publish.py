@@ -93,6 +93,13 @@ def test_provenance_says_where_a_set_comes_from(tmp_path: Path) -> None:
     )
 
 
+def test_a_gain_on_questions_that_the_parent_knew_says_so() -> None:
+    scores = {"gain": 0.1, "p": 0.01, "sealed": {"known_to_parent": 9}}
+    assert "gain +10.0 points on sealed questions, 9 of which its parent was tuned on, p" in headline(
+        {"scores": scores}
+    )
+
+
 def test_nothing_of_the_machine_or_a_secret_is_in_it(tmp_path: Path) -> None:
     publish(TUNED, tmp_path / "tuned", told())
     text = (tmp_path / "tuned" / "provenance.yaml").read_text("utf-8")

@@ -110,6 +110,12 @@ def test_earlier_openings_are_told(tmp_path: Path, before: int, words: str) -> N
     assert "opened" not in shown(tmp_path, TESTED)
 
 
+def test_sealed_questions_that_the_parent_was_tuned_on_are_told(tmp_path: Path) -> None:
+    verdict = {**TESTED, "sealed": {**TESTED["sealed"], "known_to_parent": 9}}
+    assert "  9 of the sealed questions were used to tune the prompts that it began with" in shown(tmp_path, verdict)
+    assert "used to tune" not in shown(tmp_path, TESTED)
+
+
 def test_what_is_simulated_and_what_is_unknown_is_said(tmp_path: Path) -> None:
     assert shown(tmp_path, {**TESTED, "simulated": True}).startswith(SIMULATED_NOTICE)
     assert SIMULATED_NOTICE not in shown(tmp_path, TESTED)

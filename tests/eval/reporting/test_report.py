@@ -235,3 +235,10 @@ def test_a_page_that_cannot_be_made_leaves_the_old_one(tmp_path: Path, record: M
         write_report(tmp_path / "report.html", {**summary, "gate_history": [{}]}, [record("a")])
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == before
+
+
+def test_a_run_that_stopped_at_its_last_question_is_complete(tmp_path: Path, record: Make) -> None:
+    failed = record("b", score=None, answer=None, error="down", error_class="malformed")
+    text = page(tmp_path, [record("a", score=1.0), failed], stopped="run.fail_fast is on").text
+    assert "not complete" not in text and "95% interval" in text
+    assert "stopped run.fail_fast is on" in text

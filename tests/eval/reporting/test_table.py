@@ -34,6 +34,10 @@ def test_accuracy_stands_with_its_interval_for_all_and_by_level(record: Make) ->
     assert "time: 12.3 s" in text
 
 
+def test_a_level_moves_no_cursor(record: Make) -> None:
+    assert "level a\\u001b[31mb c" in shown([record("a", level="a\x1b[31mb\nc")])
+
+
 def test_a_run_that_is_not_complete_shows_a_floor_and_how_far_it_came(record: Make) -> None:
     records = [
         record("a", score=1.0),
