@@ -179,7 +179,7 @@ class _Run:
             tries = self._tries(examples)
             self.missing.tell()
             self._announce(len(tries), len(examples) * self.config.run.epochs)
-            self._warn_of_tuning(len(examples))
+            self._warn_of_tuning(examples)
             logs.entry_point.info("run started", questions=len(tries), changes=dict(changes))
             stopped = questions.run(program, tries)
             if stopped is None and self._tries(examples, retry_errors=False):
@@ -203,8 +203,10 @@ class _Run:
             self.store.plan(planned, self.config.run.epochs, again=True)
         (self.folder / "config.yaml").write_text(facts["config"], encoding="utf-8")
         self._keep_prompts()
-        sets = kept_prompts(self.folder, self.store.meta()).values()  # a resumed run may have had others before
-        tuned = tuned_facts(sets, planned, json.loads(facts[FILES]))
+        before = self.store.meta()
+        sets = [*kept_prompts(self.folder, before).values()]  # a resumed run may have had others before
+        sets += [self.request.prompts] if self.request.prompts else []  # the copies do not say whether it was edited
+        tuned = tuned_facts(sets, planned, json.loads(facts[FILES]), before)
         return Session(self.store, {"run_id": run_id, **facts, **tuned}, changes)
 
     def _keep_prompts(self) -> None:
@@ -231,9 +233,9 @@ class _Run:
         if self.config.needs_model and not self.config.model.simulated and left:
             self._line(estimate(self.config, left))
 
-    def _warn_of_tuning(self, n_questions: int) -> None:
-        used = used_to_tune(self.store.meta())
-        if used and (warning := used.warning(n_questions)):
+    def _warn_of_tuning(self, examples: Sequence[Example]) -> None:
+        used, scored = used_to_tune(self.store.meta()), {each.id for each in examples if each.target is not None}
+        if used and (warning := used.among(scored).warning(len(scored), len(examples) - len(scored))):
             self._line(f"warning: {warning}")
 
     def _line(self, text: str) -> None:

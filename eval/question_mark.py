@@ -1,4 +1,6 @@
-"""A short mark by which a question is known again, under another id as well, and which does not tell it.
+"""A short mark by which a question is known again, under another id as well.
+
+It does not hold the question's text; a short question, or one made from a template, can be guessed and checked.
 
 question_mark("What is  2 + 3?") == question_mark("what is 2 + 3?")      # True
 question_mark("How many rows are there?", file_sha256="9f86d081…")       # another attachment: another question

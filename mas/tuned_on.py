@@ -2,8 +2,9 @@
 
 {"learnt_from": ["91bc04e5aa107c3d", …], "picked_by": ["3f2a90b1c7d2e864", …]}
 
-A mark knows its question again and does not tell it (`eval/question_mark.py`). A set that was tuned from such a one has
-the marks of both. Of a set without the file nothing is known.
+A mark knows its question again and does not hold its text; a short question can be guessed and checked
+(`eval/question_mark.py`). A set that was tuned from such a one has the marks of both. Of a set without the file nothing
+is known.
 """
 
 import json

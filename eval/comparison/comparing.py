@@ -21,7 +21,7 @@ from eval.resuming import RESCORED_FROM
 from eval.run_folder.planned import NOT_RUN
 from eval.runs import DATABASE
 from eval.store import RunStore, StoreError
-from eval.tuned_on import UsedToTune, used_to_tune
+from eval.tuned_on import UsedToTune, not_known, used_to_tune
 from mas.errors import UserError
 from mas.offline import SIMULATED_NOTICE
 
@@ -179,6 +179,8 @@ def _notes(first: ReadRun, second: ReadRun, made: Comparison, common: Common | N
     yield from _price_notes(first, second, made)
     ids = _compared_ids(first, common)
     for run in runs:
+        if run.used and (unknown := not_known(run.used.edited)):
+            yield f"warning: {run.label}: {unknown}"
         if n_leaked := run.answers.n_leaked(ids):
             met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"
             yield f"{run.label}: {n_leaked} {met} away (its report lists them); right answers to these prove little"

@@ -8,6 +8,7 @@ from typing import Any
 
 from eval.reporting.shown_text import one_line
 from eval.run_folder.planned import NOT_RUN
+from eval.tuned_on import not_known, questions_told
 
 NOT_AVAILABLE = "n/a"
 RATE_LIMIT = "rate limit"  # a reason in the gate's history
@@ -60,16 +61,25 @@ def notes(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def tuned_on_line(told: Mapping[str, Any], incomplete: bool = False) -> str:
     """`told`: what `eval.reporting.tuning.tuned_on_of` gave."""
+    unknown = not_known(told.get("edited", ()))  # a summary that is older than this has none
+    if unknown and not told["n_questions"]:
+        return unknown
+    return f"{_known(told, incomplete)}; {unknown}" if unknown else _known(told, incomplete)
+
+
+def _known(told: Mapping[str, Any], incomplete: bool) -> str:
     n, n_all, prompts = told["n_questions"], told["n_all"], told["prompts"]
+    these = questions_told(n_all, told.get("n_unscored", 0))
     roles = f"{told['n_learnt_from']} learnt from, {told['n_picked_by']} picked by"
     if not n:
-        return f"none of these {n_all} questions was used to tune {prompts}"
+        none = f"the one {these} was not" if n_all == 1 else f"none of these {these} was"
+        return f"{none} used to tune {prompts}"
     if n == n_all:
-        every = "the one question was" if n == 1 else f"all {n} questions were"
+        every = f"the one {these} was" if n == 1 else f"all {these} were"
         return f"{every} used to tune {prompts} ({roles}): the accuracy flatters"
     bounds = f" ({interval(told['accuracy_without_ci95'])})" if told["accuracy_without_ci95"] else ""
     without = f"accuracy without {'it' if n == 1 else 'them'}: {floor(told['accuracy_without'], incomplete)}"
-    used = f"{n} of these {n_all} questions {'was' if n == 1 else 'were'} used to tune {prompts} ({roles})"
+    used = f"{n} of these {these} {'was' if n == 1 else 'were'} used to tune {prompts} ({roles})"
     return f"{used}: the accuracy flatters; {without} of {told['n_without']}{bounds}"
 
 

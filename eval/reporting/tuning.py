@@ -12,20 +12,23 @@ from eval.tuned_on import UsedToTune
 
 
 def tuned_on_of(final: Sequence[Row], used: UsedToTune | None) -> dict[str, Any] | None:
-    """Null: of the run's prompts it is not known.
+    """Of the questions with a gold answer: no other is in the accuracy. Null: there is none, or of the run's prompts it
+    is not known.
 
     Args:
         final: the last attempt at each (question, epoch).
         used: the questions that its prompts were tuned on.
     """
-    if used is None:
+    questions = {each.example_id for each in final if each.scored}
+    if used is None or not questions:
         return None
-    questions = {each.example_id for each in final}
     there = used.among(questions)
     return {
         "prompts": there.prompts,
-        "n_questions": len(there.ids),
+        "n_questions": len(there.ids) or (None if there.edited else 0),  # null: it is not known of how many
         "n_all": len(questions),
+        "n_unscored": len({each.example_id for each in final} - questions),  # beside these
+        "edited": list(there.edited),  # sets whose tuned_on.json was edited or removed
         "n_learnt_from": len(there.learnt_from),
         "n_picked_by": len(there.picked_by),
         **accuracy_without(final, there.ids),

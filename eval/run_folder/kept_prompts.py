@@ -14,8 +14,10 @@ from pathlib import Path
 
 import yaml
 
+from eval.reporting.page import whole_file
 from eval.store import RunStore
 from mas.prompts import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
+from mas.tuned_on import TUNED_ON_FILE
 
 KEPT = "prompts_kept"  # in the store's meta: folder → name of the set, the last used last
 FIRST = "prompts"
@@ -31,6 +33,9 @@ def keep_prompts(folder: Path, store: RunStore, prompts: PromptSet) -> None:
         place = next(name for number in range(1, len(names) + 2) if (name := _place(number)) not in known)
         write_prompt_set(folder / place, prompts)
         names[place] = prompts.name
+    elif prompts.tuned_on and (marks := prompts.tuned_on | known[place].tuned_on) != known[place].tuned_on:
+        with whole_file(folder / place / TUNED_ON_FILE, "ascii") as file:  # kept by an older version, or restored since
+            file.write(marks.to_json())
     store.set_meta(
         KEPT, json.dumps({**{name: each for name, each in names.items() if name != place}, place: names[place]})
     )

@@ -1,10 +1,14 @@
 """Which questions of a run its prompts were tuned on: found by their words, and told before and after."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from eval.benchmarks.toy_set import ToyBenchmark
 from eval.paths import PROJECT_ROOT
@@ -14,7 +18,7 @@ from eval.store import RunStore
 from eval.tuned_on import UsedToTune, tuned_facts, used_to_tune
 from mas.prompts import PromptSet, read_prompt_set, write_prompt_set
 from mas.tuned_on import TunedOn
-from tests.eval.command_line import EvalCommand, Finished
+from tests.eval.command_line import EvalCommand, Finished, dataset, question
 
 AGENTS = ("plan", "solve", "finalize")
 TOY = ("system=toy", "data=toy", "model=offline", "data.n_val=4")
@@ -68,17 +72,71 @@ def test_all_sets_of_a_resumed_run_count() -> None:
         ("", "a", 2, "1 of these 2 questions was used to tune mine (1 picked by): its score on it flatters; on the "
          "other one it is reported beside"),
         ("a", "b", 2, "all 2 questions were used to tune mine (1 learnt from, 1 picked by): its score on them "
-         "flatters, and no other question is asked"),
+         "flatters, and no other is scored"),
+        ("a", "", 1, "the one question was used to tune mine (1 learnt from): its score on it flatters, and no other "
+         "is scored"),
     ],
 )  # fmt: skip
 def test_the_warning_says_how_many_and_what_is_left(learnt: str, picked: str, n: int, expected: str | None) -> None:
     assert UsedToTune("mine", frozenset(learnt), frozenset(picked)).warning(n) == expected
 
 
+def test_the_warning_says_which_questions_count_where_some_have_no_gold_answer() -> None:
+    warning = UsedToTune("mine", frozenset("a"), frozenset()).warning(4, n_unscored=3)
+    assert warning is not None
+    assert warning.startswith("1 of these 4 questions with a gold answer was used to tune mine")
+
+
+EDITED = "tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"
+CHECKSUMS = {"checksums": {"tuned_on.json": "9f86"}}
+
+
+def test_of_a_set_whose_marks_were_removed_nothing_is_known_and_that_is_told() -> None:
+    removed = replace(prompts("mine", None), edited=("tuned_on.json",), provenance=CHECKSUMS)
+    facts = tuned_facts([prompts("mine", None), removed], planned("One?"), {})  # first the run's own copy
+    used = used_to_tune(facts)
+    assert used == UsedToTune("mine", frozenset(), frozenset(), ("mine",))
+    assert used.warning(1) == EDITED
+    assert used.warning(0, n_unscored=1) is None
+
+
+def test_marks_that_are_left_in_an_edited_file_still_count() -> None:
+    edited = replace(prompts("mine", TunedOn(marks("One?"), marks())), edited=("tuned_on.json",))
+    used = used_to_tune(tuned_facts([edited], planned("One?", "Two?"), {}))
+    assert used is not None
+    assert used.ids == {"other-0"}
+    assert str(used.warning(2)).endswith(f"; {EDITED}")
+
+
+def test_a_later_session_with_other_prompts_does_not_forget_it_and_one_with_the_file_restored_does() -> None:
+    restored = replace(prompts("mine", TunedOn(marks("One?"), marks())), provenance=CHECKSUMS)
+    removed = replace(restored, tuned_on=None, edited=("tuned_on.json",))
+    other = replace(prompts("other", None), texts={"plan": "Plan well."})
+    before = tuned_facts([removed], planned("One?"), {})
+    copy = prompts("mine", None)
+    later = used_to_tune(tuned_facts([copy, other], planned("One?"), {}, before))
+    assert later == UsedToTune("mine", frozenset(), frozenset(), ("mine",))
+    mended = used_to_tune(tuned_facts([copy, restored], planned("One?"), {}, before))
+    assert mended == UsedToTune("mine", frozenset({"other-0"}), frozenset())
+
+
+def test_a_run_older_than_that_note_kept_which_files_were_edited() -> None:
+    kept = {"prompts_kept": json.dumps({"prompts": "mine"}), "prompts_edited": json.dumps(["tuned_on.json"])}
+    for told in ("null", json.dumps({"prompts": "mine", "learnt_from": [], "picked_by": []})):
+        assert used_to_tune({**kept, "used_to_tune": told}) == UsedToTune("mine", frozenset(), frozenset(), ("mine",))
+    assert used_to_tune({**kept, "prompts_edited": json.dumps(["plan_system_prompt.txt"])}) is None
+
+
 def tuned_set(folder: Path, learnt_from: Sequence[str], picked_by: Sequence[str]) -> Path:
     toy = read_prompt_set("toy_baseline", AGENTS, "toy", PROJECT_ROOT)
     made = PromptSet("x", "toy", toy.texts, folder, tuned_on=TunedOn(marks(*learnt_from), marks(*picked_by)))
     write_prompt_set(folder, made)
+    return folder
+
+
+def published(folder: Path) -> Path:
+    checksums = {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    (folder / "provenance.yaml").write_text(yaml.safe_dump({"checksums": checksums}))
     return folder
 
 
@@ -108,6 +166,50 @@ def test_where_none_was_used_there_is_no_warning(eval_command: EvalCommand, tmp_
     finished = eval_command(*TOY, f"prompts={tuned_set(tmp_path / 'owned', ['Another one?'], [])}")
     assert "warning" not in finished.out
     assert "tuned on: none of these 4 questions was used to tune owned" in finished.out
+
+
+def test_a_published_set_without_its_marks_is_never_said_to_be_clean(eval_command: EvalCommand, tmp_path: Path) -> None:
+    folder = published(tuned_set(tmp_path / "mine", ["Another one?"], []))
+    (folder / "tuned_on.json").unlink()
+    finished = eval_command(*TOY, f"prompts={folder}")
+    assert f"warning: {EDITED}" in finished.out
+    assert f"tuned on: {EDITED}" in finished.out
+    assert EDITED in (finished.folder / "report.html").read_text("utf-8")
+    assert finished.summary["used_to_tune"]["n_questions"] is None, "0 would say that none was"
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_run_that_began_without_marks_gets_them_when_it_is_resumed(
+    eval_command: EvalCommand, tmp_path: Path, is_published: bool
+) -> None:
+    texts = [each.question for each in ToyBenchmark(n_val=4).load("val").examples]
+    folder = tuned_set(tmp_path / "owned", texts[:1], texts[1:2])
+    if is_published:
+        published(folder)
+    marks_file = (folder / "tuned_on.json").read_text()
+    (folder / "tuned_on.json").unlink()
+    first = eval_command(*TOY, f"prompts={folder}")
+    assert ("edited or removed" in first.out) == is_published
+    (folder / "tuned_on.json").write_text(marks_file)
+    resumed = eval_command(f"run.resume={first.folder}", "run.epochs=2", "run.allow_config_change=true")
+    assert first.summary["used_to_tune"]["n_questions"] == 2, resumed.err
+    assert "tuned on: 2 of these 4 questions were used to tune owned" in resumed.out
+    assert "edited or removed" not in resumed.out
+    assert (first.folder / "prompts" / "tuned_on.json").read_text() == marks_file
+
+
+def test_questions_without_a_gold_answer_are_in_no_warning(eval_command: EvalCommand, tmp_path: Path) -> None:
+    toy = ToyBenchmark(n_val=4).load("val").examples
+    rows = [question(each.id, each.question, "?" if n < 2 else each.target) for n, each in enumerate(toy)]
+    prompts = f"prompts={tuned_set(tmp_path / 'owned', [each.question for each in toy[:2]], [])}"
+    start = ("system=toy", "model=offline", prompts)
+    finished = eval_command(*start, *dataset(tmp_path / "some", *rows))
+    assert "warning" not in finished.out
+    assert "flatters" not in finished.out
+    assert "none of these 2 questions with a gold answer was used to tune owned" in finished.out
+    unscored = eval_command(*start, *dataset(tmp_path / "none", *rows[:2]), f"run.dir={tmp_path / 'unscored'}")
+    assert unscored.code == 0, unscored.err
+    assert "used to tune" not in unscored.out
 
 
 def test_a_sweep_says_so_of_the_job_that_has_such_prompts(eval_command: EvalCommand, tmp_path: Path) -> None:

@@ -68,6 +68,15 @@ def test_without_any_nothing_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "tuned on" not in capsys.readouterr().out
 
 
+def test_of_an_edited_set_it_says_that_nothing_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edited = {"prompts_edited": ["tuned_on.json"], "prompts_kept": {"prompts": "mine"}}
+    records = [answered(id, "17") for id in IDS]
+    compared(tmp_path, run(tmp_path / "a", 2), stored_run(tmp_path / "b", records, **edited))
+    told = "warning: B: tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"
+    assert told in " ".join(capsys.readouterr().out.split())
+    assert told in (tmp_path / "c.html").read_text("utf-8")
+
+
 def test_of_several_comparisons_the_p_on_the_others_is_told_to_be_unadjusted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

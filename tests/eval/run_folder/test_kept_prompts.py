@@ -6,6 +6,7 @@ import yaml
 from eval.run_folder.kept_prompts import keep_prompts, kept_prompts
 from eval.store import RunStore
 from mas.prompts import PromptSet, digest, write_prompt_set
+from mas.tuned_on import TunedOn
 
 OLD = PromptSet("baseline", "toy", {"planner": "Plan."}, Path("baseline"))
 NEW = PromptSet("careful", "toy", {"planner": "Plan well."}, Path("careful"))
@@ -47,3 +48,12 @@ def test_the_copy_keeps_the_examples_and_other_examples_are_other_prompts(tmp_pa
         copy = copies["prompts_2"]
         assert (copy.demos, digest(copy)) == (demos, digest(published))
         assert (copy.edited, dict(copy.provenance)) == ((), {})  # the files are not those that were published
+
+
+def test_a_copy_without_marks_gets_those_of_the_same_prompts_and_loses_none(tmp_path: Path) -> None:
+    first, more = TunedOn(frozenset({"aa"}), frozenset()), TunedOn(frozenset(), frozenset({"bb"}))
+    with RunStore(tmp_path / "run.db") as store:
+        for marks in (None, first, more, None):
+            keep_prompts(tmp_path, store, replace(OLD, tuned_on=marks))
+        copies = kept_prompts(tmp_path, store.meta())
+    assert {place: each.tuned_on for place, each in copies.items()} == {"prompts": first | more}
