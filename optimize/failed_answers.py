@@ -4,6 +4,8 @@ They say nothing about the prompts, so they are held against the new ones (worst
 count as wrong, those of the parent as right. Whatever they would have been, the gain is no larger than with them. But
 as many as the server failed of both, to the same question, are wrong for both: that could be asked of neither.
 
+Where the server failed `too_many` there is no such verdict: a no would say more of the server than of the prompts.
+
     counted = held_against(parent_records, winner_records)
     counted.questions                                     # ["q7"]: the gateway refuses its attachment
     comparison(*map(answers_from, (counted.parent, counted.winner)))
@@ -19,6 +21,9 @@ from optimize.failing import failed_by_server
 
 HALT, AGAINST = "halt", "against"  # the choices of run.failed_answers
 COUNTED_AS_RIGHT = "(failed by the model's server, counted as right)"  # stands for the answer
+# Of the test's answers, both sides' together. Those that failed on one side alone come off the gain: a tenth can take
+# twenty points, and with more hardly any gain could be seen. The scorer may fail as many (gate.max_metric_error_share).
+MOST_FAILED = 0.1
 _SHOWN = 5  # ids in a sentence
 
 
@@ -42,6 +47,16 @@ def held_against(parent: Sequence[Record], winner: Sequence[Record]) -> Counted:
         n_failed={"parent": of_parent.total(), "winner": of_winner.total(), "as_right": as_right.total()},
         questions=list(of_parent | of_winner),
     )
+
+
+def too_many(n_failed: int, n_answers: int) -> bool:
+    """For a verdict, of both sides' answers. A side without any answer has failed half of them."""
+    return n_failed > MOST_FAILED * n_answers
+
+
+def most_always_failing(n_questions: int) -> int:
+    """Questions that the server may fail each time, if only for one side, and not fail too many."""
+    return int(2 * MOST_FAILED * n_questions)
 
 
 def listed(questions: Sequence[str]) -> str:

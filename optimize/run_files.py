@@ -10,6 +10,7 @@
     calls.db           every reply that was paid for, and what it cost
     trials.db          every answer of the search with its score
     sealed/<arm>/      the sealed test's answers, each a run that eval's commands can read
+    sealed/judged.json the gate has judged them: they are not asked again
     rejected/          the candidate that was tested and not published
 
 A file that is there is whole: each is written beside its place and then moved there.

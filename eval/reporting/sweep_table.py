@@ -46,7 +46,7 @@ def remarks(result: Mapping[str, Any]) -> Iterator[str]:
     for row in result["jobs"]:
         if why := row["error"] or row["stopped"]:
             yield f"job {row['job']}: {why}"
-        if (told := row["used_to_tune"]) and told["n_questions"]:
+        if (told := row["used_to_tune"]) and (told["n_questions"] or told.get("edited")):
             yield f"job {row['job']}: {tuned_on_line(told, is_incomplete(row))}; eval/compare.py tells the others apart"
     made = [each for each in result["comparisons"] if each["reason"] is None]
     for each in result["comparisons"]:

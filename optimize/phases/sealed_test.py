@@ -22,13 +22,14 @@ from eval.task_version import task_facts
 from mas.prompts import PromptSet
 from mas.question import LimitReachedError, Question, Sample, Settle, current_question
 from optimize.ending import EndedError, HaltedError
-from optimize.failed_answers import AGAINST, HALT, listed
+from optimize.failed_answers import AGAINST, HALT, listed, most_always_failing, too_many
 from optimize.failing import FailuresInARow, failed_by_server
 from optimize.sealed_log import Before, SealedSet, note_opening, opened_before, warning
 from optimize.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"
 SEALED = "sealed"  # the folder of both arms' runs, and the name under which their requests are paid for
+_JUDGED = f"{SEALED}/judged"  # a file beside both arms: with them it goes, should the folder be removed
 
 
 def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[Record], Before]:
@@ -43,14 +44,34 @@ def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[R
     """
     before = _open(run, winner)
     arms = [_arm(run, PARENT_ARM, run.parent.prompts), _arm(run, WINNER_ARM, winner)]
+    if not _is_judged(run):
+        _ask_all(run, arms)
+    parent, tested = map(answers, arms)
+    return parent, tested, before
+
+
+def note_judged(run: TuningRun) -> None:
+    """From now on the answers are what they are: to ask some again, once a verdict is known, would be a second draw."""
+    if not _is_judged(run):
+        run.files.write(_JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
+
+
+def _is_judged(run: TuningRun) -> bool:
+    """By an earlier session, which could not put the set where it belongs."""
+    return run.files.read(_JUDGED) is not None
+
+
+def _ask_all(run: TuningRun, arms: Sequence[Arm]) -> None:
     _ask(run, arms)
     if failed := _failed(arms):
         run.show(f"  {len(failed)} answers that the model's server failed are asked again")
         _ask(run, arms)
-    if (failed := _failed(arms)) and run.config.run.failed_answers == HALT:
+    if not (failed := _failed(arms)):
+        return
+    if too_many(len(failed), answers_of_test(run)):
+        raise HaltedError(_why_no_verdict(failed, answers_of_test(run)))
+    if run.config.run.failed_answers == HALT:
         raise HaltedError(_why_halted(failed))
-    parent, tested = map(answers, arms)
-    return parent, tested, before
 
 
 def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
@@ -80,6 +101,13 @@ def _why_halted(failed: Sequence[Record]) -> str:
     )
 
 
+def _why_no_verdict(failed: Sequence[Record], n_answers: int) -> str:
+    return (
+        f"the server failed {len(failed)} of the {n_answers} sealed answers, and again when asked once more: too many "
+        f"for a verdict; going on asks them again. The first error: {failed[0].error}"
+    )
+
+
 def _open(run: TuningRun, winner: PromptSet) -> Before:
     """Say what of the set others have opened already, and note that it is opened now."""
     sealed = SealedSet.of(run.splits)
@@ -101,7 +129,8 @@ class _Ending(Stop):
 
     def __init__(self, run: TuningRun) -> None:
         super().__init__(run.config.run.drain_seconds)
-        self._purse, self._failures = run.purse, FailuresInARow(run.config.run.concurrency)
+        self._purse = run.purse
+        self._failures = FailuresInARow(run.config.run.concurrency, most_always_failing(len(run.splits.sealed)))
 
     def heed(self, record: Record) -> None:
         if record.error_class == QUOTA_OR_KEY and self._purse.over:
@@ -119,6 +148,8 @@ def answers_of_test(run: TuningRun) -> int:
 
 def answers_left(run: TuningRun) -> tuple[int, int]:
     """Of the parent and of the winner: all of them, unless an earlier session has begun the test."""
+    if _is_judged(run):
+        return 0, 0
     each, folder = answers_of_test(run) // 2, run.files.folder / SEALED
     return each - _answered(folder / PARENT_ARM), each - _answered(folder / WINNER_ARM)
 

@@ -14,9 +14,9 @@ from eval.scoring import SCORER
 from mas.errors import UserError
 from mas.prompts import PromptSet
 from optimize.ending import EndedError, HaltedError
-from optimize.failed_answers import Counted, held_against
+from optimize.failed_answers import AGAINST, Counted, held_against
 from optimize.gate import GateVerdict, judge
-from optimize.phases.sealed_test import sealed_test
+from optimize.phases.sealed_test import note_judged, sealed_test
 from optimize.provenance import Provenance, provenance_of
 from optimize.publish import REJECTED, NameTakenError, publish, reject
 from optimize.run_files import wholly_scored
@@ -38,6 +38,7 @@ def tested(run: TuningRun, candidate_id: str) -> None:
     counted = held_against(parent_records, winner_records)
     made = comparison(answers_from(counted.parent), answers_from(counted.winner))
     run.note("gate")
+    note_judged(run)
     verdict = judge(run.config.gate, made, leaks_blocked=False, too_long=[])  # neither has come so far
     content = _content(run, candidate_id, made, verdict, before, counted)
     run.files.write("flips", [asdict(flip) for flip in made.flips])
@@ -149,7 +150,9 @@ def _kept(run: TuningRun, candidate_id: str, winner: PromptSet, content: dict[st
         else:
             folder = reject(winner, run.files.folder, candidate_id, told).folder
     except UserError as error:
-        options = ("name=ANOTHER_NAME",) if isinstance(error, NameTakenError) else ()
+        options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
+        if content["failed_questions"]:  # so that the next session's configuration says how they were counted, too
+            options.append(f"run.failed_answers={AGAINST}")
         raise HaltedError(f"{error} The sealed test is done and kept: none of it is asked again", *options) from error
     return f"{folder.parent.name}/{folder.name}"
 

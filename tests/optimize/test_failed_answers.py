@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,17 @@ from eval.benchmarks.toy_set import ToyBenchmark
 from eval.comparison.comparison import Comparison, comparison
 from eval.comparison.pairing import answers_from
 from eval.record import Record, Usage
-from optimize.failed_answers import AGAINST, COUNTED_AS_RIGHT, Counted, failed_line, held_against
-from optimize.failing import LEAST, FailuresInARow
+from optimize.failed_answers import (
+    AGAINST,
+    COUNTED_AS_RIGHT,
+    HALT,
+    Counted,
+    failed_line,
+    held_against,
+)
+from optimize.failing import LEAST
 from optimize.finished import shown_again
-from optimize.gate import GateSettings, judge
+from optimize.gate import GateSettings, GateVerdict, judge
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 FAILED = None  # in place of whether an answer is right
@@ -105,20 +113,14 @@ def test_the_verdict_says_in_words_how_many_failed_and_to_which_questions() -> N
     assert failed_line({"finish_reason": "metric_errors"}) is None
 
 
-def test_an_answer_that_fails_again_is_no_sign_that_the_server_is_down() -> None:
-    failures, (record,) = FailuresInARow(concurrency=1), side((FAILED,))
-    again = Record(**{**vars(record), "attempt": 2})
-    assert [failures.heed(again) for _ in range(3 * LEAST)] == [None] * 3 * LEAST
-    assert [failures.heed(record) for _ in range(LEAST - 1)] == [None] * (LEAST - 1)
-    assert failures.heed(again) is None, "nor that it is up"
-    assert failures.heed(record) == f"the model's server has failed {LEAST} answers in a row (500)"
-
-
 # ---------------------------------------------------------------- the whole command
 
 
-N_SEALED, EPOCHS = 16, 3
-OPTIONS = (*MINI_BOOTSTRAP, f"gate.epochs={EPOCHS}", "model.num_retries=0", "run.concurrency=4")
+N_SEALED, EPOCHS = 20, 3
+OPTIONS = (
+    *(*MINI_BOOTSTRAP, f"data.n_test={N_SEALED}", f"gate.epochs={EPOCHS}"),
+    *("model.num_retries=0", "run.concurrency=4"),
+)
 QUESTIONS = {each.id: each.question for each in ToyBenchmark(8, 8, N_SEALED).load("test").examples}
 Messages = list[dict[str, Any]]
 Right = dict[str, dict[str, int]]  # side → question → right answers
@@ -214,3 +216,71 @@ def test_answers_that_fail_on_one_side_alone_count_against_the_new_prompts(
     assert verdict["winner"]["accuracy"] == accuracy(counted["winner"])
     gains = sum(alone["winner"].values()) - sum(alone["parent"].values())
     assert verdict["gain"] < gains / (N_SEALED * EPOCHS), "what was won on that question is won no more"
+
+
+@pytest.mark.slow  # whole runs
+@pytest.mark.parametrize("choice", [HALT, AGAINST])
+def test_too_many_failed_answers_are_no_verdict_whatever_is_asked_for(
+    choice: str, server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three questions of twenty: more than one answer in ten."""
+    server.always_fails = about(*list(QUESTIONS)[:3])
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS, f"run.failed_answers={choice}")
+    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
+    stopped, going_on = capsys.readouterr().err.splitlines()
+    assert stopped.startswith(
+        "stopped: the server failed 18 of the 120 sealed answers, and again when asked once more: too many for a "
+        "verdict; going on asks them again. The first error: "
+    )
+    assert AGAINST not in stopped
+    assert re.fullmatch(r"go on with: python \S+ resume=\S+", going_on)
+    assert run.read("verdict") is None
+    server.always_fails = lambda messages: False
+    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+    assert run.verdict["failed_questions"] == []
+
+
+@pytest.mark.slow  # whole runs
+def test_a_server_that_is_down_gives_no_verdict_however_often_it_is_asked(
+    server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.always_fails = about(*QUESTIONS)
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS, f"run.failed_answers={AGAINST}")
+    n_asked, said = [], ""
+    for _ in range(5):
+        before = server.asked
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
+        n_asked.append(server.asked - before)
+        said = capsys.readouterr().err
+        assert run.read("verdict") is None
+    assert f"\nstopped: the model's server has failed {LEAST} questions in a row once more" in said
+    assert max(n_asked[1:]) < N_SEALED * EPOCHS, "a part of what both sides were to answer, in a late session, too"
+
+
+@pytest.mark.slow  # whole runs
+def test_a_test_that_was_judged_is_not_asked_again_under_another_name(
+    server: SimulatedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`against` was given in a later session, so that it is not in what the run was started with."""
+    shelf = tmp_path / "shelf"
+
+    def published_under_a_name_that_is_taken(*given: Any, **named: Any) -> GateVerdict:
+        (shelf / "w").mkdir(parents=True, exist_ok=True)
+        return replace(judge(*given, **named), published=True, finish_reason="improved")
+
+    monkeypatch.setattr("optimize.phases.verdict.judge", published_under_a_name_that_is_taken)
+    one = next(iter(QUESTIONS))
+    server.always_fails = about(one)
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS)
+    assert tuned_here(run.folder, asked, shelf) == 3
+    assert tuned_here(run.folder, [*asked, f"run.failed_answers={AGAINST}"], shelf) == 3
+    said = capsys.readouterr().err.splitlines()
+    assert "The sealed test is done and kept: none of it is asked again" in said[-2]
+    assert said[-1].endswith(f" name=ANOTHER_NAME run.failed_answers={AGAINST}")
+    server.always_fails = lambda messages: False
+    before = server.asked
+    assert tuned_here(run.folder, [*asked, "name=other"], shelf) == 0
+    assert server.asked == before
+    assert run.verdict["failed_questions"] == [one]
+    assert run.verdict["sealed"]["failed_answers"] == {"parent": EPOCHS, "winner": EPOCHS, "as_right": 0}
+    assert run.verdict["set"] == "shelf/other"
