@@ -1,4 +1,4 @@
-"""What tests of the whole command share: runs that touch pytest's own folders alone, and a model server."""
+"""What tests of the whole command share: runs that touch pytest's own folders alone, a model server and an MLflow."""
 
 import os
 from collections.abc import Iterator
@@ -6,9 +6,24 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hydra._internal.hydra import Hydra
 
+from eval.tracking.settings import LocalTracking
 from tests.eval.command_line import EvalCommand, Finished, command_in_process, without_secrets
 from tests.servers.running import RunningServer, running_llm
+
+_experiments = count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def composed_once() -> Iterator[None]:
+    """Hydra composes each configuration twice, the first time for `hydra.mode` alone, which nothing in conf/ sets.
+
+    That first time was a tenth of all tests' time, so it is left out here; commands in processes of their own have it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hydra, "get_mode", lambda *_, **__: None)
+        yield
 
 
 @pytest.fixture
@@ -51,3 +66,19 @@ def sure_command(eval_command: EvalCommand, llm_server: RunningServer) -> EvalCo
 def clean_environment() -> dict[str, str]:
     """For subprocesses: this process's environment without keys."""
     return without_secrets(os.environ)
+
+
+@pytest.fixture(scope="session")
+def mlflow_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of one real MLflow store for all tests: making one takes seconds."""
+    return tmp_path_factory.mktemp("mlflow")
+
+
+@pytest.fixture
+def local(mlflow_folder: Path, monkeypatch: pytest.MonkeyPatch) -> LocalTracking:
+    """An experiment of the test's own in that store."""
+    assert "MLFLOW_TRACKING_USERNAME" not in os.environ
+    settings = LocalTracking(experiment=f"experiment {next(_experiments)}", folder=str(mlflow_folder))
+    for name, value in settings.environment().items():
+        monkeypatch.setenv(name, value)  # so that what the code sets is undone at the end
+    return settings

@@ -16,9 +16,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.config import PARTS, build_part, read_config
 from eval.paths import PROJECT_ROOT
+from eval.tracking.settings import LocalTracking
 from mas.tools.settings import ToolSettings
 from optimize import config as tuning_config
-from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished, question, write_questions
+from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished, question, tracked_in, write_questions
 from tests.servers.running import RunningServer
 
 CONF = PROJECT_ROOT / "conf"
@@ -66,27 +67,28 @@ def test_there_is_a_choice_in_every_group() -> None:
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
-def test_every_choice_composes_into_a_valid_configuration(group: str, option: str) -> None:
+def test_every_choice_composes_and_its_part_builds_with_the_values_of_its_file(group: str, option: str) -> None:
     command = COMMANDS.get(group, "eval")
-    config = READ[command](composed(*choice(group, option), command=command))
+    node = composed(*choice(group, option), command=command)
+    if group in (*PARTS, "optimizer"):
+        check_part(node[group], group)
+    config = READ[command](node)
     assert all(getattr(getattr(config, "base", config), part) is not None for part in PARTS)
 
 
-@pytest.mark.parametrize(("group", "option"), [each for each in OPTIONS if each[0] in (*PARTS, "prices", "experiment")])
-def test_every_choice_is_one_of_a_tuning_run_too(group: str, option: str) -> None:
-    config = READ["optimize"](composed(*choice(group, option), command="optimize"))
-    assert config.optimizer.name == "gepa"
-
-
-@pytest.mark.parametrize(("group", "option"), [each for each in OPTIONS if each[0] in (*PARTS, "optimizer")])
-def test_every_part_builds_with_the_values_of_its_file(group: str, option: str) -> None:
-    node = composed(*choice(group, option), command=COMMANDS.get(group, "eval"))[group]
+def check_part(node: DictConfig, group: str) -> None:
     part = build_part(node, group)
     assert f"{type(part).__module__}.{type(part).__qualname__}" == node._target_
     values: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
     for key, value in values.items():
         if key != "_target_" and not isinstance(value, dict):
             assert getattr(part, key) == value
+
+
+@pytest.mark.parametrize(("group", "option"), [each for each in OPTIONS if each[0] in (*PARTS, "prices", "experiment")])
+def test_every_choice_is_one_of_a_tuning_run_too(group: str, option: str) -> None:
+    config = READ["optimize"](composed(*choice(group, option), command="optimize"))
+    assert config.optimizer.name == "gepa"
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
@@ -289,9 +291,9 @@ def test_two_questions_run_with_openais_profiles_on_another_endpoint(
     assert {request["model"] for request in llm_server.requests()} == {model}
 
 
-def test_two_questions_run_with_local_tracking(eval_command: EvalCommand, tmp_path: Path) -> None:
-    folder = tmp_path / "tracked"
-    finished = eval_command("experiment=offline", "limit=2", "tracking=local", f"tracking.folder={folder}")
+def test_two_questions_run_with_local_tracking(eval_command: EvalCommand, local: LocalTracking) -> None:
+    folder = local.path()
+    finished = eval_command("experiment=offline", "limit=2", *tracked_in(local))
     check_two_simulated(finished)
     link = finished.summary["mlflow"]
     assert link.keys() == {"uri", "experiment_id", "run_id"}
@@ -304,7 +306,8 @@ def test_two_questions_run_with_local_tracking(eval_command: EvalCommand, tmp_pa
     assert run.data.metrics["accuracy"] == finished.summary["accuracy"]
     assert (run.data.params["model.name"], run.data.params["limit"]) == ("offline", "2")
     assert run.data.tags["simulated"] == "true"
-    assert {path.name for path in (folder / "mlflow-artifacts").rglob("answers.jsonl")} == {"answers.jsonl"}
+    files = [path for path in (folder / "mlflow-artifacts").rglob("answers.jsonl") if link["run_id"] in path.parts]
+    assert len(files) == 1
 
 
 def test_two_questions_run_without_tracking(eval_command: EvalCommand) -> None:

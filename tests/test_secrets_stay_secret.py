@@ -56,7 +56,7 @@ class Repeating(BaseHTTPRequestHandler):
 @contextmanager
 def repeating_llm() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Repeating) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/v1"

@@ -16,6 +16,7 @@ import pytest
 
 from eval.paths import PROJECT_ROOT
 from eval.run import main
+from eval.tracking.settings import LocalTracking
 
 SCRIPT = PROJECT_ROOT / "eval" / "run.py"
 TABLE = "name,price\napple,7\npear,9\n"
@@ -77,6 +78,12 @@ def command_in_process(
     code = main()
     out, err = capsys.readouterr()
     return Finished(code, out, err, folder)
+
+
+def tracked_in(settings: LocalTracking, wait_seconds: float = 60) -> list[str]:
+    """The options for a run that is sent there; `settings`: of the fixture `local`."""
+    where = [f"tracking.folder={settings.folder}", f"tracking.experiment='{settings.experiment}'"]
+    return ["tracking=local", *where, f"tracking.wait_seconds={wait_seconds}"]
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:

@@ -79,12 +79,24 @@ def test_the_same_command_without_a_mistake_does_ask_the_model(refused: Refused)
         ([Q, {**Q, "task_id": "q2", "file_name": "gone.csv"}], ["line 2", "gone.csv", "is not in"]),
         ([{**Q, "file_name": "../secret.csv"}], ["line 1", "../secret.csv", "bare name"]),
         ([Q, {**Q, "Question": "Another?"}], ["line 2", "'q1'", "already", "line 1"]),
-        ([{"Question": "Who?"}], ["line 1", "'task_id'", "missing"]),
-        ([{"task_id": "q1"}], ["line 1", "'Question'", "missing"]),
+        ([Q, {"Question": "Who?"}], ["line 2", "'task_id'", "missing"]),
+        ([Q, {"task_id": "q2"}], ["line 2", "'Question'", "missing"]),
+        ([{"task_id": "q1"}], ["metadata.jsonl has no column for the question", "data.columns.question=…"]),
         ([{**Q, "Question": ["no", "text"]}], ["line 1", "'Question'", "must be text"]),
         ([""], ["metadata", "empty"]),
     ],
-    ids=["malformed", "no object", "no attachment", "outside", "duplicate id", "no id", "no question", "type", "empty"],
+    ids=[
+        "malformed",
+        "no object",
+        "no attachment",
+        "outside",
+        "duplicate id",
+        "no id",
+        "no question",
+        "no column",
+        "type",
+        "empty",
+    ],
 )
 def test_a_bad_row_is_named_by_file_and_line(
     refused: Refused, tmp_path: Path, rows: list[dict[str, Any] | str], words: list[str]

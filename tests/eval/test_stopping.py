@@ -192,8 +192,8 @@ def ending(process: subprocess.Popen[str], tmp_path: Path) -> Ended:
     return Ended(process.returncode, out, err, time.monotonic() - began, tmp_path / "run")
 
 
-QUICK, SLOW, ENDLESS = told("quick", "sleep 0 say 7"), told("slow", "sleep 2 say 7"), told("endless", "sleep 99 say 7")
-NEVER = told("never", "sleep 0 say 7")
+QUICK, NEVER = told("quick", "sleep 0 say 7"), told("never", "sleep 0 say 7")
+ENDLESS = told("endless", "sleep 99 say 7")
 TWO = "run.concurrency=2"
 
 
@@ -207,16 +207,18 @@ TWO = "run.concurrency=2"
     ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )
 def test_one_signal_drains(tmp_path: Path, clean_environment: dict[str, str], number: int, reason: str) -> None:
-    rows = [QUICK, SLOW, *(told(f"later {n}", "sleep 1 say 7") for n in range(20))]
+    rows = [QUICK, *(told(name, "await released say 7") for name in ("slow", *(f"later {n}" for n in range(20))))]
     with started(tmp_path, clean_environment, rows, TWO) as process:
         process.send_signal(number)
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        (tmp_path / "released").touch()
         ended = ending(process, tmp_path)
     assert (ended.code, ended.stopped) == (3, reason)
     assert ended.answered["slow"] == "7", "in flight, and it could finish"
     assert len(ended.answered) <= 4, "the later ones were not begun"
-    (line,) = ended.err.splitlines()
     assert line.startswith(f"stopping ({reason}): nothing new is started; what is in flight has 30 s to finish.")
-    assert line.endswith("To stop now: Ctrl-C again")
+    assert line.endswith("To stop now: Ctrl-C again\n") and ended.err == ""
     assert ended.out.splitlines()[-1] == "go on with: python eval/run.py run.resume=run"
 
 

@@ -223,6 +223,7 @@ def test_ctrl_c_while_the_page_is_sent_is_a_warning(
     assert "warning: the sweep's page is not in MLflow: stopped by Ctrl-C; try again with: python eval/sweep.py" in err
 
 
+@pytest.mark.slow
 def test_a_sweep_is_one_parent_run_with_children_in_mlflow(eval_command: EvalCommand, local: LocalTracking) -> None:
     finished = eval_command(*SWEEP, "model.seed=0,1", "limit=3", *tracked_in(local))
     assert "warning" not in finished.err

@@ -21,18 +21,13 @@ from eval.tracking.counting import stored
 from eval.tracking.following import Following, Outcome, see_it
 from eval.tracking.settings import LocalTracking, NoTracking, ServerTracking
 from eval.tracking.state import ExportState, read_state, write_state
-from tests.eval.command_line import SCRIPT, EvalCommand, dataset
+from tests.eval.command_line import SCRIPT, EvalCommand, dataset, tracked_in
 from tests.eval.obedient_agent import AGENT, told
 from tests.eval.tracking.exporting import everything, in_mlflow
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nothing listens
 QUICK = [told(f"q{number}", "sleep 0 say 7") for number in range(6)]
 HELD = [told("first", "sleep 0 say 7"), *(told(f"held {number}", "await released say 7") for number in range(4))]
-
-
-def to(settings: LocalTracking, wait_seconds: float = 60) -> list[str]:
-    where = [f"tracking.folder={settings.folder}", f"tracking.experiment='{settings.experiment}'"]
-    return ["tracking=local", *where, f"tracking.wait_seconds={wait_seconds}"]
 
 
 def state_of(folder: Path) -> ExportState:
@@ -59,7 +54,7 @@ def until(condition: Callable[[], Any], seconds: float = 40.0) -> Any:
 def test_a_run_is_in_mlflow_when_the_command_ends(
     eval_command: EvalCommand, tmp_path: Path, local: LocalTracking
 ) -> None:
-    finished = eval_command(*AGENT, *dataset(tmp_path / "data", *QUICK), *to(local))
+    finished = eval_command(*AGENT, *dataset(tmp_path / "data", *QUICK), *tracked_in(local))
     state = state_of(finished.folder)
     assert (finished.code, finished.err) == (0, "")
     assert (state.complete, state.status, state.counts["traces"]) == (True, "FINISHED", {"store": 6, "mlflow": 6})
@@ -111,7 +106,7 @@ def test_a_server_that_is_not_there_costs_a_warning_and_sync_sends_the_run_elsew
     assert "python eval/sync.py" in finished.err
     assert told_code(lambda: sync([str(finished.folder), "tracking.wait_seconds=1"])) == 3
     assert "cannot be reached" in capsys.readouterr().err
-    state = completed(finished.folder, *to(local))
+    state = completed(finished.folder, *tracked_in(local))
     assert state.counts["traces"] == {"store": 6, "mlflow": 6}
 
 
@@ -122,7 +117,7 @@ def test_a_locked_store_does_not_hold_the_questions_up(
     in_mlflow(local, ExportState())  # so that the store and the experiment are there
     with locked(local.path() / "mlflow.db"):
         began = time.monotonic()
-        finished = eval_command(*AGENT, *data, *to(local, wait_seconds=1))
+        finished = eval_command(*AGENT, *data, *tracked_in(local, wait_seconds=1))
         assert time.monotonic() - began < 25
     assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
     assert finished.summary["wall_seconds"] < 5
@@ -154,17 +149,17 @@ def test_a_place_that_is_none_costs_a_warning(eval_command: EvalCommand, tmp_pat
     (tmp_path / "in the way").write_text("a file")
     data = dataset(tmp_path / "data", *QUICK)
     where = LocalTracking(local.experiment, str(tmp_path / "in the way"))
-    finished = eval_command(*AGENT, *data, *to(where, wait_seconds=2))
+    finished = eval_command(*AGENT, *data, *tracked_in(where, wait_seconds=2))
     assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
     assert "MLflow has nothing of this run" in finished.err
-    assert completed(finished.folder, *to(local)).counts["traces"] == {"store": 6, "mlflow": 6}
+    assert completed(finished.folder, *tracked_in(local)).counts["traces"] == {"store": 6, "mlflow": 6}
 
 
 @contextmanager
 def running(tmp_path: Path, environment: dict[str, str], settings: LocalTracking) -> Iterator[subprocess.Popen[str]]:
     """The real command, at the moment when its first question is in MLflow and its others are not answered."""
     data = dataset(tmp_path / "data", *HELD)
-    options = [*to(settings), "run.drain_seconds=0"]
+    options = [*tracked_in(settings), "run.drain_seconds=0"]
     command = [sys.executable, str(SCRIPT), *AGENT, *data, *options, f"run.dir={tmp_path / 'run'}"]
     environment = {**environment, "PYTHONPATH": str(PROJECT_ROOT)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -200,7 +200,7 @@ def test_a_deleted_experiment_is_one_sentence(opened: Opened) -> None:
         opened()
 
 
-def test_a_server_that_is_down_costs_seconds(mlflow_folder: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_down_costs_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ServerTracking(uri="http://127.0.0.1:9")  # the discard port: nothing listens
     for name, value in settings.environment().items():
         monkeypatch.setenv(name, value)

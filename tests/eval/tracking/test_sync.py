@@ -119,7 +119,7 @@ def refusing_server() -> Iterator[tuple[str, set[str]]]:
             self.end_headers()
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield f"127.0.0.1:{server.server_port}", seen
@@ -128,6 +128,7 @@ def refusing_server() -> Iterator[tuple[str, set[str]]]:
             thread.join()
 
 
+@pytest.mark.slow
 def test_a_password_from_an_address_is_asked_of_the_environment_afterwards(tmp_path: Path) -> None:
     login = "Basic " + base64.b64encode(b"ann:pa@ss1").decode()
     with refusing_server() as (host, seen):

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.eval.command_line import TABLE, EvalCommand, Finished, question, write_questions
+from eval.tracking.settings import LocalTracking
+from tests.eval.command_line import TABLE, EvalCommand, Finished, question, tracked_in, write_questions
 from tests.mas.foreign.user_code import module
 from tests.servers.answering_agent import Raw, answering_agent
 
@@ -132,12 +133,11 @@ def test_a_dspy_module_with_the_runs_model_and_ones_own_prompt(eval_command: Eva
 
 
 def test_no_model_is_checked_or_named_where_none_is_needed(
-    eval_command: EvalCommand, data: list[str], tmp_path: Path
+    eval_command: EvalCommand, data: list[str], local: LocalTracking
 ) -> None:
     """The default model needs a key, which the fixture has taken away."""
     name = module(Path.cwd(), "def answer(question): return '5'")
-    store = ["tracking=local", f"tracking.folder={tmp_path / 'tracked'}"]
-    finished = eval_command("system=callable", f"system.target={name}:answer", *data, *store)
+    finished = eval_command("system=callable", f"system.target={name}:answer", *data, *tracked_in(local))
     assert (finished.code, finished.err) == (0, "")
 
     from mlflow import MlflowClient

@@ -6,6 +6,9 @@ import shutil
 import statistics
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +108,52 @@ def records(eval_command: EvalCommand, folder: Path, *more: str) -> list[dict[st
     return sorted(finished.records.values(), key=lambda record: str(record["example_id"]))
 
 
-def test_answers_do_not_depend_on_the_gold_answers(eval_command: EvalCommand, sample_copy: Path) -> None:
-    first = records(eval_command, sample_copy)
+@dataclass
+class Opened:
+    """Which files of a folder are opened, each with whether a tool opens it."""
+
+    folder: Path
+    files: list[tuple[str, bool]] = field(default_factory=list)
+    before_questions: int = 0
+    watching: bool = True
+
+    def watch(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.watching and event == "open" and str(self.folder) in str(arguments[0]):
+            frame, by_tool = sys._getframe(), False
+            while frame.f_back is not None and not by_tool:
+                frame = frame.f_back
+                by_tool = "/mas/tools/" in frame.f_code.co_filename
+            self.files.append((str(arguments[0]), by_tool))
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[Opened]:
+    """During a run."""
+    opened, run_questions = Opened(folder), Runner.run
+
+    async def counted(runner: Runner, examples: Any) -> None:
+        opened.before_questions = len(opened.files)
+        await run_questions(runner, examples)
+
+    sys.addaudithook(opened.watch)  # cannot be taken off again, so it is switched off
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Runner, "run", counted)
+        try:
+            yield opened
+        finally:
+            opened.watching = False
+
+
+def test_only_tools_open_the_questions_files_and_answers_do_not_depend_on_the_gold_answers(
+    eval_command: EvalCommand, sample_copy: Path
+) -> None:
+    with watched(sample_copy) as opened:
+        first = records(eval_command, sample_copy)
+    assert len(first) == 69
+    assert sum(by_tool for _, by_tool in opened.files) > 20
+    while_questions_ran = opened.files[opened.before_questions :]
+    assert all(by_tool for _, by_tool in while_questions_ran), "the data is loaded before the first question"
+
     file = sample_copy / "metadata.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     golds = [row["Final answer"] for row in rows]
@@ -121,40 +168,6 @@ def test_answers_do_not_depend_on_the_gold_answers(eval_command: EvalCommand, sa
 
     assert told(first) == told(second)
     assert [r["target"] for r in first] != [r["target"] for r in second]
-
-
-def test_while_questions_run_only_tools_open_files_of_the_dataset(
-    eval_command: EvalCommand, sample_copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[tuple[str, bool]] = []
-    watching = True
-
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        if watching and event == "open" and str(sample_copy) in str(arguments[0]):
-            frame, by_tool = sys._getframe(), False
-            while frame.f_back is not None and not by_tool:
-                frame = frame.f_back
-                by_tool = "/mas/tools/" in frame.f_code.co_filename
-            opened.append((str(arguments[0]), by_tool))
-
-    before_questions: list[int] = []
-    run_questions = Runner.run
-
-    async def counted(runner: Runner, examples: Any) -> None:
-        before_questions.append(len(opened))
-        await run_questions(runner, examples)
-
-    monkeypatch.setattr(Runner, "run", counted)
-    sys.addaudithook(watch)  # cannot be taken off again, so it is switched off
-    try:
-        found = records(eval_command, sample_copy)
-    finally:
-        watching = False
-    by_tools = [path for path, by_tool in opened if by_tool]
-
-    assert len(found) == 69
-    assert len(by_tools) > 20
-    assert all(by_tool for _, by_tool in opened[before_questions[0] :]), "the data is loaded before the first question"
 
 
 def critic_errors(record: dict[str, Any]) -> Counter[str]:
