@@ -110,6 +110,7 @@ def test_a_server_that_is_not_there_costs_a_warning_and_sync_sends_the_run_elsew
     assert state.counts["traces"] == {"store": 6, "mlflow": 6}
 
 
+@pytest.mark.slow
 def test_a_locked_store_does_not_hold_the_questions_up(
     eval_command: EvalCommand, tmp_path: Path, local: LocalTracking
 ) -> None:
