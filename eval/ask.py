@@ -12,16 +12,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from eval.arguments import Parser
-from eval.benchmarks.example import Example
-from eval.command import FAILURES, FINISHED, STOPPED, leave, told
-from eval.composing import composed
-from eval.config import EvalConfig, read_config
-from eval.reporting.steps import Steps, print_answer
-from mas.encodable import encodable
-from mas.errors import UserError
-from mas.offline import SIMULATED_NOTICE
-from mas.prompts import PromptSet
+from eval.benchmarks.dataset import Example
+from eval.cli.arguments import Parser
+from eval.cli.command import FAILURES, FINISHED, STOPPED, leave, told
+from eval.cli.overrides import composed
+from eval.config.evaluation import EvalConfig, read_config
+from eval.reports.live_steps import Steps, print_answer
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.errors import UserError
+from mas.runtime.text import encodable
+from mas.simulation import SIMULATED_NOTICE
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -53,7 +53,7 @@ def task(arguments: list[str]) -> int:
 
 
 def answer(example: Example, config: EvalConfig, prompts: PromptSet | None) -> int:
-    from eval.answering import answered  # heavy: loaded once no cheap check can fail any more
+    from eval.execution.single_answer import answered
 
     console = Console()
     if config.needs_model and config.model.simulated:

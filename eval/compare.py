@@ -14,9 +14,9 @@ import json
 import sys
 from pathlib import Path
 
-from eval.arguments import Parser
-from eval.command import FINISHED, STOPPED, leave, told
-from eval.runs import find_run
+from eval.cli.arguments import Parser
+from eval.cli.command import FINISHED, STOPPED, leave, told
+from eval.runs.folder import find_run
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -41,10 +41,10 @@ def task(arguments: list[str]) -> int:
 
     from rich.console import Console  # heavier, and only needed for runs that exist
 
-    from eval.comparison.comparing import compared
-    from eval.reporting.comparison_page import write_comparison
-    from eval.reporting.comparison_table import print_comparison
-    from eval.reporting.files import write_lines
+    from eval.analysis.comparison.comparing import compared
+    from eval.reports.comparison_page import write_comparison
+    from eval.reports.comparison_table import print_comparison
+    from eval.reports.files import write_lines
 
     result = compared(folders, given.intersection)
     print_comparison(result, Console(), given.settings)

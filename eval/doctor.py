@@ -17,11 +17,11 @@ from pathlib import Path
 if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed yet
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from eval.arguments import Parser
-from eval.checks.finding import MISSING, Finding
-from eval.checks.installation import packages, python_version
-from eval.paths import PROJECT_ROOT
-from mas.errors import UserError
+from eval.cli.arguments import Parser
+from eval.cli.paths import PROJECT_ROOT
+from eval.workflows.checks.finding import MISSING, Finding
+from eval.workflows.checks.installation import packages, python_version
+from mas.runtime.errors import UserError
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +51,7 @@ def findings(overrides: list[str], deep: bool = False) -> Iterator[Finding]:
     installed = packages(PROJECT_ROOT / "pyproject.toml")
     yield installed
     if installed.state != MISSING:
-        from eval.checks.everything import of_configuration, of_machine
+        from eval.workflows.checks.everything import of_configuration, of_machine
 
         yield from of_configuration(overrides, deep)
         yield from of_machine()

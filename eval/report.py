@@ -10,10 +10,10 @@ Exit codes: 0 done · 1 your mistake, told in one sentence · 2 done, and some q
 import argparse
 import sys
 
-from eval.arguments import Parser
-from eval.command import STOPPED, leave, told
-from eval.runs import DATABASE, find_run
-from mas.errors import UserError
+from eval.cli.arguments import Parser
+from eval.cli.command import STOPPED, leave, told
+from eval.runs.folder import DATABASE, find_run
+from mas.runtime.errors import UserError
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -28,9 +28,9 @@ def task(arguments: list[str]) -> int:
 
     from rich.console import Console  # heavier, and only needed for a run that exists
 
-    from eval.outcome import exit_code, show
-    from eval.reporting.from_store import write_reports
-    from eval.store import RunStore, StoreError
+    from eval.reports.from_store import write_reports
+    from eval.reports.summary_table import exit_code, show
+    from eval.runs.store import RunStore, StoreError
 
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:

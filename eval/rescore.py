@@ -14,11 +14,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from eval.arguments import Parser
-from eval.command import MISTAKES, STOPPED, leave, told
-from eval.paths import shown
-from eval.runs import DATABASE, find_run
-from mas.errors import UserError
+from eval.cli.arguments import Parser
+from eval.cli.command import MISTAKES, STOPPED, leave, told
+from eval.cli.paths import shown
+from eval.runs.folder import DATABASE, find_run
+from mas.runtime.errors import UserError
 
 _ALLOWED = ("run.dir", "run.name")
 
@@ -60,11 +60,10 @@ def task(arguments: list[str]) -> int:
 
     from rich.console import Console
 
-    from eval.outcome import exit_code
-    from eval.reporting.from_store import write_reports
-    from eval.reporting.table import print_table
-    from eval.rescoring import rescored
-    from eval.store import RunStore, StoreError
+    from eval.reports.from_store import write_reports
+    from eval.reports.summary_table import exit_code, print_table
+    from eval.runs.store import RunStore, StoreError
+    from eval.workflows.rescore import rescored
 
     try:
         folder = rescored(original, given.overrides, given.gold, command=arguments)

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.command import leave, run_command, told, typed, typed_list
-from eval.config import read_config
-from eval.finished import shown_again
-from eval.sweeps.sweeping import as_job, concluded
+from eval.cli.command import leave, run_command, told, typed, typed_list
+from eval.config.evaluation import read_config
+from eval.workflows.resume import shown_again
+from eval.workflows.sweep.sweep import as_job, concluded
 
 
 def task(composed: DictConfig) -> int:
@@ -27,7 +27,7 @@ def _evaluated(composed: DictConfig) -> int:
     if config.run.resume and (code := shown_again(config, resolved)) is not None:
         return code
     prompts = config.check()
-    from eval.evaluation import Request, evaluate  # heavy: loaded once no cheap check can fail any more
+    from eval.workflows.evaluate import Request, evaluate
 
     return evaluate(Request(config, resolved, prompts, typed()))
 

@@ -10,11 +10,11 @@ failed by error, or its accuracy is below its run.fail_under · 3 a run has not 
 import argparse
 import sys
 
-from eval.arguments import Parser
-from eval.command import FINISHED, MISTAKES, STOPPED, WORST_FIRST, leave, sentence, told
-from eval.paths import PROJECT_ROOT
-from eval.tracking.settings import NoTracking
-from mas.errors import UserError
+from eval.cli.arguments import Parser
+from eval.cli.command import FINISHED, MISTAKES, STOPPED, WORST_FIRST, leave, sentence, told
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.tracking import NoTracking
+from mas.runtime.errors import UserError
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -29,15 +29,15 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 def task(arguments: list[str]) -> int:
     from dotenv import load_dotenv
 
-    from eval.sweeps.notes import find_sweep, read_notes
+    from eval.workflows.sweep.notes import find_sweep, read_notes
 
     folder = find_sweep(read_arguments(arguments).sweep)
     notes = read_notes(folder)
     load_dotenv(PROJECT_ROOT / ".env")  # the MLflow server's user and password
 
-    from eval.store import StoreError
-    from eval.sweeps.end import make_table
-    from eval.sweeps.tracking import tracking_of
+    from eval.runs.store import StoreError
+    from eval.workflows.sweep.end import make_table
+    from eval.workflows.sweep.tracking import tracking_of
 
     try:
         tracking, secrets = tracking_of(folder, notes)

@@ -19,13 +19,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from eval.arguments import Parser
-from eval.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, leave, sentence, told
-from eval.paths import PROJECT_ROOT
-from eval.run_folder.kept_config import kept_config
-from eval.runs import DATABASE, all_runs, find_run
-from eval.tracking.syncing import check_place, interruptible, sole_sender, tracking_overrides
-from mas.errors import UserError
+from eval.cli.arguments import Parser
+from eval.cli.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, leave, sentence, told
+from eval.cli.paths import PROJECT_ROOT
+from eval.runs.folder import DATABASE, all_runs, find_run
+from eval.runs.run_info import kept_config
+from eval.workflows.sync import check_place, interruptible, sole_sender, tracking_overrides
+from mas.runtime.errors import UserError
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -65,9 +65,9 @@ def _all_synced(given: argparse.Namespace) -> int:
 
 def _is_to_be_sent(folder: Path, overrides: Sequence[str]) -> bool:
     """Complete means: there, where the run belongs; a run that is still going on sends itself."""
-    from eval.run_folder.lock import in_use
-    from eval.tracking.settings import NoTracking
-    from eval.tracking.state import read_state
+    from eval.config.tracking import NoTracking
+    from eval.runs.lock import in_use
+    from eval.runs.mlflow_state import read_state
 
     if in_use(folder / DATABASE):
         return False
@@ -86,7 +86,7 @@ def _is_to_be_sent(folder: Path, overrides: Sequence[str]) -> bool:
 
 def _rows(folder: Path) -> int:
     """How many records the run has by now: a session whose sending died at once leaves the word of the one before."""
-    from eval.store import RunStore, StoreError
+    from eval.runs.store import RunStore, StoreError
 
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
@@ -119,10 +119,10 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
     """The run's own tracking settings, changed by the overrides."""
     from omegaconf import OmegaConf
 
-    from eval.composing import composed
-    from eval.config import build_part
-    from eval.tracking.settings import NoTracking
-    from eval.tracking.state import place_of, read_state
+    from eval.cli.overrides import composed
+    from eval.config.evaluation import build_part
+    from eval.config.tracking import NoTracking
+    from eval.runs.mlflow_state import place_of, read_state
 
     if any(override.startswith("tracking=") for override in overrides):
         return build_part(composed(overrides).tracking, "tracking")
@@ -138,13 +138,12 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
 
 
 def _sent(folder: Path, settings: Any) -> int:
-    from eval.run_folder.logs import open_log
-    from eval.tracking.export import Export
-    from eval.tracking.exporter import Exporter
-    from eval.tracking.following import see_it
-    from eval.tracking.pipe import FINISHED as ENDED
-    from eval.tracking.pipe import Handover, RunEnd
-    from eval.tracking.state import link_of
+    from eval.mlflow_export.export import Export
+    from eval.mlflow_export.exporter_launcher import FINISHED as ENDED
+    from eval.mlflow_export.exporter_launcher import Handover, RunEnd, see_it
+    from eval.mlflow_export.exporter_process import Exporter
+    from eval.runs.logs import open_log
+    from eval.runs.mlflow_state import link_of
 
     handover = Handover({}, local=False, secrets=_secrets(folder, settings))
     try:
@@ -195,7 +194,7 @@ def _secrets(folder: Path, settings: Any) -> list[str]:
     """Of the run's configuration and of where it goes, longest first."""
     from omegaconf import OmegaConf
 
-    from eval.config import read_config
+    from eval.config.evaluation import read_config
 
     try:
         own = read_config(OmegaConf.create(kept_config(folder))).secrets()
@@ -206,8 +205,8 @@ def _secrets(folder: Path, settings: Any) -> list[str]:
 
 def _complete_files(folder: Path) -> None:
     """A run whose process was killed has written none of its files."""
-    from eval.reporting.from_store import write_reports
-    from eval.store import RunStore, StoreError
+    from eval.reports.from_store import write_reports
+    from eval.runs.store import RunStore, StoreError
 
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:

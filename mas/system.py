@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from mas.llm.model import Model
-from mas.prompts import PromptSet
+from mas.llm.profiles.model import Model
+from mas.prompt_sets.prompt_set import PromptSet
 from mas.tools.settings import ToolSettings
 
 

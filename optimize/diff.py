@@ -14,13 +14,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from eval.arguments import Parser
-from eval.command import FINISHED, leave, told
-from eval.paths import shown
-from mas.prompts import PromptSet
-from optimize.diff_page import notes, write_page
-from optimize.prompt_diff import AgentDiff, Demo, Part, compare, demo_fields, rows, visible
-from optimize.prompt_folder import find_set
+from eval.cli.arguments import Parser
+from eval.cli.command import FINISHED, leave, told
+from eval.cli.paths import shown
+from mas.prompt_sets.prompt_set import PromptSet
+from optimize.publishing.diff_page import notes, write_page
+from optimize.publishing.prompt_diff import AgentDiff, Demo, Part, compare, demo_fields, rows, visible
+from optimize.publishing.prompt_folder import find_set
 
 MAX_FIELD_CHARS = 300  # of a demo's field in the terminal; the page has all
 _OLD, _NEW, _OLD_WORD, _NEW_WORD = "red", "green", "bold reverse red", "bold reverse green"

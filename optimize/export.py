@@ -14,18 +14,18 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.arguments import Parser
-from eval.command import FINISHED, leave, told
-from eval.paths import PROJECT_ROOT, shown
-from mas.errors import UserError
-from optimize.candidate import PARENT
-from optimize.leaks import LeakReport
-from optimize.prompt_folder import candidate_of
-from optimize.provenance import provenance_of
-from optimize.publish import check_free, publish, published_line
-from optimize.resuming import find_tuning_run
-from optimize.run_files import RunFiles
-from optimize.tracking.folder import PROPOSALS, KeptTuning, read_tuning
+from eval.cli.arguments import Parser
+from eval.cli.command import FINISHED, leave, told
+from eval.cli.paths import PROJECT_ROOT, shown
+from mas.runtime.errors import UserError
+from optimize.mlflow_export.folder import PROPOSALS, KeptTuning, read_tuning
+from optimize.publishing.leaks import LeakReport
+from optimize.publishing.prompt_folder import candidate_of
+from optimize.publishing.provenance import provenance_of
+from optimize.publishing.publish import check_free, publish, published_line
+from optimize.search.candidate import PARENT
+from optimize.session.resuming import find_tuning_run
+from optimize.session.run_files import RunFiles
 
 SHELF = PROJECT_ROOT / "prompts"
 # A terminal of so many columns has room for whose children the candidates are, and for the agents that they change.
@@ -89,7 +89,7 @@ def show_candidates(tuning: KeptTuning, console: Console) -> None:
     """One line a proposal, in their order: reasons are cut; parents and agents are left out where there is no room."""
     from rich.table import Table
 
-    from eval.reporting.flips_table import one_line_cell
+    from eval.reports.comparison_table import one_line_cell
 
     optional = [name for name, least in (("from", _FOR_PARENTS), ("agents", _FOR_AGENTS)) if console.width >= least]
     table = Table(title=f"{tuning.name}: {len(tuning.proposals)} candidates", title_justify="left")

@@ -13,11 +13,11 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.command import leave, run_command, told, typed
-from optimize.config import read_config
-from optimize.finished import shown_again
-from optimize.request import Request
-from optimize.resuming import kept_parent, resumed_arguments
+from eval.cli.command import leave, run_command, told, typed
+from optimize.pipeline.terminal import shown_again
+from optimize.session.config import read_config
+from optimize.session.request import Request
+from optimize.session.resuming import kept_parent, resumed_arguments
 
 
 def task(composed: DictConfig, given: Sequence[str]) -> int:
@@ -28,7 +28,7 @@ def task(composed: DictConfig, given: Sequence[str]) -> int:
     if config.resume:
         config.base.prompts = kept_parent(config.resume)
     prompts = config.check()
-    from optimize.tuning import tune  # heavy: loaded once no cheap check can fail any more
+    from optimize.pipeline.tuning import tune
 
     return tune(Request(config, resolved, prompts, typed()))
 

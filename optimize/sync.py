@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eval.arguments import Parser
-from eval.command import FINISHED, MISTAKES, STOPPED, leave, told
-from eval.paths import PROJECT_ROOT
-from eval.tracking.syncing import check_place, interruptible, sole_sender, tracking_overrides
-from mas.errors import UserError
-from optimize.resuming import find_tuning_run
-from optimize.run_files import MARKER
+from eval.cli.arguments import Parser
+from eval.cli.command import FINISHED, MISTAKES, STOPPED, leave, told
+from eval.cli.paths import PROJECT_ROOT
+from eval.workflows.sync import check_place, interruptible, sole_sender, tracking_overrides
+from mas.runtime.errors import UserError
+from optimize.session.resuming import find_tuning_run
+from optimize.session.run_files import MARKER
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -54,7 +54,7 @@ def synced(folder: Path, overrides: Sequence[str]) -> int:
     Raises:
         UserError: it is going on, somebody else is sending it, or it does not say where it belongs.
     """
-    from optimize.tracking.folder import read_tuning
+    from optimize.mlflow_export.folder import read_tuning
 
     settings = _settings(folder, read_tuning(folder).config, overrides)
     check_place(settings, folder.name, overrides)
@@ -66,8 +66,8 @@ def _settings(folder: Path, config: dict[str, Any], overrides: Sequence[str]) ->
     """The run's own tracking settings, changed by the overrides."""
     from omegaconf import OmegaConf
 
-    from eval.composing import composed
-    from eval.config import build_part
+    from eval.cli.overrides import composed
+    from eval.config.evaluation import build_part
 
     if any(override.startswith("tracking=") for override in overrides):
         return build_part(composed(overrides).tracking, "tracking")
@@ -79,11 +79,10 @@ def _settings(folder: Path, config: dict[str, Any], overrides: Sequence[str]) ->
 
 
 def _sent(folder: Path, settings: Any) -> int:
-    from eval.tracking.follower import in_words
-    from eval.tracking.following import see_it
-    from eval.tracking.pipe import Handover
-    from eval.tracking.state import write_state
-    from optimize.tracking.send import send, state_of
+    from eval.mlflow_export.exporter_launcher import Handover, see_it
+    from eval.mlflow_export.exporter_process import in_words
+    from eval.runs.mlflow_state import write_state
+    from optimize.mlflow_export.send import send, state_of
 
     redact = Handover({}, local=False, secrets=_secrets(folder, settings)).redact
     try:
@@ -106,8 +105,8 @@ def _secrets(folder: Path, settings: Any) -> list[str]:
     """Of the run's configuration and of where it goes, longest first."""
     from omegaconf import OmegaConf
 
-    from optimize.config import read_config
-    from optimize.tracking.folder import read_tuning
+    from optimize.mlflow_export.folder import read_tuning
+    from optimize.session.config import read_config
 
     try:
         own = read_config(OmegaConf.create(read_tuning(folder).config)).base.secrets()

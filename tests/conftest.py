@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hydra._internal.hydra import Hydra
 
-from eval.tracking.settings import LocalTracking
+from eval.config.tracking import LocalTracking
 from tests.eval.command_line import EvalCommand, Finished, command_in_process, without_secrets
 from tests.servers.running import RunningServer, running_llm
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.paths import PROJECT_ROOT
-from eval.store import Key, RunStore, StoreError
+from eval.cli.paths import PROJECT_ROOT
+from eval.runs.store import Key, RunStore, StoreError
 from tests.eval.command_line import SCRIPT
 from tests.servers.fault_replies import Fault
 from tests.servers.faults import FaultServer

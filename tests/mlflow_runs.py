@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.paths import PROJECT_ROOT
-from eval.record import Record
-from eval.store import RunStore
-from eval.tracking.ids import key_of, trace_id
+from eval.cli.paths import PROJECT_ROOT
+from eval.mlflow_export.values import key_of, trace_id
+from eval.runs.record import Record
+from eval.runs.store import RunStore
 from tests.eval.command_line import Finished, question, without_secrets, write_questions
 
 SECONDS = 300.0  # for a command, on a busy machine

@@ -26,7 +26,7 @@ from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, ToolResultPart, Usage
 
-from mas.llm.model import AgentModel
+from mas.llm.profiles.model import AgentModel
 
 INPUT_TOKENS, OUTPUT_TOKENS = 11, 7  # what every scripted reply claims to have cost
 
@@ -155,7 +155,7 @@ def _part_text(part: Any) -> str:
 
 
 class ScriptedModel:
-    """A model profile (`mas/llm/model.py`); its LMs share one script and one log of requests."""
+    """A model profile (`mas/llm/profiles/model.py`); its LMs share one script and one log of requests."""
 
     name = "scripted"
     simulated = True

@@ -14,11 +14,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from eval.config import PARTS, build_part, read_config
-from eval.paths import PROJECT_ROOT
-from eval.tracking.settings import LocalTracking
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.evaluation import PARTS, build_part, read_config
+from eval.config.tracking import LocalTracking
 from mas.tools.settings import ToolSettings
-from optimize import config as tuning_config
+from optimize.session import config as tuning_config
 from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished, question, tracked_in, write_questions
 from tests.servers.running import RunningServer
 

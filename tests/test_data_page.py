@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.paths import PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
 
 PAGE = (PROJECT_ROOT / "docs" / "data.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

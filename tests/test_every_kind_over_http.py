@@ -1,6 +1,6 @@
 """A fact in every kind of attachment, drawn as the test runs, found by a model that can only repeat what tools return.
 
-`python eval/benchmarks/make_every_kind.py FOLDER --seed N`, then `python eval/run.py model=openai_compatible
+`python scripts/sample_data/make_every_kind.py FOLDER --seed N`, then `python eval/run.py model=openai_compatible
 model.base_url=… data=jsonl data.path=FOLDER` with the server in a process of its own.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.make_every_kind import FAMILIES, write_every_kind
 from mas.tools.files import ocr
+from scripts.sample_data.make_every_kind import FAMILIES, write_every_kind
 from tests.eval.command_line import EvalCommand, Finished
 from tests.servers.running import RunningServer
 

@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from eval.benchmarks.example import Example
-from eval.record import Record
-from eval.runner import Runner
+from eval.benchmarks.dataset import Example
+from eval.execution.runner import Runner
+from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
-from mas.llm.loop import run_blocking
-from mas.llm.openai_chat import OpenAIChatModel
-from mas.question import Sample
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import Sample
+from mas.systems.toy.system import ToySystem
 from mas.tools.settings import ToolSettings
-from mas.toy.system import ToySystem
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.servers.fault_replies import ANSWER, FAULTS
 from tests.servers.faults import FaultServer, fault_server

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from eval.benchmarks.sample_picture import picture_bytes, wav_bytes
-from eval.paths import PROJECT_ROOT
-from mas.media import MAX_BYTES
+from eval.cli.paths import PROJECT_ROOT
+from mas.agents.media import MAX_BYTES
+from scripts.sample_data.media import picture_bytes, wav_bytes
 from tests.eval.command_line import EvalCommand, Finished, question, write_questions
 from tests.mas.tools.files.every_kind import m4a_bytes
 from tests.servers.chat_request import read_request

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from eval.paths import PROJECT_ROOT
-from eval.tracking.ids import key_of, trace_id
+from eval.cli.paths import PROJECT_ROOT
+from eval.mlflow_export.values import key_of, trace_id
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH
 from tests.mlflow_pages.browser import browser, picture, see, why_not
 from tests.mlflow_runs import Evaluation, records_in_store

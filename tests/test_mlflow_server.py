@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.tracking.settings import LocalTracking
+from eval.config.tracking import LocalTracking
 from tests.eval.command_line import Finished
 from tests.mlflow_runs import (
     CopyInMlflow,

@@ -14,11 +14,11 @@ import pytest
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 from hydra import compose, initialize_config_dir
 
-from eval.config import build_part
-from eval.paths import PROJECT_ROOT
-from mas.errors import UserError
-from mas.llm.loop import run_blocking
-from mas.llm.model import AgentModel, check_agents
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.evaluation import build_part
+from mas.llm.profiles.model import AgentModel, check_agents
+from mas.runtime.errors import UserError
+from mas.runtime.event_loop import run_blocking
 from mas.tools.settings import ToolSettings
 from tests.mas.llm.loopback import Handler, Received, Server, serving
 from tests.mas.llm.stand_ins import chat, ollama, vllm
@@ -180,7 +180,7 @@ LITELLM = """
 import sys
 from tests.test_models_on_the_wire import QUESTION, ToolSettings, profile_and_system
 from tests.mas.llm.loopback import Server
-from mas.tracing.trace import Trace, recording
+from mas.runtime.trace import Trace, recording
 model, system = profile_and_system("litellm", Server(sys.argv[1]), *sys.argv[2:])
 trace = Trace("thread")
 with recording(trace):

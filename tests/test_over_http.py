@@ -72,8 +72,8 @@ def test_two_copies_with_different_instructions_in_sixteen_threads_each_send_the
 ) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    from mas.gaia.system import GaiaSystem
-    from mas.llm.openai_chat import OpenAIChatModel
+    from mas.llm.profiles.openai_chat import OpenAIChatModel
+    from mas.systems.gaia.system import GaiaSystem
     from mas.tools.settings import ToolSettings
 
     system = GaiaSystem()

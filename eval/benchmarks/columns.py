@@ -7,7 +7,7 @@ found_columns({"answer": "gold"}, ["input", "target"], "x.csv")      # UserError
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 GAIA_COLUMNS = {
     "id": "task_id",

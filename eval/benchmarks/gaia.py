@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from eval.benchmarks.example import Split
+from eval.benchmarks.dataset import Split
 from eval.benchmarks.hub import HUB, HubRepository, LocalTableError, Table, link_limit, local_table, token_file
 from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, read_rows
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 ACCESS = f"{HUB}/gaia-benchmark/GAIA"
 REVISION = "682dd723ee1e1697e00360edccf2366dc8418dd9"

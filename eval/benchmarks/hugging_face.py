@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, found_columns
-from eval.benchmarks.example import Split
+from eval.benchmarks.dataset import Split
 from eval.benchmarks.hub import HUB, Choose, HubRepository, LocalTableError, Table, data_files, link_limit, local_table
 from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 _REPO = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+", re.ASCII)
 

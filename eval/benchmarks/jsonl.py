@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, found_columns
-from eval.benchmarks.example import Split
+from eval.benchmarks.dataset import Split
 from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")
 ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own

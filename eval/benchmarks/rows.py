@@ -16,8 +16,8 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from eval.benchmarks.columns import AS_GAIA, Columns, FoundColumns
-from eval.benchmarks.example import Example, Split
-from mas.errors import UserError
+from eval.benchmarks.dataset import Example, Split
+from mas.runtime.errors import UserError
 
 ON_BAD_ROW = ("refuse", "skip")
 NO_GOLD = "?"  # GAIA's test split

@@ -1,6 +1,6 @@
 """The sample questions that come with the project, for trying it without access to anything.
 
-Written by `eval/benchmarks/make_sample.py`: invented facts in small files, which no model can know by heart.
+Written by `scripts/sample_data/make_sample.py`: invented facts in small files, which no model can know by heart.
 
     SampleBenchmark().load("val").examples[0].question     # "In the attached file, how many …"
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from eval.benchmarks.example import Split
+from eval.benchmarks.dataset import Split
 from eval.benchmarks.jsonl import JsonlBenchmark
 
 SAMPLE = Path(__file__).parent / "sample"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, found_columns
-from eval.benchmarks.example import Split
+from eval.benchmarks.dataset import Split
 from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 ONLY_SPLIT = "all"
 MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072

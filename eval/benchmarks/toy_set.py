@@ -8,13 +8,175 @@ The same settings make the same questions, on every machine; splits share none.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from random import Random
 from typing import ClassVar
 
-from eval.benchmarks.example import Example, Split
-from eval.benchmarks.sample_draw import Drawn
-from eval.benchmarks.toy_families import FAMILIES
-from mas.errors import UserError
+from eval.benchmarks.dataset import Example, Split
+from eval.benchmarks.drawing import Drawn, Family, names, rounded, shuffled
+from mas.runtime.errors import UserError
+
+GOODS = ("ropes", "kettles", "lanterns", "candles", "blankets", "barrels", "crates", "bricks")
+UNITS = (  # what is held, large unit, small unit, small ones in a large one
+    ("flour", "kilograms", "grams", 1000),
+    ("oil", "litres", "millilitres", 1000),
+    ("cloth", "metres", "centimetres", 100),
+    ("wire", "kilometres", "metres", 1000),
+)
+
+
+def price_total(rng: Random, difficulty: int) -> Drawn:
+    """At difficulty 3 a price is given for something that nobody buys."""
+    shop, buyer = names(rng, 2)
+    goods = rng.sample(GOODS, difficulty + 1)
+    prices, counts = [rng.randint(3, 48) for _ in goods], [rng.randint(2, 19) for _ in goods]
+    bought = goods[:-1] if difficulty == 3 else goods
+    offers = "; ".join(f"{good}: {price} crowns each" for good, price in zip(goods, prices, strict=True))
+    basket = _listed([f"{count} {good}" for good, count in zip(bought, counts, strict=False)])
+    total = sum(price * count for _, price, count in zip(bought, prices, counts, strict=False))
+    wordings = (
+        "The prices in {shop}'s shop are {offers}. {buyer} buys {basket}. How many crowns does {buyer} pay? Give only"
+        " the number.",
+        "{buyer} takes {basket} from {shop}'s shop, where the prices are {offers}. What is the bill in crowns? Answer"
+        " with a plain number, without thousands separators.",
+    )
+    question = rng.choice(wordings).format(shop=shop, buyer=buyer, offers=offers, basket=basket)
+    return Drawn(question, str(total), difficulty)
+
+
+def change(rng: Random, difficulty: int) -> Drawn:
+    (buyer,) = names(rng, 1)
+    goods = rng.sample(GOODS, difficulty)
+    prices, counts = [_crowns(rng, 105, 2995) for _ in goods], [rng.randint(2, 3 * difficulty) for _ in goods]
+    cost = sum((price * count for price, count in zip(prices, counts, strict=True)), Decimal(0))
+    paid = (cost // 50 + rng.randint(1, 2)) * 50
+    basket = _listed(
+        [f"{count} {good} at {price} crowns each" for count, good, price in zip(counts, goods, prices, strict=True)]
+    )
+    wordings = (
+        "{buyer} buys {basket} and pays with {paid} crowns. How much change does {buyer} get? Give the number of crowns"
+        " with two decimal places.",
+        "For {basket}, {buyer} hands over {paid} crowns. How many crowns come back? Answer with the number alone, with"
+        " two decimal places.",
+    )
+    question = rng.choice(wordings).format(buyer=buyer, basket=basket, paid=paid)
+    return Drawn(question, rounded(paid - cost, 2), difficulty)
+
+
+def percentage(rng: Random, difficulty: int) -> Drawn:
+    """A rebate, a second one on what is left, and a charge for delivery that no rebate touches."""
+    (shop,) = names(rng, 1)
+    price, first, second, delivery = _crowns(rng, 4005, 89995), rng.randint(3, 37), rng.randint(3, 19), _crowns(rng)
+    left = price * (100 - first) / 100
+    text = f"A stove in {shop}'s shop costs {price} crowns. Its price is cut by {first} percent."
+    if difficulty > 1:
+        left = left * (100 - second) / 100
+        text += f" A month later the new price is cut by another {second} percent."
+    if difficulty > 2:
+        left += delivery
+        text += f" Delivery costs {delivery} crowns on top, without any rebate."
+    wordings = (
+        "What does it cost in the end, in crowns? Round to two decimal places and give only the number.",
+        "How many crowns does it come to in the end? Answer with the number alone, rounded to two decimals.",
+    )
+    return Drawn(f"{text} {rng.choice(wordings)}", rounded(left, 2), difficulty)
+
+
+def unit_rule(rng: Random, difficulty: int) -> Drawn:
+    """Amounts in two units, and the answer without any."""
+    (owner,) = names(rng, 1)
+    goods, large, small, factor = rng.choice(UNITS)
+    stock, days = Decimal(rng.randint(41, 95)) / 10, rng.randint(2, 6)
+    daily = rng.randint(factor // 20, factor // 2)
+    extra = Decimal(rng.randint(11, 29)) / 10
+    left = stock * factor - daily * days
+    text = f"{owner} has {stock} {large} of {goods} and uses {daily} {small} a day for {days} days."
+    if difficulty > 1:
+        left += extra * factor
+        text += f" Then {extra} {large} are delivered."
+    in_large = difficulty == 3
+    unit, answer = (large, rounded(left / factor, 2)) if in_large else (small, rounded(left, 0))
+    form = "rounded to two decimal places, without the unit" if in_large else "without the unit"
+    wordings = (
+        f"How many {unit} of {goods} are left? Answer with the number, {form}.",
+        f"What is left in {unit}? Give only the number, {form}.",
+    )
+    return Drawn(f"{text} {rng.choice(wordings)}", answer, difficulty)
+
+
+def sorting(rng: Random, difficulty: int) -> Drawn:
+    goods = rng.choice(GOODS)
+    traders = names(rng, 2 + 2 * difficulty, alike=difficulty - 1)
+    sold = dict(zip(shuffled(rng, traders), rng.sample(range(11, 400), len(traders)), strict=True))
+    log = _listed([f"{trader} {count}" for trader, count in sold.items()])
+    limit = sorted(sold.values())[difficulty - 1]
+    orders = (
+        ("Give the names from the fewest to the most, separated by commas.", sorted(sold, key=lambda name: sold[name])),
+        ("Give the names from the most to the fewest, separated by commas.",
+         sorted(sold, key=lambda name: -sold[name])),
+        (f"Who sold more than {limit}? Give the names in alphabetical order, separated by commas.",
+         sorted(name for name in sold if sold[name] > limit)),
+    )  # fmt: skip
+    order, answer = rng.choice(orders)
+    if answer == list(sold):
+        return sorting(rng, difficulty)
+    return Drawn(f"The {goods} sold in a week: {log}. {order}", ", ".join(answer), difficulty)
+
+
+def counting(rng: Random, difficulty: int) -> Drawn:
+    (town,) = names(rng, 1)
+    goods = rng.choice(GOODS)
+    sold = [rng.randint(5, 99) for _ in range(6 * difficulty)]
+    low, high = sorted((rng.choice(sold), rng.choice(sold)))
+    conditions = (
+        (f"How many of the stalls sold more than {low}?", sum(count > low for count in sold)),
+        (f"How many of the stalls sold fewer than {high}?", sum(count < high for count in sold)),
+        (f"How many of the stalls sold at least {low} and at most {high}?", sum(low <= n <= high for n in sold)),
+    )
+    condition, answer = rng.choice(conditions)
+    question = (
+        f"The stalls of {town} sold these numbers of {goods}: {', '.join(map(str, sold))}. {condition} Give only the"
+        " number."
+    )
+    return Drawn(question, str(answer), difficulty)
+
+
+def two_step(rng: Random, difficulty: int) -> Drawn:
+    """Wages, less what is spent; shared at difficulty 2, and a bonus for a part of the days at 3."""
+    worker, other = names(rng, 2)
+    wage, days, share = rng.randint(12, 79), rng.randint(4, 19), rng.randint(2, 5)
+    spent, bonus, bonus_days = rng.randint(5, 4 * wage - 1), rng.randint(2, 9), rng.randint(2, days - 1)
+    saved = wage * days - spent
+    text = f"{worker} earns {wage} crowns a day and works for {days} days."
+    if difficulty == 3:
+        saved += bonus * bonus_days
+        text += f" On {bonus_days} of these days there is a bonus of {bonus} crowns."
+    text += f" {worker} then spends {spent} crowns."
+    if difficulty == 1:
+        return Drawn(f"{text} How many crowns are left? Give only the number.", str(saved), 2)
+    text += f" The rest is shared equally among {share} people, {other} being one of them."
+    question = f"{text} How many crowns does {other} get? Round to two decimal places and give only the number."
+    return Drawn(question, rounded(Decimal(saved) / share, 2), difficulty)
+
+
+def _crowns(rng: Random, lowest: int = 105, highest: int = 995) -> Decimal:
+    return Decimal(rng.randint(lowest, highest)) / 100
+
+
+def _listed(items: list[str]) -> str:
+    return " and ".join(part for part in (", ".join(items[:-1]), items[-1]) if part)
+
+
+FAMILIES: dict[str, Family] = {
+    "price_total": price_total,
+    "change": change,
+    "percentage": percentage,
+    "unit_rule": unit_rule,
+    "sorting": sorting,
+    "counting": counting,
+    "two_step": two_step,
+}
+
 
 TOY_VERSION = 1  # goes up whenever the questions of a seed change: scores of two versions are not comparable
 DIFFICULTIES = (1, 1, 2, 2, 3)

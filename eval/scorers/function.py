@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from eval.scorers.score import Score, ScorerError
-from mas.contained import awaited, in_thread
-from mas.errors import UserError
+from mas.runtime.errors import UserError
+from mas.runtime.safe_call import awaited, in_thread
 
 EXPECTED = "expected a bool, a number from 0 to 1, a dictionary with `value`, or a Score"
 

@@ -13,8 +13,8 @@ from typing import Any
 from eval.scorers.exact import ExactScorer
 from eval.scorers.gaia import question_scorer
 from eval.scorers.score import Score
-from mas.errors import UserError
-from mas.offline.model import OfflineModel
+from mas.runtime.errors import UserError
+from mas.simulation.model import OfflineModel
 
 RUBRIC = (
     "The answer is correct if it says the same as the reference answer, however it is worded. Another value, a missing "
@@ -27,7 +27,7 @@ class GradedScorer:
     """The keys of `conf/scorer/graded.yaml`."""
 
     rubric: str = RUBRIC
-    judge: Any = None  # a model profile (`mas/llm/model.py`)
+    judge: Any = None  # a model profile (`mas/llm/profiles/model.py`)
 
     def __post_init__(self) -> None:
         self._judging: Any = None  # made at the first answer

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import dspy
 
-from mas.chat_adapter import ChatAdapter
-from mas.llm.model import AgentModel
+from mas.agents.chat_adapter import ChatAdapter
+from mas.llm.profiles.model import AgentModel
 
 MAX_ANSWER_CHARS = 20_000  # what goes beyond is not shown, and that is said
 

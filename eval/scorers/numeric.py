@@ -22,7 +22,7 @@ from decimal import Context, Decimal
 from typing import NamedTuple
 
 from eval.scorers.score import Score, ScorerError
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 MAX_CHARS = 200  # a longer text is no quantity
 _EXACT = Context(prec=400, Emax=999_999, Emin=-999_999)  # differences never round to 0

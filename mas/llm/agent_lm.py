@@ -7,11 +7,11 @@ import dspy
 from dspy.clients.base_lm import BaseLM
 from dspy.utils.exceptions import LMAuthError, LMBillingError, LMConfigurationError, LMError, LMUnexpectedError
 
-from mas.encodable import encodable
+from mas.llm.call_policy import CallTerms
 from mas.llm.engine import AgentEngine, SyncAgentEngine
-from mas.llm.loop import may_block, model_call, run_blocking
-from mas.llm.terms import CallTerms
-from mas.question import LimitReachedError, current_question
+from mas.runtime.event_loop import may_block, model_call, run_blocking
+from mas.runtime.sample_context import LimitReachedError, current_question
+from mas.runtime.text import encodable
 
 FREE_TERMS = CallTerms()
 _REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # of every request to come, too

@@ -21,16 +21,15 @@ from dspy._vendor.lm15.serde import request_to_dict
 from dspy.lm15 import RateLimitError, Request, Response
 from dspy.utils.exceptions import LMTimeoutError
 
-from mas.llm.accepting import accepted, charge, check_not_empty
-from mas.llm.bill import Bill, billed
-from mas.llm.cut_off import noted_if_cut_off
-from mas.llm.gate import HeldError
+from mas.llm.budget_reservation import Bill, billed, noted_if_cut_off
+from mas.llm.call_policy import CallTerms
 from mas.llm.prices import FREE
-from mas.llm.replaying import KeptReplies, Source
+from mas.llm.rate_limiter import HeldError
+from mas.llm.replay import KeptReplies, Source
+from mas.llm.reply_validation import accepted, charge, check_not_empty
 from mas.llm.retrying import SERVER_FAULTS, retrying
-from mas.llm.terms import CallTerms
-from mas.question import Question, Sample, current_question
-from mas.tracing.trace import span
+from mas.runtime.sample_context import Question, Sample, current_question
+from mas.runtime.trace import span
 
 MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
 CHARS_PER_TOKEN = 4  # of what a request is taken to need at the gate; the server's own count comes with the reply

@@ -15,8 +15,8 @@ from dspy.lm15 import TimeoutError as ServerTimeoutError
 from tenacity import AsyncRetrying, RetryCallState
 from tenacity.wait import wait_random_exponential
 
-from mas.llm.errors import EmptyReplyError
-from mas.question import Question
+from mas.runtime.errors import EmptyReplyError
+from mas.runtime.sample_context import Question
 
 MAX_WAIT_SECONDS = 60.0  # of a wait that no server asked for
 SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)

@@ -18,8 +18,8 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from mas.tools.errors import ToolError
 from mas.tools.read_only import read_only
+from mas.tools.results import ToolError
 
 MAX_EXPRESSION_CHARS = 1_000
 MAX_RESULT_BITS = 13_000  # about 3,900 digits: below Python's own limit of 4,300 for printing an int

@@ -1,10 +1,13 @@
 """From the dotted name in `conf/system/` to the function that a tool is."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from mas.errors import UserError
+from mas.runtime.errors import UserError
+from mas.tools.http.settings import WebSettings
+from mas.tools.settings import ToolSettings
 
 
 def load_function(dotted: str) -> Callable[..., Any]:
@@ -23,3 +26,47 @@ def load_function(dotted: str) -> Callable[..., Any]:
     if not callable(found):
         raise UserError(f"{dotted} is a {type(found).__name__}; expected a function.")
     return found  # type: ignore[no-any-return]
+
+
+BROWSER = "browser"  # the name that stands for all tools of the browser in an agent's list
+NO_CONTACT = (
+    "tools.web.contact is empty: Wikipedia asks for a mail address or page in the user agent and may refuse; give it "
+    "with tools.web.contact=me@example.org."
+)
+_OF_WIKIPEDIA = frozenset(("wikipedia_search", "wikipedia_page"))
+
+
+@contextmanager
+def open_tools(
+    settings: ToolSettings, names: Collection[str], say: Callable[[str], None]
+) -> Iterator[Mapping[str, Any]]:
+    """
+    Args:
+        settings: of the run.
+        names: of the tools that any agent may call.
+        say: told once of each service that is missing; the run goes on without it.
+    """
+    with ExitStack() as stack:
+        opened: dict[str, Any] = {}
+        if "web_search" in names:
+            from mas.tools.web.web_search import missing
+
+            if sentence := missing(settings.web):
+                say(sentence)
+        if sentence := missing_contact(settings.web, names):
+            say(sentence)
+        if BROWSER in names and settings.browser.url is not None:
+            from mas.tools.browser.session import open_browser
+            from mas.tools.http.url_policy import check_public
+
+            browser = open_browser(settings.browser, say, lambda url: check_public(url, settings.web))
+            if (session := stack.enter_context(browser)) is not None:
+                opened[BROWSER] = session
+        yield opened
+
+
+def missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:
+    """What a run's user should know where one of these tools will ask Wikipedia: web search, too, if it has no key."""
+    falls_back = "web_search" in names and settings.fall_back_to_wikipedia and not settings.search_api_key
+    asked = falls_back or not _OF_WIKIPEDIA.isdisjoint(names)
+    return NO_CONTACT if asked and not settings.contact else None

@@ -6,14 +6,14 @@
 Where the code runs is chosen by `tools.sandbox.kind`: see mas/tools/sandbox/ and docs/sandbox.md.
 """
 
-from mas.outside_data import outside_data
-from mas.question import current_question
-from mas.tools.at_hand import tool_settings
+from mas.runtime.sample_context import current_question
+from mas.runtime.untrusted import outside_data
 from mas.tools.attachments import attached_files
-from mas.tools.errors import ToolError
+from mas.tools.results import ToolError
 from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError
 from mas.tools.sandbox.settings import SandboxSettings
+from mas.tools.tool_context import tool_settings
 
 BELONGING = "python"
 FRESH = "[a new Python session: all variables and imports of earlier calls are lost]"

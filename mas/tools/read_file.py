@@ -9,16 +9,14 @@ with attached([Path("/data/towns.csv")]):
 
 import re
 
-from mas.outside_data import outside_data
+from mas.runtime.untrusted import outside_data
 from mas.tools.attachments import AttachmentNotFoundError, resolve
-from mas.tools.errors import ToolError
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part
 from mas.tools.files.kinds import read_document
-from mas.tools.files.line_range import between
-from mas.tools.files.pages import MAX_HEADER_CHARS, clipped, pages_of
-from mas.tools.files.search import matching
+from mas.tools.files.paging import MAX_HEADER_CHARS, between, clipped, matching, pages_of
 from mas.tools.read_only import not_to_be_kept, read_only
+from mas.tools.results import ToolError
 
 _SURROGATES = re.compile("[\ud800-\udfff]")  # cannot be sent as utf-8
 

@@ -17,16 +17,39 @@ that the tool itself calls so.
 import asyncio
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
-from mas.question import KeptResult, Question, ToolResults
-from mas.tools.at_hand import tool_settings
+from mas.runtime.sample_context import KeptResult, Question, ToolResults
 from mas.tools.attachments import attached_digests, attached_files
-from mas.tools.code_digest import code_digest
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import tool_settings
+
+
+@cache
+def code_digest(module_name: str) -> str:
+    """SHA-256 of the Python files of the package that a module is in, else of its own; as they are at the first call.
+
+    What they import from elsewhere, such as a library, is not in it.
+    """
+    module = sys.modules.get(module_name)
+    package = sys.modules.get(getattr(module, "__package__", None) or "")
+    folders = [Path(folder) for folder in getattr(package, "__path__", ())]
+    files = sorted((file.relative_to(folder).as_posix(), file) for folder in folders for file in folder.rglob("*.py"))
+    if not files and (own := getattr(module, "__file__", None)):
+        files = [("", Path(own))]
+    digest = hashlib.sha256()
+    for name, file in files:
+        if file.is_file():  # an editor's lock is a link to nowhere
+            digest.update(f"{name}\0{file.stat().st_size}\0".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
 
 _MARK, _COUNT = "is_read_only", "counted_by"
 _Tool = TypeVar("_Tool", bound=Callable[..., Any])

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.files.settings import FileSettings
+from mas.tools.http.settings import WebSettings
 from mas.tools.sandbox.settings import SandboxSettings
-from mas.tools.web.settings import WebSettings
 
 MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
 

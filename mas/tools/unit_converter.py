@@ -14,8 +14,8 @@ import re
 import tokenize
 from typing import Any
 
-from mas.tools.errors import ToolError
 from mas.tools.read_only import read_only
+from mas.tools.results import ToolError
 
 SIGNIFICANT_DIGITS = 12
 

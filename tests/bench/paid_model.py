@@ -8,7 +8,7 @@ model.paid.requests            # 1801
 from dataclasses import dataclass, field
 from typing import Any
 
-from mas.offline.model import OfflineModel
+from mas.simulation.model import OfflineModel
 
 
 @dataclass

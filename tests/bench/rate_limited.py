@@ -30,7 +30,7 @@ import httpx
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from mas.llm.gate import Gate  # noqa: E402
+from mas.llm.rate_limiter import Gate  # noqa: E402
 
 PER_SECOND, LATENCY_SECONDS, TRIES = 50.0, 0.2, 20
 

@@ -21,9 +21,9 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from mas.offline.model import OfflineModel
-from mas.offline.skills import SKILLS
-from mas.prompts import PromptSet, apply_prompt_set, read_prompt_set
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, read_prompt_set
+from mas.simulation.model import OfflineModel
+from mas.simulation.skills.skills import SKILLS
 from mas.tools.settings import ToolSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,7 +135,7 @@ def scores_of(
 
 def cost_of(count: int) -> None:
     from eval.scorers.gaia import GaiaScorer
-    from mas.tracing.trace import Trace, recording
+    from mas.runtime.trace import Trace, recording
 
     system, data = system_and_data("gaia", "sample")
     prompts = read_prompt_set(system.default_prompts, system.agent_names, system.name, ROOT)

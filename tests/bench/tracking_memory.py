@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-from eval.tracking.state import read_state
+from eval.runs.mlflow_state import read_state
 from tests.bench.contenders import check_summary
 from tests.bench.measuring import CALLS, FailedError, measure
 from tests.bench.tables import Cell, Table
@@ -101,7 +101,9 @@ def _exporters(pid: int) -> list[int]:
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
         return [
-            int(each) for each in children if b"eval.tracking.exporter" in Path(f"/proc/{each}/cmdline").read_bytes()
+            int(each)
+            for each in children
+            if b"eval.mlflow_export.exporter_process" in Path(f"/proc/{each}/cmdline").read_bytes()
         ]
     except OSError:
         return []

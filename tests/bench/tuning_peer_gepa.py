@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(ROOT)
 
-from mas.offline.model import OfflineModel  # noqa: E402
+from mas.simulation.model import OfflineModel  # noqa: E402
 from tests.bench.paid_model import PaidModel  # noqa: E402
 from tests.bench.tables import Table  # noqa: E402
 
@@ -115,13 +115,13 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from eval.paths import OUTPUTS
-    from mas.prompts import read_prompt_set
-    from optimize import sealed_log
-    from optimize.config import read_config
-    from optimize.request import Request
-    from optimize.splits import make_splits
-    from optimize.tuning import tune
+    from eval.cli.paths import OUTPUTS
+    from mas.prompt_sets.prompt_set import read_prompt_set
+    from optimize.gate import sealed_log
+    from optimize.pipeline.tuning import tune
+    from optimize.questions.splits import make_splits
+    from optimize.session.config import read_config
+    from optimize.session.request import Request
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -163,9 +163,9 @@ def _told(verdict: Any) -> str:
 
 def _requests_of_search(folder: Path, splits: Any) -> int:
     """Those of the first epoch and of the reflection; the shortlist's answers are of later ones."""
-    from eval.run_folder.call_log import CallLog
-    from mas.question import Sample
-    from optimize.budget import REFLECTION
+    from eval.runs.call_log import CallLog
+    from mas.runtime.sample_context import Sample
+    from optimize.session.budget import REFLECTION
 
     with contextlib.closing(CallLog(folder / "calls.db")) as log:
         samples = [REFLECTION, *(Sample(each.id, 1) for each in (*splits.train, *splits.val))]
@@ -176,7 +176,7 @@ def _settings(arm: str) -> dict[str, Any]:
     """None for plain: DSPy's own."""
     if arm != "plain, our settings":
         return {}
-    from optimize.optimizers.gepa_optimizer import GepaOptimizer
+    from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 
     ours = GepaOptimizer()
     return {

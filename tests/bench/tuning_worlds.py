@@ -78,16 +78,16 @@ def jobs(parts: Sequence[str], seeds: int | None) -> Iterator[Job]:
 
 
 def run(job: Job) -> Result:
-    from mas.offline import reflection
+    from mas.simulation.reflection import reflection
 
     reflection._HELPS["harmful"] = 0.1 if job.part == "one in ten helps" else 0.0
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from eval.paths import OUTPUTS
-    from optimize.config import read_config
-    from optimize.request import Request
-    from optimize.tuning import tune
+    from eval.cli.paths import OUTPUTS
+    from optimize.pipeline.tuning import tune
+    from optimize.session.config import read_config
+    from optimize.session.request import Request
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     began = time.monotonic()
@@ -134,7 +134,7 @@ def _gain_elsewhere(published: Path, model: Any) -> float:
 
     from eval.benchmarks.toy_set import ToyBenchmark
     from eval.scorers.gaia import GaiaScorer
-    from mas.prompts import read_prompt_set
+    from mas.prompt_sets.prompt_set import read_prompt_set
 
     system, _ = system_and_data("toy", "toy")
     examples = ToyBenchmark(n_train=1, n_val=1, n_test=1000, seed=900_000 + model.seed).load("test").examples
@@ -171,13 +171,13 @@ class Planted:
         """Nothing can be wrong."""
 
     def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> Any:
-        from optimize.search import SearchCost
+        from optimize.search.optimizer import SearchCost
 
         return SearchCost(2 * n_val, 0)
 
     def search(self, search: Any) -> Any:
-        from optimize.candidate import Candidate, Proposal
-        from optimize.search import SearchOutcome
+        from optimize.search.candidate import Candidate, Proposal
+        from optimize.search.optimizer import SearchOutcome
 
         parent = search.parent.prompts
         texts = {agent: "\n\n".join([text, *PLANTED.get(agent, ())]) for agent, text in parent.texts.items()}
@@ -192,8 +192,8 @@ def true_gain(n_seeds: int = 10) -> tuple[float, float]:
 
     from eval.benchmarks.toy_set import ToyBenchmark
     from eval.scorers.gaia import GaiaScorer
-    from mas.offline.model import OfflineModel
-    from mas.prompts import read_prompt_set
+    from mas.prompt_sets.prompt_set import read_prompt_set
+    from mas.simulation.model import OfflineModel
 
     system, _ = system_and_data("toy", "toy")
     parent = read_prompt_set(system.default_prompts, system.agent_names, system.name, ROOT)
@@ -209,7 +209,7 @@ def true_gain(n_seeds: int = 10) -> tuple[float, float]:
 
 def table(results: Sequence[Result]) -> str:
     """Markdown, one line a part and optimiser."""
-    from eval.intervals import accuracy_interval
+    from eval.analysis.statistics.intervals import accuracy_interval
 
     lines = [
         "| part | optimiser | runs | published | share (95 %) | true gain of each | leaked "

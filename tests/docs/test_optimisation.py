@@ -11,21 +11,21 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from eval.benchmarks.example import Example, Split
-from eval.paths import OUTPUTS, PROJECT_ROOT
-from optimize import run_files
-from optimize.budget import BudgetSettings
-from optimize.config import OptimizeConfig, read_config
-from optimize.cost_estimate import Estimate, planned
+from eval.benchmarks.dataset import Example, Split
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from optimize.diff import read_arguments as diff_arguments
-from optimize.ending import FinishReason
 from optimize.export import read_arguments as export_arguments
-from optimize.gate import GateSettings
-from optimize.optimizers.bootstrap_optimizer import BootstrapOptimizer
-from optimize.optimizers.gepa_optimizer import GepaOptimizer
-from optimize.phases.sealed_test import PARENT_ARM, WINNER_ARM
-from optimize.power import power_table, smallest_gain
-from optimize.splits import SplitSettings, make_splits
+from optimize.gate.gate import GateSettings
+from optimize.gate.power import power_table, smallest_gain
+from optimize.pipeline.cost_estimate import Estimate, planned
+from optimize.pipeline.sealed_test import PARENT_ARM, WINNER_ARM
+from optimize.questions.splits import SplitSettings, make_splits
+from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
+from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
+from optimize.session import run_files
+from optimize.session.budget import BudgetSettings
+from optimize.session.config import OptimizeConfig, read_config
+from optimize.session.termination import FinishReason
 
 PAGES = [
     PROJECT_ROOT / name

@@ -2,7 +2,7 @@
 
 import re
 
-from eval.paths import PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
 from tests.test_faults import LASTING, PASSING
 
 PAGE = (PROJECT_ROOT / "docs" / "running.md").read_text("utf-8")

@@ -1,6 +1,6 @@
 """The page `docs/sandbox.md`: its kinds and limits are those of `conf/` and of the code."""
 
-from eval.paths import PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
 from mas.tools.sandbox.bubblewrap import OPEN_FILES
 from mas.tools.sandbox.deno import MAX_FILE_BYTES, PYODIDE
 from mas.tools.sandbox.process import MAX_THREADS

@@ -13,27 +13,27 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from eval.config import read_config
-from eval.paths import OUTPUTS, PROJECT_ROOT
-from mas.outside_data import marked
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.config.evaluation import read_config
+from mas.runtime.untrusted import marked
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession, check_public
 from mas.tools.browser.session import missing as missing_browser
 from mas.tools.browser.settings import EXAMPLE_URL, BrowserSettings
 from mas.tools.browser.tools import ALLOWED, browser_tools
-from mas.tools.catalogue import load_function
-from mas.tools.errors import ToolError
-from mas.tools.files import audio, kinds, ocr
-from mas.tools.opening import BROWSER, NO_CONTACT
+from mas.tools.catalogue import BROWSER, NO_CONTACT, load_function
+from mas.tools.files import kinds, ocr
+from mas.tools.files.readers import audio
+from mas.tools.http.settings import WebSettings
+from mas.tools.http.url_policy import public_addresses
 from mas.tools.python_code import python
 from mas.tools.read_only import is_read_only
-from mas.tools.read_page import read_page
+from mas.tools.results import ToolError
 from mas.tools.sandbox import choosing
 from mas.tools.settings import ToolSettings
-from mas.tools.web.guard import public_addresses
-from mas.tools.web.settings import WebSettings
+from mas.tools.web.read_page import read_page
 from mas.tools.web.tavily_search import no_key
-from mas.tools.web_search import missing as missing_search
+from mas.tools.web.web_search import missing as missing_search
 
 PAGE = (PROJECT_ROOT / "docs" / "tools.md").read_text("utf-8")
 ONE_LINE = " ".join(PAGE.split())

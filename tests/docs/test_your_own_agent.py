@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.paths import PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
 from tests.eval.command_line import EvalCommand, Finished
 from tests.servers.answering_agent import answering_agent
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from eval.paths import PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.tracking import LocalTracking
 from eval.run import main
-from eval.tracking.settings import LocalTracking
 
 SCRIPT = PROJECT_ROOT / "eval" / "run.py"
 TABLE = "name,price\napple,7\npear,9\n"

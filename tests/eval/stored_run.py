@@ -11,9 +11,8 @@ from typing import Any
 
 import yaml
 
-from eval.record import Record, Usage
-from eval.run_folder.planned import PlannedQuestion
-from eval.store import RunStore
+from eval.runs.record import PlannedQuestion, Record, Usage
+from eval.runs.store import RunStore
 
 CONFIG = {"system": {"name": "toy"}, "scorer": {"_target_": "eval.scorers.exact.ExactScorer", "ignore_case": False}}
 SESSION = {"started_at": "2026-11-21T08:00:00+00:00", "ended_at": "2026-11-21T08:00:09+00:00", "stopped": None}

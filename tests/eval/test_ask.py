@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from eval.ask import read_arguments, task
-from eval.command import told
-from eval.paths import OUTPUTS, PROJECT_ROOT
+from eval.cli.command import told
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH, TABLE, without_secrets
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer, running_llm
@@ -161,7 +161,7 @@ def test_a_mistake_is_one_sentence(ask: Ask, arguments: list[str], words: str) -
 
 def test_dspy_is_not_imported_before_the_checks_pass() -> None:
     code = (
-        "import sys; from eval.ask import task; from eval.command import told;"
+        "import sys; from eval.ask import task; from eval.cli.command import told;"
         "code = told(lambda: task(['Q', 'model=openai_compatible', 'model.base_url=http://127.0.0.1:9/v1']));"
         "print(code, 'dspy' in sys.modules)"
     )

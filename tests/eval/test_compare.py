@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.command import FINISHED, STOPPED, USER_ERROR, told
+from eval.analysis.statistics.paired_tests import Pair, holm, paired_test
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, told
+from eval.cli.paths import PROJECT_ROOT
 from eval.compare import task
-from eval.paired_tests import Pair, holm, paired_test
-from eval.paths import PROJECT_ROOT
-from eval.record import Usage
 from eval.rescore import task as rescore
-from mas.offline import SIMULATED_NOTICE
+from eval.runs.record import Usage
+from mas.simulation import SIMULATED_NOTICE
 from tests.eval.command_line import EvalCommand
 from tests.eval.stored_run import CONFIG, SESSION, answered, stored_run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.command import run_command
-from eval.paths import PROJECT_ROOT
+from eval.cli.command import run_command
+from eval.cli.paths import PROJECT_ROOT
 from eval.run import task
 
 MODELS = sorted(f"model={file.stem}" for file in (PROJECT_ROOT / "conf" / "model").glob("*.yaml"))

@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from eval import doctor
-from eval.checks import dataset, disk, everything, installation, model, programs, store
-from eval.checks.finding import MISSING, OK, WARNING, Finding
-from eval.checks.sandbox import isolation
-from eval.paths import PROJECT_ROOT
-from eval.tracking import LocalTracking, NoTracking
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.tracking import LocalTracking, NoTracking
+from eval.workflows.checks import configuration as dataset
+from eval.workflows.checks import everything, installation
+from eval.workflows.checks import machine as disk
+from eval.workflows.checks import machine as programs
+from eval.workflows.checks import machine as store
+from eval.workflows.checks import models as model
+from eval.workflows.checks.finding import MISSING, OK, WARNING, Finding
+from eval.workflows.checks.machine import isolation
 from mas.tools.sandbox import deno
 from tests.eval.command_line import dataset as questions
 from tests.eval.command_line import question, without_secrets, write_questions

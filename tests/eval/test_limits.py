@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from eval.spending import Budget
-from eval.store import RunStore
-from mas.question import Payment
+from eval.execution.budget import Budget
+from eval.runs.store import RunStore
+from mas.runtime.sample_context import Payment
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.eval.obedient_agent import AGENT, told
 from tests.servers.faults import FaultServer, fault_server
@@ -175,7 +175,7 @@ def test_a_budget_is_reached_once() -> None:
 def test_the_shared_cache_is_only_used_when_asked_for(
     eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eval.questions.OUTPUTS", tmp_path / "outputs")
+    monkeypatch.setattr("eval.execution.run_session.OUTPUTS", tmp_path / "outputs")
     with fault_server() as server:
         for option, requests, cached in [("off", 3, 0), ("off", 6, 0), ("shared", 9, 0), ("shared", 9, 3)]:
             finished = eval_command(*model(server), *questions(tmp_path, 1), f"cache.lm={option}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from eval.paths import OUTPUTS, PROJECT_ROOT
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from tests.eval.command_line import NO_SEARCH, SCRIPT, EvalCommand, Finished, question, write_questions
 from tests.servers.running import RunningServer
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from eval.paired_tests import Pair, paired_test
+from eval.analysis.statistics.paired_tests import Pair, paired_test
 
 SIZES = (20, 53, 165)  # questions: a small set, GAIA's Level 1, all of GAIA's validation split
 

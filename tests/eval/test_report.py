@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from eval.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
-from eval.paths import PROJECT_ROOT
-from eval.plain import plain
+from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
+from eval.cli.paths import PROJECT_ROOT
 from eval.report import task
-from eval.reporting.from_store import write_reports
-from eval.store import RunStore
-from eval.tracking.state import ExportState, write_state
+from eval.reports.from_store import write_reports
+from eval.runs.mlflow_state import ExportState, write_state
+from eval.runs.redaction import plain
+from eval.runs.store import RunStore
 from tests.eval.stored_run import SESSION, answered, stored_run
 
 FILES = {"answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json", "report.html"}
@@ -105,7 +105,7 @@ WRITER = """
 import sys, time
 from pathlib import Path
 from tests.eval.stored_run import answered
-from eval.store import RunStore
+from eval.runs.store import RunStore
 store = RunStore(Path(sys.argv[1]))
 store.write(answered("q1", "17"))
 print("written", flush=True)

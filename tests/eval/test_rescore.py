@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-import eval.runs
-from eval.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
-from eval.record import Record, Usage
+from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
 from eval.rescore import task
-from eval.run_folder.kept_prompts import kept_prompts
-from eval.store import RunStore
-from mas.prompts import PromptSet, write_prompt_set
+from eval.runs.kept_prompts import kept_prompts
+from eval.runs.record import Record, Usage
+from eval.runs.store import RunStore
+from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from tests.eval.command_line import EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT
 from tests.eval.obedient_agent import told as order
@@ -225,7 +224,7 @@ def test_a_run_that_is_going_on_and_a_folder_that_is_taken_are_refused(
 def test_a_run_that_was_scored_anew_is_neither_gone_on_with_nor_mixed_with_another(
     eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(eval.runs, "OUTPUTS", tmp_path)
+    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
     old, new = (tmp_path / "eval" / f"2026-11-21_0{hour}-00-00_{name}" for hour, name in ((8, "old"), (9, "new")))
     run = [*AGENT, *dataset(tmp_path / "data", order("a", "sleep 0 say 7"))]
     assert eval_command(*run, f"run.dir={old}").code == FINISHED

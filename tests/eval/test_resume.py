@@ -13,17 +13,17 @@ from typing import Any, cast
 import pytest
 from omegaconf import OmegaConf
 
-from eval.benchmarks.example import Example
-from eval.composing import composed
-from eval.config import read_config
-from eval.dataset_digest import dataset_digest
-from eval.paths import PROJECT_ROOT
-from eval.record import Record
-from eval.resuming import changes, of_the_run, put_before, resumed_arguments, resumed_run, samples_left
-from eval.session import Session
-from eval.store import RunStore
-from mas.errors import UserError
-from mas.question import Sample
+from eval.benchmarks.dataset import Example
+from eval.benchmarks.fingerprint import dataset_digest
+from eval.cli.overrides import composed
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.evaluation import read_config
+from eval.runs.record import Record
+from eval.runs.run_info import Session
+from eval.runs.store import RunStore
+from eval.workflows.resume import changes, of_the_run, put_before, resumed_arguments, resumed_run, samples_left
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import Sample
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset, question
 from tests.eval.obedient_agent import AGENT, told
 from tests.servers.faults import fault_server
@@ -229,7 +229,7 @@ def test_what_a_smaller_plan_leaves_out_is_paid_for_and_nothing_else(eval_comman
 
 def test_a_run_that_came_to_be_in_its_folder_meanwhile_is_not_mixed_with(half: Path, tmp_path: Path) -> None:
     """Its configuration was checked while the folder was still empty."""
-    from eval.evaluation import Request, evaluate
+    from eval.workflows.evaluate import Request, evaluate
 
     data = dataset(tmp_path / "more", told("z", "sleep 0 say 7"))
     composition = composed([*AGENT, *data, "tracking=off", f"run.dir={half}"])
@@ -301,7 +301,7 @@ def test_nothing_heavy_is_loaded_for_a_complete_run(
 ) -> None:
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", told("a", "sleep 0 say 7")))
     code = (
-        "import sys; from eval.command import run_command; from eval.run import task\n"
+        "import sys; from eval.cli.command import run_command; from eval.run import task\n"
         f"code = run_command(task, 'eval'); print([name for name in {HEAVY} if name in sys.modules], code)"
     )
     command = [sys.executable, "-c", code, f"run.resume={finished.folder}"]
@@ -321,5 +321,5 @@ def test_a_complete_run_of_10000_questions_is_shown_and_nothing_heavy_is_loaded_
     shown = subprocess.run(command, env=clean_environment, capture_output=True, check=True, text=True)
     assert "nothing is left to run" in shown.stdout
     loaded = {line.rpartition("|")[2].strip() for line in shown.stderr.splitlines()}
-    assert "eval.store" in loaded
+    assert "eval.runs.store" in loaded
     assert not loaded & {"dspy", "langgraph", "mlflow", "pandas", "datasets"}

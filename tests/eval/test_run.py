@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from eval.paths import PROJECT_ROOT
-from eval.run_folder import folder as run_folder
-from eval.run_folder.folder import make_run_folder
-from eval.store import RunStore
-from mas.gaia.state import AGENTS
-from mas.offline import SIMULATED_NOTICE
-from mas.prompts import read_prompt_set
+from eval.cli.paths import PROJECT_ROOT
+from eval.runs import folder as run_folder
+from eval.runs.folder import make_run_folder
+from eval.runs.store import RunStore
+from mas.prompt_sets.prompt_set import read_prompt_set
+from mas.simulation import SIMULATED_NOTICE
+from mas.systems.gaia.state import AGENTS
 from tests.eval.command_line import (
     NO_SEARCH,
     SCRIPT,

@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eval.benchmarks.example import Example
-from eval.record import Record, Usage
-from eval.run_folder import lock as run_lock
-from eval.store import RunStore, StoreError
+from eval.benchmarks.dataset import Example
+from eval.runs import lock as run_lock
+from eval.runs.record import Record, Usage
+from eval.runs.store import RunStore, StoreError
 
 MEMORY = Path("/dev/shm")  # waiting for a disk would teach nothing here
 IDS = st.sampled_from(["q1", "q2", "é\ud800\0'\"\\", ""])

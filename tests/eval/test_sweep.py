@@ -12,15 +12,15 @@ import pytest
 import yaml
 
 from eval import sweep as sweep_command
-from eval.command import told
-from eval.paired_tests import Pair, paired_test
-from eval.paths import PROJECT_ROOT
-from eval.runs import DATABASE
-from eval.store import RunStore
-from eval.sweeps.notes import find_sweep
-from eval.tracking.settings import LocalTracking
-from mas.errors import UserError
-from mas.offline import SIMULATED_NOTICE
+from eval.analysis.statistics.paired_tests import Pair, paired_test
+from eval.cli.command import told
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.tracking import LocalTracking
+from eval.runs.folder import DATABASE
+from eval.runs.store import RunStore
+from eval.workflows.sweep.notes import find_sweep
+from mas.runtime.errors import UserError
+from mas.simulation import SIMULATED_NOTICE
 from tests.eval import obedient_agent
 from tests.eval.command_line import SCRIPT, EvalCommand, Finished, dataset, tracked_in
 from tests.eval.obedient_agent import AGENT

@@ -16,12 +16,12 @@ import pytest
 import yaml
 from rich.console import Console
 
-from eval.arms import Arm, answers, run_arms
-from eval.comparison.comparing import compared
-from eval.composing import composed
-from eval.config import read_config
-from eval.paths import PROJECT_ROOT
-from eval.stopping import Stop
+from eval.analysis.comparison.comparing import compared
+from eval.cli.overrides import composed
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.evaluation import read_config
+from eval.execution.stop_controller import Stop
+from eval.workflows.paired_evaluation import Arm, answers, run_arms
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
 from tests.servers.calling_model import CallingModel, calling
 from tests.servers.loopback import running
@@ -46,7 +46,7 @@ def key(eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("eval.questions.OUTPUTS", tmp_path / "outputs")
+    monkeypatch.setattr("eval.execution.run_session.OUTPUTS", tmp_path / "outputs")
     return tmp_path / "outputs"
 
 

@@ -1,8 +1,8 @@
 import pytest
 from omegaconf import OmegaConf
 
-from eval.paths import OUTPUTS
-from eval.tracking import LocalTracking
+from eval.cli.paths import OUTPUTS
+from eval.config.tracking import LocalTracking
 
 
 def test_the_dataclasses_are_schemas_that_refuse_unknown_keys() -> None:

@@ -26,18 +26,18 @@ from dspy.lm15 import Response, Usage
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from eval.command import told
-from eval.paths import OUTPUTS, PROJECT_ROOT
+from eval.cli.command import told
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.llm.agent_lm import AgentLM
-from mas.llm.model import AgentModel
+from mas.llm.call_policy import CallTerms
 from mas.llm.prices import Price
-from mas.llm.terms import CallTerms
-from optimize.candidate import Candidate, Proposal
-from optimize.config import OptimizeConfig, read_config
-from optimize.finished import shown_again
-from optimize.request import Request
-from optimize.search import Search, SearchCost, SearchOutcome
-from optimize.tuning import tune
+from mas.llm.profiles.model import AgentModel
+from optimize.pipeline.terminal import shown_again
+from optimize.pipeline.tuning import tune
+from optimize.search.candidate import Candidate, Proposal
+from optimize.search.optimizer import Search, SearchCost, SearchOutcome
+from optimize.session.config import OptimizeConfig, read_config
+from optimize.session.request import Request
 from tests.optimize.tuning_command import NAME, Tuned
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _Engine, _response, all_text, system_text
 
@@ -168,7 +168,7 @@ def planted_run(
         return tune(Request(config, resolved, config.check(), given, shelf))
 
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr("optimize.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
+        patch.setattr("optimize.gate.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
         patch.chdir(place)
         code = told(command)
     return Tuned(code, out.getvalue(), err.getvalue(), folder, shelf)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mas.demos import EXAMPLE
+from mas.prompt_sets.demos import EXAMPLE
 from tests.servers.chat_request import read_request
 
 _OBJECTIVE = "In adhering to this structure, your objective is: \n"

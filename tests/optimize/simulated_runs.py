@@ -11,16 +11,16 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from eval.benchmarks.example import Example
-from eval.config import build_part
-from eval.paths import PROJECT_ROOT
-from eval.record import Record
-from eval.runner import Runner
+from eval.benchmarks.dataset import Example
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.evaluation import build_part
+from eval.execution.runner import Runner
+from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
-from mas.llm.loop import run_blocking
-from mas.offline.model import OfflineModel
-from mas.prompts import read_prompt_set
-from mas.question import Sample
+from mas.prompt_sets.prompt_set import read_prompt_set
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import Sample
+from mas.simulation.model import OfflineModel
 from mas.tools.settings import ToolSettings
 
 

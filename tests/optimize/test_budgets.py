@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from mas.errors import UserError
-from optimize.phases.baseline import AnswerMeans
-from optimize.spend import Spend
+from mas.runtime.errors import UserError
+from optimize.pipeline.baseline import AnswerMeans
+from optimize.session.budget import Spend
 from tests.optimize.tuned import MINI_GEPA, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
@@ -26,7 +26,7 @@ GOING_ON = re.compile(r"raise that budget and go on with: python \S*optimize/run
 @pytest.fixture(autouse=True)
 def openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where it is noted that a sealed set was opened."""
-    monkeypatch.setattr("optimize.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
+    monkeypatch.setattr("optimize.gate.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
     return tmp_path / "sealed_sets.jsonl"
 
 
@@ -56,7 +56,7 @@ class LeftAlone:
 def left_alone(tmp_path_factory: pytest.TempPathFactory) -> LeftAlone:
     folder = tmp_path_factory.mktemp("left-alone")
     with simulated_server() as server, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("optimize.sealed_log.SEALED_SETS", folder / "sealed_sets.jsonl")
+        patched.setattr("optimize.gate.sealed_log.SEALED_SETS", folder / "sealed_sets.jsonl")
         assert tuned_here(folder / "run", over_http(server, *MINI_GEPA), folder / "shelf") == 0
         return LeftAlone(TunedFolder(folder / "run").verdict, server.counted)
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from eval.command import FINISHED, USER_ERROR, told
-from eval.paths import PROJECT_ROOT
-from mas.prompts import PromptSet, write_prompt_set
+from eval.cli.command import FINISHED, USER_ERROR, told
+from eval.cli.paths import PROJECT_ROOT
+from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from optimize.diff import show, task
-from optimize.diff_page import page, write_page
-from optimize.prompt_diff import compare, prompt_diff, rows
-from optimize.prompt_folder import find_set
+from optimize.publishing.diff_page import page, write_page
+from optimize.publishing.prompt_diff import compare, prompt_diff, rows
+from optimize.publishing.prompt_folder import find_set
 
 A = PromptSet(
     "before",

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.command import FINISHED, USER_ERROR, told
-from mas.prompts import PromptSet, digest, read_prompt_set, write_prompt_set
-from mas.tuned_on import TunedOn
+from eval.cli.command import FINISHED, USER_ERROR, told
+from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, write_prompt_set
+from mas.prompt_sets.tuned_on import TunedOn
 from optimize.export import task
 
 AGENTS = ["planner", "researcher", "expert", "critic_planner", "finalizer"]

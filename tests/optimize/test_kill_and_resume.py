@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from optimize.export import task as export
-from optimize.tracking.folder import read_tuning
+from optimize.mlflow_export.folder import read_tuning
 from tests.optimize.tuned import Moment, SimulatedServer, TunedRun, over_http, simulated_server
 
 pytestmark = pytest.mark.slow  # whole runs, in processes of their own
@@ -155,9 +155,9 @@ def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server:
 # ---------------------------------------------------------------- at awkward places
 
 PUBLISHING = (
-    "before optimize.publish _move",
-    "after optimize.publish _move",
-    "after optimize.phases.verdict publish",
+    "before optimize.publishing.publish _move",
+    "after optimize.publishing.publish _move",
+    "after optimize.pipeline.verdict publish",
 )
 
 
@@ -167,7 +167,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory, clean_environment: dict[str
     with simulated_server() as server:
         asked = over_http(server, f"run.concurrency={CONCURRENCY}", *PUBLISHES)
         run = TunedRun(tmp_path_factory.mktemp("tested") / "run", asked, clean_environment, server)
-        assert run.session(dies="before optimize.phases.verdict judge") is None
+        assert run.session(dies="before optimize.pipeline.verdict judge") is None
         assert run.sealed_rows() == 60
         yield run
 
@@ -197,7 +197,7 @@ def test_a_half_last_line_of_the_proposals_stops_nobody(
     new_run: NewRun, server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = new_run("run", *TESTS_IN_VAIN)
-    assert run.session(dies="before optimize.tuning shortlist") is None
+    assert run.session(dies="before optimize.pipeline.tuning shortlist") is None
     whole = run.proposals()
     path = run.folder / "proposals.jsonl"
     path.write_bytes(path.read_bytes()[:-40])
@@ -207,18 +207,18 @@ def test_a_half_last_line_of_the_proposals_stops_nobody(
     assert export([str(run.folder), "--candidate", whole[0]["candidate_id"], "--name", "half"], tmp_path / "shelf") == 0
     (run.folder / "search.json").unlink()
     sent = server.asked
-    assert run.session(dies="before optimize.tuning shortlist") is None
+    assert run.session(dies="before optimize.pipeline.tuning shortlist") is None
     assert server.asked == sent, "the search was gone through again, and nothing was asked"
     assert [each["candidate_id"] for each in run.proposals()] == [each["candidate_id"] for each in whole]
 
 
 def test_what_was_proposed_stays_until_a_resumed_search_comes_to_it_again(new_run: NewRun) -> None:
     run = new_run("run", *TESTS_IN_VAIN)
-    assert run.session(dies="before optimize.tuning shortlist") is None
+    assert run.session(dies="before optimize.pipeline.tuning shortlist") is None
     whole = run.proposals()
     (run.folder / "search.json").unlink()
-    assert run.session(dies="after optimize.run_files RunFiles.begin_proposals") is None
+    assert run.session(dies="after optimize.session.run_files RunFiles.begin_proposals") is None
     assert run.proposals() == whole
-    assert run.session(dies="after optimize.run_files RunFiles.propose") is None
+    assert run.session(dies="after optimize.session.run_files RunFiles.propose") is None
     assert [each["candidate_id"] for each in run.proposals()] == [each["candidate_id"] for each in whole]
     assert run.phase == "search"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.paths import OUTPUTS, PROJECT_ROOT
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from tests.eval.command_line import question, write_questions
 from tests.optimize.tuning_command import NAME, OF_TESTS, Tuned, tuning_command
 from tests.servers.running import RunningServer
@@ -244,7 +244,7 @@ def test_a_run_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
 
 
 def test_a_second_process_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    from eval.run_folder.lock import RunLock
+    from eval.runs.lock import RunLock
 
     assert tuning_command(tmp_path, *FEW, "budget.lm_calls=50").code == 3
     lock = RunLock(tmp_path / "run" / "tuning.json")

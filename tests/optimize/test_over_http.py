@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mas.prompts import SUFFIX
+from mas.prompt_sets.prompt_set import SUFFIX
 from tests.eval.command_line import EvalCommand
 from tests.optimize.seal_questions import write_seal_questions
 from tests.optimize.sent import (

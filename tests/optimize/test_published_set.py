@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from eval.paths import PROJECT_ROOT
-from eval.runs import DATABASE
-from eval.store import RunStore
-from mas.prompts import SUFFIX, digest, read_prompt_set
+from eval.cli.paths import PROJECT_ROOT
+from eval.runs.folder import DATABASE
+from eval.runs.store import RunStore
+from mas.prompt_sets.prompt_set import SUFFIX, digest, read_prompt_set
 from tests.eval.command_line import EvalCommand, Finished
 from tests.optimize.sent import instructions_in
 from tests.optimize.tuning_command import NAME, Tuned, tuning_command

@@ -11,13 +11,13 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from eval.paths import PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.function import FunctionScorer
-from mas.offline import SIMULATED_NOTICE
-from mas.prompts import read_prompt_set
-from optimize.config import OptimizeConfig
-from optimize.ending import FinishReason
-from optimize.search import Search, SearchOutcome
+from mas.prompt_sets.prompt_set import read_prompt_set
+from mas.simulation import SIMULATED_NOTICE
+from optimize.search.optimizer import Search, SearchOutcome
+from optimize.session.config import OptimizeConfig
+from optimize.session.termination import FinishReason
 from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Planted, planted_run
 from tests.optimize.tuning_command import NAME, Tuned, tuning_command
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from eval.command import InterruptedRunError
-from eval.paths import PROJECT_ROOT
-from mas.errors import UserError
-from mas.prompts import digest, read_prompt_set
-from optimize.prompt_folder import read_folder
+from eval.cli.command import InterruptedRunError
+from eval.cli.paths import PROJECT_ROOT
+from mas.prompt_sets.prompt_set import digest, read_prompt_set
+from mas.runtime.errors import UserError
+from optimize.publishing.prompt_folder import read_folder
 from tests.optimize.tuned import (
     MINI_BOOTSTRAP,
     MINI_GEPA,
@@ -49,7 +49,7 @@ NewRun = Callable[..., TunedRun]
 @pytest.fixture(autouse=True)
 def openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where it is noted that a sealed set was opened, by runs in this process."""
-    monkeypatch.setattr("optimize.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
+    monkeypatch.setattr("optimize.gate.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
     return tmp_path / "sealed_sets.jsonl"
 
 
@@ -121,7 +121,7 @@ def test_a_signal_in_any_phase_lets_finish_what_is_in_flight_and_says_how_to_go_
     assert run.openings() == 1
 
 
-@pytest.mark.parametrize("place", ["optimize.tuning_run.TuningRun.leaks_of", "optimize.phases.verdict.judge"])
+@pytest.mark.parametrize("place", ["optimize.session.tuning_run.TuningRun.leaks_of", "optimize.pipeline.verdict.judge"])
 def test_between_the_questions_a_signal_ends_the_run_at_once_and_says_how_to_go_on(
     place: str,
     ended: tuple[TunedFolder, list[str]],
@@ -152,7 +152,9 @@ def test_between_the_questions_a_signal_ends_the_run_at_once_and_says_how_to_go_
 def test_a_second_signal_cancels_what_is_in_flight(phase: str, new_run: NewRun, server: SimulatedServer) -> None:
     """The server takes longer for a reply than the run may take to end."""
     run = new_run("run", *MINI_GEPA)
-    until = {"search": "before optimize.tuning search", "sealed": "before optimize.tuning tested"}[phase]
+    until = {"search": "before optimize.pipeline.tuning search", "sealed": "before optimize.pipeline.tuning tested"}[
+        phase
+    ]
     assert run.session(dies=until) is None
     server.latency_seconds = 20.0
     code, took = interrupted(run, Moment(0.2, 1), signal.SIGINT, signal.SIGINT)
@@ -163,7 +165,7 @@ def test_a_second_signal_cancels_what_is_in_flight(phase: str, new_run: NewRun, 
 
 def test_a_third_signal_ends_the_process(new_run: NewRun, server: SimulatedServer) -> None:
     run = new_run("run", *MINI_GEPA)
-    assert run.session(dies="before optimize.tuning search") is None
+    assert run.session(dies="before optimize.pipeline.tuning search") is None
     server.latency_seconds = 20.0
     three = (signal.SIGINT,) * 3
     code, took = interrupted(run, Moment(0.2, 1), *three, apart_seconds=0.05)
@@ -264,7 +266,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TunedFolde
     """A run that has come to its verdict, and its options."""
     folder = tmp_path_factory.mktemp("ended")
     with simulated_server() as server, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("optimize.sealed_log.SEALED_SETS", folder / "sealed_sets.jsonl")
+        patched.setattr("optimize.gate.sealed_log.SEALED_SETS", folder / "sealed_sets.jsonl")
         asked = over_http(server, *MINI_BOOTSTRAP)
         assert tuned_here(folder / "run", asked, folder / "shelf") == 0
         yield TunedFolder(folder / "run"), asked
@@ -337,7 +339,7 @@ def test_a_set_that_was_edited_since_is_not_what_the_run_began_with(
         reads.append(name)
         return read_prompt_set(name, *more)
 
-    monkeypatch.setattr("eval.config.read_prompt_set", read)
+    monkeypatch.setattr("eval.config.evaluation.read_prompt_set", read)
     assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
     assert reads == [str(run.folder / "candidates" / "parent")]
     assert digest(read_folder(run.folder / "candidates" / "parent")) == kept
@@ -359,7 +361,7 @@ def test_latest_is_the_tuning_run_that_was_started_last(new_run: NewRun) -> None
     first = TunedRun(run.outputs / "optimize" / "2026-01-01_00-00-00_w_bootstrap", given, run.environment, run.server)
     first.folder.parent.mkdir(parents=True)
     first.outputs.mkdir()
-    assert first.session(dies="before optimize.tuning shortlist") is None
+    assert first.session(dies="before optimize.pipeline.tuning shortlist") is None
     other = first.folder.with_name("2025-01-01_00-00-00_w_bootstrap")
     shutil.copytree(first.folder, other)
     assert not (first.folder / "verdict.json").exists()
@@ -372,7 +374,7 @@ def test_latest_is_the_tuning_run_that_was_started_last(new_run: NewRun) -> None
 
 def test_of_two_processes_in_one_folder_the_second_is_refused(new_run: NewRun, server: SimulatedServer) -> None:
     run = new_run("run", *MINI_BOOTSTRAP)
-    assert run.session(dies="before optimize.tuning search") is None
+    assert run.session(dies="before optimize.pipeline.tuning search") is None
     before, server.latency_seconds = server.asked, 5.0
     second = TunedRun(run.folder, run.options, run.environment, run.server)
     with run.started() as process:

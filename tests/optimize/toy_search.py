@@ -17,25 +17,25 @@ import dspy
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from eval.paths import PROJECT_ROOT
-from eval.run_folder.call_log import CallLog
-from eval.run_folder.tool_cache import SampleResults
-from eval.runner import Runner
+from eval.cli.paths import PROJECT_ROOT
+from eval.execution.runner import Runner
+from eval.runs.call_log import CallLog
+from eval.runs.tool_cache import SampleResults
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.agent_lm import AgentLM
+from mas.llm.call_policy import CallTerms
 from mas.llm.prices import FREE
-from mas.llm.terms import CallTerms
-from mas.offline.engine import AsyncOfflineEngine, OfflineEngine
-from mas.offline.model import OfflineModel
-from mas.offline.reflection import AsyncOfflineReflection
-from mas.prompts import PromptSet, read_prompt_set
-from mas.question import Question, QuestionLimits, Sample, at_work
+from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
+from mas.runtime.sample_context import Question, QuestionLimits, Sample, at_work
+from mas.simulation.engine import AsyncOfflineEngine, OfflineEngine
+from mas.simulation.model import OfflineModel
+from mas.simulation.reflection.reflection import AsyncOfflineReflection
 from mas.tools.settings import ToolSettings
-from optimize.budget import REFLECTION, BudgetSettings, Purse
-from optimize.candidate import PARENT, Candidate, Proposal
-from optimize.search import Search, SearchOutcome
-from optimize.student import Student
-from optimize.trials import Trials
+from optimize.search.candidate import PARENT, Candidate, Proposal
+from optimize.search.optimizer import Search, SearchOutcome
+from optimize.search.student import Student
+from optimize.search.trials import Trials
+from optimize.session.budget import REFLECTION, BudgetSettings, Purse
 
 
 @cache

@@ -85,8 +85,8 @@ def completion(body: bytes) -> bytes:
     """The reply to a chat request, as OpenAI's API has it."""
     from dspy.lm15 import Message, Request
 
-    from mas.offline.engine import respond
-    from mas.offline.reflection import propose
+    from mas.simulation.engine import respond
+    from mas.simulation.reflection.reflection import propose
 
     asked = json.loads(body)
     system = "".join(each["content"] for each in asked["messages"] if each["role"] == "system")
@@ -161,8 +161,8 @@ class TunedFolder:
 
     def candidates(self) -> dict[str, str]:
         """Id → digest of its prompts."""
-        from mas.prompts import digest
-        from optimize.prompt_folder import read_folder
+        from mas.prompt_sets.prompt_set import digest
+        from optimize.publishing.prompt_folder import read_folder
 
         folders = (self.folder / "candidates").glob("*")
         return {each.name: digest(read_folder(each)) for each in sorted(folders)}
@@ -295,11 +295,11 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from eval.paths import OUTPUTS, PROJECT_ROOT
-    from optimize.config import read_config
-    from optimize.request import Request
-    from optimize.resuming import kept_parent
-    from optimize.tuning import tune
+    from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+    from optimize.pipeline.tuning import tune
+    from optimize.session.config import read_config
+    from optimize.session.request import Request
+    from optimize.session.resuming import kept_parent
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     here = f"resume={folder}" if (folder / "tuning.json").is_file() else f"run.dir={folder}"
@@ -319,10 +319,10 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
 def main() -> None:
     shelf, outputs = map(Path, sys.argv[1:3])
     sys.argv[1:3] = []
-    import eval.paths
+    from eval.cli import paths
 
-    eval.paths.OUTPUTS = outputs
-    from eval.command import leave
+    paths.OUTPUTS = outputs
+    from eval.cli.command import leave
 
     run = importlib.import_module("optimize.run")
     run.Request = functools.partial(run.Request, shelf=shelf)  # type: ignore[attr-defined]

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from eval.paths import PROJECT_ROOT
-from mas.prompts import PromptSet
-from optimize.prompt_folder import read_folder
-from optimize.request import Request
+from eval.cli.paths import PROJECT_ROOT
+from mas.prompt_sets.prompt_set import PromptSet
+from optimize.publishing.prompt_folder import read_folder
 from optimize.run import main
+from optimize.session.request import Request
 from tests.eval.command_line import without_secrets
 
 OF_TESTS = "tuned_in_a_test_"  # how the names of sets begin that a test has published
@@ -82,7 +82,7 @@ def _surroundings(place: Path, shelf: Path, arguments: list[str]) -> Iterator[No
         for name, value in {**without_secrets({}), "HYDRA_FULL_ERROR": "0", "HF_HOME": str(place / "hub")}.items():
             patch.setenv(name, value)
         patch.setattr("optimize.run.Request", partial(Request, shelf=shelf))
-        patch.setattr("optimize.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
+        patch.setattr("optimize.gate.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
         patch.setattr(sys, "argv", [str(PROJECT_ROOT / "optimize" / "run.py"), *arguments])
         patch.chdir(place)
         yield

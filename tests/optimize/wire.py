@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.paths import PROJECT_ROOT
-from mas.prompts import SUFFIX
+from eval.cli.paths import PROJECT_ROOT
+from mas.prompt_sets.prompt_set import SUFFIX
 from tests.eval.command_line import CONTACT, NO_BROWSER
 from tests.optimize.seal_questions import OPTIONS, SealRow
 from tests.optimize.sent import Sent, agents_requests

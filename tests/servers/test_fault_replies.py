@@ -2,8 +2,8 @@
 
 import dspy
 
-from mas.llm.model import AgentModel
-from mas.llm.openai_chat import OpenAIChatModel
+from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
 from tests.servers.fault_replies import ANSWER
 from tests.servers.faults import fault_server
 

@@ -2,7 +2,8 @@
 
 What a page loads, where a redirect leads and to which address a name changes meanwhile, nobody outside the browser can
 see in time. So the browser gets no other way than this one: it looks the name up, checks all its addresses
-(`mas.tools.web.guard`) and connects to one of those. Encrypted traffic passes through unread, as RFC 9110 has it for
+(`mas.tools.http.url_policy`) and connects to one of those. Encrypted traffic passes through unread, as RFC 9110 has
+it for
 CONNECT; so blocked pages, which are known by their whole address, are the window's affair.
 
     async with await guarded_proxy() as proxy:
@@ -14,8 +15,8 @@ import contextlib
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from mas.tools.errors import ToolError
-from mas.tools.web.guard import public_addresses, public_url
+from mas.tools.http.url_policy import public_addresses, public_url
+from mas.tools.results import ToolError
 
 MAX_HEAD_BYTES = 2**16
 HEAD_SECONDS = 30.0  # for a request to arrive

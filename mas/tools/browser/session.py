@@ -14,15 +14,15 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from urllib.parse import urlsplit
 
-from mas.encodable import encodable
-from mas.llm.loop import background_loop, run_blocking
-from mas.question import current_question
-from mas.tools.at_hand import tool_settings
+from mas.runtime.event_loop import background_loop, run_blocking
+from mas.runtime.sample_context import current_question
+from mas.runtime.text import encodable
 from mas.tools.browser.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Offer
 from mas.tools.browser.page import cut
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.window import Check, Window
-from mas.tools.errors import ToolError
+from mas.tools.results import ToolError
+from mas.tools.tool_context import tool_settings
 
 LISTEN_SECONDS = 0.5  # to see whether anything listens at all
 START_SECONDS = 10.0  # for a server that does, to open a session
@@ -35,7 +35,7 @@ async def check_public(url: str) -> str:
     Raises:
         ToolError: an agent may not go there.
     """
-    from mas.tools.web import guard
+    from mas.tools.http import url_policy as guard
 
     return await guard.check_public(url)
 

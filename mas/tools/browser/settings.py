@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 EXAMPLE_URL = "http://127.0.0.1:3000/mcp"
 

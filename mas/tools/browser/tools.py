@@ -6,10 +6,10 @@ browser_tools(session)["browser_click"]      # a dspy.Tool with the server's des
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mas.outside_data import outside_data
+from mas.runtime.untrusted import outside_data
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession
-from mas.tools.from_the_web import from_the_web
+from mas.tools.results import from_the_web
 
 # A list of what is allowed, so that a new version of the server brings nothing in unseen. Left out on purpose: what
 # runs code (browser_evaluate, browser_run_code_unsafe), what reads or writes the server's files (browser_file_upload,

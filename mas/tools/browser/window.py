@@ -3,7 +3,8 @@
     window = Window(connect, check_public, action_seconds=60)
     await window.act("browser_navigate", {"url": "https://example.org"})      # what can be seen there
 
-The rule (`mas.tools.web.guard`) is applied to every address that the agent gives, and after every action to the address
+The rule (`mas.tools.http.url_policy`) is applied to every address that the agent gives, and after every action to the
+address
 of the page that is then open: a link, a redirect or a script may lead anywhere. What such a page shows is not passed
 on. To keep the browser from asking a forbidden address at all is the work of the proxy behind `make browser`.
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 from mas.tools.browser.connection import Connection, ConnectionLostError, Reply
 from mas.tools.browser.page import BLANK, dialog, failure, observation, open_page
-from mas.tools.errors import ToolError
+from mas.tools.results import ToolError
 
 Connect = Callable[[], Awaitable[Connection]]
 Check = Callable[[str], Awaitable[str]]  # the address as it is to be asked for; ToolError: it must not be

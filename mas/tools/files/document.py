@@ -3,7 +3,9 @@
 Document("CSV table, 2 rows", [Part(heading="row | city", lines=[Line(1, "Rome"), Line(2, "Oslo")], numbered=True)])
 """
 
+import io
 from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 
@@ -51,3 +53,22 @@ def numbered_parts(unit: str, texts: list[list[str]]) -> list[Part]:
         )
         for number, lines in enumerate(texts, start=1)
     ]
+
+
+@dataclass(frozen=True)
+class Source:
+    name: str  # for messages: the attachment's bare name, or "data.zip: tables/x.csv"
+    data: bytes
+
+    @classmethod
+    def of(cls, path: Path) -> "Source":
+        with path.open("rb") as file:
+            return cls(path.name, file.read())
+
+    @property
+    def suffix(self) -> str:
+        """With its dot, in lower case."""
+        return PurePosixPath(self.name).suffix.lower()
+
+    def stream(self) -> io.BytesIO:
+        return io.BytesIO(self.data)

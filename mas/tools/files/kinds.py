@@ -12,41 +12,40 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from mas.tools.at_hand import tool_settings
-from mas.tools.errors import ToolError
-from mas.tools.files.apart import read_apart
-from mas.tools.files.document import Document
-from mas.tools.files.source import Source
+from mas.tools.files.document import Document, Source
+from mas.tools.files.reader_pool import read_apart
+from mas.tools.results import ToolError
+from mas.tools.tool_context import tool_settings
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
 
-_IMAGE, _JSON = "mas.tools.files.image:read", "mas.tools.files.json_document:read"
+_IMAGE, _JSON = "mas.tools.files.readers.image:read", "mas.tools.files.readers.json_document:read"
 # Extension to "module:function(source) -> Document", imported at first use.
 READERS = {
-    ".csv": "mas.tools.files.delimited:read",
-    ".tsv": "mas.tools.files.delimited:read",
+    ".csv": "mas.tools.files.readers.delimited:read",
+    ".tsv": "mas.tools.files.readers.delimited:read",
     ".json": _JSON,
     ".jsonld": _JSON,
     ".geojson": _JSON,
-    ".jsonl": "mas.tools.files.json_document:read_lines",
-    ".ndjson": "mas.tools.files.json_document:read_lines",
-    ".xml": "mas.tools.files.xml_document:read",
-    ".html": "mas.tools.files.partitioned:read_html",
-    ".htm": "mas.tools.files.partitioned:read_html",
-    ".xlsx": "mas.tools.files.excel:read",
-    ".xlsm": "mas.tools.files.excel:read",
-    ".xls": "mas.tools.files.old_excel:read",
-    ".docx": "mas.tools.files.partitioned:read_word",
-    ".pptx": "mas.tools.files.partitioned:read_slides",
-    ".pdf": "mas.tools.files.pdf:read",
-    ".epub": "mas.tools.files.epub:read",
-    ".zip": "mas.tools.files.archive:read",
+    ".jsonl": "mas.tools.files.readers.json_document:read_lines",
+    ".ndjson": "mas.tools.files.readers.json_document:read_lines",
+    ".xml": "mas.tools.files.readers.xml_document:read",
+    ".html": "mas.tools.files.readers.office:read_html",
+    ".htm": "mas.tools.files.readers.office:read_html",
+    ".xlsx": "mas.tools.files.readers.excel:read",
+    ".xlsm": "mas.tools.files.readers.excel:read",
+    ".xls": "mas.tools.files.readers.old_excel:read",
+    ".docx": "mas.tools.files.readers.office:read_word",
+    ".pptx": "mas.tools.files.readers.office:read_slides",
+    ".pdf": "mas.tools.files.readers.pdf:read",
+    ".epub": "mas.tools.files.readers.epub:read",
+    ".zip": "mas.tools.files.readers.archive:read",
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"), _IMAGE),
-    ".mp3": "mas.tools.files.audio:read_mp3",
-    ".wav": "mas.tools.files.audio:read_wav",
-    ".m4a": "mas.tools.files.audio:read_m4a",
+    ".mp3": "mas.tools.files.readers.audio:read_mp3",
+    ".wav": "mas.tools.files.readers.audio:read_wav",
+    ".m4a": "mas.tools.files.readers.audio:read_m4a",
 }
-TEXT_READER = "mas.tools.files.text:read"  # of everything that is neither above nor below
+TEXT_READER = "mas.tools.files.readers.text:read"  # of everything that is neither above nor below
 # Read where they are asked for, by Python's own library; all others in another process.
 _LIGHT = frozenset(
     (*(READERS[kind] for kind in (".csv", ".json", ".jsonl")), TEXT_READER)
@@ -134,7 +133,7 @@ def read_here(source: Source, member: str | None = None) -> Document:
         ToolError: as `read_document`.
     """
     if member is not None:
-        from mas.tools.files import archive
+        from mas.tools.files.readers import archive
 
         if kind_of(source) != ".zip":
             raise ToolError(f"{source.name} is no archive, so it has no members; call read_file without `member`.")

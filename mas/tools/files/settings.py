@@ -6,7 +6,7 @@ FileSettings(ocr_languages="eng+deu").check()
 import re
 from dataclasses import dataclass
 
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 ENGLISH = "eng"  # tesseract's own default
 

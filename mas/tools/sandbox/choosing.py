@@ -1,20 +1,32 @@
-"""Which isolation this machine offers: each is tried by running a program in it, once a process.
-
-chosen("auto")        # Choice(isolation=Bubblewrap, said="bubblewrap 0.8.0 runs Python in a jail", refused=())
-"""
+"""The isolation of last resort: no code is run, and the agent is told so."""
 
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from mas.tools.sandbox.bubblewrap import Bubblewrap
 from mas.tools.sandbox.deno import Deno
 from mas.tools.sandbox.local import WARNING, UnsafeLocal
-from mas.tools.sandbox.refusal import Refusal
-from mas.tools.sandbox.session import Isolation, NotAvailableError
-from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL
+from mas.tools.sandbox.session import Isolation, NotAvailableError, Session
+from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL, SandboxSettings
+
+
+class Refusal:
+    name = REFUSE
+
+    def __init__(self, why: str) -> None:
+        """`why`: one or more sentences, with what would mend it."""
+        self.why = why
+
+    def probe(self) -> str:
+        raise NotAvailableError(self.why)
+
+    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
+        raise NotAvailableError(self.why)
+
 
 _CANDIDATES: dict[str, tuple[Callable[[], Isolation], ...]] = {
     AUTO: (Bubblewrap, Deno),

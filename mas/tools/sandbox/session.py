@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from mas.encodable import encodable
+from mas.runtime.text import encodable
 from mas.tools.sandbox.settings import SandboxSettings
 
 DISTURBED = "the code has disturbed the sandbox's own messages"

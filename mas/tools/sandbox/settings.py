@@ -5,7 +5,7 @@ SandboxSettings(kind="bubblewrap", memory_mb=512).check()
 
 from dataclasses import dataclass
 
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL = "auto", "bubblewrap", "deno", "refuse", "unsafe_local"
 KINDS = (AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL)

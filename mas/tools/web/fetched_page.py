@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from mas.contained import in_thread
-from mas.tools.errors import ToolError
-from mas.tools.web.client import asked, web_client, within
-from mas.tools.web.pace import paced
+from mas.runtime.safe_call import in_thread
+from mas.tools.http.client import asked, web_client, within
+from mas.tools.http.settings import WebSettings
+from mas.tools.http.throttle import paced
+from mas.tools.http.transport import Rules
+from mas.tools.results import ToolError
 from mas.tools.web.page_document import PageDocument, check_type, read_reply
-from mas.tools.web.settings import WebSettings
-from mas.tools.web.transport import Rules
 
 
 async def page_at(url: str, settings: WebSettings) -> PageDocument:

@@ -19,12 +19,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
-from mas.tools.errors import ToolError
-from mas.tools.web.blocking_requests import in_package, on_loop
-from mas.tools.web.client import Reply, asked, web_client
-from mas.tools.web.pace import paced
-from mas.tools.web.settings import WebSettings
-from mas.tools.web.transport import Rules
+from mas.runtime.safe_call import in_thread
+from mas.tools.files.paging import clipped
+from mas.tools.http.blocking_requests import in_package, on_loop
+from mas.tools.http.client import Reply, asked, web_client, within
+from mas.tools.http.settings import WebSettings
+from mas.tools.http.throttle import paced
+from mas.tools.http.transport import Rules
+from mas.tools.results import ToolError
+from mas.tools.web.html_rows import Row, headings, rows, section
 
 MAX_OPTIONS = 60
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
@@ -220,3 +223,88 @@ def _options(error: Any) -> str:
     more = f" and {len(options) - MAX_OPTIONS} more" if len(options) > MAX_OPTIONS else ""
     listed = "; ".join(options[:MAX_OPTIONS])
     return f"{error.title!r} only lists other pages; call wikipedia_page with one of these titles: {listed}{more}."
+
+
+@dataclass(frozen=True)
+class WikiPage:
+    """`before`: the day that was asked for; None: today."""
+
+    wiki: str
+    page: Page
+    revision: Revision
+    before: str | None
+    rows: list[Row]
+
+    @property
+    def source(self) -> str:
+        day = f" (as it stood on {self.before[:10]})" if self.before else ""
+        where = f"{self.page.url}?oldid={self.revision.id}"
+        return f"{self.wiki}: {self.page.title}, version of {self.revision.timestamp}{day}, {where}"
+
+    def section(self, name: str) -> list[str]:
+        """
+        Raises:
+            ToolError: the page has no such section; the sentence names those it has.
+        """
+        chosen = section(self.rows, name) if name else self.rows
+        if chosen is None:
+            names = clipped("; ".join(headings(self.rows)), 1_500) or "none"
+            raise ToolError(f"{self.page.title} has no section {clipped(name, 200)!r}; its sections: {names}.")
+        return [row.text for row in chosen]
+
+    def notes(self, of_section: bool) -> list[str]:
+        found = [] if of_section else [f"sections: {clipped('; '.join(headings(self.rows)), 800) or 'none'}"]
+        return found + (["templates in it (not the text) are as they are today"] if self.before else [])
+
+
+async def read(title: str, before: str | None, settings: WebSettings) -> WikiPage:
+    """
+    Raises:
+        ToolError: there is no such page, or Wikipedia did not answer.
+    """
+    wiki = Wikipedia(settings)
+    async with within(2 * settings.seconds, wiki.name):  # four requests
+        page = await wiki.page(title)
+        revision = await wiki.revision(page, before)
+        html = await wiki.html(revision)
+    found = await in_thread(lambda: rows(html), lambda how: ToolError(f"The page's text {how}; try another source."))
+    return WikiPage(wiki.name, page, revision, before, found)
+
+
+MAX_RESULTS = 20  # introductions that the API gives at once
+
+
+@dataclass(frozen=True)
+class Found:
+    title: str
+    url: str
+    text: str  # the page's first sentences; for web search what the page says about the query
+
+
+async def search(query: str, settings: WebSettings, results: int = 10) -> list[Found]:
+    """Pages in the order of the search.
+
+    Raises:
+        ToolError: Wikipedia did not answer.
+    """
+    wiki = Wikipedia(settings)
+    async with within(2 * settings.seconds, wiki.name):  # two requests
+        titles = await wiki.titles(query, min(results, MAX_RESULTS))
+        known = await wiki.introductions(titles) if titles else {}
+    return [
+        Found(title, known.get(title, ("", ""))[0] or wiki.link(title), known.get(title, ("", ""))[1])
+        for title in titles
+    ]
+
+
+def listed(found: list[Found]) -> str:
+    """Numbered, each with its address and text."""
+    entries = [
+        f"{number}. {_line(each.title, 300)}\n   {each.url}\n   {_line(each.text, 2_000) or '(no text)'}"
+        for number, each in enumerate(found, start=1)
+    ]
+    return "\n".join(entries)
+
+
+def _line(text: str, limit: int) -> str:
+    return clipped(" ".join(text.split()), limit)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from mas.tools.errors import ToolError
 from mas.tools.files.document import Part
-from mas.tools.files.pages import clipped
-from mas.tools.web.client import Reply
+from mas.tools.files.paging import clipped
+from mas.tools.http.client import Reply
+from mas.tools.results import ToolError
 from mas.tools.web.html_rows import rows, storable
-from mas.tools.web.paged import lines
+from mas.tools.web.page_view import lines
 
 MIN_CHARS = 250  # a shorter main content is not trusted to be one
 NEEDS_BROWSER = "it shows little or no text without JavaScript: open it with the browser tools, if there are any"

@@ -10,12 +10,12 @@ import httpx
 from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
 from tavily import errors as tavily_errors
 
-from mas.tools.errors import ToolError
-from mas.tools.web.client import PassingError, failure, patiently, retry_after, web_client
-from mas.tools.web.pace import paced
-from mas.tools.web.settings import WebSettings
-from mas.tools.web.transport import Rules
-from mas.tools.web.wiki_search import Found
+from mas.tools.http.client import PassingError, failure, patiently, retry_after, web_client
+from mas.tools.http.settings import WebSettings
+from mas.tools.http.throttle import paced
+from mas.tools.http.transport import Rules
+from mas.tools.results import ToolError
+from mas.tools.web.mediawiki import Found
 
 WHAT = "Web search"
 _UNREADABLE = f"{WHAT} answered with something that cannot be read; try again later or in other words."

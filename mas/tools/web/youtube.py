@@ -14,13 +14,13 @@ from xml.etree.ElementTree import ParseError
 import requests
 import youtube_transcript_api as api
 
-from mas.tools.errors import ToolError
-from mas.tools.files.pages import clipped
-from mas.tools.web.blocking_requests import GuardedAdapter, in_package, session
-from mas.tools.web.client import Reply, asked, web_client, within
-from mas.tools.web.pace import paced
-from mas.tools.web.settings import WebSettings
-from mas.tools.web.transport import Rules
+from mas.tools.files.paging import clipped
+from mas.tools.http.blocking_requests import GuardedAdapter, in_package, session
+from mas.tools.http.client import Reply, asked, web_client, within
+from mas.tools.http.settings import WebSettings
+from mas.tools.http.throttle import paced
+from mas.tools.http.transport import Rules
+from mas.tools.results import ToolError
 
 _ORIGIN = "https://www.youtube.com"  # where the package asks
 _ID = re.compile(r"[A-Za-z0-9_-]{11}")

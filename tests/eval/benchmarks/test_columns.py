@@ -3,7 +3,7 @@
 import pytest
 
 from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, found_columns
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 ENOUGH_OF_JSONL = ("id", "question")
 

@@ -67,7 +67,7 @@ def test_unknown_keys_and_wrong_types_are_refused() -> None:
 def test_importing_a_benchmark_imports_nothing_heavy() -> None:
     code = """
 import sys
-import eval.benchmarks.gaia, eval.benchmarks.jsonl, eval.benchmarks.make_sample, eval.benchmarks.sample_set
+import eval.benchmarks.gaia, eval.benchmarks.jsonl, scripts.sample_data.make_sample, eval.benchmarks.sample_set
 import eval.benchmarks.table, eval.benchmarks.hub, eval.benchmarks.hugging_face
 eval.benchmarks.hugging_face.HuggingFaceBenchmark("owner/name").check()
 from eval.benchmarks.sample_set import SampleBenchmark

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from eval.benchmarks.gaia import REVISION, GaiaBenchmark
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 from tests.servers.hub import serving
 
 README = """---
@@ -178,7 +178,7 @@ def load_from(hub: str, home: Path, **environment: str) -> subprocess.CompletedP
     """Its own process, since huggingface_hub reads the hub's address while it is imported."""
     code = """
 from eval.benchmarks.gaia import GaiaBenchmark
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 try:
     for example in GaiaBenchmark().load("validation").examples:
         print(example.id, example.file and (example.file.name, example.file.read_text()))

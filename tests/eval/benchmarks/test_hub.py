@@ -19,7 +19,7 @@ def waited(seconds):
 
 time.sleep = waited
 from eval.benchmarks.hub import HubRepository
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 hub = HubRepository("owner/name", "REVISION", "MY_TOKEN", UserError)
 try:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from eval.benchmarks.hugging_face import HuggingFaceBenchmark
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 from tests.servers.hub import serving
 
 README = """---
@@ -139,7 +139,7 @@ def test_the_check_knows_the_settings(root: Path) -> None:
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LOAD = """
 from eval.benchmarks.hugging_face import HuggingFaceBenchmark
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 columns = {"question": "prompt", "answer": "label", "file": "doc"}
 settings = {"config": "main", "revision": "REVISION", "token_env": "MY_TOKEN", "columns": columns}
 try:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from eval.benchmarks.jsonl import JsonlBenchmark
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 
 def row(id: str, **columns: Any) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from eval.benchmarks.columns import GAIA_COLUMNS, FoundColumns, complete_columns
-from eval.benchmarks.example import Example
+from eval.benchmarks.dataset import Example
 from eval.benchmarks.rows import Attachments, Row, read_rows
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 GOOD = {"task_id": "1", "Question": "How many?", "Level": 1, "Final answer": "4", "file_name": ""}
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from eval.benchmarks.example import Example
-from eval.benchmarks.make_sample import DIFFICULTIES, FAMILIES, KINDS, MARKED, SPLITS, write_sample
-from eval.benchmarks.sample_draw import names
+from eval.benchmarks.dataset import Example
+from eval.benchmarks.drawing import names
 from eval.benchmarks.sample_set import SAMPLE, SAMPLE_VERSION, SampleBenchmark
-from mas.errors import UserError
+from mas.runtime.errors import UserError
+from scripts.sample_data.make_sample import DIFFICULTIES, FAMILIES, KINDS, MARKED, SPLITS, write_sample
 from tests.mas.tools.files.every_kind import EVERY_KIND
 
 EXAMPLES = {split: SampleBenchmark().load(split).examples for split in SPLITS}

@@ -8,9 +8,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from eval.benchmarks.example import Example
+from eval.benchmarks.dataset import Example
 from eval.benchmarks.table import CsvBenchmark, ParquetBenchmark
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 MAPPED: dict[str, str | None] = {
     "id": "nr", "question": "prompt", "answer": "label", "level": "grade", "file": "doc"

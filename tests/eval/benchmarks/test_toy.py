@@ -9,11 +9,10 @@ from math import floor
 
 import pytest
 
-from eval.benchmarks.example import Example
-from eval.benchmarks.toy_families import FAMILIES
-from eval.benchmarks.toy_set import TOY_VERSION, ToyBenchmark
+from eval.benchmarks.dataset import Example
+from eval.benchmarks.toy_set import FAMILIES, TOY_VERSION, ToyBenchmark
 from eval.scorers.gaia import question_scorer
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 SIZES = {"train": 60, "val": 60, "test": 250}
 ALL = [example for split in SIZES for example in ToyBenchmark().load(split).examples]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mas.llm.openai_chat import OpenAIChatModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest
 
 from eval.scorers.function import FunctionScorer, as_score
 from eval.scorers.score import Score, ScorerError
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 RULES = """
 import asyncio

@@ -9,10 +9,9 @@ from dspy.utils.exceptions import AdapterParseError
 from eval.scorers.graded import RUBRIC, GradedScorer
 from eval.scorers.judging import MAX_ANSWER_CHARS, quoted, without_gold
 from eval.scorers.score import Score
-from mas.errors import UserError
-from mas.llm.errors import EmptyReplyError
-from mas.llm.openai_chat import OpenAIChatModel
-from mas.offline.model import OfflineModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.runtime.errors import EmptyReplyError, UserError
+from mas.simulation.model import OfflineModel
 from tests.scripted_model import Reply, ScriptedModel, all_text
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from eval.scorers.numeric import NumericScorer, quantity
 from eval.scorers.score import ScorerError
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ import pytest
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMTimeoutError
 
-from mas.llm.errors import RefusedReplyError, TruncatedReplyError
-from mas.llm.loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
-from mas.llm.model import AgentModel
-from mas.llm.openai_chat import OpenAIChatModel
-from mas.question import LimitReachedError, Question, Sample, at_work
-from mas.tracing.trace import Trace, recording
+from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.runtime.errors import RefusedReplyError, TruncatedReplyError
+from mas.runtime.event_loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
+from mas.runtime.sample_context import LimitReachedError, Question, Sample, at_work
+from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Received, Server, answer, completion, serving
 from tests.scripted_model import INPUT_TOKENS, OUTPUT_TOKENS, Reply, ScriptedModel, answering, said
 

@@ -10,12 +10,12 @@ import pytest
 from dspy.lm15 import ImagePart, Message, Request, TextPart
 from dspy.utils.exceptions import LMError
 
-from mas.llm.loop import run_blocking
-from mas.llm.model import AgentModel
-from mas.llm.openai_chat import OpenAIChatModel
 from mas.llm.prices import Price
-from mas.llm.profile import Rate
-from mas.question import LimitReachedError, Payment, Question, QuestionLimits, Sample, Settle, at_work
+from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.llm.profiles.profile import Rate
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import LimitReachedError, Payment, Question, QuestionLimits, Sample, Settle, at_work
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, drip, serving
 
 ANSWERED = Payment(30, 0, 4, (30 * 1.0 + 4 * 2.0) / 1e6)  # of one reply of the server on loopback
@@ -157,7 +157,7 @@ def test_it_is_reserved_before_it_waits_at_the_gate() -> None:
 
 
 class Kept(dict[str, str]):
-    """`mas.question.Replies` in memory."""
+    """`mas.runtime.sample_context.Replies` in memory."""
 
     def put(self, key: str, reply: str) -> None:
         self[key] = reply

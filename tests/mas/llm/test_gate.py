@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mas.llm.gate import Gate, HeldError, Slot
-from mas.llm.limit_history import LENGTH
+from mas.llm.adaptive_limit import LENGTH
+from mas.llm.rate_limiter import Gate, HeldError, Slot
 from tests.mas.llm.virtual_time import run_in_virtual_time
 
 seconds = st.floats(0.0, 3.0)

@@ -8,12 +8,12 @@ import dspy
 import pytest
 from dspy.utils.exceptions import ContextWindowExceededError, LMUnsupportedFeatureError
 
-from eval.failure import describe
-from mas.llm.errors import TruncatedPromptError
-from mas.llm.loop import run_blocking
-from mas.llm.model import AgentModel
-from mas.llm.openai_chat import OpenAIChatModel
-from mas.tracing.trace import Trace, recording
+from eval.execution.failure import describe
+from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.runtime.errors import TruncatedPromptError
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Handler, Received, Server, answer, completion, serving
 
 WORDS = "the quick brown fox jumps over a lazy dog; " * 100  # 4,300 characters, about 1,000 tokens

@@ -4,13 +4,13 @@ from datetime import date
 
 import pytest
 
-from eval.composing import composed
-from eval.config import build_part
-from mas.errors import UserError
-from mas.llm.openai_chat import OpenAIChatModel
+from eval.cli.overrides import composed
+from eval.config.evaluation import build_part
 from mas.llm.prices import Price, price_of
-from mas.llm.profile import Rate
-from mas.offline.model import OfflineModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.llm.profiles.profile import Rate
+from mas.runtime.errors import UserError
+from mas.simulation.model import OfflineModel
 
 MINI = Price(0.15, 0.60, cached_input_usd_per_million=0.075)
 

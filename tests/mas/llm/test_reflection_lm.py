@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from mas.errors import UserError
-from mas.llm.model import AgentModel, Model
-from mas.llm.openai_chat import OpenAIChatModel
-from mas.llm.profile import Rate
-from mas.offline.model import OfflineModel
-from mas.question import LimitReachedError, Payment, Question, Sample, Settle, at_work
-from mas.tracing.trace import Trace, recording
+from mas.llm.profiles.model import AgentModel, Model
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.llm.profiles.profile import Rate
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import LimitReachedError, Payment, Question, Sample, Settle, at_work
+from mas.runtime.trace import Trace, recording
+from mas.simulation.model import OfflineModel
 from tests.mas.llm.loopback import Received, answer, complete_with, completion, serving
 
 REFLECTION = Sample("reflection", epoch=0)
 
 
 class Kept(dict[str, str]):
-    """`mas.question.Replies` in memory."""
+    """`mas.runtime.sample_context.Replies` in memory."""
 
     def put(self, key: str, reply: str) -> None:
         self[key] = reply

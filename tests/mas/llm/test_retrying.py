@@ -20,14 +20,14 @@ from dspy.utils.exceptions import (
     LMTransportError,
 )
 
-from mas.llm.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
-from mas.llm.loop import run_blocking
-from mas.llm.model import AgentModel
-from mas.llm.openai_chat import OpenAIChatModel
 from mas.llm.prices import Price
-from mas.llm.profile import Rate
-from mas.question import LimitReachedError, Payment, Question, QuestionLimits, Sample, at_work
-from mas.tracing.trace import Trace, recording
+from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.llm.profiles.profile import Rate
+from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import LimitReachedError, Payment, Question, QuestionLimits, Sample, at_work
+from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving
 
 AT_ONCE_SECONDS = 5.0  # far less than any Retry-After below

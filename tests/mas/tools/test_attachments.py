@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mas.tools.attachments import AttachmentNotFoundError, attached, resolve
-from mas.tools.errors import ToolError
-from mas.tools.files.archive import member, read
-from mas.tools.files.source import Source
+from mas.tools.files.document import Source
+from mas.tools.files.readers.archive import member, read
 from mas.tools.read_file import read_file
+from mas.tools.results import ToolError
 
 OWN, OTHER, SECRET, NESTED = "towns.csv", "notes.txt", "secret.txt", "in.zip"
 CONTENTS = {OWN: "town,people\nVelmor,412\n", OTHER: "Brankholm lies at the sea\n"}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mas.tools.calculator import MAX_EXPRESSION_CHARS, calculator
-from mas.tools.errors import ToolError
+from mas.tools.results import ToolError
 
 ATTACKS = [
     "[c for c in ().__class__.__base__.__subclasses__() if c.__name__=='_wrap_close'][0]"
@@ -89,7 +89,7 @@ ATTACKS = [
 RUN_ALL = """
 import json, sys
 from mas.tools.calculator import calculator
-from mas.tools.errors import ToolError
+from mas.tools.results import ToolError
 outcomes = []
 for expression in json.load(sys.stdin):
     try:

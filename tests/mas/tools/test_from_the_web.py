@@ -11,7 +11,7 @@ from mas.tools.browser.session import BrowserSession, check_public
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import browser_tools
 from mas.tools.catalogue import load_function
-from mas.tools.from_the_web import is_from_the_web
+from mas.tools.results import is_from_the_web
 
 CONF = Path(__file__).parents[3] / "conf" / "system"
 SHOW_THE_WEB = {"web_search", "read_page", "wikipedia_search", "wikipedia_page", "youtube_transcript"}

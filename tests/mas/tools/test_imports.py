@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.sample_draw import xlsx_bytes
-from eval.paths import PROJECT_ROOT
+from eval.benchmarks.drawing import xlsx_bytes
+from eval.cli.paths import PROJECT_ROOT
 
 LIBRARIES = {
     *("bs4", "deno", "docx", "httpcore", "lxml", "mcp", "numpy", "openpyxl", "pandas", "pdfplumber", "pint", "pptx"),
@@ -19,8 +19,8 @@ LIBRARIES = {
 }
 RUNS = """
 import json, sys
-from eval.composing import composed
-from eval.config import read_config
+from eval.cli.overrides import composed
+from eval.config.evaluation import read_config
 from tests.scripted_model import ScriptedModel, answering
 said = []
 for system, *given in json.loads(sys.argv[1]):
@@ -34,12 +34,12 @@ GAIA_WITHOUT = ("gaia", "system.agents.researcher.tools=[]", "system.agents.expe
 ALONE_WITHOUT = ("single_agent", "system.agents.agent.tools=[]")
 CALL = """
 import asyncio, inspect, json, sys
-from mas.tools.at_hand import at_hand
+from mas.tools.tool_context import at_hand
 from mas.tools.attachments import attached
 from mas.tools.catalogue import load_function
-from mas.tools.errors import ToolError
+from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
-from mas.tools.web.settings import WebSettings
+from mas.tools.http.settings import WebSettings
 from pathlib import Path
 nobody = "http://127.0.0.1:1"
 urls = dict(wikipedia_url=nobody, youtube_url=nobody, search_base_url=nobody)

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from mas.agent_settings import AgentSettings, tool_names, toolbox
-from mas.gaia.system import GaiaSystem
-from mas.outside_data import marked
-from mas.single_agent.system import SingleAgentSystem
+from mas.agents.settings import AgentSettings, tool_names, toolbox
+from mas.runtime.untrusted import marked
+from mas.systems.gaia.system import GaiaSystem
+from mas.systems.single_agent.system import SingleAgentSystem
+from mas.systems.toy.system import ToySystem
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED
-from mas.tools.opening import BROWSER, NO_CONTACT, open_tools
+from mas.tools.catalogue import BROWSER, NO_CONTACT, open_tools
+from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
-from mas.tools.web.settings import WebSettings
-from mas.toy.system import ToySystem
 from tests.servers.playwright_mcp import BrowserServer, running_stub
 
 BOTH = {"read_file", "web_search", BROWSER}

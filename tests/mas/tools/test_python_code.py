@@ -11,15 +11,15 @@ from typing import Any
 import dspy
 import pytest
 
-from mas.question import Question, Sample, at_work
-from mas.tools.at_hand import at_hand
+from mas.runtime.sample_context import Question, Sample, at_work
 from mas.tools.attachments import attached
-from mas.tools.errors import ToolError
 from mas.tools.python_code import BELONGING, FRESH, NO_OUTPUT, python
 from mas.tools.read_only import is_read_only
+from mas.tools.results import ToolError
 from mas.tools.sandbox.choosing import tried
 from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import at_hand
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -8,12 +8,12 @@ import dspy
 import openpyxl
 import pytest
 
-from eval.benchmarks.sample_office import pdf_bytes
 from mas.tools.attachments import attached
-from mas.tools.errors import ToolError
 from mas.tools.files import kinds
-from mas.tools.files.pages import MAX_PAGE_CHARS
+from mas.tools.files.paging import MAX_PAGE_CHARS
 from mas.tools.read_file import read_file
+from mas.tools.results import ToolError
+from scripts.sample_data.office import pdf_bytes
 
 
 @pytest.fixture

@@ -12,30 +12,29 @@ from typing import Any
 import dspy
 import pytest
 
-from eval.run_folder.call_log import CallLog
-from eval.run_folder.tool_cache import SampleResults, ToolCache
-from mas.gaia.signatures import Research
-from mas.llm.model import AgentModel
-from mas.question import KeptResult, LimitReachedError, Question, QuestionLimits, Sample, at_work
-from mas.react import Toolbox, react
+from eval.runs.call_log import CallLog
+from eval.runs.tool_cache import SampleResults, ToolCache
+from mas.agents.react import Toolbox, react
+from mas.llm.profiles.model import AgentModel
+from mas.runtime.sample_context import KeptResult, LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.runtime.trace import Span, Trace, event, recording
+from mas.systems.gaia.signatures import Research
 from mas.tools.attachments import attached
 from mas.tools.calculator import calculator
-from mas.tools.code_digest import code_digest
-from mas.tools.errors import ToolError
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part
 from mas.tools.read_file import read_file
-from mas.tools.read_only import counted, is_read_only, not_to_be_kept, read_only
+from mas.tools.read_only import code_digest, counted, is_read_only, not_to_be_kept, read_only
+from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
 from mas.tools.unit_converter import unit_converter
-from mas.tracing.trace import Span, Trace, event, recording
 from tests.scripted_model import Answer, Call, ScriptedModel, answering, in_turn, tool_results
 
 DONE: Answer = {"result": "done"}
 
 
 class Kept(dict[str, KeptResult]):
-    """`mas.question.ToolResults` in memory."""
+    """`mas.runtime.sample_context.ToolResults` in memory."""
 
     def find(self, key: str) -> KeptResult | None:
         return self.get(key)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from mas.question import Question, Sample
+from mas.runtime.sample_context import Question, Sample
+from mas.runtime.trace import Span
 from mas.tools.attachments import attached
 from mas.tools.browser.settings import BrowserSettings
+from mas.tools.http.settings import WebSettings
 from mas.tools.read_file import read_file
 from mas.tools.read_only import read_only
-from mas.tools.web.settings import WebSettings
-from mas.tracing.trace import Span
 from tests.mas.tools.test_read_only import Counter, Kept, run
 from tests.scripted_model import Call
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mas.tools.errors import ToolError
+from mas.tools.results import ToolError
 from mas.tools.unit_converter import unit_converter
 
 
@@ -78,7 +78,7 @@ def test_powers_that_would_never_end_are_refused() -> None:
         *("1 s", "minute**9**9**9", "1 s", "9**9**9", "1 hour**99999999", "s**99999999"),
     ]
     program = (
-        "import sys\nfrom mas.tools.errors import ToolError\nfrom mas.tools.unit_converter import unit_converter\n"
+        "import sys\nfrom mas.tools.results import ToolError\nfrom mas.tools.unit_converter import unit_converter\n"
         "for quantity, unit in zip(sys.argv[1::2], sys.argv[2::2]):\n"
         "    try:\n        unit_converter(quantity, unit)\n"
         "    except ToolError:\n        print('refused')\n"

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from mas.tools.browser.proxy import guarded_proxy, port_of
-from mas.tools.web import guard
+from mas.tools.http import url_policy as guard
 from tests.servers.playwright_mcp import free_port
 
 

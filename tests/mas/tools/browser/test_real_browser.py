@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mas.llm.loop import run_blocking
-from mas.question import Question, Sample, at_work
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import Question, Sample, at_work
 from mas.tools.browser.session import BrowserSession, missing, open_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, browser_tools
-from mas.tools.errors import ToolError
-from mas.tools.web.guard import check_public
-from mas.tools.web.settings import WebSettings
+from mas.tools.http.settings import WebSettings
+from mas.tools.http.url_policy import check_public
+from mas.tools.results import ToolError
 from tests.servers.playwright_mcp import BrowserServer, running_browser, why_not
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]

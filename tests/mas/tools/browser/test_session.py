@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from mas.llm.loop import run_blocking
-from mas.question import Question, Sample, at_work
-from mas.tools.at_hand import at_hand
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import Question, Sample, at_work
 from mas.tools.browser.session import BrowserSession, missing, open_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, browser_tools
-from mas.tools.errors import ToolError
+from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import at_hand
 from tests.servers.playwright_mcp import BrowserServer, free_port, running_stub
 
 SITE = "http://site.example"

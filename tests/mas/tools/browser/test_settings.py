@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 from mas.tools.browser.settings import BrowserSettings
 
 

@@ -7,10 +7,9 @@ import io
 
 import openpyxl
 
-from eval.benchmarks.sample_office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
-from eval.benchmarks.sample_old_excel import xls_bytes
-from eval.benchmarks.sample_picture import picture_bytes, wav_bytes
-from eval.benchmarks.sample_sound import m4a_bytes
+from scripts.sample_data.media import m4a_bytes, picture_bytes, wav_bytes
+from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
+from scripts.sample_data.old_excel import xls_bytes
 
 FACT = "412 lanterns"
 TABLE = [["ship", "load"], ["Velmor", FACT]]

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.make_sample import SPLITS
 from eval.benchmarks.sample_set import SampleBenchmark
 from mas.tools.attachments import attached
-from mas.tools.errors import ToolError
 from mas.tools.files import ocr
-from mas.tools.files.apart import read_apart
-from mas.tools.files.document import Document
+from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import read_document, read_here
-from mas.tools.files.source import Source
+from mas.tools.files.reader_pool import read_apart
 from mas.tools.read_file import read_file
+from mas.tools.results import ToolError
+from scripts.sample_data.make_sample import SPLITS
 from tests.mas.tools.files.every_kind import EVERY_KIND, FACT, PICTURES
 
 OF_LIBRARIES = (".html", ".xlsx", ".xls", ".docx", ".pptx", ".pdf", ".epub", ".zip", *PICTURES, ".wav", ".mp3", ".m4a")
@@ -50,7 +49,7 @@ def guard(event, arguments):
 sys.addaudithook(guard)
 from pathlib import Path
 from mas.tools.files.kinds import read_here
-from mas.tools.files.source import Source
+from mas.tools.files.document import Source
 for file in sorted(Path(sys.argv[1]).iterdir()):
     read_here(Source.of(file))
 assert sorted(name for name, _, _ in opened) == sorted(os.listdir(sys.argv[1])), opened

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from openpyxl import Workbook
 
-from mas.tools.errors import ToolError
 from mas.tools.files import kinds
+from mas.tools.files.document import Source
 from mas.tools.files.kinds import kind_of, read_document, read_here
-from mas.tools.files.source import Source
+from mas.tools.results import ToolError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(30)
 

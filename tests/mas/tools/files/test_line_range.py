@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mas.tools.errors import ToolError
 from mas.tools.files.document import Line, Part
-from mas.tools.files.line_range import between
-from mas.tools.files.pages import pages_of
+from mas.tools.files.paging import between, pages_of
+from mas.tools.results import ToolError
 
 
 def part(*numbers: int, name: str = "", numbered: bool = True) -> Part:

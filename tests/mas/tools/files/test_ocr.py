@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from mas.errors import UserError
-from mas.tools.at_hand import at_hand
-from mas.tools.files import apart, ocr
+from mas.runtime.errors import UserError
+from mas.tools.files import ocr
+from mas.tools.files import reader_pool as apart
 from mas.tools.files.document import Document
 from mas.tools.files.kinds import read_document
 from mas.tools.files.settings import FileSettings
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import at_hand
 from tests.mas.tools.files.every_kind import EVERY_KIND
 
 PROGRAM = """#!/bin/sh

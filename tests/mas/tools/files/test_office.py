@@ -5,13 +5,13 @@ import zlib
 
 import pytest
 
-from eval.benchmarks.sample_office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes
-from eval.benchmarks.sample_picture import picture_bytes, wav_bytes
-from mas.tools.errors import ToolError
-from mas.tools.files import image, ocr, pdf
-from mas.tools.files.document import Document
+from mas.tools.files import ocr
+from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import read_here
-from mas.tools.files.source import Source
+from mas.tools.files.readers import image, pdf
+from mas.tools.results import ToolError
+from scripts.sample_data.media import picture_bytes, wav_bytes
+from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes
 
 
 def read(name: str, data: bytes) -> Document:

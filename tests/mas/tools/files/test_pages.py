@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mas.tools.files.document import Line, Part
-from mas.tools.files.pages import MAX_PAGE_CHARS, MAX_PIECE_CHARS, clipped, pages_of
+from mas.tools.files.paging import MAX_PAGE_CHARS, MAX_PIECE_CHARS, clipped, pages_of
 
 LENGTHS = st.lists(st.integers(0, 3 * MAX_PIECE_CHARS), max_size=12)
 

@@ -1,7 +1,7 @@
 """Searching: marks, context, gaps and very long lines."""
 
 from mas.tools.files.document import Line, Part
-from mas.tools.files.search import AROUND_CHARS, matching
+from mas.tools.files.paging import AROUND_CHARS, matching
 
 
 def lines(*texts: str) -> list[Line]:

@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from eval.paths import PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
 from mas.tools.sandbox.process import ProcessSession
 from tests.mas.tools.sandbox.conftest import Sandbox
 

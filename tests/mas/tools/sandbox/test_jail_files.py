@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.paths import PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
 from tests.mas.tools.sandbox.conftest import Sandbox
 
 NOT_THERE = "FileNotFoundError: [Errno 2]"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mas.errors import UserError
+from mas.runtime.errors import UserError
 from mas.tools.sandbox.settings import SandboxSettings
 
 

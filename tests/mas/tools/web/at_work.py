@@ -6,11 +6,11 @@ with using(WebSettings(allow_private_hosts=[LOOPBACK])), a_question(): asyncio.r
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mas.question import Question, QuestionLimits, Sample, at_work
-from mas.tools.at_hand import at_hand
+from mas.runtime.sample_context import Question, QuestionLimits, Sample, at_work
+from mas.runtime.trace import Trace, recording, span
+from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
-from mas.tools.web.settings import WebSettings
-from mas.tracing.trace import Trace, recording, span
+from mas.tools.tool_context import at_hand
 
 LOOPBACK = "127.0.0.1"
 

@@ -10,12 +10,12 @@ from typing import Any
 import dspy
 import pytest
 
+from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import is_read_only
-from mas.tools.read_page import read_page
-from mas.tools.web.settings import WebSettings
-from mas.tools.web_search import web_search
-from mas.tools.wikipedia_pages import wikipedia_page, wikipedia_search
-from mas.tools.youtube_transcript import youtube_transcript
+from mas.tools.web.read_page import read_page
+from mas.tools.web.web_search import web_search
+from mas.tools.web.wikipedia_pages import wikipedia_page, wikipedia_search
+from mas.tools.web.youtube_transcript import youtube_transcript
 from tests.mas.tools.web.at_work import LOOPBACK, using
 from tests.servers.loopback import running
 from tests.servers.website import Website
@@ -49,8 +49,9 @@ def test_dspy_makes_a_complete_schema_and_the_tool_is_marked_as_read_only(functi
 def test_importing_the_tools_imports_no_library_that_they_use() -> None:
     program = (
         "import sys\n"
-        "import mas.tools.read_page, mas.tools.web_search, mas.tools.wikipedia_pages, mas.tools.youtube_transcript\n"
-        "import mas.tools.web.guard\n"
+        "import mas.tools.web.read_page, mas.tools.web.web_search\n"
+        "import mas.tools.web.wikipedia_pages, mas.tools.web.youtube_transcript\n"
+        "import mas.tools.http.url_policy\n"
         "used = {'httpx', 'httpcore', 'requests', 'tavily', 'wikipedia', 'bs4', 'lxml', 'trafilatura', 'tenacity',\n"
         "        'youtube_transcript_api', 'idna', 'dspy', 'numpy'}\n"
         "print(sorted(used & set(sys.modules)))\n"

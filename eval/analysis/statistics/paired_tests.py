@@ -1,0 +1,246 @@
+"""How sure the difference of two shares of right answers to the same questions is: Tango's score interval.
+
+Source: T. Tango, "Equivalence test and confidence interval for the difference in proportions for the paired-sample
+design", Statistics in Medicine 17 (1998). All differences are held for possible that a score test would not reject:
+where hardly a question differs, or none, it stays as wide as the number of questions makes it.
+
+    score_interval(wins=8, losses=4, n=20)      # (-0.1421…, 0.4948…)
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+from eval.analysis.statistics.intervals import CONFIDENCE, Interval
+
+_Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+_HALVINGS = 50  # of an interval at most 2 wide
+
+
+def score_interval(wins: int, losses: int, n: int) -> Interval:
+    """Bounds, -1 to 1, of the second system's share of right answers minus the first's.
+
+    Args:
+        wins: questions that only the second answered right.
+        losses: questions that only the first did.
+        n: questions in all, at least 1.
+    """
+
+    def end(inner: float, outer: float) -> float:
+        for _ in range(_HALVINGS):
+            middle = (inner + outer) / 2
+            if abs(score(middle, wins, losses, n)) < _Z:
+                inner = middle
+            else:
+                outer = middle
+        return outer
+
+    seen = (wins - losses) / n
+    return end(seen, -1.0), end(seen, 1.0)
+
+
+def score(difference: float, wins: int, losses: int, n: int) -> float:
+    """How many standard errors what was seen is off the given difference, if that one is the true one."""
+    linear = -wins - losses + (2 * n - wins + losses) * difference
+    constant = -losses * difference * (1 - difference)
+    share_lost = (math.sqrt(max(linear**2 - 8 * n * constant, 0.0)) - linear) / (4 * n)  # the likeliest, given it
+    variance = n * (2 * share_lost + difference * (1 - difference))
+    off = wins - losses - n * difference
+    if variance <= 0:
+        return 0.0 if off == 0 else math.copysign(math.inf, off)
+    return off / math.sqrt(variance)
+
+
+POWER = 0.8
+MCNEMAR, SIGN_FLIP, SIGN_FLIP_DRAWN = "exact McNemar", "exact sign-flip", "sign-flip, drawn"
+_EXTRA_ANSWERS = 0.5  # that differ, beside those that were seen
+_DRAWS = 49_999
+_DRAWS_AT_ONCE = 5_000  # bounds the memory: 8 bytes a question each
+_MOST_UNITS = 1_000_000  # beyond so many the counting would take longer than the drawing
+_SAME = 1e-9  # means of the same scores may differ in their last digits
+
+
+class Pair(NamedTuple):
+    """One question: the scores, 0 to 1, of A's and of B's answers to it; an error is 0."""
+
+    first: Sequence[float]
+    second: Sequence[float]
+
+    @property
+    def difference(self) -> float:
+        found = math.fsum(self.second) / len(self.second) - math.fsum(self.first) / len(self.first)
+        return 0.0 if abs(found) < _SAME else found
+
+    @property
+    def epochs(self) -> int:
+        return min(len(self.first), len(self.second))
+
+
+@dataclass(frozen=True)
+class PairedResult:
+    """B compared with A; differences are B's mean score minus A's, -1 to 1."""
+
+    n_questions: int
+    epochs: int  # answers of each to every question, at least
+    difference: float
+    ci95: Interval | None  # None: one question says nothing about others
+    p: float  # two-sided: how often so large a difference comes about if A and B are equally good
+    test: str  # how p was found
+    wins: int  # questions on which B is better
+    losses: int
+    ties: int
+    smallest_difference: float | None  # that such questions would show (p < 0.05) in 80 of 100 cases
+    standard_error: float | None  # of the difference; None: one question
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "ci95": list(self.ci95) if self.ci95 else None}
+
+
+def paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
+    """
+    Args:
+        pairs: one for each question.
+        seed: of the drawing, where the test cannot be exact.
+
+    Raises:
+        ValueError: no question, one without answers, or a score outside 0 to 1.
+    """
+    _check(pairs)
+    differences = [pair.difference for pair in pairs]
+    p, test = _p_value(pairs, differences, seed)
+    epochs, n = min(pair.epochs for pair in pairs), len(pairs)
+    mean, error = math.fsum(differences) / n, standard_error(differences, epochs)
+    wins, losses = (sum(sign * each > 0 for each in differences) for sign in (1, -1))
+    counted = test == MCNEMAR and n > 1
+    return PairedResult(
+        n_questions=n,
+        epochs=epochs,
+        difference=mean,
+        ci95=score_interval(wins, losses, n) if counted else students_interval(mean, error, n),
+        p=p,
+        test=test,
+        wins=wins,
+        losses=losses,
+        ties=n - wins - losses,
+        smallest_difference=smallest_difference(error, n),
+        standard_error=error,
+    )
+
+
+def standard_error(differences: Sequence[float], epochs: int) -> float | None:
+    """Of the mean difference; None for one question."""
+    n = len(differences)
+    if n < 2:
+        return None
+    squares = math.fsum(each**2 for each in differences) - math.fsum(differences) ** 2 / n
+    return math.sqrt((squares + _EXTRA_ANSWERS / epochs) / (n * (n - 1)))
+
+
+def smallest_difference(error: float | None, n_questions: int) -> float | None:
+    """The true difference that n questions with this standard error show in 80 of 100 cases; None: more than any."""
+    if error is None:
+        return None
+    found = (_quantile((1 + CONFIDENCE) / 2, n_questions) + _quantile(POWER, n_questions)) * error
+    return found if found <= 1 else None
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p values as they count when several comparisons are made (S. Holm, Scand. J. Statistics 6, 1979), in their order.
+
+    The chance that any of them is below 0.05 by luck alone is then 5 % at most.
+    """
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda each: p_values[each])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def _check(pairs: Sequence[Pair]) -> None:
+    if not pairs:
+        raise ValueError("there are no pairs; expected the scores of one question at least")
+    for place, pair in enumerate(pairs):
+        if not pair.first or not pair.second:
+            raise ValueError(f"pairs[{place}] lacks the answers of one side; expected one of each at least")
+        for score in (*pair.first, *pair.second):
+            if not 0 <= score <= 1:
+                raise ValueError(f"pairs[{place}] has the score {score}; expected 0 to 1")
+
+
+def students_interval(mean: float, error: float | None, n: int) -> Interval | None:
+    """Within -1 to 1; None: one question says nothing about others."""
+    if error is None:
+        return None
+    half = _quantile((1 + CONFIDENCE) / 2, n) * error
+    return max(mean - half, -1.0), min(mean + half, 1.0)
+
+
+@cache
+def _quantile(share: float, n: int) -> float:
+    """Of Student's t for n questions."""
+    from scipy.stats import t
+
+    return float(t.ppf(share, n - 1))
+
+
+def _p_value(pairs: Sequence[Pair], differences: Sequence[float], seed: int) -> tuple[float, str]:
+    binary = all(score in (0, 1) for pair in pairs for score in (*pair.first, *pair.second))
+    if binary and all(len(pair.first) == len(pair.second) == 1 for pair in pairs):
+        return _mcnemar(differences), MCNEMAR
+    if binary and (units := _in_units(pairs, differences)) is not None:
+        return _counted(units), SIGN_FLIP
+    return _drawn(differences, seed)
+
+
+def _mcnemar(differences: Iterable[float]) -> float:
+    differing = [each > 0 for each in differences if each]
+    if not differing:
+        return 1.0
+    from scipy.stats import binomtest
+
+    return float(binomtest(sum(differing), len(differing)).pvalue)
+
+
+def _in_units(pairs: Sequence[Pair], differences: Sequence[float]) -> list[int] | None:
+    """The differences as whole numbers of their common unit; None if there would be too many."""
+    unit = math.lcm(*{len(scores) for pair in pairs for scores in pair})
+    units = [round(each * unit) for each in differences]
+    return units if sum(map(abs, units)) * len(units) <= _MOST_UNITS else None
+
+
+def _counted(units: Sequence[int]) -> float:
+    """The share of all ways to flip signs whose sum is as far from 0: the sum of those left positive, step by step."""
+    import numpy as np
+
+    shares, total = np.ones(1), sum(map(abs, units))
+    for size in (abs(each) for each in units if each):
+        longer = np.zeros(len(shares) + size)
+        longer[: len(shares)] += shares / 2
+        longer[size:] += shares / 2
+        shares = longer
+    return float(min(shares[np.abs(2 * np.arange(len(shares)) - total) >= abs(sum(units))].sum(), 1.0))
+
+
+def _drawn(differences: Sequence[float], seed: int) -> tuple[float, str]:
+    """Questions without a difference change nothing under any sign."""
+    differing = [each for each in differences if each]
+    if not differing:
+        return 1.0, SIGN_FLIP
+    import numpy as np
+    from scipy.stats import permutation_test
+
+    exact = 2 ** len(differing) <= _DRAWS
+    found = permutation_test(
+        (differing,),
+        lambda sample, axis: np.mean(sample, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=_DRAWS,
+        batch=_DRAWS_AT_ONCE,
+        rng=np.random.default_rng(seed),
+    )
+    return float(found.pvalue), SIGN_FLIP if exact else SIGN_FLIP_DRAWN

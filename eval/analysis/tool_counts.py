@@ -1,0 +1,43 @@
+"""How often each tool was called, and how often in vain.
+
+calls, errors = tool_counts(record.trajectory)
+errors["web_search"] / calls["web_search"]      # 0.5: half of the searches failed
+
+A search that Wikipedia answered, since the web's search failed, has failed, although its agent got something.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mas.tools.web.web_search import FELL_BACK
+
+MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
+
+
+def tool_counts(steps: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int]]:
+    """Calls by tool, and those of them that failed; tools without a failure are not among the latter."""
+    calls, errors = Counter[str](), Counter[str]()
+    for step in steps:
+        if step["kind"] == "tool":
+            name = str(step["name"])[:MAX_NAME_CHARS]
+            calls[name] += 1
+            errors[name] += has_failed(step)
+    return dict(calls), {name: n for name, n in errors.items() if n}
+
+
+def has_failed(step: Mapping[str, Any]) -> bool:
+    """`step`: a span of kind "tool", as a dictionary."""
+    return bool(step.get("error")) or any(each.get("name") == FELL_BACK for each in step.get("events") or ())
+
+
+def offered_tools(program: Any) -> dict[str, list[str]]:
+    """Agent → names, sorted; empty for a program that says nothing of tools, such as somebody else's.
+
+    Args:
+        program: with `toolboxes` (agent → what has `tools` by name), or with one `toolbox` for all its predictors.
+    """
+    boxes = getattr(program, "toolboxes", None)
+    if boxes is None and (box := getattr(program, "toolbox", None)) is not None:
+        boxes = {name: box for name, _ in program.named_predictors()}
+    return {str(agent): sorted(map(str, box.tools)) for agent, box in (boxes or {}).items()}

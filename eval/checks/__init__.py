@@ -1,1 +1,0 @@
-"""What `eval/doctor.py` looks at, one file a subject; each check gives findings and raises nothing."""

@@ -1,0 +1,1 @@
+"""Command lines: Hydra composition, help, signals, exit codes, terminal text."""

@@ -1,0 +1,15 @@
+"""The two folders that relative paths hang from, whatever folder a command is started in.
+
+PROJECT_ROOT / "conf"      # the checkout's configuration
+OUTPUTS / "mlflow.db"      # the local MLflow store
+"""
+
+from pathlib import Path
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+OUTPUTS = PROJECT_ROOT / "outputs"  # git-ignored: run folders and the MLflow store
+
+
+def shown(path: Path) -> str:
+    """Relative to the current folder where it lies below it."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

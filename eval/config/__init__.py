@@ -1,0 +1,1 @@
+"""Checked dataclasses of `conf/`."""

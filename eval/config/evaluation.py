@@ -1,0 +1,321 @@
+"""The configuration of one evaluation, checked: Hydra's YAML → dataclasses whose types and keys are enforced.
+
+Nothing heavy is imported here: a mistake in the configuration is told in a fraction of a second. `_target_` names the
+dataclass of each replaceable part (PARTS below); the rest of its node are that dataclass's fields.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import DictConfig, OmegaConf
+
+from eval.cli.paths import PROJECT_ROOT
+from eval.runs.folder import check_free
+from mas.llm.profiles.model import check_agents
+from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import QuestionLimits
+from mas.tools.catalogue import load_function
+from mas.tools.settings import ToolSettings
+
+MAX_EPOCHS = 1_000  # far more than anybody pays for; each answer to come is held in memory
+_OWN_PRICES = "model.prices"  # the key that has those of the models under test
+
+
+@dataclass
+class RunSettings:
+    """The `run` part of the configuration."""
+
+    name: str | None = None  # null: made from system, model and data
+    dir: str | None = None  # the run's own folder; null: outputs/eval/<time>_<name>
+    concurrency: int = 16  # questions at once
+    epochs: int = 1  # times that each question is asked
+    deadline_seconds: float = 900.0  # wall time of one question
+    max_seconds: float | None = None  # of this session; then nothing new is started; null: no limit
+    max_cost_usd: float | None = None  # of the whole run, all sessions together; null: no limit
+    max_errors: float | None = None  # from 1: stop at so many; below 1: stop beyond this share; null: never
+    drain_seconds: float = 30.0  # for what is in flight when a run stops early
+    fail_fast: bool = False  # true: stop at the first question that fails by error (exit 3)
+    fail_under: float | None = None  # accuracy, 0 to 1, below which the exit code is 2; null: any accuracy will do
+    resume: str | None = None  # go on with this run: latest, a name or a path; `dir` and `name` are then its own
+    retry_errors: bool = False  # with resume: run again what failed for reasons of infrastructure
+    allow_config_change: bool = False  # with resume: go on although the configuration is another
+
+
+@dataclass
+class CacheSettings:
+    """The `cache` part: what this run may use that was asked before, by itself or by another."""
+
+    lm: str = "off"  # off | shared: outputs/cache/lm.db
+    tools: str = "run"  # off | run: tools.db in the run's folder | shared: outputs/cache/tools.db
+
+
+@dataclass
+class Selection:
+    """Which questions of the split are run."""
+
+    limit: int | None = None  # the first so many, after shuffling; null: all
+    ids: list[str] = field(default_factory=list)  # only these; empty: all
+    level: str | None = None  # only this level; null: all
+    shuffle: bool = False
+    seed: int = 0  # of the shuffling
+
+
+@dataclass
+class EvalConfig:
+    system: Any
+    model: Any
+    scorer: Any
+    data: Any
+    tracking: Any
+    selection: Selection
+    tools: ToolSettings
+    run: RunSettings
+    limits: QuestionLimits
+    cache: CacheSettings
+    prompts: str | None  # prompt set: a folder under prompts/, or a path; null: none
+    split: str  # of the dataset
+
+    def check(self) -> PromptSet | None:
+        """Everything that can be seen to be wrong before anything heavy is imported or anything is spent.
+
+        Returns:
+            The prompt set, since reading it is how it is checked.
+
+        Raises:
+            UserError: the first thing that is wrong.
+        """
+        _check_resuming(self.run)
+        prompts = self.check_system()
+        if self.run.dir and not self.run.resume:
+            check_free(Path(self.run.dir))
+        self.scorer.check()
+        self.check_model()
+        self.check_budget()
+        self.tracking.check()
+        self.data.check()
+        return prompts
+
+    def check_system(self) -> PromptSet | None:
+        """The part of `check` that is about the program under test: its settings and its prompt set."""
+        self.system.check()
+        self.tools.check()
+        return self.read_prompts()
+
+    def read_prompts(self) -> PromptSet | None:
+        if self.prompts is None:
+            return None
+        return read_prompt_set(self.prompts, self.system.agent_names, self.system.name, PROJECT_ROOT)
+
+    def check_model(self) -> None:
+        """The part that is about the model, for this system."""
+        if self.needs_model:
+            check_agents(self.model, self.system.agent_names)
+            self.model.check()
+
+    def check_budget(self) -> None:
+        """A budget in money means nothing with a model whose calls cost nobody knows what."""
+        budgets = {"run.max_cost_usd": self.run.max_cost_usd, "limits.cost_usd": self.limits.cost_usd}
+        given = [f"{key}={value:g}" for key, value in budgets.items() if value is not None]
+        if not given:
+            return
+        if not self.needs_model:
+            raise UserError(f"{given[0]} cannot be kept: what this system spends is not seen here; leave it out.")
+        for key, names in self._unpriced().items():
+            if names:
+                raise UserError(
+                    f"{given[0]} cannot be kept, because no price is known for {', '.join(names)}; give it as "
+                    f"{_price_override(key, names)} with the prices that hold there, or leave the budget out."
+                )
+
+    def _unpriced(self) -> dict[str, list[str]]:
+        """Models that are asked and whose price is unknown, the judge's included, by the key that would have it."""
+        agents = getattr(self.system, "agents", {}).values()
+        own = {each.model for each in agents if getattr(each, "model", None)}
+        asked = self.model.unpriced(own) if self.needs_model else []
+        judging = [name for judge in self._judges for name in judge.unpriced()]
+        return {_OWN_PRICES: asked, "scorer.judge.prices": judging}
+
+    def unpriced_models(self, more_names: Sequence[str] = (), judges: bool = True) -> list[str]:
+        """Models that would be asked, with these, and whose price is unknown."""
+        found = {name for key, names in self._unpriced().items() if judges or key == _OWN_PRICES for name in names}
+        return sorted({*found, *self.model.unpriced(more_names)})
+
+    @property
+    def needs_model(self) -> bool:
+        return bool(self.system.needs_model)
+
+    @property
+    def model_name(self) -> str:
+        """As results name it: "none" if the system asks no model of ours."""
+        return str(self.model.name) if self.needs_model else "none"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any model that is asked is, be it the judge."""
+        return (self.needs_model and bool(self.model.simulated)) or any(judge.simulated for judge in self._judges)
+
+    @property
+    def _judges(self) -> list[Any]:
+        judge = getattr(self.scorer, "judge", None)
+        return [] if judge is None else [judge]
+
+    def secrets(self) -> list[str]:
+        """Longest first: one may contain another. With the model's key even if no model is asked: an agent that is not
+        ours may use the same one.
+        """
+        judges = [secret for judge in self._judges for secret in judge.secrets()]
+        others = [*self.tracking.secrets(), *self.tools.secrets()]
+        return sorted({*self.model.secrets(), *self.system.secrets(), *judges, *others}, key=len, reverse=True)
+
+    def redact(self, text: str) -> str:
+        """The text without secrets: a refusal may repeat the key."""
+        for secret in self.secrets():
+            text = text.replace(secret, "***")
+        return text
+
+
+def _price_override(key: str, names: Sequence[str]) -> str:
+    """Prices as an option that can be pasted into a shell: only inside braces may a name have dots, colons, slashes."""
+    escaped = (re.sub(r"([\\()\[\]{}:=, ])", r"\\\1", name) for name in names)
+    prices = ", ".join(f"{name}: {{input_usd_per_million: 0.15, output_usd_per_million: 0.6}}" for name in escaped)
+    return shlex.quote(f"++{key}={{{prices}}}")
+
+
+@dataclass
+class _Plain:
+    """The part of the configuration that is the same for every choice."""
+
+    prompts: str | None = None
+    split: str | None = None
+    limit: int | None = None
+    ids: list[str] = field(default_factory=list)
+    level: str | None = None
+    shuffle: bool = False
+    seed: int = 0
+    tools: ToolSettings = field(default_factory=ToolSettings)
+    run: RunSettings = field(default_factory=RunSettings)
+    limits: QuestionLimits = field(default_factory=QuestionLimits)
+    cache: CacheSettings = field(default_factory=CacheSettings)
+
+
+PARTS = ("system", "model", "scorer", "data", "tracking")
+
+
+def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalConfig:
+    """Check a composed configuration and make its parts.
+
+    Args:
+        composed: what Hydra made of `conf/` and the command line.
+        raw_ids: `ids` as typed, put into `composed`; Hydra has made a float of `1e10` and an int of `007`.
+
+    Raises:
+        UserError: a value of the wrong kind, out of range, or missing.
+        OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` turns it into a sentence.
+    """
+    parts = {name: build_part(composed[name], name) for name in PARTS}
+    if raw_ids is not None:
+        composed.ids = raw_ids
+    rest = {key: value for key, value in composed.items() if key not in PARTS and key not in ("experiment", "debug")}
+    schema = OmegaConf.structured(_Plain)
+    check_branches(schema, rest)
+    plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
+    _check_ranges(plain)
+    return EvalConfig(
+        **parts,
+        selection=Selection(plain.limit, plain.ids, plain.level, plain.shuffle, plain.seed),
+        tools=plain.tools,
+        run=plain.run,
+        limits=plain.limits,
+        cache=plain.cache,
+        prompts=plain.prompts,
+        split=plain.split or parts["data"].default_split,
+    )
+
+
+def build_part(node: DictConfig, key: str) -> Any:
+    """The dataclass that a node's `_target_` names, filled with the rest of the node."""
+    if missing := [str(name) for name in node if OmegaConf.is_missing(node, name)]:
+        raise UserError(f"{key}.{missing[0]} has no value; give it on the command line: {key}.{missing[0]}=…")
+    values = dict(OmegaConf.to_container(node, resolve=True))  # type: ignore[arg-type]
+    if not isinstance(target := values.pop("_target_", None), str):
+        raise UserError(f"{key} has no _target_; its file in conf/ must name the dataclass that {key} is made of.")
+    nested = {name: value for name, value in values.items() if isinstance(value, dict) and "_target_" in value}
+    schema = OmegaConf.structured(load_function(target))
+    own = {name: value for name, value in values.items() if name not in nested}
+    check_branches(schema, own, f"{key}.")
+    typed = OmegaConf.merge({key: schema}, {key: own})
+    part = OmegaConf.to_object(cast(DictConfig, typed)[key])
+    for name in nested:
+        setattr(part, name, build_part(node[name], f"{key}.{name}"))
+    return part
+
+
+def check_branches(schema: DictConfig, values: Mapping[Any, Any], prefix: str = "") -> None:
+    """OmegaConf's own message about one value where several options belong names no key.
+
+    Raises:
+        UserError: one value was given where several options belong.
+    """
+    for key, value in values.items():
+        if key not in schema or not isinstance(options := schema[key], DictConfig):  # what is unknown is told later
+            continue
+        if isinstance(value, Mapping):
+            check_branches(options, value, f"{prefix}{key}.")
+            continue
+        branch, shown = f"{prefix}{key}", "null" if value is None else value
+        inner = ", ".join(f"{branch}.{each!s}" for each in options) or f"{branch}.NAME"
+        raise UserError(f"{branch}={shown} is not possible: {branch} consists of options; give one of these: {inner}.")
+
+
+def _check_resuming(run: RunSettings) -> None:
+    """What would otherwise begin a new run, and pay for it, without a word."""
+    if run.resume is not None and not run.resume.strip():
+        raise UserError(
+            "run.resume is empty; name the run to go on with (latest, a name or a path), or leave run.resume out."
+        )
+    for key in ("retry_errors", "allow_config_change"):
+        if run.resume is None and getattr(run, key):
+            raise UserError(f"run.{key}=true is for a run that goes on; name it with run.resume=…, or leave this out.")
+
+
+def refuse_unless(valid: bool, key: str, value: object, expected: str) -> None:
+    """
+    Raises:
+        UserError: it is not valid.
+    """
+    if not valid:
+        raise UserError(f"{key}={value} is out of range; expected {expected}.")
+
+
+def check_limits(limits: QuestionLimits, tools: ToolSettings) -> None:
+    """
+    Raises:
+        UserError: one of them is out of range.
+    """
+    for key, value in vars(limits).items():
+        refuse_unless(value is None or value > 0, f"limits.{key}", value, "more than 0, or null for no limit")
+    refuse_unless(tools.max_output_chars >= 1, "tools.max_output_chars", tools.max_output_chars, "at least 1")
+
+
+def _check_ranges(plain: _Plain) -> None:
+    need, run = refuse_unless, plain.run
+    need(plain.limit is None or plain.limit >= 1, "limit", plain.limit, "at least 1, or null for all questions")
+    need(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
+    need(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
+    need(1 <= run.epochs <= MAX_EPOCHS, "run.epochs", run.epochs, f"1 to {MAX_EPOCHS:,}")
+    need(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
+    for key in ("max_seconds", "max_cost_usd"):
+        value = getattr(run, key)
+        need(value is None or value > 0, f"run.{key}", value, "more than 0, or null for no limit")
+    errors = run.max_errors
+    whole = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
+    need(whole, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
+    need(plain.cache.lm in ("off", "shared"), "cache.lm", plain.cache.lm, "off or shared")
+    need(plain.cache.tools in ("off", "run", "shared"), "cache.tools", plain.cache.tools, "off, run or shared")
+    need(run.fail_under is None or 0 <= run.fail_under <= 1, "run.fail_under", run.fail_under, "0 to 1, or null")
+    check_limits(plain.limits, plain.tools)

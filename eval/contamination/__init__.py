@@ -1,0 +1,1 @@
+"""Detection of leaked benchmark content in texts and web results."""

@@ -1,0 +1,1 @@
+"""From samples to records: runner, limits, scoring, budget, stop, progress."""

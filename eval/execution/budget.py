@@ -1,0 +1,105 @@
+"""What questions cost: the usage that a trace's spans add up to, and the money that a whole run may spend.
+
+usage_of(trace.spans).cost_usd      # 0.0013; None as soon as the price of one call is unknown
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eval.runs.record import Record, Usage
+from mas.runtime.sample_context import Payment
+from mas.runtime.trace import Span
+
+PAID = (  # fields of `Usage` that a request is charged for
+    *("lm_calls", "input_tokens", "cached_input_tokens", "output_tokens"),
+    *("known_cost_usd", "unknown_cost_calls"),
+)
+
+
+def usage_of(spans: Sequence[Span]) -> Usage:
+    """Sums over the spans of kind "lm" and "tool"; their attributes are set by the model client."""
+    calls = [each for each in spans if each.kind == "lm"]
+    tools = [each for each in spans if each.kind == "tool"]
+    costs = [_cost(each) for each in calls]
+    known = [cost for cost in costs if cost is not None]
+
+    def count(attribute: str, among: Sequence[Span] = calls) -> int:
+        return sum(bool(each.attributes.get(attribute)) for each in among)
+
+    def total(attribute: str) -> int:
+        return sum(each.attributes.get(attribute) or 0 for each in calls)
+
+    return Usage(
+        lm_calls=len(calls),
+        retries=count("retry"),
+        replayed_calls=count("replayed"),
+        cached_calls=count("cached"),
+        tool_calls=len(tools),
+        replayed_tool_calls=count("replayed", tools),
+        cached_tool_calls=count("cached", tools),
+        input_tokens=total("input_tokens"),
+        cached_input_tokens=total("cached_input_tokens"),
+        output_tokens=total("output_tokens"),
+        cost_usd=sum(known) if calls and len(known) == len(costs) else None,
+        known_cost_usd=sum(known),
+        unknown_cost_calls=len(costs) - len(known),
+        oldest_cached_tool_result=min(
+            (each.attributes["kept_at"] for each in tools if "kept_at" in each.attributes), default=None
+        ),
+    )
+
+
+def _cost(call: Span) -> float | None:
+    """Without a word about it: nothing, if the call failed; `mas/llm/budget_reservation.py` says which may have cost
+    something."""
+    cost: float | None = call.attributes.get("cost_usd", 0.0 if call.error else None)
+    return cost
+
+
+def with_unseen(record: Record, paid: Usage) -> Usage:
+    """The record's usage with what its question was charged for beyond its trajectory.
+
+    That is what an earlier session paid for and nobody asked for again: the request was cut off, or is now another one.
+
+    Args:
+        record: complete.
+        paid: for the question, in all sessions.
+    """
+    seen = _paid_in(record.trajectory)
+    unseen = {name: max(0, getattr(paid, name) - getattr(seen, name)) for name in PAID}
+    if not unseen["lm_calls"]:
+        return record.usage
+    usage = replace(record.usage, known_cost_usd=record.usage.at_least_usd)
+    for name, value in unseen.items():
+        setattr(usage, name, getattr(usage, name) + value)
+    usage.cost_usd = None if usage.unknown_cost_calls else usage.known_cost_usd
+    return usage
+
+
+def _paid_in(trajectory: Sequence[Mapping[str, Any]]) -> Usage:
+    """Of the requests in it that somebody was charged for: now, or before they were replayed."""
+    seen = Usage()
+    for noted in (each["attributes"] for each in trajectory if each["kind"] == "lm"):
+        if "cost_usd" in noted and not noted.get("cached"):
+            seen.lm_calls += 1
+            seen.input_tokens += noted.get("input_tokens") or 0
+            seen.cached_input_tokens += noted.get("cached_input_tokens") or 0
+            seen.output_tokens += noted.get("output_tokens") or 0
+            seen.known_cost_usd += noted["cost_usd"] or 0.0
+            seen.unknown_cost_calls += noted["cost_usd"] is None
+    return seen
+
+
+@dataclass
+class Budget:
+    """`run.max_cost_usd`, of all sessions of the run together; `used_up` is called once, when it is reached."""
+
+    max_cost_usd: float | None
+    used_up: Callable[[str], None]
+    spent_usd: float = 0.0
+
+    def spend(self, payment: Payment) -> None:
+        before, self.spent_usd = self.spent_usd, self.spent_usd + (payment.cost_usd or 0.0)
+        if self.max_cost_usd is not None and before < self.max_cost_usd <= self.spent_usd:
+            self.used_up(f"the run has spent ${self.spent_usd:.4f} (run.max_cost_usd={self.max_cost_usd:g})")

@@ -1,0 +1,133 @@
+"""What ended a question, as data: a sentence, a class, the component it happened in."""
+
+from dataclasses import dataclass
+
+from dspy.utils.exceptions import (
+    AdapterParseError,
+    ContextWindowExceededError,
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMError,
+    LMInvalidRequestError,
+    LMRateLimitError,
+    LMServerError,
+    LMTimeoutError,
+    LMTransportError,
+    LMUnexpectedError,
+    LMUnsupportedFeatureError,
+)
+
+from mas.runtime.errors import (
+    AgentReplyError,
+    AgentUnavailableError,
+    EmptyReplyError,
+    RefusedReplyError,
+    TruncatedPromptError,
+    TruncatedReplyError,
+)
+from mas.runtime.sample_context import LimitReachedError
+from mas.runtime.trace import Trace
+
+# The first class that matches; the names are the error classes of a record.
+_CLASSES: tuple[tuple[type[BaseException], str], ...] = (
+    (TruncatedPromptError, "context_overflow"),
+    (TruncatedReplyError, "truncated"),
+    (RefusedReplyError, "refused"),
+    (AdapterParseError, "malformed"),
+    (EmptyReplyError, "malformed"),
+    (ContextWindowExceededError, "context_overflow"),
+    (LMBillingError, "quota_or_key"),
+    (LMAuthError, "quota_or_key"),
+    (LMConfigurationError, "quota_or_key"),
+    (LMRateLimitError, "infrastructure"),
+    (LMServerError, "infrastructure"),
+    (LMTransportError, "infrastructure"),
+    (LMTimeoutError, "infrastructure"),
+    (LMInvalidRequestError, "internal"),  # a request that this server will never take: no passing fault
+    (LMUnsupportedFeatureError, "internal"),
+    (LMUnexpectedError, "internal"),  # DSPy's wrapping of an exception that no model client is known to raise
+    (LMError, "infrastructure"),
+    (AgentUnavailableError, "infrastructure"),
+    (AgentReplyError, "internal"),
+)
+MAX_MESSAGE_CHARS = 1_000
+
+
+@dataclass(frozen=True)
+class Failure:
+    message: str  # one sentence
+    kind: str  # error class
+    component: str  # agent, tool, or part of the harness
+    limit: str | None = None  # the limit that fired, if one did
+
+
+def describe(error: BaseException, trace: Trace) -> Failure:
+    """Class and place of the failure that ended the question recorded in `trace`."""
+    component = _component(trace)
+    if limit := _limit_reached(error):
+        return Failure(str(limit), "limit", component, limit.limit)
+    message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]
+    return Failure(message, _kind(error, trace), component)
+
+
+def out_of_time(trace: Trace, deadline_seconds: float) -> Failure:
+    """The deadline itself: not any `TimeoutError`, which a tool or a program may raise for reasons of its own."""
+    message = f"no answer within {deadline_seconds:g} s (run.deadline_seconds)"
+    return Failure(message, "limit", _component(trace), "deadline_seconds")
+
+
+def refusal(message: str, trace: Trace) -> Failure:
+    """The model's provider wants money or a valid key, whatever the question made of that."""
+    return Failure(message[:MAX_MESSAGE_CHARS], "quota_or_key", _component(trace))
+
+
+def describe_scoring(error: BaseException) -> Failure:
+    """The failure of a scorer: a judge that cannot be asked or understood, or a user's own function."""
+    message = " ".join(f"the scorer failed ({type(error).__name__}: {error})".split())[:MAX_MESSAGE_CHARS]
+    stops_the_run = _class_of(error) == "quota_or_key"  # for a judge's key as for the program's
+    return Failure(message, "quota_or_key" if stops_the_run else "scorer", "scorer")
+
+
+def scored_too_late(deadline_seconds: float) -> Failure:
+    message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
+    return Failure(message, "scorer", "scorer", "deadline_seconds")
+
+
+def _class_of(error: BaseException) -> str | None:
+    return next((name for kind, name in _CLASSES if isinstance(error, kind)), None)
+
+
+def _kind(error: BaseException, trace: Trace) -> str:
+    if name := _class_of(error):
+        return name
+    return "tool" if _innermost(trace, ("tool",)) else "internal"
+
+
+def _limit_reached(error: BaseException) -> LimitReachedError | None:
+    """The limit, also where it has been wrapped: what is raised inside of a call, DSPy takes for a defect."""
+    current: BaseException | None = error
+    while current is not None and not isinstance(current, LimitReachedError):
+        current = current.__cause__
+    return current
+
+
+def _component(trace: Trace) -> str:
+    """The innermost agent or tool that was at work; failing that, the system itself."""
+    return _innermost(trace, ("agent", "tool")) or "system"
+
+
+def _innermost(trace: Trace, kinds: tuple[str, ...]) -> str | None:
+    """The name of the last failed span that nothing followed: earlier failures were dealt with."""
+    failed = [each for each in trace.spans if each.error and each.kind in kinds and _passed_on(each.id, trace)]
+    return failed[-1].name if failed else None
+
+
+def _passed_on(span_id: int, trace: Trace) -> bool:
+    """Whether the span's exception went on to end the question: every span around it failed as well."""
+    current = trace.spans[span_id]
+    while current.parent is not None:
+        current = trace.spans[current.parent]
+        if not current.error:
+            return False
+    return True

@@ -1,0 +1,56 @@
+"""Record + scorer → the record's score: the same for a run and for `eval/rescore.py`.
+
+await Scoring(GaiaScorer(), deadline_seconds=900, redact=str).score(record)
+record.score, record.explanation      # 1.0, "the numbers are equal"
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eval.execution.failure import describe_scoring, scored_too_late
+from eval.runs.record import Record
+from eval.scorers.judging import without_gold
+from eval.scorers.score import Score, Scorer
+from mas.runtime.trace import span
+
+SCORER = "scorer"  # error class and component of a question whose answer stands and only its score is missing
+
+
+@dataclass(frozen=True)
+class Scoring:
+    scorer: Scorer
+    deadline_seconds: float  # for one verdict
+    redact: Callable[[str], str]  # takes secrets out of an error message
+
+    async def score(self, record: Record) -> None:
+        """Fill in the record's score, or the error of the scorer.
+
+        Rows in error never reach a scorer: a gold answer of `inf` or `none` would call them right.
+        """
+        if record.error is not None or record.target is None:
+            return
+        score, failure, deadline = None, None, asyncio.timeout(self.deadline_seconds)
+        try:
+            async with deadline:
+                score = await self._verdict(record.question, record.answer, record.target)
+        except Exception as error:  # noqa: BLE001  the boundary of one question: a scorer may be the user's own
+            failure = describe_scoring(error)
+        if deadline.expired():  # whatever a scorer that was told to stop has made of it
+            failure = scored_too_late(self.deadline_seconds)
+        if failure:
+            message = without_gold(failure.message, record.target)  # a rule's own message may quote the gold answer
+            record.error, record.error_class = self.redact(message), failure.kind
+            record.error_component, record.limit = failure.component, failure.limit or record.limit
+        elif score:
+            record.score, record.explanation, record.parts = score.value, score.explanation, dict(score.parts)
+
+    async def _verdict(self, question: str, answer: str | None, target: str) -> Score:
+        """A judge's calls and time stand in a span of their own, apart from the program's; a plain rule needs none."""
+        score = self.scorer(question, answer, target)
+        if isinstance(score, Score):
+            return score
+        with span("scorer", type(self.scorer).__name__) as current:
+            score = await score
+            current.outputs = {"value": score.value, "explanation": score.explanation}
+            return score

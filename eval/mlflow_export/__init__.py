@@ -1,0 +1,1 @@
+"""Export of runs to MLflow, in a process of its own."""

@@ -1,0 +1,130 @@
+"""A run's prompts as versions in MLflow's Prompt Registry, one prompt an agent, linked to the run.
+
+`prompts/` in git stays the authority: a text is registered when a run has used it, and only if no version of that
+prompt has the very same text. All sets of a system share its prompts, since MLflow compares versions of one prompt
+only; an alias says which version a set has now. MLflow links by tags: `mlflow.linkedPrompts` of the run, and the
+experiments of a prompt, which its pages filter by. `MlflowClient.link_prompt_version_to_run` and `register_prompt` do
+the same, but reach for the process's own tracking URI and active experiment.
+
+An agent's worked examples (demos) are a part of its prompt, so they are one of the version: its template is the text,
+a line that says what follows, and the examples as JSON. Whoever reads the template sees the whole, MLflow compares the
+whole, and `template.partition(DEMOS_MARK)` gives the text alone.
+
+    register_prompts(run, read_prompt_set("baseline", AGENTS, "gaia", root))
+    # [LinkedPrompt(name="gaia.planner", version="3"), …]        with the alias "baseline", if is_now=True
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from eval.mlflow_export.sending import TrackedRun
+from mas.prompt_sets.prompt_set import PromptSet
+
+LINKED_PROMPTS_TAG = "mlflow.linkedPrompts"
+EXPERIMENTS_TAG = "_mlflow_experiment_ids"  # ",1,7,": commas on both sides, since pages search for ",1,"
+DIGEST_TAG = "harness.sha256"
+CHAMPION, CHAMPION_SIMULATED = "champion", "champion-simulated"  # aliases that a tuning run moves, and nobody else
+DEMOS_MARK = "\n\n<!-- worked examples (demos.json): sent before each question, as turns of the conversation -->\n\n"
+_RESERVED = rf"latest|v\d+|{CHAMPION}|{CHAMPION_SIMULATED}"
+_MAX_TEMPLATE_CHARS = 100_000  # MLflow's limit
+_PAGE_VERSIONS = 100
+
+
+class LinkedPrompt(NamedTuple):
+    name: str
+    version: str
+
+
+def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False) -> list[LinkedPrompt]:
+    """Register what is new, link all to the run; doing it again changes nothing.
+
+    Args:
+        prompts: all sets that the run has used, the last one last.
+        is_now: the last set is as it is used now, so its alias shall name these versions. Not for a run that is only
+            completed: the set may have newer texts by now.
+
+    Raises:
+        MlflowException: MLflow cannot be reached or refuses; a text of more than 100,000 characters is refused.
+    """
+    linked = list(dict.fromkeys(_version(run, each, agent) for each in prompts for agent in each.texts))
+    wanted = json.dumps([each._asdict() for each in linked])
+    if run.client.get_run(run.run_id).data.tags.get(LINKED_PROMPTS_TAG) != wanted:
+        run.client.set_tag(run.run_id, LINKED_PROMPTS_TAG, wanted)
+    if is_now:
+        for agent in prompts[-1].texts:
+            name_by_alias(run, alias_of(prompts[-1].name), _version(run, prompts[-1], agent))
+    return linked
+
+
+def prompt_name(system: str, agent: str) -> str:
+    """`<system>.<agent>`; MLflow allows no other characters than these."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{system}.{agent}")
+
+
+def alias_of(set_name: str) -> str:
+    """MLflow keeps `latest` and `v1` for itself, and allows no other characters than these; `champion` is earned."""
+    alias = re.sub(r"[^A-Za-z0-9_-]", "_", set_name)
+    return f"set-{alias}" if re.fullmatch(_RESERVED, alias, re.IGNORECASE) else alias
+
+
+def template_of(prompts: PromptSet, agent: str) -> str:
+    """The agent's text, and its demos behind `DEMOS_MARK`; if MLflow has no room for them, how many there are."""
+    text, demos = prompts.texts[agent], prompts.demos.get(agent)
+    if not demos:
+        return text
+    whole = f"{text}{DEMOS_MARK}```json\n{json.dumps(demos, indent=2, ensure_ascii=False)}\n```"
+    if len(whole) <= _MAX_TEMPLATE_CHARS:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()
+    return f"{text}{DEMOS_MARK}{len(demos)} examples, too long for MLflow (SHA-256 of the whole: {digest})"
+
+
+def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
+    name, text = prompt_name(prompts.system, agent), template_of(prompts, agent)
+    _show_in_experiment(run, name)
+    version = next((each for each in _versions(run.client, name) if each.template == text), None)
+    if version is None:
+        tags = {DIGEST_TAG: hashlib.sha256(text.encode()).hexdigest(), "harness.prompts": prompts.name}
+        version = run.client.create_prompt_version(name, text, f"prompts={prompts.name}: {prompts.description}", tags)
+    return LinkedPrompt(name, str(version.version))
+
+
+def name_by_alias(run: TrackedRun, alias: str, linked: LinkedPrompt) -> None:
+    """Have the alias name that version, if it does not yet."""
+    named = named_by_alias(run.client, linked.name, alias)
+    if named is None or str(named.version) != linked.version:
+        run.client.set_prompt_alias(linked.name, alias, linked.version)
+
+
+def named_by_alias(client: Any, name: str, alias: str) -> Any:
+    """The version that an alias names, None if there is no such alias: a search tells no version's aliases."""
+    from mlflow import MlflowException
+
+    try:
+        return client.get_prompt_version_by_alias(name, alias)
+    except MlflowException:  # there is no such alias yet; if something else is wrong, the next call says so
+        return None
+
+
+def _show_in_experiment(run: TrackedRun, name: str) -> None:
+    """Make the prompt if there is none, and have the experiment's page list it."""
+    prompt = run.client.get_prompt(name)
+    if prompt is None:
+        run.client.create_prompt(name, None, {EXPERIMENTS_TAG: f",{run.experiment_id},"})
+        return
+    listed = [each for each in str(prompt.tags.get(EXPERIMENTS_TAG, "")).split(",") if each]
+    if run.experiment_id not in listed:
+        run.client.set_prompt_tag(name, EXPERIMENTS_TAG, f",{','.join([*listed, run.experiment_id])},")
+
+
+def _versions(client: Any, name: str) -> Sequence[Any]:
+    """All versions of a prompt, the newest first."""
+    found, token = [], None
+    while True:
+        page = client.search_prompt_versions(name, _PAGE_VERSIONS, token)
+        found += page
+        if not (token := page.token):
+            return sorted(found, key=lambda each: int(each.version), reverse=True)

@@ -1,0 +1,327 @@
+"""The page of a run in MLflow: params, tags, metrics, the dataset as input, and the files of its folder.
+
+Made from what the store says of the run (`RunStore.meta`), the summary once there is one, and `RunNumbers`. Missing
+keys leave out what they would have shown. Written as often as one likes: only what differs is sent.
+
+    page = page_of(store.meta(), summary, numbers.metrics(), redact=config.redact)
+    write_page(run, page)
+    write_artifacts(run, run_folder, prompts)
+"""
+
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eval.mlflow_export.sending import TrackedRun
+from eval.mlflow_export.values import short
+from eval.runs.record import Usage
+from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
+
+MAX_PARAM_CHARS = 500  # MLflow itself takes 6000
+MAX_TAG_CHARS = 5000  # MLflow itself takes 8000
+PER_CALL = 100  # MLflow's limit for params and tags; metrics have a higher one
+ARTIFACTS = (
+    "summary.json",
+    "answers.jsonl",
+    "records.jsonl",
+    "report.html",
+    "config.yaml",
+    "correlation_ids.jsonl",
+    "logs",
+)
+CHANGED_TAG = "harness.config_changed"
+_META_TAGS = {  # key in the store's meta → tag
+    "prompts_sha256": "prompts_sha256",
+    "dataset_sha256": "dataset_sha256",
+    "task_version": "task_version",
+    "simulated": "simulated",
+    "epochs": "epochs",
+    "command": "harness.command",
+    "started_at": "harness.started_at",
+    "rescored_from": "harness.rescored_from",
+    "rescored_by": "harness.rescored_by",
+}
+_FIRST = ("accuracy", "accuracy_ci95_low", "accuracy_ci95_high", "cost_usd", "n_error", "wall_seconds")  # columns
+_COUNTS = (
+    *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions"),
+    *("epochs", "format_loss", "mean_score", "waited_seconds"),
+)
+
+_FAMILIES = ("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs", "leaks")
+_PLAIN_METRICS = {*_FIRST, *_COUNTS, *vars(Usage())}
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """What MLflow shall know of a run; empty where nothing is known yet."""
+
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    dataset: dict[str, str] | None = None  # name, digest, source, profile
+
+
+def page_of(
+    meta: Mapping[str, str],
+    summary: Mapping[str, Any] | None = None,
+    numbers: Mapping[str, float] | None = None,
+    *,
+    folder_name: str = "",
+    redact: Callable[[str], str] = str,
+) -> RunPage:
+    """
+    Args:
+        meta: the store's.
+        summary: None while the run has not ended.
+        numbers: of `RunNumbers.metrics`.
+        folder_name: of the run.
+        redact: takes secrets out; every param and tag goes through it.
+    """
+    config = _config(meta)
+    tags = {**_tags(meta, config, summary or {}), **({"run_folder": folder_name} if folder_name else {})}
+    return RunPage(
+        params={name: short(redact(text), MAX_PARAM_CHARS) for name, text in params_of(meta, config)},
+        tags={name: short(redact(text), MAX_TAG_CHARS) for name, text in tags.items()},
+        metrics={_name(name): value for name, value in {**_metrics(summary or {}), **(numbers or {})}.items()},
+        dataset=_dataset(meta, config, summary or {}, redact),
+    )
+
+
+def run_name(meta: Mapping[str, str], folder_name: str) -> str:
+    """The run's own name, or its folder's, which has the time in it; lists of runs show a simulation by it alone."""
+    given = (_config(meta).get("run") or {}).get("name")
+    name = str(given or folder_name or meta.get("run_id", "run"))
+    return f"{name} (simulated)" if meta.get("simulated") == "true" else name
+
+
+def params_of(meta: Mapping[str, str], config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The resolved configuration, flat; without a model's settings where no model of ours is asked."""
+    shown = {**config, "model": {"name": "none"}} if meta.get("model") == "none" else config
+    for key, text in _flattened(shown):
+        yield _name(key), text
+
+
+def status_of(summary: Mapping[str, Any]) -> str:
+    """KILLED: the run did not come to all its questions."""
+    return "KILLED" if summary.get("stopped") else "FINISHED"
+
+
+def start_ms(meta: Mapping[str, str]) -> int:
+    """Since 1970; now, if the store does not say."""
+    text = meta.get("started_at")
+    return _ms(text) if text else round(time.time() * 1000)
+
+
+def end_ms(meta: Mapping[str, str]) -> int | None:
+    """Of the last session that ended; None: unknown."""
+    ended = [session.get("ended_at") for session in _json(meta.get("sessions"), []) if session.get("ended_at")]
+    return _ms(ended[-1]) if ended else None
+
+
+def write_page(run: TrackedRun, page: RunPage) -> None:
+    """Send what differs from what MLflow has.
+
+    A param cannot be changed in MLflow: a run that was resumed with another configuration keeps its first values, and
+    the tag `harness.config_changed` lists the others.
+    """
+    from mlflow.entities import Metric, Param, RunTag
+
+    known = run.client.get_run(run.run_id).data
+    new = [Param(name, text) for name, text in page.params.items() if name not in known.params]
+    other = {name: text for name, text in page.params.items() if known.params.get(name, text) != text}
+    changed = {CHANGED_TAG: short(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)} if other else {}
+    tags = [
+        RunTag(name, text) for name, text in {**page.tags, **changed}.items() if text and known.tags.get(name) != text
+    ]
+    now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
+    wanted = {**dict.fromkeys(gone(page.metrics, known.metrics), math.nan), **page.metrics}
+    metrics = [Metric(name, value, now, 0) for name, value in wanted.items() if known.metrics.get(name) != value]
+    for start in range(0, max(len(new), len(tags), len(metrics)), PER_CALL):
+        part = slice(start, start + PER_CALL)
+        run.client.log_batch(run.run_id, metrics=metrics[part], params=new[part], tags=tags[part])
+    if page.dataset:
+        _log_dataset(run, page.dataset)
+
+
+def gone(wanted: Mapping[str, float], shown: Mapping[str, float]) -> list[str]:
+    """Numbers of ours that a resumed run has no more: MLflow cannot delete a metric, NaN takes its place.
+
+    Those that somebody else has added to the run are left alone.
+    """
+    if not wanted:
+        return []
+    return [name for name, value in shown.items() if _is_ours(name) and name not in wanted and not math.isnan(value)]
+
+
+def _is_ours(name: str) -> bool:
+    family, slash, _ = name.partition("/")
+    return family in _FAMILIES if slash else name in _PLAIN_METRICS
+
+
+def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> list[str]:
+    """Copy the run's files; those that are not there are left out. Returns the names of what was sent.
+
+    `prompts`: folder in the run's → the set in it.
+    """
+    present = [name for name in ARTIFACTS if (folder / name).exists()]
+    for name in present:
+        run.client.log_artifact(run.run_id, str(folder / name))
+    for place, prompt_set in prompts.items():
+        for agent, text in prompt_set.texts.items():
+            run.client.log_text(run.run_id, f"{text}\n", f"{place}/{agent}{SUFFIX}")
+    return [*present, *prompts]
+
+
+def _log_dataset(run: TrackedRun, dataset: Mapping[str, str]) -> None:
+    """MLflow keeps one input for each name and digest, however often it is sent."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    seen = Dataset(dataset["name"], dataset["digest"], "code", dataset["source"], profile=dataset["profile"])
+    run.client.log_inputs(run.run_id, [DatasetInput(seen, [InputTag("mlflow.data.context", "evaluation")])])
+
+
+def _config(meta: Mapping[str, str]) -> dict[str, Any]:
+    found = yaml.safe_load(meta.get("config", "")) or {}
+    return found if isinstance(found, dict) else {}
+
+
+def _tags(meta: Mapping[str, str], config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, str]:
+    part = {name: config.get(name) or {} for name in ("system", "model", "data", "scorer")}
+    asks = meta.get("model") != "none"
+    found = {tag: meta[key] for key, tag in _META_TAGS.items() if meta.get(key)}
+    found |= {
+        "system": str(part["system"].get("name", "")),
+        "model": str(meta.get("model") or part["model"].get("name", "")),
+        "scorer": str(part["scorer"].get("_target_", "")).rpartition(".")[2],
+        "dataset": str(part["data"].get("name", "")),
+        "split": str(config.get("split") or part["data"].get("default_split") or ""),
+        "prompts": Path(str(config.get("prompts") or "none")).name,
+        "tools": ", ".join(sorted(part["system"].get("tools") or {})),
+    }
+    found |= {f"model.{agent}": name for agent, name in _models(part["system"], part["model"]).items() if asks}
+    if "simulated" in summary:
+        found["simulated"] = str(summary["simulated"]).lower()
+    notes = [summary.get("notice"), summary.get("stopped") and f"Stopped: {summary['stopped']}"]
+    if note := "\n\n".join(str(each) for each in notes if each):
+        found["mlflow.note.content"] = note  # the description on the run's page
+    return {_name(name): text for name, text in found.items() if text}
+
+
+def _models(system: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, str]:
+    """The model of each agent: the first of these that is given, as `mas.llm.profiles.profile` has it."""
+    of_system, of_model = system.get("agents") or {}, model.get("agents") or {}
+    return {
+        agent: str(
+            (of_system.get(agent) or {}).get("model")
+            or (of_model.get(agent) or {}).get("name")
+            or model.get("name", "")
+        )
+        for agent in {**of_system, **of_model}
+    }
+
+
+def _dataset(
+    meta: Mapping[str, str], config: Mapping[str, Any], summary: Mapping[str, Any], redact: Callable[[str], str]
+) -> dict[str, str] | None:
+    data = config.get("data") or {}
+    if not data.get("name") or not meta.get("dataset_sha256"):
+        return None
+    keys = {key: value for key, value in data.items() if key in ("path", "dataset", "revision", "config")}
+    profile = {"num_rows": summary["n_questions"]} if "n_questions" in summary else {}
+    return {
+        "name": short(str(data["name"]), 500),
+        "digest": meta["dataset_sha256"][:36],  # the width of MLflow's column
+        "source": redact(json.dumps({"tags": {**keys, "split": config.get("split")}}, default=str)),
+        "profile": json.dumps(profile),
+    }
+
+
+def _metrics(summary: Mapping[str, Any]) -> dict[str, float]:
+    """The summary's numbers, without the unknown ones: MLflow has no null."""
+    usage, judging = summary.get("usage") or {}, summary.get("scorer_usage") or {}
+    every = {**summary, **usage, **_interval("accuracy", summary.get("accuracy_ci95"))}
+    found: dict[str, Any] = {key: every.get(key) for key in (*_FIRST, *_COUNTS)}
+    for level, counts in (summary.get("by_level") or {}).items():
+        found[f"accuracy/level_{level}"] = counts.get("accuracy")
+        found |= _interval(f"accuracy/level_{level}", counts.get("accuracy_ci95"))
+        found[f"accuracy/level_{level}_n"] = counts.get("n")
+    found |= {f"errors/{name}": count for name, count in (summary.get("errors_by_class") or {}).items()}
+    found |= {f"limits/{name}": count for name, count in (summary.get("limits") or {}).items()}
+    found |= {f"agents/{name}_seconds": seconds for name, seconds in (summary.get("by_agent") or {}).items()}
+    found |= {f"retried/{name}": value for name, value in (summary.get("retried") or {}).items()}
+    found |= usage
+    if judging.get("lm_calls"):
+        found |= {f"judge/{name}": value for name, value in judging.items()}
+    found |= _epochs(summary.get("by_epochs") or {})
+    found |= _leaks(summary.get("leaks") or {}, summary.get("blocked_pages") or {})
+    found |= _tuned_on(summary.get("used_to_tune") or {})
+    return {name: round(float(value), 6) for name, value in found.items() if isinstance(value, int | float)}
+
+
+def _interval(name: str, bounds: Iterable[float] | None) -> dict[str, float]:
+    return dict(zip((f"{name}_ci95_low", f"{name}_ci95_high"), bounds or (), strict=False))
+
+
+def _epochs(by_epochs: Mapping[str, Any]) -> dict[str, Any]:
+    """`pass_at_2` and so on."""
+    found = {f"epochs/majority{end}": value for end, value in _estimate(by_epochs.get("majority"))}
+    for kind in ("pass_at", "pass_hat"):
+        for k, estimate in (by_epochs.get(kind) or {}).items():
+            found |= {f"epochs/{kind}_{k}{end}": value for end, value in _estimate(estimate)}
+    return found | {"epochs/icc": by_epochs.get("icc")}
+
+
+def _leaks(leaks: Mapping[str, Any], blocked: Mapping[str, Any]) -> dict[str, Any]:
+    without = "leaks/accuracy_without"
+    return {
+        "leaks/questions": leaks.get("n_questions"),
+        "leaks/blocked_pages": blocked.get("n"),
+        without: leaks.get("accuracy_without"),
+        **_interval(without, leaks.get("accuracy_without_ci95")),
+    }
+
+
+def _tuned_on(told: Mapping[str, Any]) -> dict[str, Any]:
+    without = "tuned_on/accuracy_without"
+    return {
+        "tuned_on/questions": told.get("n_questions"),
+        without: told.get("accuracy_without"),
+        **_interval(without, told.get("accuracy_without_ci95")),
+    }
+
+
+def _estimate(estimate: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(estimate, Mapping):
+        yield "", estimate.get("value")
+        yield from _interval("", estimate.get("ci95")).items()
+
+
+def _flattened(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Leaves under their dotted path; lists as JSON."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _name(text: str) -> str:
+    """MLflow allows only these characters in a name, and takes it for a path, which must be a plain one."""
+    parts = re.sub(r"[^\w\-. /]", "_", text, flags=re.ASCII).split("/")
+    return "/".join(part for part in parts if part.strip(". "))[:250]
+
+
+def _ms(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+def _json(text: str | None, default: Any) -> Any:
+    return json.loads(text) if text else default

@@ -1,0 +1,294 @@
+"""The calls to MLflow: a run found or made, and records sent to it as traces. Sending the same again changes nothing.
+
+Whatever MLflow raises goes on to the caller (`mlflow.MlflowException`, mostly), who may call again: nothing is kept
+here that a failed call would spoil. A server that is down costs seconds, by the settings' `environment()`.
+
+    run = open_run(LocalTracking(), "9c1f", name="gaia_gpt-4o-mini", start_ms=1_763_000_000_000, tags={"host": "box"})
+    run.send(records)          # Sent(traces=2, spans=61, assessments=8)
+    run.finish("FINISHED", end_ms=1_763_000_060_000)
+"""
+
+import logging
+import os
+import random
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Any, NamedTuple
+
+from eval.config.tracking import LocalTracking, Tracking
+from eval.runs.record import Record
+from mas.runtime.errors import UserError
+
+RUN_TAG = "harness.run_id"
+HEARTBEAT_TAG = "harness.heartbeat"  # UTC, ISO 8601
+BATCH_TRACES = 20  # in one call of log_spans; larger batches were no quicker
+_MAKING_SECONDS = 60.0  # of MLflow's tables, at most
+_GIVING_WAY_SECONDS = 2.0
+BATCH_CHARS = 4_000_000  # of their attributes: servers refuse a body of many megabytes
+
+
+class Sent(NamedTuple):
+    """How much; what was there already is counted too."""
+
+    traces: int = 0
+    spans: int = 0
+    assessments: int = 0
+
+    def plus(self, other: "Sent") -> "Sent":
+        return Sent(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def clients(settings: Tracking) -> tuple[Any, Any]:
+    """MLflow's client of runs, and its client of traces. Sets the process's environment: MLflow reads it everywhere."""
+    os.environ.update(settings.environment())
+    from mlflow import MlflowClient
+    from mlflow.tracing.client import TracingClient
+
+    for noisy in ("mlflow", "alembic"):  # how they make their tables is not news; the import has set levels of its own
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    uri = settings.address()
+    return MlflowClient(tracking_uri=uri, registry_uri=uri), TracingClient(uri)
+
+
+def open_run(
+    settings: Tracking,
+    run_id: str,
+    *,
+    name: str,
+    start_ms: int,
+    tags: Mapping[str, str] | None = None,
+    has_traces: bool = True,
+    formerly: str | None = None,
+) -> "TrackedRun":
+    """The run with this id of ours, made if MLflow has none; its status stays as it is.
+
+    Args:
+        run_id: the store's.
+        name: shown in MLflow; only for a new run, as are `start_ms` and `tags`.
+        start_ms: since 1970.
+        has_traces: MLflow has one trace of an id: sent to another experiment, it would vanish from the first.
+        formerly: an experiment that may have the run already, of an earlier version of this program; it stays there.
+
+    Raises:
+        UserError: the experiment is in MLflow's bin, or the run, with its traces, is in another one.
+        MlflowException, OSError: MLflow cannot be reached or refuses.
+    """
+    with _alone(settings):
+        client, tracing = clients(settings)
+        known = client.get_experiment_by_name(formerly) if formerly else None
+        if known and (found := _runs(client, [known.experiment_id], run_id)):
+            return _tracked(client, tracing, settings, found[0])
+        experiment_id = experiment_id_of(client, settings.experiment, settings.artifact_location())
+        found = _runs(client, [experiment_id], run_id)
+        if not found:
+            if has_traces:
+                _check_not_elsewhere(client, experiment_id, run_id, name)
+            all_tags = {**(tags or {}), RUN_TAG: run_id}
+            found = [_made(client, experiment_id, run_id, start_time=start_ms, tags=all_tags, run_name=name)]
+    return _tracked(client, tracing, settings, found[0])
+
+
+def _tracked(client: Any, tracing: Any, settings: Tracking, run: Any) -> "TrackedRun":
+    return TrackedRun(client, tracing, settings.shown_uri, str(run.info.experiment_id), str(run.info.run_id))
+
+
+def _runs(client: Any, experiment_ids: Sequence[str], run_id: str) -> list[Any]:
+    return list(client.search_runs(experiment_ids, f"tags.`{RUN_TAG}` = '{run_id}'"))
+
+
+def _check_not_elsewhere(client: Any, experiment_id: str, run_id: str, name: str) -> None:
+    """
+    Raises:
+        UserError: another experiment has the run.
+    """
+    names: dict[str, str] = {}
+    token = None
+    while True:
+        page = client.search_experiments(page_token=token)
+        names |= {str(each.experiment_id): each.name for each in page}
+        if not (token := page.token):
+            break
+    names.pop(experiment_id, None)
+    if names and (found := _runs(client, list(names), run_id)):
+        there = names[str(found[0].info.experiment_id)]
+        raise UserError(
+            f"{name} is in the experiment {there} there already, and its traces can be in one only; "
+            f"give tracking.experiment='{there}', or another MLflow."
+        )
+
+
+def _made(client: Any, experiment_id: str, run_id: str, **new: Any) -> Any:
+    """A new run, and the only one: two processes may have looked at the same moment, and found none.
+
+    Whoever sees another run beside its own gives way. Both may; so each tries again, after a pause of its own.
+    """
+    while True:
+        mine = client.create_run(experiment_id, **new)
+        all_there = _runs(client, [experiment_id], run_id)
+        if all(each.info.run_id == mine.info.run_id for each in all_there):
+            return mine
+        client.delete_run(mine.info.run_id)
+        time.sleep(random.uniform(0, _GIVING_WAY_SECONDS))
+        if found := _runs(client, [experiment_id], run_id):
+            return found[0]
+
+
+@contextmanager
+def _alone(settings: Tracking) -> Iterator[None]:
+    """One process at a time makes a local store: two that make MLflow's tables in one file spoil each other's work."""
+    if not isinstance(settings, LocalTracking):
+        yield
+        return
+    from filelock import FileLock
+
+    settings.path().mkdir(parents=True, exist_ok=True)
+    with FileLock(settings.path() / "mlflow.db.lock", timeout=_MAKING_SECONDS):  # its Timeout is an OSError
+        yield
+
+
+def experiment_id_of(client: Any, name: str, location: str | None) -> str:
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        try:
+            return str(client.create_experiment(name, location))
+        except Exception:  # another run that starts at the same moment may have made it
+            if (found := client.get_experiment_by_name(name)) is None:
+                raise
+    if found.lifecycle_stage == "deleted":
+        raise UserError(
+            f"the MLflow experiment {name} has been deleted; restore it (mlflow experiments restore -x "
+            f"{found.experiment_id}), or name another with tracking.experiment=…"
+        )
+    return str(found.experiment_id)
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """One run in MLflow. One writer at a time."""
+
+    client: Any  # MlflowClient
+    tracing: Any  # TracingClient
+    shown_uri: str
+    experiment_id: str
+    run_id: str  # MLflow's
+
+    @property
+    def link(self) -> dict[str, str]:
+        return {"uri": self.shown_uri, "experiment_id": self.experiment_id, "run_id": self.run_id}
+
+    def status(self) -> str:
+        return str(self.client.get_run(self.run_id).info.status)
+
+    def begin(self) -> None:
+        """Show the run as running, also one that had ended and is resumed."""
+        if self.status() != "RUNNING":
+            self.client.update_run(self.run_id, status="RUNNING")
+
+    def beat(self, now: str) -> None:
+        """Note that the run was alive at that time."""
+        self.client.set_tag(self.run_id, HEARTBEAT_TAG, now)
+
+    def finish(self, status: str, end_ms: int) -> None:
+        """Close the run: FINISHED, FAILED or KILLED; nothing happens if it is closed just so."""
+        info = self.client.get_run(self.run_id).info
+        if (info.status, info.end_time) != (status, end_ms):
+            self.client.set_terminated(self.run_id, status, end_ms)
+
+    def send(self, records: Iterable[Record]) -> Sent:
+        """Send records as traces, in their order, a batch at a time."""
+        from eval.mlflow_export.traces import trace_of
+
+        sent = Sent()
+        traces = (trace_of(record, self.experiment_id, self.run_id) for record in records)
+        for batch in _batches(traces):
+            for trace in batch:
+                self.tracing.start_trace(trace.info)  # first: after log_spans it would have to merge into what is there
+            spans = list(chain.from_iterable(trace.spans for trace in batch))
+            self.tracing.log_spans(self.experiment_id, spans)
+            sent = sent.plus(Sent(len(batch), len(spans), sum(len(trace.info.assessments) for trace in batch)))
+        return sent
+
+
+def _batches(traces: Iterable[Any]) -> Iterator[Sequence[Any]]:
+    """As many traces as one call may carry, one at least."""
+    batch: list[Any] = []
+    chars = 0
+    for trace in traces:
+        size = sum(len(value) for span in trace.spans for value in span._span.attributes.values())
+        if batch and (len(batch) >= BATCH_TRACES or chars + size > BATCH_CHARS):
+            yield batch
+            batch, chars = [], 0
+        batch.append(trace)
+        chars += size
+    if batch:
+        yield batch
+
+
+SILENCE = timedelta(minutes=2)  # heartbeats come every ten seconds
+HOST_TAG, PID_TAG = "harness.host", "harness.pid"
+PARENT_TAG = "mlflow.parentRunId"
+
+
+def close_dead_runs(run: TrackedRun) -> list[str]:
+    """Close all runs of the same experiment that are dead, except this one. They can still be resumed, or synced.
+
+    Raises:
+        MlflowException: MLflow cannot be reached, or refuses.
+    """
+    now, closed = datetime.now(UTC), []
+    for other in _running(run):
+        last = _last_beat(other)
+        if other.info.run_id == run.run_id or not is_dead(other.data.tags, last, now):
+            continue
+        last = max([last, *map(_last_beat, _children(run, other))])  # a sweep has no heartbeat but its jobs'
+        if is_dead(other.data.tags, last, now):
+            run.client.set_terminated(other.info.run_id, "KILLED", round(last.timestamp() * 1000))
+            closed.append(str(other.info.run_id))
+    return closed
+
+
+def _running(run: TrackedRun) -> Iterator[Any]:
+    """Those of ours; other programs' runs are their own affair."""
+    token = None
+    found: list[Any] = []
+    while True:
+        page = run.client.search_runs([run.experiment_id], "attributes.status = 'RUNNING'", page_token=token)
+        found += [each for each in page if RUN_TAG in each.data.tags]
+        if not (token := page.token):
+            return iter(found)
+
+
+def _children(run: TrackedRun, parent: Any) -> list[Any]:
+    return list(run.client.search_runs([run.experiment_id], f"tags.`{PARENT_TAG}` = '{parent.info.run_id}'"))
+
+
+def is_dead(tags: Mapping[str, str], last_beat: datetime, now: datetime) -> bool:
+    """Silent for long, and its process, if it was one of this machine, is gone."""
+    if now - last_beat < SILENCE:
+        return False
+    return tags.get(HOST_TAG) != socket.gethostname() or not _lives(tags.get(PID_TAG, ""))
+
+
+def _last_beat(run: Any) -> datetime:
+    try:
+        beat = datetime.fromisoformat(run.data.tags[HEARTBEAT_TAG])
+    except (KeyError, ValueError):
+        return datetime.fromtimestamp(run.info.start_time / 1000, UTC)
+    return beat if beat.tzinfo else beat.replace(tzinfo=UTC)
+
+
+def _lives(pid: str) -> bool:
+    if not pid.isdecimal() or int(pid) <= 0:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True

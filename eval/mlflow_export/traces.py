@@ -1,0 +1,335 @@
+"""A request to a model and its reply in the form that MLflow's page shows as a conversation: OpenAI's chat completions.
+
+Records hold both as DSPy's engine does: messages made of parts, the system prompt apart. MLflow's page takes a message
+only with a `content` that is a text, and tool calls only with texts for id, name and arguments.
+
+    chat_request({"system": "Be brief.", "messages": [{"role": "user", "parts": [{"type": "text", "text": "Hi"}]}]})
+    # {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mlflow.entities import Span, TraceInfo, TraceState
+from mlflow.entities.trace_location import TraceLocation
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
+
+from eval.mlflow_export.assessments import assessments
+from eval.mlflow_export.values import ROOT, RecordKey, as_json, key_of, short, span_id, storable, text_of, trace_id
+from eval.runs.record import Record, Usage
+
+MESSAGE_FORMAT = "openai"  # MLflow's name for it, the value of mlflow.message.format
+_ROLES = {"developer": "system"}
+_APART = ("system", "messages", "tools")
+
+
+def chat_request(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The span's inputs; what is neither message nor tool (temperature and the like) stays as it is."""
+    system = inputs.get("system")
+    first = [{"role": "system", "content": _content(system)}] if system else []
+    messages = [each for message in inputs.get("messages") or [] for each in _messages(message)]
+    tools = [_tool(tool) for tool in inputs.get("tools") or []]
+    rest = {key: value for key, value in inputs.items() if key not in _APART}
+    return {"messages": [*first, *messages], **({"tools": tools} if tools else {}), **rest}
+
+
+def chat_reply(outputs: Mapping[str, Any], finish_reason: Any) -> dict[str, Any]:
+    """The span's outputs; empty if there was no reply."""
+    if "parts" not in outputs:
+        return dict(outputs)
+    message = next(iter(_messages(outputs)), {"role": "assistant", "content": ""})
+    return {"choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]}
+
+
+def _messages(message: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """One message; or one for each tool result in it, as OpenAI's form has them."""
+    if "parts" not in message:
+        yield {"role": _role(message), "content": _content(message.get("content"))}
+        return
+    parts = message["parts"]
+    for part in parts:
+        if part.get("type") == "tool_result":
+            yield {"role": "tool", "tool_call_id": str(part.get("id", "")), "content": _content(part.get("content"))}
+    said = [part for part in parts if part.get("type") not in ("tool_call", "tool_result", "thinking")]
+    calls = [_call(part) for part in parts if part.get("type") == "tool_call"]
+    thoughts = _content([part for part in parts if part.get("type") == "thinking"])
+    if said or calls or thoughts:
+        yield {
+            "role": _role(message),
+            "content": _content(said),
+            **({"reasoning_content": thoughts} if thoughts else {}),
+            **({"tool_calls": calls} if calls else {}),
+        }
+
+
+def _role(message: Mapping[str, Any]) -> str:
+    role = str(message.get("role", "user"))
+    return _ROLES.get(role, role)
+
+
+def _content(value: Any) -> str:
+    """A text, whatever the parts are; a picture or sound as a word about it."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, Sequence):
+        return "\n".join(_content(part) for part in value)
+    if isinstance(value, Mapping) and isinstance(value.get("text"), str):
+        return str(value["text"])
+    if isinstance(value, Mapping) and "media_type" in value:
+        where = value.get("data") or value.get("url") or value.get("path") or ""
+        return f"[{value.get('type')} {value['media_type']}: {str(where)[:200]}]"
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _call(part: Mapping[str, Any]) -> dict[str, Any]:
+    given = part.get("input")
+    arguments = given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False, default=str)
+    function = {"name": str(part.get("name", "")), "arguments": arguments}
+    return {"id": str(part.get("id", "")), "type": "function", "function": function}
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    if tool.get("type") != "function":
+        return dict(tool)
+    return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
+
+
+PREVIEW_CHARS = 1000  # the width of MLflow's column; pages pair the rows of two runs by the whole text
+_SPAN_TYPES = {
+    "question": "CHAIN",
+    "orchestrator": "CHAIN",
+    "agent": "AGENT",
+    "lm": "CHAT_MODEL",
+    "tool": "TOOL",
+    "scorer": "EVALUATOR",
+}
+_IN_OTHER_FIELDS = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd", "model")
+_RESOURCE = Resource({})
+_FLAGS = TraceFlags(TraceFlags.SAMPLED)
+
+
+@dataclass(frozen=True)
+class TraceOf:
+    """One question, epoch and try."""
+
+    info: TraceInfo  # with the assessments
+    spans: list[Span]
+
+
+def trace_of(record: Record, experiment_id: str, run_id: str) -> TraceOf:
+    """The trace of a finished record; `run_id` is MLflow's id of the run."""
+    key = key_of(record)
+    start_ns = _start_ns(record)
+    spans = _Spans(record, key, start_ns).made()
+    info = TraceInfo(
+        trace_id=trace_id(key),
+        trace_location=TraceLocation.from_experiment_id(experiment_id),
+        request_time=start_ns // 1_000_000,
+        execution_duration=round(record.wall_seconds * 1000),
+        state=TraceState.ERROR if record.error else TraceState.OK,
+        request_preview=request_preview(record),
+        response_preview=short(_response(record), PREVIEW_CHARS),
+        client_request_id=short(record.thread_id, 50) or None,
+        trace_metadata=_metadata(record, run_id),
+        tags=_tags(record),
+        assessments=list(assessments(record, run_id, start_ns)),
+    )
+    return TraceOf(info, spans)
+
+
+def request_preview(record: Record) -> str:
+    """The question with its id in front: equal in two runs exactly where the same draw of a question was asked."""
+    epoch = f" · epoch {record.epoch}" if record.epoch > 1 else ""
+    attempt = f" · try {record.attempt}" if record.attempt > 1 else ""
+    return short(f"{record.example_id}{epoch}{attempt}: {record.question}", PREVIEW_CHARS)
+
+
+def _response(record: Record) -> str:
+    if record.answer is not None:
+        return record.answer
+    return f"error: {record.error}" if record.error else ""
+
+
+def _metadata(record: Record, run_id: str) -> dict[str, str]:
+    """Usage is the program's own, as in the run's table; a judge's calls show on their spans."""
+    return {
+        "mlflow.sourceRun": run_id,
+        "mlflow.trace_schema.version": "3",
+        "mlflow.trace.tokenUsage": json.dumps(_tokens(vars(record.usage))),
+        "mlflow.trace.cost": json.dumps(_cost(record.usage.cost_usd)),
+    }
+
+
+def _tags(record: Record) -> dict[str, str]:
+    usage: Usage = record.usage
+    found = {
+        "mlflow.traceName": record.example_id,
+        "harness.run_id": record.run_id,
+        "harness.question_id": record.example_id,
+        "harness.level": record.level,
+        "harness.epoch": record.epoch,
+        "harness.attempt": record.attempt,
+        "harness.thread_id": record.thread_id,
+        "harness.file": record.file,
+        "harness.score": record.score,
+        "harness.error_class": record.error_class,
+        "harness.error_component": record.error_component,
+        "harness.limit": record.limit,
+        "harness.leaks": len(record.leaks) or None,
+        "harness.blocked_pages": sum(record.blocked_pages.values()) or None,
+        "harness.lm_calls": usage.lm_calls,
+        "harness.retries": usage.retries,
+        "harness.tool_calls": usage.tool_calls,
+        "harness.cost_usd": "unknown" if usage.cost_usd is None else usage.cost_usd,
+    }
+    return {name: short(str(value), 500) for name, value in found.items() if value is not None and value != ""}
+
+
+class _Spans:
+    """The record's trajectory as MLflow's spans, in its order."""
+
+    def __init__(self, record: Record, key: RecordKey, start_ns: int) -> None:
+        self.record, self.key, self.start_ns = record, key, start_ns
+        self.trace = trace_id(key)
+        self.number = int(self.trace[3:], 16)  # OpenTelemetry's form of the same id
+        self.steps: list[dict[str, Any]] = record.trajectory or [self._bare_root()]
+
+    def made(self) -> list[Span]:
+        return [Span(self._span(step)) for step in self.steps]
+
+    def _bare_root(self) -> dict[str, Any]:
+        return {"id": ROOT, "parent": None, "kind": "question", "name": "question", "start_seconds": 0.0}
+
+    def _span(self, step: dict[str, Any]) -> ReadableSpan:
+        is_root = step["id"] == ROOT
+        parent = None if is_root else step["parent"] or ROOT  # a scorer's span begins after the question's has ended
+        end = step.get("end_seconds")
+        error = step.get("error") or (self.record.error if is_root else None)
+        return ReadableSpan(
+            name=short(_name(step), 250),
+            context=self._context(step["id"]),
+            parent=None if parent is None else self._context(parent),
+            resource=_RESOURCE,
+            attributes=self._attributes(step, is_root),
+            events=list(self._events(step, error, is_root)),
+            status=Status(StatusCode.ERROR, text_of(error)) if error else Status(StatusCode.OK),
+            start_time=self._ns(step["start_seconds"]),
+            end_time=self._ns(max(self.record.wall_seconds, step["start_seconds"]) if end is None else end),
+        )
+
+    def _context(self, number: int) -> SpanContext:
+        return SpanContext(self.number, int(span_id(self.key, number), 16), is_remote=False, trace_flags=_FLAGS)
+
+    def _ns(self, seconds: float) -> int:
+        return self.start_ns + round(seconds * 1e9)
+
+    def _attributes(self, step: dict[str, Any], is_root: bool) -> dict[str, str]:
+        inputs, outputs = step.get("inputs") or {}, step.get("outputs") or {}
+        noted = dict(step.get("attributes") or {})
+        found: dict[str, Any] = {
+            "mlflow.traceRequestId": self.trace,
+            "mlflow.spanType": _SPAN_TYPES.get(step["kind"], "UNKNOWN"),
+        }
+        if is_root:
+            inputs, outputs = self._asked(), self._answered()
+        elif step["kind"] == "lm":
+            inputs, outputs = chat_request(inputs), chat_reply(outputs, noted.get("finish_reason"))
+            found |= _of_model(step["name"], noted)
+        if inputs:
+            found["mlflow.spanInputs"] = inputs
+        if outputs:
+            found["mlflow.spanOutputs"] = outputs
+        if step.get("end_seconds") is None:
+            noted["cut_off"] = True
+        rest = {name: value for name, value in noted.items() if value is not None and name not in _IN_OTHER_FIELDS}
+        return {name: as_json(value) for name, value in (found | rest).items()}
+
+    def _asked(self) -> dict[str, Any]:
+        asked = {"question": self.record.question}
+        return asked | ({"file": self.record.file} if self.record.file else {})
+
+    def _answered(self) -> dict[str, Any]:
+        return {"answer": self.record.answer, "reasoning_trace": self.record.reasoning_trace}
+
+    def _events(self, step: dict[str, Any], error: str | None, is_root: bool) -> Iterator[Event]:
+        noted = step.get("attributes") or {}
+        if noted.get("retry"):
+            yield self._event("retry", step["start_seconds"], {"attempt": noted.get("attempt")})
+        for event in step.get("events") or []:
+            rest = {name: value for name, value in event.items() if name not in ("name", "seconds")}
+            yield self._event(str(event.get("name", "event")), event.get("seconds", step["start_seconds"]), rest)
+        end = step.get("end_seconds")
+        last = self.record.wall_seconds if end is None else end
+        if is_root and self.record.limit:
+            yield self._event("limit reached", last, {"limit": self.record.limit})
+        if error:
+            yield self._event("exception", last, self._exception(step.get("error"), error))
+
+    def _exception(self, raised: str | None, error: str) -> dict[str, str]:
+        """A span's error is "Type: message", a record's is a sentence."""
+        kind, _, message = (raised or "").partition(": ")
+        named = {"exception.type": kind, "exception.message": message}
+        told = {"exception.type": self.record.error_class or "error", "exception.message": error}
+        return named if message else told
+
+    def _event(self, name: str, seconds: float, fields: Mapping[str, Any]) -> Event:
+        """OpenTelemetry takes plain values only; what has a structure becomes JSON."""
+        plain = {
+            text_of(str(key)): as_json(value) if isinstance(value, dict | list) else storable(value)
+            for key, value in fields.items()
+            if value is not None
+        }
+        return Event(short(name, 250), plain, self._ns(seconds))
+
+
+def _name(step: Mapping[str, Any]) -> str:
+    """What the tree shows: an agent's, a tool's, a model's own name."""
+    if step["kind"] == "question":
+        return "question"
+    return _model(step["name"], step.get("attributes") or {})[1] if step["kind"] == "lm" else str(step["name"])
+
+
+def _model(name: str, noted: Mapping[str, Any]) -> tuple[str, str]:
+    """Provider ("" if none is named) and model of `provider/model`."""
+    provider, _, model = str(noted.get("model") or name).partition("/")
+    return (provider, model) if model else ("", provider)
+
+
+def _of_model(name: str, noted: Mapping[str, Any]) -> dict[str, Any]:
+    """A cost is always sent: MLflow prices a span without one from a list of its own. Unknown is 0, said beside it."""
+    provider, model = _model(name, noted)
+    found: dict[str, Any] = {
+        "mlflow.message.format": MESSAGE_FORMAT,
+        "mlflow.llm.model": model,
+        "mlflow.llm.cost": _cost(noted.get("cost_usd")),
+    }
+    if provider:
+        found["mlflow.llm.provider"] = provider
+    if "input_tokens" in noted:
+        found["mlflow.chat.tokenUsage"] = _tokens(noted)
+    if noted.get("cost_usd") is None:
+        found["cost_unknown"] = True
+    return found
+
+
+def _tokens(counts: Mapping[str, Any]) -> dict[str, int]:
+    sent, received = counts.get("input_tokens") or 0, counts.get("output_tokens") or 0
+    found = {"input_tokens": sent, "output_tokens": received, "total_tokens": sent + received}
+    cached = counts.get("cached_input_tokens") or 0
+    return found | ({"cache_read_input_tokens": cached} if cached else {})
+
+
+def _cost(cost_usd: float | None) -> dict[str, float]:
+    """US dollars. Records know a call's whole cost, not how it divides."""
+    return {"input_cost": 0.0, "output_cost": 0.0, "total_cost": float(cost_usd or 0.0)}
+
+
+def _start_ns(record: Record) -> int:
+    """Since 1970; exact to the microsecond that `started_at` has."""
+    started = datetime.fromisoformat(record.started_at)
+    return round(started.timestamp() * 1_000_000) * 1000

@@ -1,1 +1,0 @@
-"""What is made from a run's records: table, summary, answers."""

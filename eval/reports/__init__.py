@@ -1,0 +1,1 @@
+"""Summaries and comparisons as terminal tables, HTML pages and files."""

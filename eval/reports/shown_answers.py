@@ -1,0 +1,177 @@
+"""What the page shows of each question and of each answer to it: texts cut, steps as far as the page has room.
+
+shown = shown_questions(records, ["q1", "q2"], max_questions=2_000)
+shown.questions[0].in_order[0][1].mark      # "wrong"
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval.cli.terminal_text import one_line
+from eval.reports.shown_steps import counted, cut, money, steps_of
+from eval.runs.record import NOT_RUN, Record
+from eval.runs.whole_file import template
+
+MAX_STEPS_BYTES = 12_000_000  # of the steps of all answers, as HTML
+MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table; all of it is one click away
+_STEPS = Path(__file__).with_name("steps.html.jinja")
+
+
+@dataclass(slots=True)
+class Answer:
+    attempt: int
+    mark: str  # right, wrong, error, not run, unscored
+    text: str
+    explanation: str
+    error: str
+    error_at: str  # the agent, tool or part of the harness that failed
+    limit: str
+    reasoning: str
+    thread_id: str
+    seconds: float
+    tokens: int
+    cost_usd: float | None
+    calls: str
+    steps: str = ""  # HTML; empty: there are none, or no room for them
+    n_spans: int = 0
+
+    @property
+    def why(self) -> str:
+        return one_line(self.error or self.explanation, MAX_LINE_CHARS)
+
+    @property
+    def line(self) -> str:
+        return one_line(self.text, MAX_LINE_CHARS)
+
+    @property
+    def asked(self) -> bool:
+        return self.mark != "not run"
+
+    @property
+    def cost(self) -> str:
+        return money(self.cost_usd)
+
+
+@dataclass(slots=True)
+class ShownQuestion:
+    """One row of the page."""
+
+    id: str
+    level: str
+    text: str
+    file: str
+    target: str | None
+    answers: dict[int, Answer] = field(default_factory=dict)  # by epoch
+
+    @property
+    def in_order(self) -> list[tuple[int, Answer]]:
+        return sorted(self.answers.items())
+
+    @property
+    def line(self) -> str:
+        return one_line(self.text, MAX_LINE_CHARS)
+
+    @property
+    def marks(self) -> str:
+        return " ".join(sorted({each.mark.replace(" ", "-") for each in self.answers.values()}))
+
+    @property
+    def seconds(self) -> float:
+        return sum(each.seconds for each in self.answers.values())
+
+    @property
+    def tokens(self) -> int:
+        return sum(each.tokens for each in self.answers.values())
+
+    @property
+    def cost_usd(self) -> float:
+        return sum(each.cost_usd or 0.0 for each in self.answers.values())
+
+
+class Shown:
+    """Rows as they are gathered. Where the steps of all would be too much, those of right answers go first."""
+
+    def __init__(self) -> None:
+        self.questions: Sequence[ShownQuestion] = []
+        self.only_wrong = False  # the steps of right answers were left out
+        self.n_without = 0  # other answers whose steps were left out, too
+        self._template = template(_STEPS)
+        self._with_steps: list[Answer] = []
+        self._n_bytes = 0
+
+    def add_steps(self, answer: Answer, trajectory: Sequence[Mapping[str, Any]]) -> None:
+        answer.n_spans = len(trajectory)
+        if not trajectory or (self.only_wrong and answer.mark == "right"):
+            return
+        steps = steps_of(trajectory)
+        answer.steps = self._template.render(steps=steps) if steps else ""
+        self._with_steps.append(answer)
+        self._n_bytes += _bytes(answer)
+        if self._n_bytes > MAX_STEPS_BYTES and not self.only_wrong:
+            self.only_wrong = True
+            for each in [each for each in self._with_steps if each.mark == "right"]:
+                self.forget(each)
+        if self._n_bytes > MAX_STEPS_BYTES and answer.steps:
+            self.forget(answer)
+            self.n_without += 1
+
+    def forget(self, answer: Answer) -> None:
+        self._n_bytes -= _bytes(answer)
+        answer.steps = ""
+
+
+def _bytes(answer: Answer) -> int:
+    return len(answer.steps.encode("utf-8", "surrogatepass"))
+
+
+def shown_questions(records: Iterable[Record], example_ids: Sequence[str], max_questions: int) -> Shown:
+    """The first questions in the dataset's order, with the last attempt at each epoch."""
+    place = {example_id: place for place, example_id in enumerate(dict.fromkeys(example_ids))}
+    rows: dict[int, ShownQuestion] = {}
+    shown = Shown()
+    for record in records:
+        at = place.setdefault(record.example_id, len(place))
+        if at < max_questions:
+            question = rows.setdefault(at, _question(record))
+            before = question.answers.get(record.epoch)
+            if before is None or before.attempt < record.attempt:
+                if before is not None:
+                    shown.forget(before)
+                question.answers[record.epoch] = answer = _answer(record)
+                shown.add_steps(answer, record.trajectory)
+    shown.questions = [rows[at] for at in sorted(rows)]
+    return shown
+
+
+def _question(record: Record) -> ShownQuestion:
+    target = None if record.target is None else cut(record.target)
+    return ShownQuestion(record.example_id, record.level or "", cut(record.question), record.file or "", target)
+
+
+def _answer(record: Record) -> Answer:
+    usage = record.usage
+    return Answer(
+        attempt=record.attempt,
+        mark=_mark(record),
+        text="" if record.answer is None else cut(str(record.answer)),
+        explanation=cut(record.explanation),
+        error=cut(f"{record.error_class or 'unknown'}: {record.error}") if record.error is not None else "",
+        error_at=record.error_component or "",
+        limit=record.limit or "",
+        reasoning=cut(record.reasoning_trace),
+        thread_id=record.thread_id,
+        seconds=record.wall_seconds,
+        tokens=usage.input_tokens + usage.output_tokens,
+        cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
+        calls=f"{counted(usage.lm_calls, 'model call')}, {counted(usage.tool_calls, 'tool call')}",
+    )
+
+
+def _mark(record: Record) -> str:
+    if record.error is not None:
+        return "not run" if record.error_class == NOT_RUN else "error"
+    if not record.scored:
+        return "unscored"
+    return "right" if record.correct else "wrong"

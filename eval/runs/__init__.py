@@ -1,0 +1,1 @@
+"""The folder of a run: store, lock, logs, kept replies, prompts and facts."""

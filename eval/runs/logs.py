@@ -1,0 +1,196 @@
+"""A log file that many questions write to: lines gather in memory and reach the file a moment later.
+
+A system call a line would be a twentieth of a run's CPU time. What a killed process had not handed over yet, at most
+the last half second, is missing from the log and from nothing else: records do not pass here.
+
+    with LogFile(folder / "entry_point.log") as file:
+        file.write("{}\\n")
+"""
+
+import json
+import threading
+from collections.abc import Collection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+from structlog.types import EventDict, FilteringBoundLogger
+
+from eval.runs.redaction import plain
+from mas.runtime.trace import Level, Listener
+
+FLUSH_SECONDS = 0.5
+BUFFER_BYTES = 256 * 1024
+
+
+class LogFile:
+    """Opened for appending. Any thread may write."""
+
+    def __init__(self, path: Path) -> None:
+        """
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self._file = path.open("a", buffering=BUFFER_BYTES, encoding="utf-8")
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._failure: OSError | None = None
+        threading.Thread(target=self._flush_regularly, name=f"flush {path.name}", daemon=True).start()
+
+    def write(self, text: str) -> None:
+        """
+        Raises:
+            OSError: the disk refuses this text, or refused an earlier one meanwhile.
+        """
+        if self._failure is not None:
+            raise self._failure
+        with self._lock:
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Left to the thread: loggers ask for it after every line."""
+
+    def _flush_regularly(self) -> None:
+        while not self._closed.wait(FLUSH_SECONDS):
+            try:
+                with self._lock:
+                    if not self._file.closed:
+                        self._file.flush()
+            except OSError as error:  # a full disk: told to whoever writes next
+                self._failure = error
+
+    def close(self) -> None:
+        """Hand over what is left. Closing twice is harmless."""
+        self._closed.set()
+        with self._lock:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+MAX_FIELD_CHARS = 500
+_MAX_TRACEBACK_CHARS = 20_000
+_ENTRY_POINT, _SYSTEM = "entry_point", "multi_agent_system"
+_OWN_FIELDS = ("timestamp", "level", "event", "correlation_id", "task_id", "epoch", "attempt", "exc_info", "self")
+
+
+def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[FilteringBoundLogger, LogFile]:
+    """A log of its own for another process that works on the run; the file is to be closed.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    (folder / "logs").mkdir(exist_ok=True)
+    file = LogFile(folder / "logs" / f"{name}.log")
+    return _logger(file, _Shorten(redact), name).bind(correlation_id=folder.name), file
+
+
+class RunLogs:
+    """Opened for appending, so that a resumed run goes on in the same files. Any thread may write."""
+
+    def __init__(self, folder: Path, redact: Collection[str] = ()) -> None:
+        """`redact`: secret values, written as `***` wherever they occur in a line.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        logs = folder / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        paths = logs / f"{_ENTRY_POINT}.log", logs / f"{_SYSTEM}.log"
+        self._files = [LogFile(path) for path in paths]
+        shorten = _Shorten(redact)
+        self.entry_point = _logger(self._files[0], shorten, _ENTRY_POINT).bind(correlation_id=folder.name)
+        self._system = _logger(self._files[1], shorten, _SYSTEM)
+
+    def listener(self, thread_id: str, task_id: str, epoch: int = 1, attempt: int = 1) -> Listener:
+        """What turns the trace of one question into lines of the system's log."""
+        log = self._system.bind(correlation_id=thread_id, task_id=task_id, epoch=epoch, attempt=attempt)
+
+        def listen(level: Level, event: str, fields: dict[str, Any]) -> None:
+            log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
+
+        return listen
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_NUMBERS: dict[Level, int] = {"info": 20, "warning": 30, "error": 40}
+
+
+def _field_name(name: str) -> str:
+    """A system's own field must not replace one that every line has."""
+    return f"{name}_" if name in _OWN_FIELDS else name
+
+
+def _logger(file: Any, shorten: "_Shorten", component: str) -> FilteringBoundLogger:
+    """Configured on its own: structlog's global configuration stays the application's."""
+    logger: FilteringBoundLogger = structlog.wrap_logger(
+        structlog.WriteLogger(file),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            shorten,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_NUMBERS["info"]),
+        context_class=dict,
+        cache_logger_on_first_use=True,
+    ).bind(component=component)
+    return logger
+
+
+_AS_THEY_ARE = (bool, int, type(None))
+
+
+class _Shorten:
+    """The structlog processor that makes each field JSON, without secrets, and short."""
+
+    def __init__(self, redact: Collection[str]) -> None:
+        self._secrets = sorted(filter(None, redact), key=len, reverse=True)  # a secret may contain a shorter one
+
+    def __call__(self, logger: Any, method: str, event_dict: EventDict) -> EventDict:
+        return {
+            name: value if type(value) in _AS_THEY_ARE else self._field(name, value)
+            for name, value in event_dict.items()
+        }
+
+    def _field(self, name: str, value: Any) -> Any:
+        value = self._redacted(value if isinstance(value, str) else plain(value))
+        if isinstance(value, str):
+            return _cut(value, _MAX_TRACEBACK_CHARS if name == "exception" else MAX_FIELD_CHARS)
+        if isinstance(value, dict | list) and len(text := json.dumps(value)) > MAX_FIELD_CHARS:
+            return _cut(text, MAX_FIELD_CHARS)
+        return value
+
+    def _redacted(self, value: Any) -> Any:
+        """Before anything is cut: half a secret would no longer be found."""
+        if isinstance(value, dict):
+            return {self._redacted(key): self._redacted(element) for key, element in value.items()}
+        if isinstance(value, list):
+            return [self._redacted(element) for element in value]
+        if isinstance(value, str):
+            for secret in self._secrets:
+                value = value.replace(secret, "***")
+        return value
+
+
+def _cut(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"

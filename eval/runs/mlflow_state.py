@@ -1,0 +1,75 @@
+"""What is known of a run's copy in MLflow: `mlflow.json` in the run's folder, written by whoever sends it.
+
+Nothing depends on it but what people are told: all ids in MLflow are derived, so a lost file costs no more than a look.
+
+    read_state(folder).complete        # True
+    link_of(folder)                    # {"uri": "sqlite:///…", "experiment_id": "1", "run_id": "0f3a…"}
+"""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from eval.config.tracking import LocalTracking, ServerTracking, Tracking
+from eval.reports.files import write_lines
+
+STATE = "mlflow.json"
+
+
+@dataclass
+class ExportState:
+    """Of the last process that sent the run."""
+
+    uri: str = ""  # without user and password
+    experiment: str = ""
+    experiment_id: str = ""
+    run_id: str = ""  # MLflow's; empty: it has no such run yet
+    status: str = "RUNNING"  # of the run in MLflow
+    complete: bool = False  # whether all counts were equal at the end
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)  # "traces" … → {"store": 64, "mlflow": 64}
+    warning: str | None = None  # one sentence
+    cpu_seconds: float = 0.0  # of the process that sent it
+    seconds_after_the_end: float = 0.0  # from the word that the run is over (its files are written) to the last call
+
+
+def read_state(folder: Path) -> ExportState | None:
+    """None: nothing was ever sent, or the file cannot be read."""
+    try:
+        return ExportState(**json.loads((folder / STATE).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_state(folder: Path, state: ExportState) -> None:
+    """At once or not at all.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    write_lines(folder / STATE, [json.dumps(asdict(state), indent=2)])
+
+
+def place_of(state: ExportState) -> Tracking:
+    """Where the run was sent, as settings; user and password come from the environment."""
+    if state.uri.startswith("sqlite:///"):
+        folder = str(Path(state.uri.removeprefix("sqlite:///")).parent)
+        return LocalTracking(experiment=state.experiment, folder=folder)
+    return ServerTracking(uri=state.uri, experiment=state.experiment)
+
+
+def begin_anew(folder: Path) -> None:
+    """Nothing is complete any more: the run goes on, and whoever shall send it may die before its first word.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    if (state := read_state(folder)) is not None:
+        write_state(folder, replace(state, complete=False, status="RUNNING", counts={}, warning=None))
+
+
+def link_of(folder: Path) -> dict[str, str] | None:
+    """Where the run is in MLflow, as `summary.json` has it."""
+    state = read_state(folder)
+    if state is None or not state.run_id:
+        return None
+    return {"uri": state.uri, "experiment_id": state.experiment_id, "run_id": state.run_id}

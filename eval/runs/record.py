@@ -1,0 +1,126 @@
+"""What is kept of one question: the row that the store holds and that everything else is made from."""
+
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from eval.benchmarks.dataset import Example
+
+
+@dataclass
+class Usage:
+    """What answering cost. `cost_usd` is None if that of any of its calls is unknown."""
+
+    lm_calls: int = 0  # requests: retries, replayed ones and those of interrupted sessions included
+    retries: int = 0  # of these: requests sent again after a failure, DSPy's fallback to JSON included
+    replayed_calls: int = 0  # of these: answered from the run's own call log; paid for before the run was interrupted
+    cached_calls: int = 0  # of these: answered from the cache shared between runs; not paid for by this run
+    tool_calls: int = 0  # those that were not made again included
+    replayed_tool_calls: int = 0  # of these: answered by what this run's own tools had returned before
+    cached_tool_calls: int = 0  # of these: answered by what they returned to another run (cache.tools=shared)
+    input_tokens: int = 0
+    cached_input_tokens: int = 0  # of these: read from the provider's own cache, at its lower price
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    known_cost_usd: float = 0.0  # of the calls whose cost is known
+    unknown_cost_calls: int = 0  # those whose cost is not: there is no price, or they were cut off before the reply
+    oldest_cached_tool_result: str | None = None  # when it was kept, UTC, ISO 8601; None: none came from another run
+
+    @property
+    def at_least_usd(self) -> float:
+        return self.known_cost_usd if self.cost_usd is None else self.cost_usd
+
+
+@dataclass
+class Record:
+    """One (run, example, epoch, try). Rows in error have no score and count as wrong."""
+
+    run_id: str
+    example_id: str
+    epoch: int  # from 1
+    attempt: int  # the contract's "try", from 1
+    thread_id: str  # correlation id, also of the logs
+    question: str
+    file: str | None  # bare name
+    level: str | None
+    target: str | None  # None: unscored
+    answer: str | None = None
+    reasoning_trace: str = ""
+    score: float | None = None  # None: unscored, or in error
+    explanation: str = ""  # of the score
+    parts: dict[str, float] = field(default_factory=dict)  # diagnostics beside the score
+    error: str | None = None  # one sentence
+    error_class: str | None = None
+    error_component: str | None = None  # agent, tool or part of the harness that failed
+    limit: str | None = None  # the limit that ended the question
+    usage: Usage = field(default_factory=Usage)
+    scorer_usage: Usage = field(default_factory=Usage)  # what judging cost; never part of `usage`
+    started_at: str = ""  # UTC, ISO 8601
+    wall_seconds: float = 0.0
+    waited_seconds: float = 0.0  # of these: for a rate limit, a free slot or a retry; the rest is working time
+    seconds_by_agent: dict[str, float] = field(default_factory=dict)
+    calls_by_tool: dict[str, int] = field(default_factory=dict)
+    tool_errors: dict[str, int] = field(default_factory=dict)  # of these: tool → how many failed
+    leaks: list[dict[str, str]] = field(default_factory=list)  # web results that give the question away: tool, source
+    blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/http/blocked_sites.py
+    state: dict[str, Any] = field(default_factory=dict)  # the system's final state
+    trajectory: list[dict[str, Any]] = field(default_factory=list)  # mas.runtime.trace.Span, as dictionaries
+
+    @property
+    def correct(self) -> bool:
+        return self.score is not None and self.score >= 1.0
+
+    @property
+    def scored(self) -> bool:
+        """Whether the question has a gold answer, and so counts in the accuracy (in error or not)."""
+        return self.target is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Record":
+        usages = {key: Usage(**data.get(key, {})) for key in ("usage", "scorer_usage")}
+        return cls(**{**data, **usages})
+
+
+NOT_RUN = "not_run"  # error class
+
+
+@dataclass(frozen=True)
+class PlannedQuestion:
+    """An example without its attachment: the file itself stays with the dataset."""
+
+    id: str
+    question: str
+    file: str | None = None  # bare name
+    target: str | None = None  # None: unscored
+    level: str | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, example: Example) -> "PlannedQuestion":
+        name = example.file.name if example.file else None
+        return cls(example.id, example.question, name, example.target, example.level, dict(example.tags))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def not_run(run_id: str, planned: PlannedQuestion, epoch: int) -> Record:
+    """What a question counts as that the run stopped short of: never stored, and never left out of a denominator."""
+    return Record(
+        run_id=run_id,
+        example_id=planned.id,
+        epoch=epoch,
+        attempt=1,
+        thread_id="",
+        question=planned.question,
+        file=planned.file,
+        level=planned.level,
+        target=planned.target,
+        error="the run stopped before this question was answered",
+        error_class=NOT_RUN,
+        error_component="run",
+        started_at=datetime.now(UTC).isoformat(),
+    )

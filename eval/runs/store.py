@@ -1,0 +1,316 @@
+"""The truth about a run: one SQLite row per (question, epoch, attempt), in `run.db` of the run's folder.
+
+Answer files, tables and MLflow are made from it and can be made again. One process writes, any number may read
+meanwhile. WAL with synchronous=FULL: a row whose `write` has returned survives the death of the process and of the
+machine.
+
+    with RunStore(folder / "run.db") as store:             # locked until closed
+        store.plan(examples, epochs=1)
+        store.write(record)
+        store.keys()                                       # {("q1", 1): (1, None)}
+    RunStore(folder / "run.db", read_only=True)            # also while another process writes
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from eval.benchmarks.dataset import Example
+from eval.runs.lock import Holder, RunInUseError, RunLock
+from eval.runs.record import PlannedQuestion, Record
+from eval.runs.redaction import plain
+from eval.runs.stored_text import encoded, escaped, line, unescaped
+
+SCHEMA_VERSION = 2
+_SCHEMA = f"""
+BEGIN;
+CREATE TABLE IF NOT EXISTS records(
+    row INTEGER PRIMARY KEY,     -- the order of writing
+    example_id TEXT NOT NULL,    -- as inside a JSON string: escaped, so any Python string fits
+    epoch INT NOT NULL,
+    attempt INT NOT NULL,
+    thread_id TEXT NOT NULL,
+    error_class TEXT,            -- null: no error
+    cost_usd REAL,               -- of the answer and of judging it, as far as it is known
+    finished_at TEXT NOT NULL,   -- UTC, ISO 8601
+    line_bytes INT NOT NULL,     -- of the whole Record as a line of JSON
+    data TEXT NOT NULL,          -- the Record as JSON, without what is in `details`
+    UNIQUE(example_id, epoch, attempt)
+);
+CREATE TABLE IF NOT EXISTS details(row INTEGER PRIMARY KEY, data TEXT NOT NULL);  -- state and trajectory: most of it
+CREATE TABLE IF NOT EXISTS questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, data TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
+INSERT OR IGNORE INTO meta VALUES('schema_version', '{SCHEMA_VERSION}');
+PRAGMA user_version = {SCHEMA_VERSION};
+COMMIT;
+"""
+_PAGE_ROWS = 200  # of records without details, some KB each
+_BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
+_FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
+
+Key = tuple[str, int, int]  # example id, epoch, attempt
+
+
+class StoreError(Exception):
+    """The run's database cannot be read or written; the message is one sentence for the user."""
+
+
+class RunStore:
+    """The records of one run. Any thread may call it; calls take turns."""
+
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        """Open the database; unless it is only to be read, lock it, and make it together with its folder if need be.
+
+        Raises:
+            StoreError: another process writes to it, it cannot be opened, it was made by another version of this
+                program, or it is to be read and is not there.
+        """
+        self.path = path
+        self.read_only = read_only
+        self._turns = Lock()
+        self._run_lock = None if read_only else RunLock(path)
+        self._take_lock()
+        try:
+            with self._access("opened"):
+                self._database = self._connection()
+            self._prepare()
+        except BaseException:
+            self._close()
+            raise
+
+    def _take_lock(self) -> None:
+        if self._run_lock is None:
+            return
+        try:
+            with self._access("opened"):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._run_lock.take()
+        except RunInUseError as error:
+            holder = _holder(self.path) or "another process"
+            raise StoreError(f"{self.path} is in use by {holder}; wait for it, or stop it") from error
+
+    def _connection(self) -> sqlite3.Connection:
+        options: dict[str, Any] = {"check_same_thread": False, "isolation_level": None, "timeout": _BUSY_SECONDS}
+        address = self.path.absolute().as_uri()
+        if self.read_only:
+            if not self.path.is_file():
+                raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
+            # A reader, too, makes files beside the database, and takes them away again unless it is opened as "ro".
+            address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or self._is_open_elsewhere() else _FROZEN
+        database: sqlite3.Connection = sqlite3.connect(address, uri=True, **options)
+        return database
+
+    def _is_open_elsewhere(self) -> bool:
+        return self.path.with_name(self.path.name + "-wal").exists()
+
+    def _prepare(self) -> None:
+        with self._access("opened"):
+            version = self._database.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, SCHEMA_VERSION):
+                raise StoreError(
+                    f"{self.path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
+                    f"open it with the program that wrote it, or start a new run"
+                )
+            if self.read_only:
+                self._database.execute("PRAGMA query_only = 1")
+                if version == 0:
+                    raise StoreError(f"{self.path} holds nothing yet; the run ended before it began, start a new one")
+                return
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            if version == 0:
+                self._database.executescript(_SCHEMA)
+        self.set_meta("holder", json.dumps(vars(Holder.this_process())))
+
+    @contextmanager
+    def _access(self, what: str) -> Iterator[None]:
+        """One caller at a time; what the disk or SQLite says becomes a sentence."""
+        try:
+            with self._turns:
+                yield
+        except sqlite3.IntegrityError as error:
+            raise StoreError(f"{self.path} already has this row, and a row is written only once: {error}") from error
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                f"{self.path} cannot be {what} ({error}): check that the disk has room, the folder is writable and "
+                f"the file is a run's database; rows already written are kept"
+            ) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        with self._access("written"):
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:  # a full disk has already rolled it back
+                    self._database.execute("ROLLBACK")
+                raise
+
+    def write(self, record: Record) -> None:
+        """Add one row; it is on the disk when this returns.
+
+        Raises:
+            StoreError: the row exists already, or the disk refuses it.
+        """
+        data, details = encoded(record)
+        error_class = record.error_class or (None if record.error is None else "unknown")
+        cost_usd = record.usage.at_least_usd + record.scorer_usage.at_least_usd
+        row = (
+            *(None, escaped(record.example_id), record.epoch, record.attempt, escaped(record.thread_id), error_class),
+            *(cost_usd, datetime.now(UTC).isoformat(), len(line(data, details)), data),
+        )
+        with self._transaction():
+            added = self._database.execute("INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            self._database.execute("INSERT INTO details VALUES(?, ?)", (added.lastrowid, details))
+
+    def records(self, without_trajectory: bool = False) -> Iterator[Record]:
+        """All rows in the order they were written, a few in memory at a time; rows written meanwhile are included.
+
+        Args:
+            without_trajectory: leave `trajectory` and `state` empty: they are most of a record, and slow to read.
+        """
+        if without_trajectory:
+            last_row = 0
+            while page := self._all(
+                "SELECT row, data FROM records WHERE row > ? ORDER BY row LIMIT ?", last_row, _PAGE_ROWS
+            ):
+                for last_row, data in page:  # noqa: B007 - also where the next page starts
+                    yield Record.from_dict(json.loads(data))
+        else:
+            for whole in self.lines():
+                yield Record.from_dict(json.loads(whole))
+
+    def lines(self) -> Iterator[str]:
+        """Each whole record as one line of JSON, in the order they were written; nothing is parsed for it."""
+        for _, whole in self.lines_after(0):
+            yield whole
+
+    def lines_after(self, row: int) -> Iterator[tuple[int, str]]:
+        """The same, with the row's number, from the row behind `row` on: for whoever follows a run that goes on."""
+        query = "SELECT row, records.data, details.data FROM records JOIN details USING(row) WHERE row > ?"
+        last_row = row
+        while found := self._all(f"{query} ORDER BY row LIMIT 1", last_row):  # one at a time: it may have 20 MB
+            last_row, data, details = found[0]
+            yield last_row, line(data, details)
+
+    def final_records(self) -> Iterator[Record]:
+        """The last attempt at each (question, epoch), in the order of the plan; without trajectory and state."""
+        finals = self._all(
+            "SELECT row, max(attempt) FROM records LEFT JOIN questions ON id = example_id GROUP BY example_id, epoch "
+            "ORDER BY place IS NULL, coalesce(place, row), epoch"
+        )
+        for row, _ in finals:
+            yield Record.from_dict(json.loads(self._all("SELECT data FROM records WHERE row = ?", row)[0][0]))
+
+    def keys(self) -> dict[tuple[str, int], tuple[int, str | None]]:
+        """(example id, epoch) → the last attempt's number and its error class, if it failed; no record is read."""
+        rows = self._all("SELECT example_id, epoch, max(attempt), error_class FROM records GROUP BY example_id, epoch")
+        return {(unescaped(escaped_id), epoch): (attempt, kind) for escaped_id, epoch, attempt, kind in rows}
+
+    def finished_keys(self) -> set[Key]:
+        """The (example id, epoch, attempt) of every row, in error or not."""
+        rows = self._all("SELECT example_id, epoch, attempt FROM records")
+        return {(unescaped(escaped_id), epoch, attempt) for escaped_id, epoch, attempt in rows}
+
+    def correlation_ids(self) -> Iterator[dict[str, Any]]:
+        """Of every row: `task_id, thread_id, epoch, attempt`, in the order they were written."""
+        for example_id, thread_id, epoch, attempt in self._all(
+            "SELECT example_id, thread_id, epoch, attempt FROM records ORDER BY row"
+        ):
+            ids = {"task_id": unescaped(example_id), "thread_id": unescaped(thread_id)}
+            yield {**ids, "epoch": epoch, "attempt": attempt}
+
+    def cost_usd(self) -> float:
+        """What all rows cost as far as it is known, earlier attempts and judging included."""
+        return float(self._all("SELECT coalesce(sum(cost_usd), 0) FROM records")[0][0])
+
+    def lines_bytes(self) -> int:
+        """How long the lines of `lines` are together, with a newline each."""
+        return int(self._all("SELECT coalesce(sum(line_bytes + 1), 0) FROM records")[0][0])
+
+    def last_finished_at(self) -> str | None:
+        """When the last row was written: UTC, ISO 8601."""
+        found = self._all("SELECT finished_at FROM records ORDER BY row DESC LIMIT 1")
+        return str(found[0][0]) if found else None
+
+    def plan(self, questions: Iterable[Example | PlannedQuestion], epochs: int, again: bool = False) -> None:
+        """Keep what the run is to answer, and how often; once, unless `again` replaces it (run.allow_config_change).
+
+        Raises:
+            StoreError: it has been planned already, an id occurs twice, or the disk refuses it.
+        """
+        planned = [each if isinstance(each, PlannedQuestion) else PlannedQuestion.of(each) for each in questions]
+        rows = [(escaped(each.id), json.dumps(plain(each.to_dict()))) for each in planned]
+        with self._transaction():
+            if again:
+                self._database.execute("DELETE FROM questions")
+            if self._database.execute("SELECT 1 FROM questions LIMIT 1").fetchone():
+                raise StoreError(f"{self.path} already has its questions; resume that run, or start a new one")
+            self._database.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", rows)
+            self._database.execute("INSERT OR REPLACE INTO meta VALUES('epochs', ?)", (str(epochs),))
+
+    def planned(self) -> list[PlannedQuestion]:
+        """The questions of the run in the dataset's order; each is to be answered `meta()["epochs"]` times."""
+        rows = self._all("SELECT data FROM questions ORDER BY place")
+        return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
+
+    def planned_ids(self) -> list[str]:
+        """Their ids alone, in the same order."""
+        return [unescaped(escaped_id) for (escaped_id,) in self._all("SELECT id FROM questions ORDER BY place")]
+
+    def missing(self, epoch: int) -> list[PlannedQuestion]:
+        """The questions of the plan that have no row of this epoch yet, in the same order."""
+        done = "SELECT 1 FROM records WHERE example_id = id AND epoch = ?"
+        rows = self._all(f"SELECT data FROM questions WHERE NOT EXISTS ({done}) ORDER BY place", epoch)
+        return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Keep one fact about the whole run; a second value replaces the first."""
+        with self._access("written"):
+            self._database.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (escaped(key), escaped(value)))
+
+    def meta(self) -> dict[str, str]:
+        """The facts about the whole run, among them `schema_version` and `holder`."""
+        return {unescaped(key): unescaped(value) for key, value in self._all("SELECT key, value FROM meta")}
+
+    def _all(self, query: str, *values: Any) -> list[Any]:
+        with self._access("read"):
+            return self._database.execute(query, values).fetchall()
+
+    def close(self) -> None:
+        """Fold the write-ahead log into the file and free the lock. Closing twice is harmless."""
+        with self._access("closed"):
+            self._close()
+
+    def _close(self) -> None:
+        try:
+            if hasattr(self, "_database"):
+                self._database.close()
+        finally:
+            if self._run_lock is not None:
+                self._run_lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _holder(path: Path) -> str | None:
+    """Who has locked the run, read from its database; None if that cannot be read yet."""
+    with suppress(StoreError, ValueError, TypeError), RunStore(path, read_only=True) as store:
+        return str(Holder(**json.loads(store.meta()["holder"]))) if "holder" in store.meta() else None
+    return None

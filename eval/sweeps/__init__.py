@@ -1,1 +1,0 @@
-"""A sweep: several runs by one command line, and the table that compares them."""

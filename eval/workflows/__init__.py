@@ -1,0 +1,1 @@
+"""What the commands do: evaluate, resume, rescore, sweep, sync, check."""

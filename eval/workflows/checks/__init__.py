@@ -1,0 +1,1 @@
+"""The checks of `eval/doctor.py`; each returns findings and raises nothing."""

@@ -1,0 +1,119 @@
+"""Room for what runs leave behind."""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT, shown
+from eval.config.tracking import NoTracking
+from eval.workflows.checks.finding import MISSING, OK, WARNING, Finding
+from mas.tools.files import ocr
+from mas.tools.files.kinds import BINARY_KINDS, READERS, read_document
+from mas.tools.results import ToolError
+from mas.tools.sandbox.choosing import tried
+from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP
+
+MIN_FREE_BYTES = 1_000_000_000
+TRIED_BYTES = 100_000  # written and removed again
+
+
+def disk(folder: Path) -> Finding:
+    """Whether `folder`, or what is there of its path, can be written, and how much is free."""
+    existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
+    try:
+        with tempfile.TemporaryFile(dir=existing) as file:
+            file.write(bytes(TRIED_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        mend = "free or mend it, or give another folder: run.dir=FOLDER"
+        return Finding("disk", MISSING, f"{shown(existing)} cannot be written: {error.strerror or error}", mend)
+    free = shutil.disk_usage(existing).free
+    if free < MIN_FREE_BYTES:
+        return Finding("disk", WARNING, f"{free / 1e9:.1f} GB free in {shown(existing)}", "free 1 GB at least")
+    return Finding("disk", OK, f"{free / 1e9:,.1f} GB free in {shown(existing)}")
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def browser() -> Finding:
+    if found := next(filter(None, map(shutil.which, BROWSERS)), None):
+        return Finding("browser", OK, found)
+    return Finding("browser", WARNING, "no Chromium or Chrome: `make browser` needs one", "apt-get install chromium")
+
+
+def ocr_program() -> Finding:
+    if found := shutil.which("tesseract"):
+        return Finding("ocr", OK, found)
+    return Finding("ocr", WARNING, "no tesseract: text in images is not read", "apt-get install tesseract-ocr")
+
+
+SECOND_BEST = "the second choice"
+
+
+def isolation() -> Finding:
+    """What `tools.sandbox.kind=auto` comes to here, and why not something better."""
+    choice = tried(AUTO)
+    if choice.isolation.name == BUBBLEWRAP:
+        return Finding("isolation", OK, choice.said)
+    why = " ".join(choice.refused)
+    if choice.said:
+        return Finding("isolation", WARNING, f"{SECOND_BEST}: {choice.said}", why)
+    return Finding("isolation", WARNING, "the tool python refuses: code cannot be shut in here", why)
+
+
+NO_EXTENSION = (".ole", ".protected")  # what a file turns out to be
+NOT_ATTACHED = ("metadata.jsonl", "families.json")
+PICTURES = tuple(kind for kind, target in READERS.items() if target.endswith(".image:read"))
+SOUNDS = tuple(kind for kind, target in READERS.items() if ".audio:" in target)
+
+
+def readers(sample: Path) -> Iterator[Finding]:
+    """`sample`: a folder with files of several kinds, at any depth."""
+    files = (path for path in sorted(sample.rglob("*.*")) if path.name not in NOT_ATTACHED)
+    one_of_each = {path.suffix: path for path in files}
+    broken = [suffix for suffix, path in one_of_each.items() if not _is_read(path)]
+    if broken:
+        yield Finding("files", WARNING, f"sample files cannot be read: {', '.join(broken)}", "make setup")
+    else:
+        tried = ", ".join(sorted(one_of_each))
+        yield Finding("files", OK, f"read: {', '.join(READERS)}, plain text (tried: {tried})")
+    if not ocr.is_installed():
+        what = f"{', '.join(PICTURES)} and scanned PDF pages: size alone, since their text needs tesseract"
+        yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
+    yield Finding(
+        "files", WARNING, f"{', '.join(SOUNDS)}: length and format alone; listening needs a model that takes audio"
+    )
+    if unread := sorted({what for kind, what in BINARY_KINDS.items() if kind not in (*READERS, *NO_EXTENSION)}):
+        yield Finding("files", WARNING, f"no reader for: {', '.join(unread)}")
+
+
+def _is_read(path: Path) -> bool:
+    try:
+        return bool(read_document(path).parts)
+    except (ToolError, ImportError):
+        return False
+
+
+def store(tracking: object) -> Finding:
+    if isinstance(tracking, NoTracking):
+        return Finding("mlflow", OK, "off (tracking=off)")
+    folder = getattr(tracking, "folder", None)
+    return _opened((PROJECT_ROOT / folder if folder else OUTPUTS) / "mlflow.db")
+
+
+def _opened(file: Path) -> Finding:
+    if not file.exists():
+        return Finding("mlflow", OK, f"{shown(file)}: not there yet, the first run makes it")
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection:
+            connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    except sqlite3.Error as error:
+        return Finding("mlflow", WARNING, f"{shown(file)} is no MLflow store: {error}", "move it away, or tracking=off")
+    return Finding("mlflow", OK, f"{shown(file)}, {file.stat().st_size / 1e6:,.1f} MB")

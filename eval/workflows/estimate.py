@@ -1,0 +1,112 @@
+"""What a paid run will probably cost, told before it begins: from an earlier run of the same system, else a guess.
+
+estimate(config, n_answers=53)
+# "estimate: 53 answers ≈ 848 LM calls, 1,060,000 tokens in, 127,000 out, ≈ $0.24 (from 2026-11-21_09-12-01_gaia_…)"
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eval.cli.paths import OUTPUTS
+from eval.config.evaluation import EvalConfig
+from mas.llm.prices import Price, price_of
+
+_NEWEST = 20  # runs that are looked at
+
+
+@dataclass(frozen=True)
+class Typical:
+    """Of one answer, on average."""
+
+    lm_calls: float
+    input_tokens: float
+    output_tokens: float
+    source: str
+
+
+_GUESS = "a guess: measured offline on the sample questions"
+GUESSES = {
+    "gaia": Typical(9.4, 9_000, 450, _GUESS),
+    "single_agent": Typical(2.0, 3_700, 50, _GUESS),
+    "toy": Typical(3.0, 1_150, 125, _GUESS),
+}
+
+
+def estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None) -> str:
+    """One line for the terminal.
+
+    Args:
+        config: of a run that asks a model.
+        n_answers: that are still to be had, epochs included.
+        runs_folder: where earlier runs lie; None: outputs/eval.
+    """
+    system = config.system.name
+    typical = typical_answer(system, runs_folder)
+    if typical is None:
+        return f"estimate: {n_answers} answers; what each takes is not known of system={system} yet"
+    tokens_in, tokens_out = typical.input_tokens * n_answers, typical.output_tokens * n_answers
+    answers = "1 answer" if n_answers == 1 else f"{n_answers} answers"
+    return (
+        f"estimate: {answers} ≈ {typical.lm_calls * n_answers:,.0f} LM calls, {tokens_in:,.0f} tokens in, "
+        f"{tokens_out:,.0f} out, {_money(config, tokens_in, tokens_out)} ({typical.source})"
+    )
+
+
+def typical_answer(system: str, runs_folder: Path | None = None) -> Typical | None:
+    """Of the newest complete run of that system with a real model, else a guess; None: nothing is known of it.
+
+    Args:
+        system: its name.
+        runs_folder: where earlier runs lie; None: outputs/eval.
+    """
+    return next(_earlier(system, runs_folder or OUTPUTS / "eval"), None) or GUESSES.get(system)
+
+
+def asked_prices(config: EvalConfig) -> list[Price | None]:
+    """Of every model that is asked by the system; None: unknown."""
+    agents = getattr(config.system, "agents", {}).values()
+    own = {each.model for each in agents if getattr(each, "model", None)}
+    names = {*getattr(config.model, "names", [config.model.name]), *own}
+    return [price_of(name, getattr(config.model, "prices", {})) for name in sorted(names)]
+
+
+def dearest_usd(prices: Sequence[Price | None], input_tokens: float, output_tokens: float) -> float | None:
+    """What so many tokens cost at the dearest of the prices; None: one of them is unknown, or there is none."""
+    if not prices or None in prices:
+        return None
+    return max(price.cost_usd(round(input_tokens), 0, round(output_tokens)) for price in prices if price)
+
+
+def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
+    """At the price of the dearest of the models that are asked; a judge comes on top."""
+    prices = asked_prices(config)
+    dearest = dearest_usd(prices, tokens_in, tokens_out)
+    if dearest is None:
+        return "cost n/a: no price is known"
+    judged = " and the judge's calls" if getattr(config.scorer, "judge", None) else ""
+    return f"{'at most' if len(prices) > 1 else '≈'} ${dearest:,.2f}{judged}"
+
+
+def _earlier(system: str, runs_folder: Path) -> Iterator[Typical]:
+    """Complete runs of the system with a real model, the newest first; a simulated one's lengths are its own."""
+    summaries = sorted(runs_folder.glob("*/summary.json"), key=lambda path: path.parent.name, reverse=True)
+    for path in summaries[:_NEWEST]:
+        try:
+            summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            if summary["stopped"] is not None or summary["simulated"]:
+                continue
+            saved = yaml.safe_load(path.with_name("config.yaml").read_text("utf-8"))
+            if saved["system"]["name"] == system:
+                yield _typical(summary, path.parent.name)
+        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, yaml.YAMLError):
+            continue  # another program's folder, or one that was cut short
+
+
+def _typical(summary: dict[str, Any], name: str) -> Typical:
+    usage, n = summary["usage"], summary["n"]
+    return Typical(usage["lm_calls"] / n, usage["input_tokens"] / n, usage["output_tokens"] / n, f"from {name}")

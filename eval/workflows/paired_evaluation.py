@@ -1,0 +1,150 @@
+"""The same questions asked of several programs side by side, each program's answers kept as a run of its own.
+
+The arms run at the same time, so that whatever happens to the model's server happens to all of them. Each leaves a
+folder that every other command can read: report, compare, sync. An arm that was cut short goes on where it was.
+
+    arms = [Arm("parent", folder / "parent", prompts, program), Arm("winner", folder / "winner", tuned, other)]
+    run_arms(arms, config, examples, facts, stop, console)      # None, or why it ended early
+    answers(arms[0])                                            # its records
+"""
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from eval.analysis.tuned_on import tuned_facts
+from eval.benchmarks.dataset import Example
+from eval.config.evaluation import EvalConfig
+from eval.execution.progress import RunProgress
+from eval.execution.relax_gc import rare_collection
+from eval.execution.run_session import Questions
+from eval.execution.runner import Runner, Try, side_by_side
+from eval.execution.stop_controller import Stop, signals_to
+from eval.reports.from_store import write_reports
+from eval.runs.folder import DATABASE
+from eval.runs.kept_prompts import keep_prompts
+from eval.runs.logs import RunLogs
+from eval.runs.record import PlannedQuestion, Record
+from eval.runs.run_info import FILES, Session
+from eval.runs.store import RunStore, StoreError
+from eval.workflows.resume import samples_left
+from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.runtime.errors import UserError
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import Question
+
+
+@dataclass(frozen=True)
+class Arm:
+    name: str
+    folder: Path
+    prompts: PromptSet
+    program: Any  # dspy.Module
+
+
+def run_arms(
+    arms: Sequence[Arm],
+    config: EvalConfig,
+    examples: Sequence[Example],
+    facts: Mapping[str, str],
+    stop: Stop,
+    console: Console,
+    on_terms: Callable[[Question], Question] = lambda question: question,
+) -> str | None:
+    """Ask every arm what is left of it, `config.run.epochs` times each question.
+
+    Args:
+        arms: at least one.
+        config: of each; `run.concurrency` holds for each of them.
+        examples: the questions.
+        facts: for the `meta` of each store, the configuration (`config`, YAML) among them.
+        stop: ends all of them.
+        console: where the bar goes.
+        on_terms: as for `Questions.asking`.
+
+    Returns:
+        Why it ended early; None: every answer is there. What the model's server failed to answer is asked again by a
+        later session, if there is one.
+
+    Raises:
+        UserError: another process writes to one of the folders.
+    """
+    with ExitStack() as stack:
+        sessions = [_ArmSession(stack, arm, config, examples, facts, stop, console) for arm in arms]
+        total = sum(len(each.tries) for each in sessions)
+        progress = stack.enter_context(RunProgress(total, console))
+        work = [(stack.enter_context(each.asking(progress, on_terms)), each.tries) for each in sessions]
+        stopped = _run(work, stop) if total else None
+        for each in sessions:
+            each.end(stopped)
+    return stopped
+
+
+def answers(arm: Arm) -> list[Record]:
+    """Its records so far, one a question and epoch."""
+    with RunStore(arm.folder / DATABASE, read_only=True) as store:
+        return list(store.final_records())
+
+
+class _ArmSession:
+    """One arm in this process."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        arm: Arm,
+        config: EvalConfig,
+        examples: Sequence[Example],
+        facts: Mapping[str, str],
+        stop: Stop,
+        console: Console,
+    ) -> None:
+        self.arm, self.config = arm, config
+        arm.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.store = stack.enter_context(RunStore(arm.folder / DATABASE))
+        except StoreError as error:
+            raise UserError(f"{error}.") from error
+        self.session = self._begin(examples, facts)
+        by_id = {example.id: example for example in examples}
+        left = samples_left(list(by_id), config.run.epochs, self.store.keys(), retry_errors=True)
+        self.tries: list[Try] = [(by_id[sample.example_id], sample) for sample in left]
+        logs = stack.enter_context(RunLogs(arm.folder, redact=config.secrets()))
+        self.questions = Questions(config, self.store, arm.folder, logs, console)
+        self.questions.stop = stop
+
+    def asking(self, progress: RunProgress, on_terms: Callable[[Question], Question]) -> Any:
+        return self.questions.asking(self.arm.program, progress.update, on_terms)
+
+    def end(self, stopped: str | None) -> None:
+        self.session.end(stopped, self.config.model.gate_history() if self.config.needs_model else [])
+        write_reports(self.arm.folder, self.store)
+
+    def _begin(self, examples: Sequence[Example], facts: Mapping[str, str]) -> Session:
+        planned = [PlannedQuestion.of(example) for example in examples]
+        if planned != self.store.planned():
+            self.store.plan(planned, self.config.run.epochs, again=True)
+        run_id = self.store.meta().get("run_id") or uuid.uuid4().hex[:12]
+        (self.arm.folder / "config.yaml").write_text(facts["config"], encoding="utf-8")
+        keep_prompts(self.arm.folder, self.store, self.arm.prompts)
+        own = {"run_id": run_id, "prompts_sha256": digest(self.arm.prompts), "epochs": str(self.config.run.epochs)}
+        tuned = tuned_facts([self.arm.prompts], planned, json.loads(facts.get(FILES, "{}")))
+        return Session(self.store, {**facts, **own, **tuned, "command": json.dumps([])}, {})
+
+
+def _run(work: Sequence[tuple[Runner, Sequence[Try]]], stop: Stop) -> str | None:
+    try:
+        with signals_to(stop), rare_collection():
+            run_blocking(side_by_side(work, stop))
+    except StoreError as error:
+        return str(error)
+    except KeyboardInterrupt:  # a third time, or before the first question
+        stop.interrupted = True
+        return stop.reason or "interrupted by Ctrl-C"
+    return stop.reason

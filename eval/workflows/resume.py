@@ -1,0 +1,228 @@
+"""Going on with a run that stopped: its own command line, the check that it still is the same run, and what is missing.
+
+    python eval/run.py run.resume=latest                       # as it was started, and only what is missing
+    python eval/run.py run.resume=latest run.concurrency=4     # what is given now has the last word
+
+    resumed_arguments(["run.resume=latest"])                   # ["model=offline", "data=sample", "run.resume=latest"]
+
+Nothing heavy is imported here: a finished run is shown again in a moment, however many questions it has.
+"""
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eval.config.evaluation import EvalConfig
+from eval.config.tracking import without_passwords
+from eval.runs.folder import DATABASE, LATEST, all_runs, find_run
+from eval.runs.store import RunStore, StoreError
+from mas.prompt_sets.prompt_set import digest
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import Sample
+
+RESUME = "run.resume"
+RESCORED_FROM = "rescored_from"  # in a store's meta: the run whose answers these are
+# Of one session, not of the run: never taken over from the command line that the run was started with.
+OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change")
+# Options, or whole branches of them, that leave what is measured as it is.
+UNMEASURED = (
+    *OF_THE_SESSION,
+    *(f"run.{key}" for key in ("concurrency", "drain_seconds", "max_seconds", "max_cost_usd", "max_errors")),
+    *(f"run.{key}" for key in ("fail_fast", "fail_under")),
+    *("tracking", "experiment", "debug", "model.max_connections", "model.rate", "model.api_key_env"),
+)
+RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
+UNFINISHED = ("quota_or_key",)  # that say nothing about the question: run again without being asked to
+_SHOWN = 10  # differences in one sentence
+
+
+def resumed_arguments(arguments: Sequence[str]) -> list[str]:
+    """A command line with what the run was started with put before what is given now.
+
+    Raises:
+        UserError: there is no such run, or it is to be resumed by several jobs at once.
+    """
+    here, run = resumed_run(arguments, RESUME)
+    if here is None:
+        return list(arguments)
+    try:
+        with RunStore(run_to_resume(run) / DATABASE, read_only=True) as store:
+            meta = store.meta()
+    except StoreError as error:
+        raise UserError(f"{RESUME}={run}: {error}.") from error
+    if original_run := meta.get(RESCORED_FROM):
+        raise UserError(
+            f"{RESUME}={run}: that run holds the answers of {original_run}, scored anew, and has asked nothing itself; "
+            f"go on with {RESUME}={shlex.quote(original_run)}, then score that one anew."
+        )
+    if "command" not in meta:
+        raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
+    return put_before(arguments, here, json.loads(meta["command"]))
+
+
+def resumed_run(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
+    """Where on the command line the run to go on with is named by `key`, and its name; None if it is not.
+
+    Raises:
+        UserError: it is named more than once, or for several jobs.
+    """
+    given_runs = list(_values(arguments, key))
+    if len(given_runs) > 1:
+        raise UserError(f"{key} is given {len(given_runs)} times; name the one run to go on with.")
+    here, run = next(((n, value) for n, value in given_runs if value not in ("", "null")), (None, ""))
+    if here is not None and {"-m", "--multirun"} & set(arguments):  # an empty one is refused with the other values
+        raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
+    return here, run
+
+
+def put_before(arguments: Sequence[str], here: int, original: Sequence[str]) -> list[str]:
+    """The command line with the original one put in at a place; what is given now has the last word."""
+    given = {_key(argument) for argument in arguments}
+    kept = [each for each in original if _key(each) not in given]
+    return [*arguments[:here], *kept, *arguments[here:]]
+
+
+def run_to_resume(run: str) -> Path:
+    """`find_run`, but the latest is the latest that can go on: not one that was only scored anew.
+
+    Raises:
+        UserError: as `find_run`.
+    """
+    if run == LATEST:
+        return next((folder for folder in all_runs() if not _is_rescored(folder)), None) or find_run(run)
+    return find_run(run)
+
+
+def _is_rescored(folder: Path) -> bool:
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            return RESCORED_FROM in store.meta()
+    except StoreError:  # told when it is opened
+        return False
+
+
+def of_the_run(overrides: Iterable[str]) -> list[str]:
+    """A command line as a later session of the run shall take it over."""
+    return [each for each in overrides if _key(each) not in OF_THE_SESSION]
+
+
+def _values(arguments: Sequence[str], key: str) -> Iterator[tuple[int, str]]:
+    for place, argument in enumerate(arguments):
+        if "=" in argument and _key(argument) == key:
+            yield place, argument.partition("=")[2].strip().strip("'\"")
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~").partition("@")[0]
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """The options that differ and change what is measured: key → "old → new"."""
+    old, new = dict(_leaves(before)), dict(_leaves(now))
+    keys = [key for key in {**old, **new} if not _unmeasured(key)]
+    return {key: f"{old.get(key)} → {new.get(key)}" for key in keys if old.get(key) != new.get(key)}
+
+
+def check_unchanged(
+    meta: Mapping[str, str], now: Mapping[str, Any], digests: Mapping[str, str], allow: bool
+) -> dict[str, str]:
+    """What is different from the run that is to go on, if that is allowed.
+
+    Args:
+        meta: what the run's store knows of it.
+        now: the configuration, resolved.
+        digests: of the prompts and of the dataset, by their key in `meta`.
+        allow: `run.allow_config_change`.
+
+    Raises:
+        UserError: something is, and it is not allowed.
+    """
+    same_form = yaml.safe_load(without_passwords(yaml.safe_dump(now)))
+    found = changes(yaml.safe_load(without_passwords(meta["config"])), same_form)
+    for key, current in digests.items():
+        if meta.get(key, current) != current:
+            found[key] = f"{meta[key][:12]} → {current[:12]}"
+    if found and not allow:
+        listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:_SHOWN])
+        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise UserError(
+            f"the run was started otherwise ({listed}{more}); start a new run, or mix both in one with "
+            "run.allow_config_change=true."
+        )
+    return found
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _unmeasured(key: str) -> bool:
+    return any(key == each or key.startswith(f"{each}.") for each in UNMEASURED)
+
+
+Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (example id, epoch) → last attempt, its error class
+
+
+def samples_left(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool) -> list[Sample]:
+    """What is still to be run: all questions of the first epoch, then of the second, and so on."""
+    again = (*UNFINISHED, *RETRIED) if retry_errors else UNFINISHED
+    left = []
+    for epoch in range(1, epochs + 1):
+        for example_id in ids:
+            attempt, error_class = done.get((example_id, epoch), (0, None))
+            if attempt == 0 or error_class in again:
+                left.append(Sample(example_id, epoch, attempt + 1))
+    return left
+
+
+def shown_again(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
+    """Show the run that `run.resume` names, if it is complete and still the same.
+
+    Returns:
+        Its exit code; None: there is something to run, or to write.
+
+    Raises:
+        UserError: there is no such run, or it was started otherwise.
+    """
+    folder = run_to_resume(str(config.run.resume))
+    summary = _summary(folder)
+    if summary is None or not _complete(folder, config, resolved):
+        return None
+    from rich.console import Console
+
+    from eval.reports.summary_table import exit_code, show
+
+    console = Console()
+    console.print(f"{folder.name} is finished; nothing is left to run.", markup=False, highlight=False)
+    show(summary, folder, console)
+    return exit_code(summary, config.run.fail_under, console)
+
+
+def _summary(folder: Path) -> dict[str, Any] | None:
+    try:
+        summary: dict[str, Any] = json.loads((folder / "summary.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return None if summary.get("stopped") else summary
+
+
+def _complete(folder: Path, config: EvalConfig, resolved: Mapping[str, Any]) -> bool:
+    prompts = config.read_prompts()
+    digests = {"prompts_sha256": digest(prompts) if prompts else ""}
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            meta = store.meta()
+            changed = check_unchanged(meta, resolved, digests, config.run.allow_config_change)
+            ids = [planned.id for planned in store.planned()]
+            left = samples_left(ids, config.run.epochs, store.keys(), config.run.retry_errors)
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+    return meta.get("finished") == "true" and not changed and not left

@@ -1,0 +1,243 @@
+"""The tool-using agent: a LangGraph subgraph (agent node ⇄ tools node) around one DSPy predictor.
+
+ReAct (Yao et al. 2022), as `gaia-design.md` "Researcher Subgraph Factory" and "Expert Subgraph Factory" draw it. The
+predictor's signature has the inputs `history: dspy.History` and `tools: list[dspy.Tool]` and the output
+`tool_calls: dspy.ToolCalls`; the other outputs are the agent's answer. The graph is compiled once a process and gets
+predictor, tools and limits at run time, so that any number of program copies share it.
+
+    turns, prediction = await react(predictor, {"research_request": "…", "file": None}, [], toolbox)
+"""
+
+import asyncio
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+import dspy
+from dspy.adapters.types.tool import ToolCallResults
+from dspy.utils.exceptions import AdapterParseError
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from mas.agents.chat_adapter import ChatAdapter
+from mas.agents.media import attached_media, remark_on
+from mas.runtime.safe_call import awaited, in_thread
+from mas.runtime.sample_context import KeptResult, LimitReachedError, current_question
+from mas.runtime.text import encodable
+from mas.runtime.trace import Span, event, span
+from mas.runtime.untrusted import marked
+from mas.tools.read_only import kept_observation
+from mas.tools.results import FROM_THE_WEB, ToolError, is_from_the_web
+from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import at_hand
+
+NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
+
+
+class ReactState(TypedDict):
+    """`turns` are `dspy.History` messages; `pending` are the inputs that no turn has carried yet."""
+
+    turns: list[dict[str, Any]]
+    pending: dict[str, Any]
+    steps: int
+    prediction: dspy.Prediction | None
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """What one agent may call, and how far it may go."""
+
+    tools: dict[str, dspy.Tool] = field(default_factory=dict)
+    max_steps: int = 10  # model calls that may ask for tools; one more is made for the answer
+    settings: ToolSettings = field(default_factory=ToolSettings)
+    resources: Mapping[str, Any] = field(default_factory=dict)  # opened for the run
+
+
+@dataclass(frozen=True)
+class ReactContext:
+    predictor: dspy.Predict
+    toolbox: Toolbox
+
+    @property
+    def lm(self) -> Any:
+        return self.predictor.lm or dspy.settings.lm
+
+
+class StepLimitError(Exception):
+    """The agent went on calling tools after its last step."""
+
+
+async def react(
+    predictor: dspy.Predict, inputs: dict[str, Any], turns: list[dict[str, Any]], toolbox: Toolbox
+) -> tuple[list[dict[str, Any]], dspy.Prediction]:
+    """Run one agent from a request to its answer.
+
+    Args:
+        predictor: the tool-calling predictor.
+        inputs: the signature's inputs without `history` and `tools`.
+        turns: the conversation so far; left as it is.
+        toolbox: tools and limits.
+
+    Returns:
+        The conversation with this request's turns added, and the last prediction, which holds the answer.
+
+    Raises:
+        AdapterParseError: the model's reply could not be read, even by the fallback adapter.
+        StepLimitError: it would not stop calling tools.
+    """
+    state = ReactState(turns=list(turns), pending=dict(inputs), steps=0, prediction=None)
+    final = await react_graph().ainvoke(
+        state,
+        context=ReactContext(predictor, toolbox),
+        config={"recursion_limit": 2 * toolbox.max_steps + 5},
+    )
+    return final["turns"], final["prediction"]
+
+
+@functools.cache
+def react_graph() -> Any:
+    graph = StateGraph(ReactState, context_schema=ReactContext)
+    graph.add_node("agent", _agent)
+    graph.add_node("tools", _tools)
+    graph.add_edge(START, "agent")
+    graph.add_conditional_edges("agent", _next, ["tools", END])
+    graph.add_edge("tools", "agent")
+    return graph.compile()
+
+
+async def _agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, Any]:
+    predictor, toolbox, lm = runtime.context.predictor, runtime.context.toolbox, runtime.context.lm
+    # An adapter set to native would write past calls as `tool` messages even to a model without function calling.
+    native = lm.supports_function_calling
+    beside = {name: media.parts for name, media in (await attached_media(lm)).items()}
+    with dspy.context(adapter=ChatAdapter(use_native_function_calling=native, beside=beside)):
+        prediction = await predictor.acall(
+            **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
+        )
+    calls = _calls(prediction, state["steps"])
+    if not calls.tool_calls:
+        _require_answer(prediction, predictor)
+        return {"turns": [*state["turns"], _turn(state, prediction, calls)], "pending": {}, "prediction": prediction}
+    if state["steps"] >= toolbox.max_steps:
+        raise StepLimitError(f"no answer after {toolbox.max_steps} steps of tool calls")
+    return {"turns": [*state["turns"], _turn(state, prediction, calls)], "pending": {}, "steps": state["steps"] + 1}
+
+
+def _next(state: ReactState) -> str:
+    return END if state["prediction"] is not None else "tools"
+
+
+async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, Any]:
+    """Run the calls of the newest turn side by side and put their results into it.
+
+    Call and results travel in one `ToolCalls`: DSPy's history drops results that stand anywhere else.
+    """
+    toolbox, turn = runtime.context.toolbox, state["turns"][-1]
+    calls: dspy.ToolCalls = turn["tool_calls"]
+    if question := current_question():
+        for _ in calls.tool_calls:  # all of them before the first one runs: none is left running when the limit is hit
+            question.spend_tool_call()
+    outcomes = await asyncio.gather(*(_run(call, toolbox) for call in calls.tool_calls))
+    media = await attached_media(runtime.context.lm)
+    remarks = (remark_on(call.args or {}, media) for call in calls.tool_calls)
+    observations = [text + remark for (text, _), remark in zip(outcomes, remarks, strict=True)]
+    if state["steps"] >= toolbox.max_steps:
+        observations[-1] += NO_MORE_TOOLS
+    results = ToolCallResults.from_tool_calls_and_values(calls, observations, [failed for _, failed in outcomes])
+    seen = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": results})}
+    return {"turns": [*state["turns"][:-1], seen]}
+
+
+async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
+    """One tool call as an observation, and whether it failed.
+
+    A failure is the agent's to deal with, unless `tools.fail_fast` asks for the question to end with it.
+    """
+    arguments = call.args or {}
+    try:
+        with span("tool", call.name, inputs=arguments) as current:
+            if is_from_the_web(getattr(toolbox.tools.get(call.name), "func", None)):
+                current.attributes[FROM_THE_WEB] = True
+            with at_hand(toolbox.settings, toolbox.resources):
+                returned = await _returned(call.name, arguments, toolbox, current)
+            shown = marked(returned, toolbox.tools.get(call.name))
+            text = _observation(shown, toolbox.settings.max_output_chars)
+            current.outputs = {"observation": text}
+        return text, False
+    except LimitReachedError:  # of a tool that asks a model itself
+        raise
+    except Exception as error:
+        if toolbox.settings.fail_fast:
+            raise
+        said = marked(f"{call.name} failed: {error}", toolbox.tools.get(call.name))  # it may quote a file or a server
+        return _observation(said, toolbox.settings.max_output_chars), True
+
+
+async def _returned(name: str, arguments: dict[str, Any], toolbox: Toolbox, current: Span) -> str:
+    """What the tool returned as text, now or when it was last asked the same."""
+    kept = await kept_observation(current_question(), toolbox.tools.get(name), arguments)
+    if (found := kept.find()) is not None:
+        return _replayed(found, current)
+    with kept.asking():
+        text = str(await _call(name, arguments, toolbox))
+    return kept.keep(text, current.events)
+
+
+def _replayed(found: KeptResult, current: Span) -> str:
+    """With what was noted then, such as a page that was blocked: it is true of this answer as well."""
+    if found.other_run_at is None:
+        current.attributes["replayed"] = True
+    else:
+        current.attributes |= {"cached": True, "kept_at": found.other_run_at}
+    for noted in found.events:
+        event(**{key: value for key, value in noted.items() if key != "seconds"})
+    return found.returned
+
+
+async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> Any:
+    if name not in toolbox.tools:
+        offered = ", ".join(sorted(toolbox.tools)) or "none"
+        raise LookupError(f"there is no tool of that name; tools offered: {offered}")
+    tool = toolbox.tools[name]
+    if asyncio.iscoroutinefunction(tool.func):
+        return await awaited(tool.acall(**arguments), _tool_ended)
+    return await in_thread(lambda: tool(**arguments), _tool_ended)
+
+
+def _tool_ended(how: str) -> ToolError:
+    return ToolError(f"the tool {how}")
+
+
+def _observation(returned: str, max_chars: int) -> str:
+    """What a tool returned, fit for a prompt: text without lone surrogates, cut to a length that says so."""
+    text: str = encodable(returned)
+    if len(text) <= max_chars:
+        return text
+    return f"{text[:max_chars]}\n[cut: the first {max_chars} of {len(text)} characters are shown]"
+
+
+def _calls(prediction: dspy.Prediction, step: int) -> dspy.ToolCalls:
+    """The prediction's tool calls, each with the id that its result must name."""
+    found = prediction.tool_calls
+    calls = found.tool_calls if found is not None else []
+    named = [
+        call if call.id else call.model_copy(update={"id": f"call_{step}_{index}"}) for index, call in enumerate(calls)
+    ]
+    return dspy.ToolCalls(tool_calls=named)
+
+
+def _turn(state: ReactState, prediction: dspy.Prediction, calls: dspy.ToolCalls) -> dict[str, Any]:
+    answers = {key: value for key, value in prediction.items() if key != "tool_calls" and value is not None}
+    return {**state["pending"], **({} if calls.tool_calls else answers), "tool_calls": calls}
+
+
+def _require_answer(prediction: dspy.Prediction, predictor: dspy.Predict) -> None:
+    answers = [name for name in predictor.signature.output_fields if name != "tool_calls"]
+    if not any(prediction.get(name) for name in answers):
+        raise AdapterParseError(
+            adapter_name="react",
+            signature=predictor.signature,
+            lm_response="",
+            message=f"The reply called no tool and gave no {' and no '.join(answers)}.",
+        )

@@ -1,0 +1,1 @@
+"""Model profiles: the classes that the files of `conf/model/` name."""

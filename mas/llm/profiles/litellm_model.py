@@ -1,0 +1,85 @@
+"""Models of any provider that LiteLLM knows: `conf/model/litellm.yaml`.
+
+LiteLLM takes seconds to load and some 100 MB of memory, so it is imported with the first request and only here. DSPy's
+engines over it are wrapped like any other: each request is a span, and the deadline is that of the whole call.
+
+    LiteLLMModel("anthropic/claude-sonnet-4-5").lm(AgentModel())      # the key: ANTHROPIC_API_KEY
+"""
+
+import functools
+import importlib.util
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from mas.llm.profiles.profile import MIN_SECRET_CHARS, ModelProfile
+from mas.runtime.errors import UserError
+
+# LiteLLM would otherwise fetch its list of prices from the internet while it is imported.
+LOCAL_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+
+
+# Where LiteLLM looks for the keys of the providers most in use.
+USUAL_KEYS = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+}
+
+
+@dataclass
+class LiteLLMModel(ModelProfile):
+    """Its fields are the keys of `conf/model/litellm.yaml`; `name` is LiteLLM's `<provider>/<model>`."""
+
+    def check(self) -> None:
+        for name in self.names:
+            provider, _, model = name.partition("/")
+            if not (provider and model):
+                raise UserError(f"model.name={name} names no provider; LiteLLM's form is anthropic/claude-sonnet-4-5.")
+        if self.takes_audio:
+            raise UserError("model.takes_audio=true is not possible with LiteLLM yet; set it to false.")
+        if importlib.util.find_spec("litellm") is None:
+            raise UserError("model=litellm needs the package litellm; install it with: pip install litellm.")
+        super().check()
+        if self.api_key_env is None and self.base_url is None:
+            self._check_keys()
+
+    def _check_keys(self) -> None:
+        """For the usual providers; asking LiteLLM itself would take the seconds that its import takes."""
+        for name in self.names:
+            variables = USUAL_KEYS.get(name.partition("/")[0], ())
+            if variables and not any(os.environ.get(variable) for variable in variables):
+                raise UserError(
+                    f"model.name={name} needs the environment variable {' or '.join(variables)}; set it (or put it "
+                    "into .env), or name another with model.api_key_env."
+                )
+
+    def secrets(self) -> list[str]:
+        """The named key, and those that LiteLLM finds by itself under its providers' usual names."""
+        usual = (f"{name.partition('/')[0].upper()}_API_KEY" for name in self.names)
+        keys = {os.environ.get(variable) or "" for variable in (self.api_key_env or "", *usual)}
+        return sorted(key for key in keys if len(key) >= MIN_SECRET_CHARS)
+
+    def _dspy_name(self, name: str) -> str:
+        return name
+
+    def _engines(self) -> tuple[Any, Any]:
+        return _shared_engines(self._key(), self.base_url, self.call_deadline_seconds)
+
+
+@functools.cache
+def _shared_engines(api_key: str | None, base_url: str | None, deadline_seconds: float) -> tuple[Any, Any]:
+    from dspy.clients.engines import AsyncLiteLLMEngine, LiteLLMEngine
+
+    for name, value in LOCAL_PRICES.items():
+        os.environ.setdefault(name, value)
+    options: dict[str, Any] = {"timeout": deadline_seconds}
+    options |= {"api_key": api_key} if api_key else {}
+    options |= {"api_base": base_url} if base_url else {}
+    return LiteLLMEngine(**options), AsyncLiteLLMEngine(**options)

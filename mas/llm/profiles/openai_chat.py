@@ -1,0 +1,45 @@
+"""Models behind an OpenAI-compatible chat endpoint, over DSPy's native engine.
+
+An explicit engine lifts DSPy's silent cap of 100 connections and keeps `OPENAI_BASE_URL` and its like from switching
+the client to LiteLLM.
+
+    OpenAIChatModel(name="gpt-4o-mini", api_key_env="OPENAI_API_KEY").lm(AgentModel(temperature=0.7))
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mas.llm.profiles.profile import ModelProfile
+from mas.runtime.reachable import check_reachable
+
+OPENAI_URL = "https://api.openai.com/v1"
+MAX_TOKENS_FIELDS = ("max_completion_tokens", "max_tokens")
+
+
+@dataclass
+class OpenAIChatModel(ModelProfile):
+    """Profile of a model reached over HTTP; its fields are the keys of `conf/model/*.yaml`."""
+
+    max_tokens_field: str = "max_completion_tokens"  # how the server calls `max_tokens`: older ones know only that
+
+    def check(self) -> None:
+        super().check()
+        if self.base_url:
+            check_reachable(self.base_url, "model.base_url", "model server", "http://127.0.0.1:8000/v1")
+
+    def _check_ranges(self) -> None:
+        super()._check_ranges()
+        self._need("max_tokens_field", self.max_tokens_field in MAX_TOKENS_FIELDS, " or ".join(MAX_TOKENS_FIELDS))
+
+    def _dspy_name(self, name: str) -> str:
+        return f"openai/{name}"
+
+    def _engines(self) -> tuple[Any, Any]:
+        from mas.llm.chat_engine import engines
+
+        key = self._key() or "none"
+        return engines(self._url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field)
+
+    @property
+    def _url(self) -> str:
+        return self.base_url or OPENAI_URL

@@ -1,0 +1,55 @@
+"""Replies that a question has already been given: in its own run's call log, or in the cache that runs share.
+
+A reply is found again by everything that it depends on: the endpoint, the request with its media, the epoch, and how
+often the question has sent that very request before (a critic that is asked the same twice has been asked two
+questions). In the call log the attempt counts as well: a question that is tried again draws anew. Kept is what the
+server sent, before it is judged, so that a truncated reply is truncated again; failures are not kept.
+
+    replies = KeptReplies(question, "https://api.openai.com/v1", request_to_dict(request))
+    if (found := replies.find()) is None:
+        replies.keep(response)
+"""
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from dspy._vendor.lm15.serde import response_from_dict, response_to_dict
+from dspy.lm15 import Response
+
+from mas.runtime.sample_context import Question, Replies
+
+Source = Literal["replayed", "cached"]  # from the call log: paid for by this run; from the shared cache: by another
+
+
+class KeptReplies:
+    """Those to one request of one question; without a log and a cache there are none, and nothing is computed."""
+
+    def __init__(self, question: Question, url: str, request: dict[str, Any]) -> None:
+        self._places: list[tuple[Source, Replies, str]] = []
+        if question.call_log is None and question.shared_cache is None:
+            return
+        sample = question.sample
+        digest = _sha256(url, request)
+        occurrence = question.occurrences[digest] = question.occurrences.get(digest, 0) + 1
+        if question.call_log is not None:
+            key = _sha256(digest, sample.epoch, sample.attempt, occurrence)
+            self._places.append(("replayed", question.call_log, key))
+        if question.shared_cache is not None:
+            self._places.append(("cached", question.shared_cache, _sha256(digest, sample.epoch, occurrence)))
+
+    def find(self) -> tuple[Response, Source] | None:
+        for source, replies, key in self._places:
+            if (kept := replies.get(key)) is not None:
+                return response_from_dict(json.loads(kept)), source
+        return None
+
+    def keep(self, response: Response) -> None:
+        if self._places:
+            text = json.dumps(response_to_dict(response))
+            for _, replies, key in self._places:
+                replies.put(key, text)
+
+
+def _sha256(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()

@@ -1,0 +1,291 @@
+"""A prompt set: a folder with one text an agent, which becomes the instructions of that agent's DSPy predictor.
+
+    prompts/baseline/
+        set.yaml                        system: gaia, description: …
+        planner_system_prompt.txt       one a predictor, named like it
+        …
+        demos.json                      if there are any: agent → [{field: value}, …], in plain JSON
+        (`mas/prompt_sets/demos.py`)
+        provenance.yaml                 of a published set: where it comes from, and the checksums of its files
+        tuned_on.json                   of a tuned set: the questions it was tuned on, as marks
+        (`mas/prompt_sets/tuned_on.py`)
+
+    prompts = read_prompt_set("baseline", ["planner", "finalizer"], "gaia", project_folder)
+    apply_prompt_set(program, prompts)
+    program.planner.signature.instructions == prompts.texts["planner"]      # True, character for character
+
+Other files in the folder are not read.
+"""
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from mas.prompt_sets.provenance import edited_files, read_provenance
+from mas.prompt_sets.signature_cache import remembering
+from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn, read_tuned_on
+from mas.runtime.errors import UserError
+from mas.runtime.text import encodable
+
+SET_FILE = "set.yaml"
+DEMOS_FILE = "demos.json"
+SUFFIX = "_system_prompt.txt"
+
+
+class Program(Protocol):
+    """What a `dspy.Module` offers here, so that reading a prompt set does not import dspy."""
+
+    def named_predictors(self) -> Iterable[tuple[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """Agents' texts and worked examples, normalised when made: a text equals the instructions that DSPy makes of it,
+    an example what reading the file gives again."""
+
+    name: str
+    system: str  # the system that the texts are written for
+    texts: dict[str, str]  # agent -> instructions
+    folder: Path
+    description: str = ""
+    demos: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # agent → examples; agents without: left out
+    edited: tuple[str, ...] = ()  # files that are not as provenance.yaml says
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # what provenance.yaml says
+    tuned_on: TunedOn | None = None  # None: nothing is known
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", {agent: _normalised(text) for agent, text in self.texts.items()})
+        demos = {agent: encodable(demos) for agent, demos in self.demos.items() if demos}
+        object.__setattr__(self, "demos", json.loads(json.dumps(demos)))
+
+
+def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str, root: Path) -> PromptSet:
+    """Read `root/prompts/NAME`, or the folder that a path (anything with a `/`) leads to.
+
+    A relative path is looked for in the current folder, then in `root`.
+
+    Raises:
+        UserError: there is no such set, it is made for another system, its files are not exactly the agents' texts,
+            or its examples are not the agents'. Whether an example has its agent's fields is seen when it is applied.
+    """
+    folder = _find(str(name_or_path), root)
+    made_for, description = _read_set_file(folder / SET_FILE)
+    if made_for != system:
+        raise UserError(
+            f"The prompt set {folder} is made for the system '{made_for}', not for '{system}'; "
+            f"choose a set whose {SET_FILE} says 'system: {system}'."
+        )
+    _check_files(folder, agents)
+    texts = {agent: _read_prompt(folder / f"{agent}{SUFFIX}") for agent in agents}
+    demos, provenance = _read_demos(folder / DEMOS_FILE, agents), read_provenance(folder)
+    content = [name for name in _names(folder) if name.endswith(SUFFIX) or name in (DEMOS_FILE, TUNED_ON_FILE)]
+    edited, tuned_on = edited_files(folder, provenance, content), read_tuned_on(folder)
+    return PromptSet(folder.name, system, texts, folder, description, demos, edited, provenance, tuned_on)
+
+
+def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
+    """Write the set as a new folder, and return it as `read_prompt_set` will read it there: without provenance.
+
+    `set.yaml` comes last: a folder whose writing was cut off does not pass for a set.
+
+    Raises:
+        UserError: the folder holds a set already (none is ever overwritten), or cannot be written.
+    """
+    import yaml
+
+    about = {"system": prompt_set.system, "description": prompt_set.description}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / SET_FILE).exists():
+            raise UserError(f"{folder} holds a prompt set already; choose another name or remove that folder first.")
+        for agent, text in prompt_set.texts.items():
+            (folder / f"{agent}{SUFFIX}").write_text(text + "\n", encoding="utf-8", newline="\n")
+        for name in (DEMOS_FILE, TUNED_ON_FILE):
+            (folder / name).unlink(missing_ok=True)  # of a set whose writing was cut off
+        if prompt_set.demos:
+            demos = json.dumps(prompt_set.demos, ensure_ascii=False, indent=2)
+            (folder / DEMOS_FILE).write_text(demos + "\n", encoding="utf-8", newline="\n")
+        if prompt_set.tuned_on:
+            (folder / TUNED_ON_FILE).write_text(prompt_set.tuned_on.to_json(), encoding="ascii", newline="\n")
+        set_text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120)
+        (folder / SET_FILE).write_text(set_text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UserError(f"The prompt set cannot be written to {folder}: {_cause(error)}; check the folder.") from error
+    return replace(prompt_set, name=folder.resolve().name, folder=folder, edited=(), provenance={})
+
+
+def apply_prompt_set(program: Program, prompt_set: PromptSet) -> None:
+    """Make each text the instructions, and the examples the demos, of the predictor with the agent's name.
+
+    The fields stay as they are; demos of an agent for which the set has none go.
+
+    Raises:
+        ValueError: the program's predictors are not exactly the set's agents; nothing has been changed then.
+        UserError: an example has not the fields of its agent; nothing has been changed then.
+    """
+    predictors = dict(program.named_predictors())
+    if predictors.keys() != prompt_set.texts.keys():
+        raise ValueError(
+            f"predictors {sorted(predictors)} and agents {sorted(prompt_set.texts)} of the prompt set "
+            f"{prompt_set.name!r} must have the same names"
+        )
+    demos = {agent: _demos(agent, predictors[agent].signature, prompt_set) for agent in predictors}
+    for agent, text in prompt_set.texts.items():
+        predictors[agent].signature = remembering(predictors[agent].signature.with_instructions(text))
+        predictors[agent].demos = demos[agent]
+
+
+def _demos(agent: str, signature: Any, prompt_set: PromptSet) -> list[Any]:
+    """The agent's examples as DSPy takes them."""
+    made: list[Any] = []
+    for number, data in enumerate(prompt_set.demos.get(agent, []), 1):
+        from mas.prompt_sets.demos import from_json
+
+        try:
+            made.append(from_json(data, signature))
+        except ValueError as error:
+            raise UserError(
+                f"Example {number} of '{agent}' in {prompt_set.folder / DEMOS_FILE} {error}; mend it or remove it."
+            ) from error
+    return made
+
+
+def digest(prompt_set: PromptSet) -> str:
+    """SHA-256 over what reaches the model, the texts and the examples, whatever the set is called and wherever it lies:
+    equal digest, equal prompts."""
+    content = json.dumps(prompt_set.texts, sort_keys=True)
+    if prompt_set.demos:  # in the order of their keys: that of a tool call's arguments reaches the model
+        content += "\n" + json.dumps(dict(sorted(prompt_set.demos.items())))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def edited_note(prompt_set: PromptSet) -> str | None:
+    """One line about a published set that is not what was published."""
+    if not prompt_set.edited:
+        return None
+    place = f"{prompt_set.folder.parent.name}/{prompt_set.folder.name}"
+    return (
+        f"note: {place} was edited after it was published ({', '.join(prompt_set.edited)}): "
+        "its provenance no longer describes it"
+    )
+
+
+def _normalised(text: str) -> str:
+    """The form that DSPy's `inspect.cleandoc` and the adapter's `textwrap.dedent` both leave alone.
+
+    Stripping first is needed: `cleandoc` alone is not stable on a text that begins with an empty and an indented line.
+    """
+    lines = re.sub(r"\r\n?", "\n", encodable(text))
+    return inspect.cleandoc(re.sub(r"(?m)^[^\S\n]+$", "", lines).strip())
+
+
+def _find(name: str, root: Path) -> Path:
+    shelf = root / "prompts"
+    path = Path(name).expanduser()
+    folders = [path, root / path] if "/" in name or path.is_absolute() else [shelf / name]
+    for folder in folders:
+        if name and _is_folder(folder):
+            return folder.resolve()
+    known = ", ".join(sorted(file.parent.name for file in shelf.glob(f"*/{SET_FILE}"))) or "none"
+    raise UserError(
+        f"There is no prompt set '{name}'; give the name of one in {shelf} (available: {known}) "
+        "or the path of a folder, with a '/' in it."
+    )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name too long for the file system, a parent folder that may not be entered
+        return False
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {file.name for file in folder.iterdir()}
+    except OSError as error:
+        raise UserError(f"The folder {folder} cannot be read: {_cause(error)}; check its permissions.") from error
+
+
+def _read_set_file(file: Path) -> tuple[str, str]:
+    """The system and the description."""
+    import yaml
+
+    expected = "expected the keys 'system' (the system's name) and, if you like, 'description' (a text)"
+    if file.name not in _names(file.parent):
+        raise UserError(f"The prompt set {file.parent} has no {SET_FILE}; {expected} in it.")
+    try:
+        about = yaml.safe_load(_read_text(file))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark else ""
+        raise UserError(f"{file} is not valid YAML{where}; {expected}.") from error
+    if not isinstance(about, dict) or not about.keys() <= {"system", "description"}:
+        raise UserError(f"{file} holds something else than a prompt set's keys; {expected} and nothing else.")
+    system, description = about.get("system"), about.get("description") or ""
+    if not isinstance(system, str) or not system.strip():
+        raise UserError(f"{file} does not name its system; {expected}.")
+    if not isinstance(description, str):
+        raise UserError(f"The description in {file} is not a text; {expected}.")
+    return system.strip(), description
+
+
+def _check_files(folder: Path, agents: Sequence[str]) -> None:
+    """Exactly one prompt file an agent: a misspelt name must not leave an agent with its default prompt unnoticed."""
+    expected = {f"{agent}{SUFFIX}" for agent in agents}
+    present = {name for name in _names(folder) if name.endswith(SUFFIX)}
+    if missing := sorted(expected - present):
+        raise UserError(f"The prompt set {folder} lacks {', '.join(missing)}; add one text file for each agent.")
+    if unknown := sorted(present - expected):
+        raise UserError(
+            f"The prompt set {folder} has {', '.join(unknown)}, which belong to no agent of the system; "
+            f"remove or rename them (the agents are {', '.join(agents)})."
+        )
+
+
+def _read_demos(file: Path, agents: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    if file.name not in _names(file.parent):
+        return {}
+    expected = "expected an agent's name → a list of its examples, each an object of fields and values"
+    try:
+        demos = json.loads(_read_text(file))
+    except (ValueError, RecursionError) as error:
+        where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise UserError(f"{file} is not valid JSON{where}; {expected}.") from error
+    if not isinstance(demos, dict):
+        raise UserError(f"{file} holds no object; {expected}.")
+    if unknown := sorted(demos.keys() - set(agents)):
+        raise UserError(
+            f"{file} has examples for {', '.join(unknown)}, which is no agent of the system; "
+            f"remove or rename them (the agents are {', '.join(agents)})."
+        )
+    for agent, each in demos.items():
+        if not isinstance(each, list) or not all(isinstance(demo, dict) for demo in each):
+            raise UserError(f"The examples of '{agent}' in {file} are no list of objects; {expected}.")
+    return demos
+
+
+def _read_prompt(file: Path) -> str:
+    text = _read_text(file)
+    if not text.strip():
+        raise UserError(f"The prompt file {file} is empty; write the agent's instructions into it.")
+    return text
+
+
+def _read_text(file: Path) -> str:
+    """A byte order mark, as Windows editors write one, is dropped."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {_cause(error)}; it has to be a readable text file.") from error
+
+
+def _cause(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()

@@ -1,0 +1,65 @@
+"""Which questions a prompt set was tuned on: `tuned_on.json` of a set that a tuning run made.
+
+{"learnt_from": ["91bc04e5aa107c3d", …], "picked_by": ["3f2a90b1c7d2e864", …]}
+
+A mark knows its question again and does not hold its text; a short question can be guessed and checked
+(`eval/benchmarks/fingerprint.py`). A set that was tuned from such a one has the marks of both. Of a set without the
+file nothing
+is known.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mas.runtime.errors import UserError
+
+TUNED_ON_FILE = "tuned_on.json"
+_ROLES = ("learnt_from", "picked_by")
+
+
+@dataclass(frozen=True)
+class TunedOn:
+    """Marks of questions."""
+
+    learnt_from: frozenset[str]
+    picked_by: frozenset[str]
+
+    def __or__(self, other: "TunedOn | None") -> "TunedOn":
+        """Tuned on both."""
+        return self if other is None else TunedOn(*(getattr(self, role) | getattr(other, role) for role in _ROLES))
+
+    @classmethod
+    def from_dict(cls, marks: Mapping[str, Iterable[str]]) -> "TunedOn":
+        return cls(*(frozenset(marks[role]) for role in _ROLES))
+
+    def to_dict(self) -> dict[str, list[str]]:
+        return {role: sorted(getattr(self, role)) for role in _ROLES}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1) + "\n"
+
+
+def read_tuned_on(folder: Path) -> TunedOn | None:
+    """None: the set has no such file.
+
+    Raises:
+        UserError: the file is something else.
+    """
+    file = folder / TUNED_ON_FILE
+    try:
+        told = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}; restore it.") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{file} is not valid JSON; restore it from where the set came from.") from error
+    lists = [told.get(role) for role in _ROLES] if isinstance(told, dict) else [None]
+    if not all(isinstance(marks, list) and all(isinstance(mark, str) for mark in marks) for marks in lists):
+        raise UserError(
+            f"{file} does not hold 'learnt_from' and 'picked_by', each a list of texts; restore it from where the set "
+            "came from."
+        )
+    return TunedOn.from_dict(told)

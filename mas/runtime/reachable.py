@@ -1,0 +1,41 @@
+"""Whether anything listens at an address, seen before anything is spent on it.
+
+check_reachable("http://127.0.0.1:8000/v1", "model.base_url", "model server", "http://127.0.0.1:8000/v1")
+"""
+
+import socket
+from urllib.parse import urlsplit
+
+from mas.runtime.errors import UserError
+
+CONNECT_TIMEOUT_SECONDS = 5.0
+
+
+def check_reachable(url: str, key: str, server: str, example: str) -> None:
+    """Open a connection and close it again; nothing is sent.
+
+    Args:
+        url: the address, `http` or `https`.
+        key: the option that it was given with.
+        server: what should listen there, for the message.
+        example: an address as it should be, for the message.
+
+    Raises:
+        UserError: it is no URL, or nothing listens there.
+    """
+    parts = urlsplit(url)
+    if parts.username or parts.password:  # would be saved with the configuration; so it is not repeated here either
+        raise UserError(
+            f"{key} holds a user name or password, and a configuration is saved with its run; put the secret into an "
+            "environment variable and name that."
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(f"{key}={url} is not a URL; expected something like {example}.")
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        socket.create_connection((parts.hostname, port), timeout=CONNECT_TIMEOUT_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"no {server} answers at {key}={parts.scheme}://{parts.netloc.rpartition('@')[2]} ({error}); "
+            "start it, or correct the address."
+        ) from error

@@ -1,0 +1,1 @@
+"""The agents that the simulated model plays."""

@@ -1,0 +1,88 @@
+"""The form of an answer: number or list, unit, rounding, separators, prose, each rule kept or forgotten.
+
+final_form("How many kilograms are left? …", "5611.614 kilograms", conduct)     # "5611.61", if all goes well
+"""
+
+import re
+
+from mas.simulation.skills.conduct import Conduct
+from mas.simulation.solving.wording import decimals_asked, number, written
+
+_AMOUNT = re.compile(r"^(?:about |roughly )?([-+]?\$?\d[\d,]*(?:\.\d+)?)\s*([^\d\s].*)?$")
+_SENTENCES = (
+    "Based on the research, the final answer is {}.",
+    "The answer is {}, as the work above shows.",
+    "After working through the question, I arrive at {}.",
+)
+
+
+def final_form(question: str, given: str, conduct: Conduct) -> str:
+    """The answer as the finalizer gives it."""
+    parted = _AMOUNT.match(given)
+    if parted and (value := number(parted[1])) is not None:
+        answer = _number_form(question, parted[1], value, (parted[2] or "").strip(), conduct)
+    elif wants_list(question) and ", " in given:
+        answer = _list_form(question, given, conduct)
+    else:
+        answer = given
+    if conduct.follows("answer_with_few_words_no_prose"):
+        return answer
+    return _SENTENCES[conduct.pick(len(_SENTENCES), "sentence")].format(answer)
+
+
+def with_unit(question: str, value: str) -> str:
+    """The value with the unit that the question speaks of, if it speaks of one."""
+    unit = unit_of(question)
+    return f"{value} {unit}" if unit and number(value) is not None else value
+
+
+def unit_of(question: str) -> str:
+    """The thing counted or measured: `kilograms` of `how many kilograms are left`."""
+    for pattern in (
+        r"\bhow many (?:of the |more )?([a-z]+)",
+        r"\b(?:to|in|into) (degrees [a-z]+|us liquid gallons|kilometres per hour"
+        r"|[a-z]*(?:metres|grams|miles|litres|feet)"
+        r"|inches|pounds|knots|gallons|crowns)\b",
+        r"\bnumber of ([a-z]+)",
+        r"\bthe ([a-z]+) (?:received|shipped)",
+        r"\bof (crowns)\b",
+    ):
+        if match := re.search(pattern, question, re.IGNORECASE):
+            return "" if match[1].lower() in ("are", "is", "of", "do", "does", "did", "the") else match[1]
+    return ""
+
+
+def wants_unit(question: str) -> bool:
+    return bool(re.search(r"\b(?:with|including|give|state|include) (?:its |the )units?\b", question, re.IGNORECASE))
+
+
+def wants_list(question: str) -> bool:
+    return bool(
+        re.search(r"\blist\b|separated|alphabetical|\bnames\b|from the (?:most|fewest)", question, re.IGNORECASE)
+    )
+
+
+def out_of_order(text: str) -> str:
+    """The items the other way round."""
+    return ", ".join(reversed(text.split(", ")))
+
+
+def _number_form(question: str, text: str, value: float, unit: str, conduct: Conduct) -> str:
+    decimals = decimals_asked(question)
+    rounds = decimals is not None and conduct.follows("follow_the_rounding_asked_for")
+    answer = written(value, decimals) if rounds else text.replace(",", "").lstrip("$")
+    if abs(value) >= 1000 and not conduct.follows("no_thousands_separators"):
+        whole, point, rest = answer.partition(".")
+        answer = f"{int(whole):,}".replace(",", (" ", ",")[conduct.pick(3, "separator") == 2]) + point + rest
+    if wants_unit(question):
+        return f"{answer} {unit}".strip()
+    if conduct.follows("leave_out_units_unless_asked"):
+        return answer
+    return f"{answer} {unit or unit_of(question)}".strip()
+
+
+def _list_form(question: str, given: str, conduct: Conduct) -> str:
+    items = given.split(", ")
+    if conduct.follows("comma_separated_list_in_the_asked_order"):
+        return ", ".join(sorted(items, key=str.lower) if "alphabetical" in question.lower() else items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"

@@ -1,0 +1,87 @@
+"""How values go wrong in an agent's hands: made up, rounded off, reckoned in the head, out of order.
+
+blurred("Pen | 8841")                           # "Pen | about 8800"
+in_the_head(Finding(expression="17 * 23"))      # "401" instead of 391
+"""
+
+import hashlib
+import re
+
+from mas.simulation.solving.solving import Finding, reckoned
+from mas.simulation.solving.wording import number, written
+
+UNKNOWN = "unknown"
+_SYLLABLES = ("bel", "dor", "fen", "gal", "hol", "kar", "lin", "mar", "nor", "pol", "ras", "sel", "tor", "vin")
+# What one knows by heart of units, roughly: part of the source's name, part of the target's, factor, offset before.
+_ROUGH = (
+    ("fahrenheit", "celsius", 0.5, -30.0),
+    ("degf", "degc", 0.5, -30.0),
+    ("mile", "kilomet", 1.6, 0.0),
+    ("kilogram", "pound", 2.2, 0.0),
+    ("feet", "met", 0.3, 0.0),
+    ("foot", "met", 0.3, 0.0),
+    ("lit", "gallon", 0.25, 0.0),
+    ("inch", "centimet", 2.5, 0.0),
+    ("knot", "kilomet", 1.8, 0.0),
+)
+
+
+def made_up(question: str) -> str:
+    """What comes to mind, of the right kind: the same for the same question."""
+    digest = hashlib.blake2b(f"made up\n{question}".encode("utf-8", "replace"), digest_size=8).digest()
+    asked = question.lower()
+    if re.search(
+        r"\bhow (?:many|much|often|far|long)|number|total|sum|figure|convert|express|percent|\bvalue\b", asked
+    ):
+        return str(int.from_bytes(digest[:2], "big") % 9000 + 100)
+    names = ["".join(_SYLLABLES[digest[at + part] % len(_SYLLABLES)] for part in (0, 1)).title() for at in (0, 2, 4)]
+    return ", ".join(sorted(names)) if re.search(r"\blist\b|comma|names of|alphabetical", asked) else names[0]
+
+
+def blurred(text: str) -> str:
+    """Every number of three or more digits, rounded to two of them."""
+
+    def rough(match: re.Match[str]) -> str:
+        digits = match[0].replace(",", "").split(".")[0]
+        size = 10 ** max(len(digits) - 2, 1)
+        return f"about {round(int(digits) / size) * size}"
+
+    return re.sub(r"(?<![\w.-])\d[\d,]{2,}(?:\.\d+)?(?![\w-])", rough, text)
+
+
+def in_the_head(finding: Finding) -> str:
+    """The value without a tool: right for two small numbers, otherwise with a slip that fits its size."""
+    if finding.conversion:
+        return _roughly_converted(*finding.conversion, finding.decimals)
+    value = reckoned(finding.expression) if finding.expression else None
+    if value is None:
+        return finding.answer or UNKNOWN
+    numbers = [float(text) for text in re.findall(r"\d+(?:\.\d+)?", finding.expression or "")]
+    if len(numbers) <= 2 and max(numbers) < 30 and re.fullmatch(r"[\d +-]+", finding.expression or ""):
+        return written(value, finding.decimals)
+    digits = len(str(int(abs(value))))
+    return written(value + 10 ** max(digits - 2, 0) * (1 if digits > 1 else 2), finding.decimals)
+
+
+def unaided(finding: Finding) -> str:
+    """The right value where no tool is at hand; conversions are not known by heart."""
+    if finding.answer is not None:
+        return finding.answer
+    value = reckoned(finding.expression) if finding.expression else None
+    return UNKNOWN if value is None else written(value, finding.decimals)
+
+
+def miscounted(value: str) -> str:
+    """One off in a number, two letters changed over in a word."""
+    amount = number(value)
+    return written(amount + 1, None) if amount is not None else value[1::-1] + value[2:]
+
+
+def _roughly_converted(quantity: str, unit: str, decimals: int | None) -> str:
+    amount, _, source = quantity.partition(" ")
+    for start, end, factor, offset in _ROUGH:
+        if start in source.lower() and end in unit.lower():
+            return written((float(amount) + offset) * factor, decimals)
+        if start in unit.lower() and end in source.lower():
+            return written(float(amount) / factor - offset, decimals)
+    return UNKNOWN

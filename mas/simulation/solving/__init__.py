@@ -1,0 +1,1 @@
+"""Solvers that work answers out of questions, tables and documents."""

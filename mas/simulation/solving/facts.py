@@ -1,0 +1,166 @@
+"""Reading single facts: the leaves of a JSON document, and the sentences of a note.
+
+leaves('{"crew": [{"name": "Ada", "role": "pilot"}]}')     # [Leaf(("crew", "Ada, pilot", "name"), "Ada"), …]
+best_sentences("Who flew the kite?", "Ada flew the kite. It rained.")   # ["Ada flew the kite."]
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mas.simulation.solving.tables import Table
+from mas.simulation.solving.wording import number, position, words
+
+_IDENTITIES = ("name", "title", "id", "code", "label", "key")
+_STEP = " > "
+_WANTS_NUMBER = re.compile(
+    r"\b(how many|how much|what number|how (?:long|tall|far|old|heavy|deep|high|wide|fast)"
+    r"|(?:only the|plain|with a) number|number (?:only|alone))\b"
+)
+_DATE = (
+    r"\b(\d{4}-\d\d-\d\d|\d{1,2} [A-Z][a-z]+ \d{4}|[A-Z][a-z]+ \d{1,2}(?:, \d{4})?"
+    r"|\d{1,2} [A-Z][a-z]+|\d{4}|[A-Z][a-z]+day)\b"
+)
+_CAPITALISED = r"(?:[A-Z][\w'-]*|\d+)(?:\s+(?:of|the|de|van|von|and)?\s*[A-Z][\w'-]*)*"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A scalar of a JSON document; an object in a list is called by its name rather than by its index."""
+
+    path: tuple[str, ...]
+    value: str
+
+    def text(self) -> str:
+        return f"{_STEP.join(self.path)}: {self.value}"
+
+
+def document(text: str) -> Any:
+    """The first JSON object or array in a text that may hold more; None if there is none."""
+    for match in re.finditer(r"^[ \t]*([{\[])", text, re.MULTILINE):
+        try:
+            return json.JSONDecoder().raw_decode(text, match.start(1))[0]
+        except ValueError:
+            continue
+    return None
+
+
+def leaves(text: str) -> list[Leaf]:
+    """All scalars of the JSON in a text, or of lines `a > b: value` that were made from it."""
+    found = document(text)
+    if found is not None:
+        return list(_walk(found, ()))
+    lines = (line.strip() for line in text.splitlines() if _STEP in line and ": " in line)
+    return [Leaf(tuple(path.split(_STEP)), value) for path, _, value in (line.partition(": ") for line in lines)]
+
+
+def _walk(value: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _walk(inner, (*path, str(key)))
+    elif isinstance(value, list) and value and all(not isinstance(inner, (dict, list)) for inner in value):
+        yield Leaf(path, ", ".join(_scalar(inner) for inner in value))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value, 1):
+            yield from _walk(inner, (*path, _identity(inner) or str(index)))
+    else:
+        yield Leaf(path, _scalar(value))
+
+
+def _identity(value: Any) -> str | None:
+    """An object of a list by its name, or whatever else tells it apart, and by the short texts beside it."""
+    if not isinstance(value, dict):
+        return None
+    first = next((value[key] for key in _IDENTITIES if isinstance(value.get(key), (str, int))), None)
+    beside = (inner for inner in value.values() if isinstance(inner, str) and len(inner) < 30 and inner != first)
+    return ", ".join(str(part) for part in (first, *beside) if part is not None) or None
+
+
+def _scalar(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def record_tables(text: str) -> list[Table]:
+    """The lists of objects in a JSON document, each as a table; nested objects become `outer inner` columns."""
+    return list(_records(document(text), ""))
+
+
+def _records(value: Any, name: str) -> Iterator[Table]:
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(item, dict) for item in value):
+        rows = [{" ".join(leaf.path): leaf.value for leaf in _walk(item, ())} for item in value]
+        header = list(dict.fromkeys(key for row in rows for key in row))
+        yield Table(name, header, [[row.get(key, "") for key in header] for row in rows], [])
+    if isinstance(value, (dict, list)):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in inner:
+            yield from _records(item, str(key))
+
+
+def best_leaves(question: str, found: list[Leaf], count: int = 3) -> list[Leaf]:
+    """The leaves whose path the question describes best, best first."""
+    asked = set(words(question))
+    return sorted(found, key=lambda leaf: -_leaf_score(question, asked, leaf))[:count]
+
+
+def _leaf_score(question: str, asked: set[str], leaf: Leaf) -> float:
+    score = 0.0
+    for depth, step in enumerate(leaf.path, 1):
+        parts = words(step)
+        share = sum(part in asked for part in parts) / len(parts) if parts and ", " not in step else 0.0
+        score += share * (2.0 if depth == len(leaf.path) else 1.5) - 0.3 * (share == 0)
+        score += 1.5 * sum(position(part, question) >= 0 for part in step.split(", ") if depth < len(leaf.path))
+    return score - 2.0 * (position(leaf.value, question) >= 0)  # what the question says is not what it asks
+
+
+def best_sentences(question: str, text: str, count: int = 2) -> list[str]:
+    """The sentences that share most words with the question, rare words first."""
+    sentences = [s.strip() for s in re.split(r"(?<=[.!?])\s+|\n+", text) if len(words(s)) > 1]
+    asked = set(words(question))
+    uses = {word: sum(word in words(sentence) for sentence in sentences) for word in asked}
+    scores = {s: sum(1.0 / uses[word] + 0.5 for word in set(words(s)) & asked) for s in sentences}
+    best = sorted(dict.fromkeys(sentences), key=lambda sentence: -scores[sentence])
+    return [sentence for sentence in best[:count] if scores[sentence] > 0]
+
+
+def fact_in(question: str, sentence: str) -> str | None:
+    """The part of a sentence that the question asks for, by the question's first word."""
+    asked = question.lower()
+    if re.search(_WANTS_NUMBER, asked):
+        return _number_for(question, sentence)
+    after = re.search(r"\b(behind|under|from|at|in|on|near|to|with|by) (?:which|what) ([a-z]+)", asked)
+    if after and (numbered := re.search(rf"\b{after[2]} (\d[\w-]*)", sentence, re.IGNORECASE)):
+        return numbered[1]
+    if after and (place := re.search(rf"\b{after[1]} (?:the |a |an )?([\w-]+)", sentence)):
+        return place[1]
+    if re.search(r"\brange\b", asked) and (area := _first(r"\b([A-Z]+\d+:[A-Z]+\d+)\b", sentence, question)):
+        return area
+    if re.search(r"\bwhat year|which year|in what year", asked):
+        return _first(r"\b(1\d{3}|2\d{3})\b", sentence, question)
+    if re.search(r"\bwhen\b|\bwhat date|which date|what day", asked):
+        return _first(_DATE, sentence, question)
+    if re.search(r"\bcode|password|identifier|serial\b", asked) and (
+        code := _first(r"\b([\w]*\d[\w-]*|[A-Z]{2,}[\w-]*)", sentence, question)
+    ):
+        return code
+    after = re.search(r"\b(?:named|called|is|was|are|were|:)\s+(?:the |a |an )?([^.,;]+)", sentence)
+    named = _first(rf"(?<!\A)\b({_CAPITALISED})", sentence, question) or _first(
+        rf"\b({_CAPITALISED})", sentence, question
+    )
+    return named or (after[1].strip() if after else None)
+
+
+def _number_for(question: str, sentence: str) -> str | None:
+    numbers = [m for m in re.finditer(r"\d[\d,]*(?:\.\d+)?", sentence) if position(m[0], question) < 0]
+    asked = set(words(question))
+    near = [m[0] for m in numbers if set(words(sentence[m.end() : m.end() + 30])[:2]) & asked]
+    found = near or [m[0] for m in numbers]
+    return found[0].rstrip(",") if found and number(found[0].rstrip(",")) is not None else None
+
+
+def _first(pattern: str, sentence: str, question: str) -> str | None:
+    for match in re.finditer(pattern, sentence):
+        if position(match[1], question) < 0 and words(match[1]):
+            return str(match[1])
+    return None

@@ -1,0 +1,198 @@
+"""Sums, conversions and word puzzles that a question states in its own text.
+
+solve("What is 15% of 80?")                         # Finding(expression="80 * 15 / 100")
+solve("How many miles are 10 km? Round to one decimal place.")     # Finding(conversion=("10 km", "miles"), decimals=1)
+solve("Reverse the word 'lantern'.")                # Finding(answer="nretnal")
+"""
+
+import re
+from dataclasses import dataclass
+
+import simpleeval
+
+from mas.simulation.solving.wording import decimals_asked, plain_quotes, written
+
+_N = r"[-+]?\$?\d[\d,]*(?:\.\d+)?"
+_UNIT = (
+    r"[a-zA-Z\u00b5\u00b0\u00b2\u00b3/]+(?:\s(?:per|square|cubic|miles?|hours?|seconds?|feet|metres?|meters?|ounces?"
+    r"|pounds?|tons?|celsius|fahrenheit))*"
+)
+_WORDED = (  # pattern → expression; the groups are numbers
+    (rf"({_N}) ?(?:%|percent) (?:of|off) ({_N})", "{1} * {0} / 100"),
+    (rf"what percent(?:age)? of ({_N}) is ({_N})", "{1} / {0} * 100"),
+    (rf"what percent(?:age)? is ({_N}) of ({_N})", "{0} / {1} * 100"),
+    (rf"({_N}) (?:is|as) (?:what|a) percent(?:age)? of ({_N})", "{0} / {1} * 100"),
+    (rf"(?:increase|rise|change|decrease|drop|fall)\w* (?:from|of) ({_N}) to ({_N})", "({1} - {0}) / {0} * 100"),
+    (
+        rf"({_N})\D{{0,30}}(?:increased|raised|rises|grows|grew|goes up)\D{{0,10}}({_N}) ?(?:%|percent)",
+        "{0} * (1 + {1} / 100)",
+    ),
+    (
+        rf"({_N})\D{{0,30}}(?:decreased|reduced|discounted|falls|drops)\D{{0,10}}({_N}) ?(?:%|percent)",
+        "{0} * (1 - {1} / 100)",
+    ),
+    (
+        rf"remainder (?:when|of|if) ({_N}) to the power (?:of )?({_N}) (?:is )?(?:divided by|mod) ({_N})",
+        "{0} ** {1} % {2}",
+    ),
+    (rf"({_N}) (?:raised )?to the power (?:of )?({_N})", "{0} ** {1}"),
+    (rf"({_N}) to the ({_N})(?:th|st|nd|rd) power", "{0} ** {1}"),
+    (rf"square root of ({_N})", "{0} ** 0.5"),
+    (rf"cube root of ({_N})", "{0} ** (1 / 3)"),
+    (rf"({_N}) squared", "{0} ** 2"),
+    (rf"({_N}) cubed", "{0} ** 3"),
+    (rf"remainder (?:when|of|if) ({_N}) (?:is )?(?:divided by|mod) ({_N})", "{0} % {1}"),
+    (rf"product of ({_N}) and ({_N})", "{0} * {1}"),
+    (rf"sum of ({_N}) and ({_N})", "{0} + {1}"),
+    (rf"difference (?:between|of) ({_N}) and ({_N})", "abs({0} - {1})"),
+    (rf"average of ({_N}),? and ({_N})", "({0} + {1}) / 2"),
+)
+_OPERATORS = {
+    "times": "*",
+    "multiplied by": "*",
+    "plus": "+",
+    "minus": "-",
+    "divided by": "/",
+    "over": "/",
+    "x": "*",
+    "^": "**",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How a question is answered: at once, by a sum, or by a conversion. Exactly one of the first three is set."""
+
+    answer: str | None = None
+    expression: str | None = None
+    conversion: tuple[str, str] | None = None  # quantity with its unit, unit wanted
+    decimals: int | None = None
+    why: str = "It follows from the question itself."
+
+
+def solve(question: str) -> Finding | None:
+    """None if the question states neither a puzzle nor a conversion nor a sum."""
+    question = plain_quotes(question)
+    answer = _puzzle(question)
+    if answer is not None:
+        return Finding(answer=answer, why="Counted letter by letter.")
+    decimals = decimals_asked(question)
+    if conversion := _conversion(question):
+        return Finding(conversion=conversion, decimals=decimals, why="A conversion of units.")
+    if expression := _sum(question):
+        return Finding(expression=expression, decimals=decimals, why="A sum stated in the question.")
+    return None
+
+
+def _puzzle(question: str) -> str | None:
+    quoted = re.findall(r"['\"]([^'\"]+)['\"]", question)
+    asked = question.lower()
+    if turned := re.search(r"written backwards[^.]*\. (.+)", question):
+        return _of_these_words(turned[1][::-1])
+    if re.search(r"\brevers|\bbackwards?\b", asked):
+        match = re.search(
+            r"(?:word|string|letters? (?:of|in)|spell|write|reverse)\s+(?!the|of|in|word)([A-Za-z]+)", question
+        )
+        word = quoted[-1] if quoted else match[1] if match else None
+        return word[::-1] if word else None
+    count = re.search(
+        r"(?:letter|character)s?\s+['\"]?([A-Za-z])\b['\"]?.*?(?:\bin|\bword|\bphrase)\b", question, re.IGNORECASE
+    )
+    if count and re.search(r"how (?:many|often)|count|number of", asked):
+        named = [text for text in quoted if len(text) > 1] or re.findall(
+            r"(?:word|in|phrase)\s+([A-Za-z]{2,})\W*$", question
+        )
+        return str(named[-1].lower().count(count[1].lower())) if named else None
+    if re.search(r"how many letters", asked) and (quoted or re.search(r"word (\w+)", question)):
+        word = quoted[-1] if quoted else re.findall(r"word (\w+)", question)[-1]
+        return str(sum(character.isalpha() for character in word))
+    return None
+
+
+def _of_these_words(sentence: str) -> str | None:
+    match = re.search(r"the (first|second|third|fourth|last) of these words[^:]*: ([^.]+)", sentence)
+    if not match:
+        return None
+    words = match[2].split(", ")
+    place = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1}[match[1]]
+    return words[place] if place < len(words) else None
+
+
+def _conversion(question: str) -> tuple[str, str] | None:
+    patterns = (
+        (rf"convert ({_N}) ?({_UNIT}) (?:in)?to ({_UNIT})", (1, 2, 3)),
+        (
+            rf"how (?:many|much) ({_UNIT}) (?:are|is|make|do|does|equals?)(?: there)?(?: in)? ({_N}) ?({_UNIT})",
+            (2, 3, 1),
+        ),
+        (
+            r"(?:what is|what are|express|write|give|how (?:long|far|heavy|hot|much) is)"
+            rf" ({_N}) ?({_UNIT}) (?:in|as) ({_UNIT})",
+            (1, 2, 3),
+        ),
+        (rf"({_N}) ?(?:degrees )?({_UNIT})\W.*\b(?:in|into|to) (?:degrees )?({_UNIT})", (1, 2, 3)),
+    )
+    text = re.sub(
+        r"\bdegrees? (?=celsius|fahrenheit|c\b|f\b)|\bUS liquid (?=gallon)", "", question, flags=re.IGNORECASE
+    )
+    for index, (pattern, order) in enumerate(patterns):
+        match = re.search(pattern, text, re.IGNORECASE)
+        if match and (index < 3 or re.search(r"\bconver|\bexpress|\bequivalent", text, re.IGNORECASE)):
+            amount, unit, wanted = (match[group].strip() for group in order)
+            return f"{amount.replace(',', '').lstrip('$')} {_trimmed(unit)}", _trimmed(wanted)
+    return None
+
+
+def _trimmed(unit: str) -> str:
+    """The unit as a unit converter knows it; short symbols keep their case (`kW`, `C`)."""
+    unit = re.sub(r"\s+(?:are|is|in|to|and|rounded)$", "", unit.strip().rstrip("/"))
+    return unit if len(unit) <= 3 else unit.lower()
+
+
+def _sum(question: str) -> str | None:
+    if found := _remainder_of_shares(question) or _boxed(question):
+        return found
+    for pattern, form in _WORDED:
+        if match := re.search(pattern, question, re.IGNORECASE):
+            return form.format(*(group.replace(",", "").replace("$", "") for group in match.groups()))
+    text = re.sub(r"(?<=\d),(?=\d{3})", "", question)
+    for name, sign in _OPERATORS.items():
+        text = re.sub(rf"(?<=[\d)])\s*{re.escape(name)}\s*(?=[\d(])", f" {sign} ", text)
+    runs: list[str] = re.findall(r"[\d(][\d.()+\-*/% ]*[\d)]", text)
+    sums = [
+        run for run in runs if re.search(r"\d\)*\s*(?:\*\*|[-+*/%])\s*\(*\d", run) and not re.fullmatch(r"[\d-]+", run)
+    ]
+    return max(sums, key=len) if sums else None
+
+
+def _remainder_of_shares(question: str) -> str | None:
+    """What is left of an amount of which one share after another is taken away."""
+    shares = re.findall(rf"({_N}) ?(?:%|percent)", question)
+    amount = re.search(rf"({_N})(?! ?(?:%|percent)|[\d.,]*\d)", question)
+    if not shares or not amount or not re.search(r"\b(left|remain\w*)\b", question, re.IGNORECASE):
+        return None
+    return " * ".join([amount[1].replace(",", ""), *(f"(1 - {share} / 100)" for share in shares)])
+
+
+def _boxed(question: str) -> str | None:
+    """So many shelves of so many boxes of so many nails, less those that do not count."""
+    held = re.search(rf"({_N}) \w+ with ({_N}) \w+ each, and ({_N}) \w+ in every", question)
+    if not held:
+        return None
+    less = re.findall(rf"({_N}) \w+ are (?:bent|lost|broken)", question)
+    return " - ".join([" * ".join(held.groups()), *less])
+
+
+def reckoned(expression: str) -> float | None:
+    """The value of an expression worked out without a tool; None if it cannot be."""
+    try:
+        value = simpleeval.simple_eval(expression, functions={"abs": abs, "round": round})
+        return float(value)
+    except (simpleeval.InvalidExpression, ArithmeticError, SyntaxError, TypeError, ValueError):
+        return None
+
+
+def rounded(text: str, decimals: int | None) -> str:
+    """A tool's result as an answer: its number, rounded as the question asks; the text itself if it holds none."""
+    match = re.search(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", text, re.IGNORECASE)
+    return written(float(match[0].replace(",", "")), decimals) if match else text.strip()

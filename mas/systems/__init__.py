@@ -1,0 +1,1 @@
+"""The programs under test, one package per system."""

@@ -1,0 +1,65 @@
+"""Anyone's own agent in Python, as a system: `python eval/run.py system=callable system.target=my_agent:answer`."""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mas.llm.profiles.model import AgentModel, Model
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.runtime.errors import UserError
+from mas.systems.external.target import Agent, agent_of
+from mas.tools.settings import ToolSettings
+
+
+@dataclass
+class CallableSystem:
+    """Its fields are the keys of `conf/system/callable.yaml`."""
+
+    target: str  # package.module:function
+    name: str = "callable"
+    default_prompts: str | None = None
+    needs_model: bool = False  # true: dspy inside the agent gets the run's model
+
+    @property
+    def agent_names(self) -> Sequence[str]:
+        """A module's own names of its predictors; loads the target."""
+        return [name for name, _ in self._predictors]
+
+    def check(self) -> None:
+        """Loads the target: what is wrong with it would be wrong for every question."""
+        without = [name for name, predictor in self._predictors if predictor.lm is None]
+        if without and not self.needs_model and sys.modules["dspy"].settings.lm is None:
+            raise UserError(
+                f"system.target={self.target} is a dspy.Module whose predictors have no language model "
+                f"({', '.join(without)}); give them the run's with system.needs_model=true, or one of their own."
+            )
+
+    def secrets(self) -> Sequence[str]:
+        return ()  # the agent keeps its own
+
+    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
+        """The program; the tools' settings are for systems whose tools are ours."""
+        from mas.systems.external.python_programs import FunctionProgram, ModuleProgram
+
+        def lm_of(name: str) -> Any:
+            return model.lm(AgentModel(agent=name))
+
+        make = ModuleProgram if self._agent.is_module else FunctionProgram
+        program = make(self._agent, lm_of if self.needs_model else None)
+        if prompts is not None:
+            apply_prompt_set(program, prompts)
+        return program
+
+    @cached_property
+    def _agent(self) -> Agent:
+        return agent_of(self.target)
+
+    @property
+    def _predictors(self) -> list[tuple[str, Any]]:
+        return list(self._agent.value.named_predictors()) if self._agent.is_module else []

@@ -1,0 +1,83 @@
+"""Anyone's own agent behind an address, as a system: `python eval/run.py system=http system.url=http://host/answer`."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from mas.llm.profiles.model import Model
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.runtime.errors import UserError
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.reachable import check_reachable
+from mas.tools.settings import ToolSettings
+
+EXAMPLE_URL = "http://127.0.0.1:8080/answer"
+MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
+
+
+@dataclass
+class HttpSystem:
+    """Its fields are the keys of `conf/system/http.yaml`."""
+
+    needs_model: ClassVar[bool] = False
+
+    url: str
+    name: str = "http"
+    default_prompts: str | None = None
+    timeout_seconds: float = 600.0  # one question, from the request to the whole answer
+    headers_env: str | None = None  # name of the environment variable with the Authorization header's value
+
+    @property
+    def agent_names(self) -> Sequence[str]:
+        return ()
+
+    def check(self) -> None:
+        if self.timeout_seconds <= 0:
+            raise UserError(f"system.timeout_seconds={self.timeout_seconds} is out of range; expected more than 0.")
+        if "@" in urlsplit(self.url).netloc:
+            raise UserError(
+                "system.url holds a user name or password, which would be saved with the run; put the Authorization "
+                "header into an environment variable and give that variable's name as system.headers_env."
+            )
+        self._check_header()
+        check_reachable(self.url, "system.url", "agent", EXAMPLE_URL)
+
+    def _check_header(self) -> None:
+        if self.headers_env is None:
+            return
+        if not (value := os.environ.get(self.headers_env, "")):
+            raise UserError(
+                f"system.headers_env={self.headers_env} is not set; put the Authorization header's value, such as "
+                "'Bearer …', into that environment variable (or into .env)."
+            )
+        if not value.isascii() or not value.isprintable():
+            raise UserError(f"the value of {self.headers_env} cannot be sent as a header; expected one line of ASCII.")
+
+    def secrets(self) -> Sequence[str]:
+        """The header's value, and the token in it without `Bearer`."""
+        value = os.environ.get(self.headers_env or "", "").strip()
+        return [secret for secret in (value, *value.split()[1:]) if len(secret) >= MIN_SECRET_CHARS]
+
+    @contextmanager
+    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> Iterator[Any]:
+        """The `httpx.AsyncClient` of the run, opened and closed on the loop that the questions run on."""
+        from mas.systems.external.http_program import opened_client
+
+        header = os.environ.get(self.headers_env or "", "").strip()
+        client = run_blocking(opened_client(header))
+        try:
+            yield client
+        finally:
+            run_blocking(client.aclose())
+
+    def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
+        """The program; model and tools are the agent's own affair."""
+        from mas.systems.external.http_program import HttpProgram
+
+        program = HttpProgram(self.name, self.url, self.timeout_seconds, resources)
+        if prompts is not None:
+            apply_prompt_set(program, prompts)
+        return program

@@ -1,0 +1,106 @@
+"""What an agent that is not ours may return, and what is made of it.
+
+read_reply({"answer": 42, "reasoning_trace": "six times seven", "pages": [3]}, "my_agent:answer")
+# Reply(answer="42", reasoning_trace="six times seven", rest={"pages": [3]})
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.text import encodable
+from mas.runtime.trace import current_thread_id, keep_answer, keep_state, span
+from mas.tools.attachments import attached
+
+ANSWER_KEYS = ("final_answer", "answer")
+TRACE_KEYS = ("final_reasoning_trace", "reasoning_trace", "reasoning")
+
+
+@dataclass(frozen=True)
+class Reply:
+    answer: str
+    reasoning_trace: str = ""
+    rest: dict[str, Any] = field(default_factory=dict)  # what else was returned: kept in the final state
+
+
+def read_reply(value: Any, agent: str) -> Reply:
+    """
+    Args:
+        value: a text or a number, a mapping, or a `dspy.Prediction`.
+        agent: its name in an error message.
+
+    Raises:
+        AgentReplyError: there is no answer in it.
+    """
+    if isinstance(value, str | int | float):
+        return Reply(encodable(str(value)))
+    fields = _fields(value)
+    if fields is None:
+        raise AgentReplyError(f"{agent} returned a {type(value).__name__}; expected a text, or a dict with an answer")
+    answer = next((fields[key] for key in ANSWER_KEYS if fields.get(key) is not None), None)
+    if answer is None:
+        keys = ", ".join(map(str, fields)) or "none"
+        raise AgentReplyError(f"{agent} gave no answer; expected the key 'answer', and found: {keys}")
+    if not isinstance(answer, str | int | float):
+        raise AgentReplyError(f"{agent} gave a {type(answer).__name__} as its answer; expected a text or a number")
+    trace = next((fields[key] for key in TRACE_KEYS if fields.get(key) is not None), "")
+    rest = {str(key): item for key, item in fields.items() if key not in (*ANSWER_KEYS, *TRACE_KEYS)}
+    return Reply(encodable(str(answer)), encodable(str(trace)), rest)
+
+
+def _fields(value: Any) -> dict[Any, Any] | None:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "toDict"):  # a dspy.Prediction, seen without importing dspy
+        return dict(value.items())
+    return None
+
+
+class ForeignProgram(dspy.Module):
+    """Its subclasses say how the agent is asked."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name  # of the agent, in traces and messages
+
+    async def ask(self, question: str, file: Path | None, thread_id: str) -> Any:
+        """Whatever the agent returns; whatever it raises ends the question."""
+        raise NotImplementedError
+
+    def forward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
+        """The same run for synchronous callers, on the one event loop that holds the connections."""
+        return run_blocking(self.aforward(question, file))
+
+    async def aforward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
+        """Answer one question.
+
+        Returns:
+            A prediction with `final_answer`, `final_reasoning_trace` and `state`.
+
+        Raises:
+            AgentReplyError: what came back holds no answer.
+            AgentUnavailableError: the agent could not be reached, or gave up waiting for something.
+        """
+        path = Path(file) if file else None
+        thread_id = current_thread_id() or uuid.uuid4().hex
+        state: dict[str, Any] = {"question": question, "file": path.name if path else None, "correlation_id": thread_id}
+        keep_state(state)
+        inputs = {"question": question, "file": state["file"]}
+        with attached([path] if path else []), span("agent", self.name, inputs=inputs) as current:
+            try:
+                value = await self.ask(question, path, thread_id)
+            except TimeoutError as error:  # the agent's own; the question's deadline arrives as a cancellation
+                raise AgentUnavailableError(f"{self.name} gave up waiting ({type(error).__name__}: {error})") from error
+            reply = read_reply(value, self.name)
+            answers = {"final_answer": reply.answer, "final_reasoning_trace": reply.reasoning_trace}
+            current.outputs = dict(answers)
+        state |= {**answers, "reply": reply.rest}
+        keep_state(state)
+        keep_answer(reply.answer)
+        return dspy.Prediction(**answers, state=state)

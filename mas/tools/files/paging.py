@@ -1,0 +1,154 @@
+"""Long content in pages of whole lines, so that no observation fills the model's context.
+
+pages_of([Part([Line(1, "a"), Line(2, "b")])])     # ["a\\nb"]
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from mas.tools.files.document import Line, Part
+from mas.tools.results import ToolError
+
+MAX_PAGE_CHARS = 12_000  # of one observation, its header included
+MAX_HEADER_CHARS = 2_500  # what read_file says about the file
+MAX_HEADING_CHARS = 2_500  # of a part
+MAX_PIECE_CHARS = 4_000  # a longer line is split: JSON in one line, base64
+_BODY_CHARS = MAX_PAGE_CHARS - MAX_HEADER_CHARS
+
+
+def pages_of(parts: Sequence[Part]) -> list[str]:
+    """The parts as texts below the limit; every line is on exactly one page, a part's heading on each of its pages."""
+    pages: list[list[str]] = [[]]
+    room = _BODY_CHARS
+    for part in parts:
+        heading = clipped(part.heading, MAX_HEADING_CHARS)
+        opening = [heading] if heading else []
+        for piece in _pieces(part):
+            needed = _size([*opening, piece])
+            if needed > room and pages[-1]:
+                pages.append([])
+                opening, room = [heading] if heading else [], _BODY_CHARS
+            block = [*opening, piece]
+            pages[-1] += block
+            room -= _size(block)
+            opening = []
+    return ["\n".join(page) for page in pages]
+
+
+def clipped(text: str, limit: int) -> str:
+    """At most `limit` characters, saying how many are missing."""
+    if len(text) <= limit:
+        return text
+    kept = limit - 40
+    return f"{text[:kept]}… ({len(text) - kept} more characters)"
+
+
+def _size(block: Sequence[str]) -> int:
+    return sum(len(text) + 1 for text in block)
+
+
+def _pieces(part: Part) -> Iterator[str]:
+    if not part.lines:
+        yield "(empty)"
+    for line in part.lines:
+        text = f"{line.number} | {line.text}" if part.numbered else line.text
+        for start in range(0, max(len(text), 1), MAX_PIECE_CHARS):
+            yield text[start : start + MAX_PIECE_CHARS] + ("…" if start + MAX_PIECE_CHARS < len(text) else "")
+
+
+CONTEXT_LINES = 2
+MAX_LINE_CHARS = 1_000  # of a longer line only the surroundings of the matches are shown
+AROUND_CHARS = 200
+
+
+def matching(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
+    """Parts with matching lines (marked `>`) and their context alone, and the number of matching lines.
+
+    Upper and lower case are the same.
+    """
+    pattern = re.compile(re.escape(wanted), re.IGNORECASE)
+    found, count = [], 0
+    for part in parts:
+        hits = {position for position, line in enumerate(part.lines) if pattern.search(line.text)}
+        count += len(hits)
+        if hits:
+            found.append(replace(part, lines=_with_context(part.lines, hits, pattern), numbered=False))
+    return found, count
+
+
+def _with_context(lines: list[Line], hits: set[int], pattern: re.Pattern[str]) -> list[Line]:
+    near = {hit + step for hit in hits for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
+    shown: list[Line] = []
+    previous = None
+    for position in sorted(near & set(range(len(lines)))):
+        number, text = lines[position]
+        if previous is not None and position > previous + 1:
+            shown.append(Line(number, "--"))
+        mark = ">" if position in hits else " "
+        shown.append(Line(number, f"{mark} {number} | {_shortened(text, pattern)}"))
+        previous = position
+    return shown
+
+
+def _shortened(text: str, pattern: re.Pattern[str]) -> str:
+    if len(text) <= MAX_LINE_CHARS:
+        return text
+    windows: list[list[int]] = []
+    for match in pattern.finditer(text):
+        start, end = max(0, match.start() - AROUND_CHARS), min(len(text), match.end() + AROUND_CHARS)
+        if windows and start <= windows[-1][1]:
+            windows[-1][1] = end
+        else:
+            windows.append([start, end])
+    return "… " + " … ".join(text[start:end] for start, end in windows or [[0, AROUND_CHARS]]) + " …"
+
+
+EXAMPLE_LINES = 41  # of the range that a refusal proposes
+_RANGE = re.compile(r"(?:(?:line|row)s? ?)?([0-9]{1,9})(?: ?[-\u2013] ?([0-9]{1,9}))?", re.IGNORECASE)
+
+
+def between(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tuple[list[Part], str]:
+    """The parts that reach into the range, with its lines alone, and in words what is shown.
+
+    Sheets and pages are each counted from their own start. What a range asks for beyond the end is left out.
+
+    Args:
+        wanted: "7" or "100-140".
+        unit: what a part is called.
+
+    Raises:
+        ToolError: that is no range, or it is beyond all lines.
+    """
+    counted = [part for part in parts if part.lines]
+    if not counted:
+        raise ToolError(f"{file} has no lines; call read_file again without `lines`.")
+    first, last = _ends(wanted)
+    word = "row" if all(part.numbered for part in counted) else "line"
+    start, end = min(map(_start, counted)), max(map(_end, counted))
+    if not (first <= last and start <= last and first <= end):
+        has = f"{word}s {start} to {end}" + (f" in its longest {unit}" if len(counted) > 1 else "")
+        raise ToolError(
+            f"{file} has the {has}; give `lines` one of these numbers or a range such as "
+            f'"{start}-{min(end, start + EXAMPLE_LINES - 1)}", not {clipped(repr(wanted), 100)}.'
+        )
+    reached = [part for part in counted if _start(part) <= last and first <= _end(part)] or counted
+    shown = [replace(part, lines=[line for line in part.lines if first <= line.number <= last]) for part in reached]
+    among = f"{start}-{end}" if len(shown) == 1 else f"each {unit}"
+    low, high = max(first, start), min(last, end)
+    words = f"{word}s {low}-{high} of {among}" if low < high else f"{word} {low} of {among}"
+    return [replace(part, numbered=True) for part in shown], words
+
+
+def _ends(wanted: str) -> tuple[int, int]:
+    """Both included; of what is no range the end is before the start."""
+    found = _RANGE.fullmatch(wanted)
+    return (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+
+
+def _start(part: Part) -> int:
+    return min(line.number for line in part.lines)
+
+
+def _end(part: Part) -> int:
+    return max(line.number for line in part.lines)

@@ -1,0 +1,136 @@
+"""Reading in another process: the side of the run. `worker` is the other.
+
+read_apart(Source("report.pdf", data), None).summary      # "PDF, 12 pages"
+"""
+
+import atexit
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from contextlib import suppress
+from threading import BoundedSemaphore, Lock, Timer
+from typing import Any
+
+from mas.tools.files.document import Document, Source
+from mas.tools.files.settings import ENGLISH
+from mas.tools.results import ToolError
+
+WORKERS = 2  # at most; one is started when it is first needed and serves until the run ends
+READS = 300  # of one worker, before another takes its place: libraries leak
+MAX_SECONDS = 150.0  # of one file, most of it for the libraries' import on a busy machine
+_KEPT = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "TESSDATA_PREFIX",
+    "SYSTEMROOT",
+)  # of the environment: no credential
+
+_room = BoundedSemaphore(WORKERS)
+_lock = Lock()
+_idle: list["_Worker"] = []
+_parents: list["_Worker"] = []  # in a forked process: not to be used, and not to be ended
+
+
+class _Worker:
+    def __init__(self) -> None:
+        paths = os.pathsep.join(path for path in sys.path if path)
+        one_thread = dict.fromkeys(("OMP_THREAD_LIMIT", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "mas.tools.files.reader_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ} | one_thread | {"PYTHONPATH": paths},
+            start_new_session=True,  # Ctrl-C is for the run, which then ends this too
+        )
+        self.reads = 0
+
+    def ask(self, source: Source, member: str | None, ocr_languages: str, seconds: float) -> dict[str, Any] | None:
+        """None: it ended, or had to be ended, without a reply."""
+        self.reads += 1
+        assert self._process.stdin and self._process.stdout
+        about = {"name": source.name, "member": member, "ocr_languages": ocr_languages, "bytes": len(source.data)}
+        head = json.dumps(about).encode("ascii")
+        timer = Timer(seconds, self._kill)
+        timer.start()
+        try:
+            self._process.stdin.write(struct.pack(">I", len(head)) + head + source.data)
+            self._process.stdin.flush()
+            size = self._process.stdout.read(4)
+            reply = self._process.stdout.read(*struct.unpack(">I", size)) if len(size) == 4 else b""
+            return json.loads(reply) if reply else None
+        except (OSError, ValueError):
+            return None
+        finally:
+            timer.cancel()
+
+    def end(self) -> None:
+        self._kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                with suppress(OSError):  # what it never read goes with it
+                    pipe.close()
+        self._process.wait()
+
+    def _kill(self) -> None:
+        """With what it has started itself, such as tesseract."""
+        if hasattr(os, "killpg") and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        else:
+            self._process.kill()
+
+
+def read_apart(source: Source, member: str | None, ocr_languages: str = ENGLISH) -> Document:
+    """The file, or a member of the archive that it is; `ocr_languages`: of texts in its pictures.
+
+    Raises:
+        ToolError: it cannot be read, or its reader took too much time or memory.
+    """
+    with _room:
+        worker = _taken()
+        reply = None
+        try:
+            reply = worker.ask(source, member, ocr_languages, MAX_SECONDS)
+        finally:
+            _put_back(worker, fit=reply is not None)
+    if reply is None:
+        raise ToolError(f"{source.name} took more time or memory than a file may, and is not read; go on without it.")
+    if "error" in reply:
+        raise ToolError(reply["error"])
+    return Document.from_dict(reply["document"])
+
+
+def _taken() -> _Worker:
+    with _lock:
+        return _idle.pop() if _idle else _Worker()
+
+
+def _put_back(worker: _Worker, fit: bool) -> None:
+    if fit and worker.reads < READS:
+        with _lock:
+            _idle.append(worker)
+    else:
+        worker.end()
+
+
+def end_workers() -> None:
+    """Those that wait; at the latest when this process ends."""
+    with _lock:
+        while _idle:
+            _idle.pop().end()
+
+
+def _leave_to_parent() -> None:
+    _parents.extend(_idle)
+    _idle.clear()
+
+
+atexit.register(end_workers)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,1 @@
+"""Readers of attached files, one module per kind."""

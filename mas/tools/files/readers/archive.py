@@ -1,0 +1,131 @@
+"""Zip archives: what is in them, and one member at a time as a file of its own. Nothing is written anywhere.
+
+An archive's names and sizes are claims of whoever made it. A member with a name that would lead out of a folder, a
+link, a doubled or an encrypted one is listed with the reason and not read; a bomb is refused by what it claims to hold,
+and a member is never unpacked beyond its claim.
+
+    member(Source("data.zip", data), "tables/x.csv")      # Source("data.zip: tables/x.csv", b"…")
+    member(Source("data.zip", data), "old.zip/a.txt")     # of an archive in the archive
+"""
+
+import re
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mas.tools.files.document import Document, Line, Part, Source
+from mas.tools.files.paging import clipped
+from mas.tools.files.readers import text as table
+from mas.tools.results import ToolError
+
+MAX_MEMBERS = 2_000
+MAX_UNPACKED_BYTES = 256 * 1024 * 1024  # of all members together, as claimed
+MAX_MEMBER_BYTES = 50 * 1024 * 1024
+MAX_RATIO = 200  # unpacked to packed, of members larger than the next; text comes to 20, deflate's end is 1032
+RATIO_FREE_BYTES = 1024 * 1024
+MAX_DEPTH = 3  # archives in archives
+
+_ENCRYPTED = 0x1
+_DRIVE = re.compile(r"[A-Za-z]:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def read(source: Source) -> Document:
+    with _opened(source) as archive:
+        members = _files(archive)
+        problems = _problems(archive)
+    lines = [Line(number, _listed(info, problems)) for number, info in enumerate(members, start=1)]
+    size = sum(info.file_size for info in members)
+    notes = (
+        ['read_file(…, member="name") reads one of them.'] if any(i.filename not in problems for i in members) else []
+    )
+    return Document(
+        f"archive of {len(members)} files, {size} bytes unpacked",
+        [Part(lines, heading="nr | member | bytes", numbered=True)],
+        notes,
+    )
+
+
+def member(source: Source, name: str, depth: int = 1) -> Source:
+    """The file of that name in the archive; `inner.zip/name` is one of an archive in it.
+
+    Raises:
+        ToolError: there is none, or it must not or cannot be read.
+    """
+    if depth > MAX_DEPTH:
+        raise ToolError(f"{source.name} is an archive inside {MAX_DEPTH} others; read_file goes no deeper.")
+    with _opened(source) as archive:
+        files = [info.filename for info in _files(archive)]
+        if name in files:
+            return Source(f"{source.name}: {name}", _content(archive, source, name))
+        outer = next((file for file in files if name.startswith(f"{file}/")), None)
+        if outer is None:
+            known = clipped(", ".join(map(repr, files)), 2_000) or "none"
+            raise ToolError(f"{source.name} has no member {clipped(repr(name), 200)}; its members: {known}.")
+        inner = Source(f"{source.name}: {outer}", _content(archive, source, outer))
+    return member(inner, name.removeprefix(f"{outer}/"), depth + 1)
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(source.stream()) as archive:
+            _refuse_bomb(archive, source.name)
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
+        raise ToolError(f"{source.name} is a damaged or unusual archive ({type(error).__name__}).") from error
+
+
+def _files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """All but folders; `ZipInfo.is_dir` fails on a member without a name."""
+    return [info for info in archive.infolist() if not info.filename.endswith("/")]
+
+
+def _refuse_bomb(archive: zipfile.ZipFile, name: str) -> None:
+    members = archive.infolist()
+    if len(members) > MAX_MEMBERS:
+        raise ToolError(f"{name} has {len(members)} members; read_file opens archives of at most {MAX_MEMBERS}.")
+    if (size := sum(info.file_size for info in members)) > MAX_UNPACKED_BYTES:
+        raise ToolError(f"{name} unpacks to {size} bytes; read_file opens archives up to {MAX_UNPACKED_BYTES}.")
+    for info in members:
+        if info.file_size > max(RATIO_FREE_BYTES, MAX_RATIO * info.compress_size):
+            raise ToolError(f"{name} holds a member that unpacks to over {MAX_RATIO} times its size; it is not opened.")
+
+
+def _problems(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Member to why it is not read."""
+    counts = Counter(info.filename for info in archive.infolist())
+    found = {info.filename: _problem(info, counts[info.filename]) for info in archive.infolist()}
+    return {name: problem for name, problem in found.items() if problem}
+
+
+def _problem(info: zipfile.ZipInfo, count: int) -> str:
+    written = info.orig_filename  # `filename` is cut at a NUL and has other slashes
+    if not written:
+        return "its name is empty"
+    if written.startswith(("/", "\\")) or _DRIVE.match(written) or ".." in re.split(r"[/\\]", written):
+        return "its name leads out of the archive"
+    if "\\" in written or _CONTROL.search(written):
+        return "its name has a backslash or a control character"
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+        return "it is a link or a device"
+    if count > 1:
+        return "its name is there more than once"
+    if info.flag_bits & _ENCRYPTED:
+        return "it is encrypted"
+    return f"it has over {MAX_MEMBER_BYTES} bytes" if info.file_size > MAX_MEMBER_BYTES else ""
+
+
+def _listed(info: zipfile.ZipInfo, problems: dict[str, str]) -> str:
+    name = table.cell(clipped(_CONTROL.sub("?", info.filename), 300))
+    reason = f" [not read: {problems[info.filename]}]" if info.filename in problems else ""
+    return f"{name} | {info.file_size}{reason}"
+
+
+def _content(archive: zipfile.ZipFile, source: Source, name: str) -> bytes:
+    if problem := _problems(archive).get(name):
+        raise ToolError(f"The member {clipped(repr(name), 200)} of {source.name} is not read: {problem}.")
+    return archive.read(name)  # stops at the size it claims, and compares the checksum

@@ -1,0 +1,101 @@
+"""Sound files: what they are and how long, from their headers. Listening is for models (mas/agents/media.py).
+
+read(Source("memo.wav", data)).summary      # "sound, WAV, 3.0 seconds, 8000 Hz, 1 channel"
+"""
+
+import struct
+from collections.abc import Iterator
+
+from mas.tools.files.document import Document, Line, Part, Source
+from mas.tools.results import ToolError
+
+CANNOT_LISTEN = (
+    "read_file does not listen to it: what is said or played in it can be told only by a model that takes audio."
+)
+_BITRATES = {  # kbit/s by the index in a frame's header; ISO 11172-3 and 13818-3, layer III
+    1: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    2: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+_RATES = {1: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 2.5: (11_025, 12_000, 8_000)}
+_VERSIONS = {3: 1, 2: 2, 0: 2.5}
+
+
+def read_wav(source: Source) -> Document:
+    chunks = dict(_chunks(source.data))
+    try:
+        _, channels, rate, bytes_a_second = struct.unpack_from("<HHII", chunks[b"fmt "])
+        seconds = len(chunks[b"data"]) / bytes_a_second
+    except (KeyError, struct.error, ZeroDivisionError) as error:
+        raise _damaged(source, "WAV") from error
+    return _document("WAV", seconds, rate, channels)
+
+
+def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """RIFF: name, size, content, padded to an even length; the last may be cut."""
+    place = 12
+    while place + 8 <= len(data):
+        name, size = struct.unpack_from("<4sI", data, place)
+        yield name, data[place + 8 : place + 8 + size]
+        place += 8 + size + size % 2
+
+
+def read_mp3(source: Source) -> Document:
+    data = source.data
+    start = _after_tag(data)
+    for place in range(start, min(len(data) - 4, start + 65_536)):
+        if frame := _frame(data[place : place + 4]):
+            version, bitrate, rate, channels = frame
+            count = _frame_count(data[place : place + 200])
+            samples = 1152 if version == 1 else 576
+            seconds = count * samples / rate if count else (len(data) - place) * 8 / (bitrate * 1000)
+            return _document("MP3", seconds, rate, channels)
+    raise _damaged(source, "MP3")
+
+
+def _after_tag(data: bytes) -> int:
+    """ID3v2: its size is four bytes of seven bits each."""
+    if data[:3] != b"ID3" or len(data) < 10:
+        return 0
+    size = 0
+    for byte in data[6:10]:
+        size = size << 7 | byte & 0x7F
+    return 10 + size
+
+
+def _frame(header: bytes) -> tuple[float, int, int, int] | None:
+    """Version, kbit/s, Hz and channels of a layer III frame."""
+    sync, second, third, fourth = header
+    version, layer = _VERSIONS.get(second >> 3 & 3), second >> 1 & 3
+    bits, rate = third >> 4, third >> 2 & 3
+    if sync != 0xFF or second >> 5 != 7 or version is None or layer != 1 or not 0 < bits < 15 or rate == 3:
+        return None
+    return version, _BITRATES[1 if version == 1 else 2][bits], _RATES[version][rate], 1 if fourth >> 6 == 3 else 2
+
+
+def _frame_count(frame: bytes) -> int:
+    """Of a variable bit rate: the first frame may say how many follow."""
+    for mark in (b"Xing", b"Info"):
+        place = frame.find(mark)
+        if place > 0 and len(frame) >= place + 12 and frame[place + 7] & 1:
+            return int.from_bytes(frame[place + 8 : place + 12], "big")
+    return 0
+
+
+def read_m4a(source: Source) -> Document:
+    """MPEG-4: the box `mvhd` inside `moov` has a time scale and a duration in it."""
+    place = source.data.find(b"mvhd")
+    try:
+        long = source.data[place + 4] == 1
+        scale, duration = struct.unpack_from(">IQ" if long else ">II", source.data, place + (24 if long else 16))
+        return _document("MPEG-4 audio", duration / scale)
+    except (IndexError, struct.error, ZeroDivisionError) as error:
+        raise _damaged(source, "MPEG-4") from error
+
+
+def _document(kind: str, seconds: float, rate: int = 0, channels: int = 0) -> Document:
+    facts = [f"{rate} Hz"] * bool(rate) + [f"{channels} channel{'s' * (channels != 1)}"] * bool(channels)
+    return Document(", ".join(["sound", kind, f"{seconds:.1f} seconds", *facts]), [Part([Line(1, CANNOT_LISTEN)])])
+
+
+def _damaged(source: Source, kind: str) -> ToolError:
+    return ToolError(f"{source.name} is damaged: it has no {kind} header that says what it holds.")

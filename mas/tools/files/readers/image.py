@@ -1,0 +1,36 @@
+"""Pictures: format and size, and the text in them by OCR.
+
+read(Source("sign.png", data)).summary       # "picture, PNG, 640 x 200 pixels, colour mode RGB"
+"""
+
+import warnings
+
+from mas.tools.files import ocr
+from mas.tools.files.document import Document, Part, Source
+from mas.tools.files.readers.text import numbered_lines
+from mas.tools.results import ToolError
+
+MAX_PIXELS = 50_000_000  # 200 MB once unpacked
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")  # no others: Pillow has some that run programs
+
+
+def read(source: Source) -> Document:
+    from PIL import Image
+
+    with warnings.catch_warnings(action="ignore"), Image.open(source.stream(), formats=FORMATS) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise ToolError(
+                f"{source.name} has {width} x {height} pixels; read_file opens pictures up to {MAX_PIXELS}."
+            )
+        frames = getattr(image, "n_frames", 1)
+        summary = f"picture, {image.format}, {width} x {height} pixels, colour mode {image.mode}"
+        summary += f", {frames} frames of which the first is read" if frames > 1 else ""
+        image.load()
+        text = ocr.text_in(image)
+    if text is None:
+        return Document(summary, [Part([])], [ocr.why_not() or ocr.MISSING])
+    note = (
+        "What follows is the text that OCR found in it; letters may be misread, shapes and colours are not described."
+    )
+    return Document(summary, [Part(numbered_lines(text))], [note] if text else ["OCR found no text in it."])

@@ -1,0 +1,105 @@
+"""Plain text in any of the usual encodings: txt, md, py, pdb, log and whatever else is not binary.
+
+decoded(b"caf\\xe9")                 # ("café", "windows-1252 (guessed)")
+"""
+
+import codecs
+import re
+from collections.abc import Iterable
+
+from mas.tools.files.document import Document, Line, Part, Source
+from mas.tools.results import ToolError
+
+_MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_DECLARATION = re.compile(  # of XML, of HTML, and of Python in its first lines
+    rb"""^<\?xml[^>]{0,200}encoding=["']([\w.-]{1,40})|<meta[^>]{0,200}charset=["']?([\w.-]{1,40})|"""
+    rb"""\A(?:[^\n]*\n)?#[^\n]{0,200}coding[:=]\s*([\w.-]{1,40})""",
+    re.IGNORECASE,
+)
+_MAX_CONTROL_SHARE = 0.02
+
+
+def read(source: Source) -> Document:
+    text, encoding = decoded(source.data, source.name, declared_encoding(source.data))
+    return plain(text, encoding)
+
+
+def plain(text: str, encoding: str, notes: list[str] | None = None) -> Document:
+    """A document of the text as it is written."""
+    lines = numbered_lines(text)
+    return Document(f"text, {encoding}, {len(lines)} lines, {len(text)} characters", [Part(lines)], notes or [])
+
+
+def numbered_lines(text: str) -> list[Line]:
+    """Split at \\n, \\r\\n and \\r alone, as editors number lines: `str.splitlines` also splits at form feeds."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    if lines[-1] == "":
+        lines.pop()
+    return [Line(number, line) for number, line in enumerate(lines, start=1)]
+
+
+def declared_encoding(data: bytes) -> str | None:
+    """What an XML declaration, an HTML `charset` or a Python `coding:` line says, if there is a codec of that name."""
+    found = _DECLARATION.search(data[:1_024])
+    if found is None:
+        return None
+    name = next(filter(None, found.groups())).decode("ascii")
+    try:
+        return name.lower() if codecs.lookup(name)._is_text_encoding else None
+    except LookupError:
+        return None
+
+
+def decoded(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
+    """The text and the name of its encoding; what is `declared` is asked after the marks and utf-8.
+
+    Raises:
+        ToolError: the bytes are no text.
+    """
+    text, encoding = _decoded(data, declared)
+    if "\x00" in text or len(_CONTROL.findall(text[:10_000])) > _MAX_CONTROL_SHARE * len(text[:10_000]):
+        raise ToolError(f"{name} is binary, not text, and of no kind that read_file knows; it cannot be shown.")
+    return text, encoding
+
+
+def _decoded(data: bytes, declared: str | None) -> tuple[str, str]:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace"), encoding.removesuffix("-sig")
+    try:
+        return data.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        pass
+    try:
+        return (data.decode(declared), declared) if declared else _guessed(data)
+    except UnicodeError:
+        return _guessed(data)
+
+
+def _guessed(data: bytes) -> tuple[str, str]:
+    """A damaged utf-8 has more good letters than bad bytes; otherwise it is the Windows superset of latin-1."""
+    text = data.decode("utf-8", "replace")
+    bad = text.count("\ufffd")
+    if sum(letter > "\x7f" for letter in text) > 2 * bad:
+        return text, f"utf-8 with {bad} damaged characters"
+    try:
+        return data.decode("cp1252"), "windows-1252 (guessed)"
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), "latin-1 (guessed)"
+
+
+def row(cells: Iterable[str]) -> str:
+    """One line, whatever the cells hold."""
+    return " | ".join(cell(text) for text in cells)
+
+
+def cell(text: str) -> str:
+    """The text without the characters that separate cells and rows."""
+    return text.replace("|", r"\|").replace("\r\n", r"\n").replace("\n", r"\n").replace("\r", r"\n")

@@ -1,0 +1,35 @@
+"""XML with its tags, as it is written; indented where it is one long line. What it declares is not followed.
+
+read(Source("a.xml", b"<a>…</a>")).parts[0].lines[1]     # Line(2, "  <town>Rome</town>")
+"""
+
+import re
+from dataclasses import replace
+
+from mas.tools.files.document import Document, Source
+from mas.tools.files.readers.text import declared_encoding, decoded, plain
+from mas.tools.files.zip_package import parsed
+
+LONG_LINE_CHARS = 1_000
+
+
+def read(source: Source) -> Document:
+    text, encoding = decoded(source.data, source.name, declared_encoding(source.data))
+    notes = []
+    if re.search("<!DOCTYPE|<!ENTITY", text, re.IGNORECASE):
+        notes.append("It declares a document type or entities; references to them are shown, not followed.")
+    elif max(map(len, text.split("\n"))) > LONG_LINE_CHARS:
+        text, notes = _indented(source.data, text)
+    document = plain(text, encoding, notes)
+    return replace(document, summary=f"XML, {document.summary.removeprefix('text, ')}")
+
+
+def _indented(data: bytes, text: str) -> tuple[str, list[str]]:
+    from lxml import etree  # type: ignore[import-untyped]
+
+    try:
+        root = parsed(data)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        return text, [f"It is no well-formed XML ({type(error).__name__}), so it is shown as it is written."]
+    etree.indent(root)
+    return etree.tostring(root, encoding="unicode"), ["It is shown with line ends between its elements."]

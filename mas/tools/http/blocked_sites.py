@@ -1,0 +1,91 @@
+"""Pages that publish the benchmark's questions with their answers: reading one is no answering of a question.
+
+GAIA's validation set is public, and copies of it lie in datasets, spaces, repositories, leaderboards and their mirrors;
+a search for a question's own words finds them. They are refused before anything is sent, dropped from search results,
+and each time counted in the record as an event. An entry is found anywhere in the decoded URL, upper or lower case; `*`
+stands for any characters but `?` and `#`. That is coarse on purpose: a mirror or an archive has the address in its own.
+
+    blocked_by("https://web.archive.org/web/2024/https://huggingface.co/datasets/x/y", BLOCKED_SITES)
+    # "huggingface.co/datasets"
+"""
+
+import functools
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+from mas.runtime.trace import event
+from mas.tools.results import ToolError
+
+BLOCKED_PAGE = "blocked page"  # name of the event
+BLOCKED_SITES = (
+    "gaia-benchmark",  # the benchmark's own organisation on every host, and most of the repositories about it
+    "gaia_benchmark",
+    # Dozens of copies and of agents' answer files under any name; no question needs a dataset or a demo from there.
+    "huggingface.co/datasets",
+    "huggingface.co/spaces",
+    "hf.co/datasets",
+    "hf.co/spaces",
+    "hf-mirror.com/",
+    ".hf.space",
+    "datasets/*/gaia",  # mirrors of the hub on hosts of their own keep its paths
+    "spaces/*/gaia",
+    "agents-course",  # a course whose final assignment is twenty questions of the validation set
+    "agent-course",
+    "github.com/*final*assignment",
+    "deepwiki.com/*final*assignment",
+    "github.com/*gaia",  # agents, with the questions, gold answers and transcripts as fixtures
+    "githubusercontent.com/*gaia",
+    "github.io/*gaia",
+    "gitlab.com/*gaia",
+    "deepwiki.com/*gaia",  # generated from such repositories
+    "kaggle.com/*gaia",
+    "hal.cs.princeton.edu/gaia",  # leaderboard with transcripts
+    "2311.12983",  # the paper prints questions with answers; its number is in the address of every copy
+    "fibxvahvs3",  # the same paper on OpenReview
+    "paperswithcode.com/dataset/gaia",
+)
+_UP = re.compile(r"/(?!\.\./)[^/?#]+/\.\./")
+_MAX_UNQUOTING = 3  # a URL inside a URL inside a URL
+
+
+class BlockedPageError(ToolError):
+    """The page is on the list of those that give the benchmark away."""
+
+
+def blocked_by(url: str, patterns: Iterable[str]) -> str | None:
+    """The first entry that is found in the URL; None: it may be read."""
+    text = _decoded(url)
+    return next((each for each in patterns if _compiled(each).search(text)), None)
+
+
+def refuse_blocked(url: str, patterns: Iterable[str]) -> None:
+    """
+    Raises:
+        BlockedPageError: the URL is on the list; the record says so.
+    """
+    if (pattern := blocked_by(url, patterns)) is not None:
+        event(BLOCKED_PAGE, level="warning", url=url[:500], pattern=pattern)
+        raise BlockedPageError(
+            "This page is blocked: its address is one of those that publish this benchmark's answers "
+            f"(tools.web.blocked_sites: {pattern}). Find the facts in another source."
+        )
+
+
+def _decoded(url: str) -> str:
+    """As a server would understand it: unquoted, without doubled slashes, `.` segments and a host's trailing dot."""
+    text = url
+    for _ in range(_MAX_UNQUOTING):
+        text = unquote(text)
+    text = text.replace("\\", "/").casefold()
+    text = re.sub(r"(?<=[a-z0-9])\.(?=[/:?#]|$)", "", text)
+    text = re.sub(r":(?:80|443)(?=[/?#]|$)", "", text)
+    text = re.sub(r"/(?:\./|/)+", "/", text)
+    while (shorter := _UP.sub("/", text)) != text:
+        text = shorter
+    return re.sub(r"([a-z0-9])-co\.translate\.goog", r"\1.co", text).replace("-com.translate.goog", ".com")
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile("[^?#]*".join(re.escape(part) for part in pattern.casefold().split("*")))

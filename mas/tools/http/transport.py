@@ -1,0 +1,175 @@
+"""How every request of the web tools goes out: to a checked address, and its reply comes in within a size.
+
+A name is looked up once, its addresses are checked, and the connection goes to one of those: no second look-up can
+give another. The URL stays as it is, so that the Host header, the server name of TLS and the check of the certificate
+are those of the name. A redirect is a request like any other. What a compressed reply unpacks to is counted, not what
+is sent.
+
+    async with httpx.AsyncClient(transport=GuardedTransport(Rules(max_bytes=1_000_000)), trust_env=False) as client:
+        await client.get("http://169.254.169.254/")      # NotPublicError
+"""
+
+import functools
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpcore
+import httpx
+
+from mas.tools.http.blocked_sites import refuse_blocked
+from mas.tools.http.url_policy import public_addresses, public_url
+from mas.tools.results import ToolError
+
+MAX_CONNECTIONS = 20
+PIECE_BYTES = 65_536
+_SocketOptions = Iterable[
+    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+]  # httpcore's own
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a client may ask for and how much may come back."""
+
+    max_bytes: int  # of one reply, after decompression
+    allow_private_hosts: tuple[str, ...] = ()
+    blocked_sites: tuple[str, ...] = ()
+
+
+class TooLargeError(ToolError):
+    """The reply has more bytes than it may have."""
+
+
+class PinnedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to an address that was checked a moment before."""
+
+    def __init__(self, allow_private_hosts: tuple[str, ...]) -> None:
+        self._allowed = allow_private_hosts
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,
+        socket_options: _SocketOptions | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        failure: Exception = httpcore.ConnectError("no address")
+        for address in await public_addresses(host, port, self._allowed):
+            try:
+                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def sleep(self, seconds: float) -> None:
+        await self._backend.sleep(seconds)
+
+
+class GuardedTransport(httpx.AsyncHTTPTransport):
+    """httpx's own, over `PinnedBackend` and with a cap on what comes back."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(verify=tls(), trust_env=False)
+        self._rules = rules
+        self._pool = httpcore.AsyncConnectionPool(  # httpx has no argument for the backend
+            ssl_context=tls(),
+            network_backend=PinnedBackend(rules.allow_private_hosts),
+            max_connections=MAX_CONNECTIONS,
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = public_url(str(request.url), self._rules.allow_private_hosts)
+        refuse_blocked(url, self._rules.blocked_sites)
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        try:
+            unpacked = _Capped(response.stream, _encoding(response), self._rules.max_bytes)
+        except ToolError:
+            await response.aclose()
+            raise
+        about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
+        headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
+        return httpx.Response(response.status_code, headers=headers, stream=unpacked, extensions=response.extensions)
+
+
+@functools.cache
+def tls() -> ssl.SSLContext:
+    """Made once: reading the certificates takes longer than many a request."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+class _Capped(httpx.AsyncByteStream):
+    """The reply's bytes, unpacked piece by piece, until there are too many."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, encoding: str, max_bytes: int) -> None:
+        self._stream, self._max_bytes = stream, max_bytes
+        self._unpack = Unpacker() if encoding else None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            for piece in self._unpack(chunk) if self._unpack else (chunk,):
+                size += len(piece)
+                if size > self._max_bytes:
+                    raise TooLargeError(
+                        f"The reply is larger than {self._max_bytes} bytes; try a smaller page or file."
+                    )
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class Unpacker:
+    """gzip, zlib and, as some servers send it, bare deflate, never more than a piece at a time."""
+
+    def __init__(self) -> None:
+        self._inflate: Any = None  # None: not begun, or between two members
+        self._head = b""  # too short to tell the format by
+        self._members = 0
+
+    def __call__(self, packed: bytes) -> Iterator[bytes]:
+        """
+        Raises:
+            ToolError: it is not packed as it says.
+        """
+        while packed:
+            if self._inflate is None:
+                packed, self._head = self._head + packed, b""
+                if len(packed) < 2:
+                    self._head = packed
+                    return
+                self._inflate = self._opened(packed[:2])
+            if self._inflate is None:  # what follows the last member is padding
+                return
+            try:
+                yield self._inflate.decompress(packed, PIECE_BYTES)
+            except zlib.error as error:
+                raise ToolError("The reply is compressed in a way that cannot be read; try another page.") from error
+            packed = self._inflate.unconsumed_tail
+            if self._inflate.eof:
+                packed, self._inflate = self._inflate.unused_data, None
+
+    def _opened(self, head: bytes) -> Any:
+        """By the first two bytes: gzip's mark, or a header of zlib (RFC 1950), whose checksum is by 31."""
+        self._members += 1
+        if head == b"\x1f\x8b":
+            return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        if self._members > 1:
+            return None
+        is_zlib = head[0] & 0x0F == 8 and int.from_bytes(head, "big") % 31 == 0
+        return zlib.decompressobj(wbits=zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
+
+
+def _encoding(response: httpx.Response) -> str:
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        return ""
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise ToolError("The reply is compressed in a way that was not asked for; try another page.")
+    return str(encoding)

@@ -1,0 +1,37 @@
+"""The tool that reads a page of the web, or a file that lies there, as text.
+
+await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
+"""
+
+from mas.runtime.untrusted import outside_data
+from mas.tools.files.paging import matching
+from mas.tools.read_only import read_only
+from mas.tools.results import from_the_web
+from mas.tools.tool_context import tool_settings
+
+
+@from_the_web
+@outside_data
+@read_only
+async def read_page(url: str, page: int = 1, search: str | None = None) -> str:
+    """Read a public web page, or a PDF, table or text file on the web, and return its content as text.
+
+    url: the full address, beginning with https:// or http://.
+    page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
+    search: return only the lines that contain this text (upper or lower case), with two lines around each.
+    """
+    from mas.tools.http.blocked_sites import refuse_blocked
+    from mas.tools.http.url_policy import public_url
+    from mas.tools.web.fetched_page import page_at
+    from mas.tools.web.page_cache import kept
+    from mas.tools.web.page_view import shown
+
+    settings = tool_settings().web
+    address = public_url(url, settings.allow_private_hosts)
+    refuse_blocked(address, settings.blocked)
+
+    found = await kept(("page", address), lambda: page_at(address, settings))
+    parts = found.parts
+    if wanted := (search or "").strip():
+        parts = parts if matching(parts, wanted)[1] or not found.whole else found.whole
+    return shown(found.source, parts, page, search, found.notes)

@@ -1,0 +1,93 @@
+"""The two tools for Wikipedia: find pages, read one, today or as it stood on a day.
+
+await wikipedia_search("first person on the moon")
+await wikipedia_page("Neil Armstrong", section="Early life", as_of="2022-12-31")
+"""
+
+import calendar
+import re
+from datetime import UTC, datetime
+
+from mas.runtime.untrusted import outside_data
+from mas.tools.files.document import Part
+from mas.tools.files.paging import clipped
+from mas.tools.read_only import read_only
+from mas.tools.results import ToolError, from_the_web
+from mas.tools.tool_context import tool_settings
+
+_NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # MediaWiki allows none of them
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
+MAX_QUERY_CHARS = 300  # as many as the search takes
+MAX_TITLE_CHARS = 255
+
+
+@from_the_web
+@outside_data
+@read_only
+async def wikipedia_search(query: str) -> str:
+    """Search Wikipedia and return the titles of the pages found, with their first sentences.
+
+    query: a few words, best a name; then read one of the pages with wikipedia_page.
+    """
+    from mas.tools.web.mediawiki import listed, search
+    from mas.tools.web.page_view import clean
+
+    wanted = clean(query).strip()[:MAX_QUERY_CHARS]
+    if not wanted:
+        raise ToolError("The query is empty; give a few words to search for.")
+    settings = tool_settings().web
+    found = await search(wanted, settings)
+    if not found:
+        raise ToolError(f"Wikipedia has no page for {wanted!r}; try fewer or other words.")
+    header = f"Wikipedia ({settings.wikipedia_language}), search for {wanted!r}: {len(found)} pages"
+    return clean(f"{header}\n\n{listed(found)}")
+
+
+@from_the_web
+@outside_data
+@read_only
+async def wikipedia_page(
+    title: str, section: str | None = None, as_of: str | None = None, page: int = 1, search: str | None = None
+) -> str:
+    """Read a Wikipedia page as text, its tables row by row, today or as the page stood on a given day.
+
+    title: the exact title, as wikipedia_search gives it.
+    section: the heading of one section alone, such as "Discography"; the answer for the whole page lists them.
+    as_of: a date such as 2022-12-31 (or 2022-12, 2022: their last day), for the version that stood then.
+    page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
+    search: return only the lines or rows that contain this text (upper or lower case), with two lines around each.
+    """
+    from mas.tools.web.mediawiki import read
+    from mas.tools.web.page_cache import kept
+    from mas.tools.web.page_view import lines, shown
+
+    name, _, fragment = title.strip().partition("#")
+    name = name.replace("_", " ").strip()
+    if not name or _NO_TITLE.search(name) or len(name.encode()) > MAX_TITLE_CHARS:
+        raise ToolError(f"{clipped(title, 200)!r} is no title of a page; find one with wikipedia_search.")
+    settings, before = tool_settings().web, _end_of(as_of)
+    key = ("wikipedia", settings.wikipedia_api, name, before or "")
+    found = await kept(key, lambda: read(name, before, settings))
+    chosen = found.section((section or fragment.replace("_", " ")).strip())
+    return shown(found.source, [Part(lines(chosen))], page, search, found.notes(bool(section or fragment)))
+
+
+def _end_of(as_of: str | None) -> str | None:
+    """The last second of the day, month or year, as the API takes it; None: now.
+
+    Raises:
+        ToolError: it is no date.
+    """
+    text = (as_of or "").strip()
+    if not text:
+        return None
+    date = _DATE.fullmatch(text[:10])
+    try:
+        if date is None:
+            raise ValueError
+        year, month = int(date[1]), int(date[2] or 12)
+        day = int(date[3]) if date[3] else calendar.monthrange(year, month)[1]
+        end = datetime(year, month, day, 23, 59, 59, tzinfo=UTC)
+    except ValueError as error:
+        raise ToolError(f"as_of={clipped(text, 40)!r} is no date; expected one such as 2022-12-31.") from error
+    return end.strftime("%Y-%m-%dT%H:%M:%SZ") if end < datetime.now(UTC) else None

@@ -1,1 +1,0 @@
-"""What a question's run leaves behind, step by step."""

@@ -1,0 +1,1 @@
+"""Feedback to one agent about one answer."""

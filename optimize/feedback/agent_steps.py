@@ -1,0 +1,156 @@
+"""A record's spans as what the agents did in turn, whichever system they belong to.
+
+Roles are told from the spans alone: who gives a `decision` is a critic of the agent before it; the last one with a
+`final_answer` finishes; the one that worked last before it has made the draft.
+
+    trail = Trail.of(record)
+    trail.steps[0].agent, trail.finish.agent      # "planner", "finalizer"
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from eval.runs.record import Record
+
+DECISION, FINAL_ANSWER = "decision", "final_answer"
+_UNUSABLE = "unusable reply"  # event of a reply that arrived and was of no use
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    name: str
+    asked: str  # arguments
+    seen: str  # what came back
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One agent at work once."""
+
+    agent: str
+    request: str
+    outputs: dict[str, Any]
+    tools: tuple[ToolUse, ...]
+    offered: bool  # whether it had tools at all
+    error: str | None
+
+    @property
+    def decision(self) -> str | None:
+        found = self.outputs.get(DECISION)
+        return None if found is None else str(found)
+
+    @property
+    def rejects(self) -> bool:
+        return self.decision is not None and "reject" in self.decision.lower()
+
+    @cached_property
+    def said(self) -> str:
+        return "\n".join(map(_text, self.outputs.values()))
+
+    @cached_property
+    def seen(self) -> str:
+        """What it had to go by."""
+        return "\n".join([self.request, *(tool.seen for tool in self.tools)])
+
+    @cached_property
+    def answer(self) -> str:
+        """The output that is its answer: named so, or else the shortest text."""
+        texts = {name: value for name, value in self.outputs.items() if isinstance(value, str) and value.strip()}
+        named = [value for name, value in texts.items() if "answer" in name or "result" in name]
+        return min(named or list(texts.values()), key=len, default="")
+
+    @property
+    def is_list(self) -> bool:
+        """Whether all that it gives are lists of texts, as a plan is."""
+        return bool(self.outputs) and all(isinstance(value, list) for value in self.outputs.values())
+
+
+@dataclass(frozen=True)
+class Trail:
+    steps: tuple[Step, ...]
+    unusable: tuple[tuple[str, str], ...]  # agent, reason
+
+    @classmethod
+    def of(cls, record: Record) -> "Trail":
+        spans = {span["id"]: span for span in record.trajectory if "id" in span}
+        steps = tuple(_step(span, spans) for span in spans.values() if span.get("kind") == "agent")
+        return cls(steps, tuple(_unusable(spans)))
+
+    @cached_property
+    def work(self) -> tuple[Step, ...]:
+        """What was delivered: the steps of all but the critics that ended with something."""
+        return tuple(step for step in self.steps if step.decision is None and step.outputs)
+
+    @cached_property
+    def finish(self) -> Step | None:
+        named = [step for step in self.work if FINAL_ANSWER in step.outputs]
+        return named[-1] if named else None
+
+    @cached_property
+    def drafts(self) -> tuple[Step, ...]:
+        """All tries of the agent whose work was made the final answer of; the finisher's own if there is no other."""
+        before = [step for step in self.work if self.finish is None or step.agent != self.finish.agent]
+        source = [step for step in before if not step.is_list] or ([self.finish] if self.finish else [])
+        return tuple(step for step in source if step.agent == source[-1].agent) if source else ()
+
+    @cached_property
+    def draft(self) -> Step | None:
+        return self.drafts[-1] if self.drafts else None
+
+    @cached_property
+    def plan(self) -> Step | None:
+        """The newest plan: of the first agent, if others work after it and it gives lists alone."""
+        first = self.work[0] if self.work else None
+        plans = [step for step in self.work if first and step.agent == first.agent and step.is_list]
+        return plans[-1] if plans and len({step.agent for step in self.work}) > 1 else None
+
+    def reviews(self, critic: str | None = None) -> Iterator[tuple[Step, Step]]:
+        """Each critic's step with the one it judges."""
+        judged: Step | None = None
+        for step in self.steps:
+            if step.decision is None:
+                judged = step if step.outputs else judged
+            elif judged is not None and critic in (None, step.agent):
+                yield step, judged
+
+    def of_agent(self, agent: str) -> Sequence[Step]:
+        return [step for step in self.steps if step.agent == agent]
+
+
+def _step(span: dict[str, Any], spans: dict[int, dict[str, Any]]) -> Step:
+    below = [each for each in spans.values() if _owner(each, spans) is span]
+    tools = tuple(
+        ToolUse(
+            str(each.get("name")), _text(each.get("inputs") or {}), _text(each.get("outputs") or {}), each.get("error")
+        )
+        for each in below
+        if each.get("kind") == "tool"
+    )
+    offered = any((each.get("inputs") or {}).get("tools") for each in below if each.get("kind") == "lm")
+    request = _text(span.get("inputs") or {})
+    outputs = dict(span.get("outputs") or {})
+    return Step(str(span.get("name")), request, outputs, tools, offered or bool(tools), span.get("error"))
+
+
+def _owner(span: dict[str, Any], spans: dict[int, dict[str, Any]]) -> dict[str, Any] | None:
+    """The nearest agent around it."""
+    above = spans.get(span.get("parent", -1))
+    while above is not None and above.get("kind") != "agent":
+        above = spans.get(above.get("parent", -1))
+    return above
+
+
+def _unusable(spans: dict[int, dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    for span in spans.values():
+        for event in span.get("events") or ():
+            if event.get("name") == _UNUSABLE:
+                yield str(event.get("agent") or span.get("name")), str(event.get("error") or "")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "\n".join(map(_text, value.values()))
+    return "\n".join(map(_text, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,238 @@
+"""Where a question first went wrong, as far as the agents' steps tell: the first broken link, whichever system ran.
+
+    blame = blame_for(record, Trail.of(record), Gold(target))
+    blame.agent, blame.reason[0]      # "expert", "The evidence was in front of this agent, and its draft …"
+
+Sought in this order: the agent that could not be read; retries that ran out; a right draft that was spoilt or rejected;
+an attachment that nobody opened; tools that failed; values that came from nowhere; evidence that was lost. Whether
+evidence was there is told by the gold answer's being contained in it, which says nothing of answers that have to be
+worked out, or that are so short that they stand anywhere: then the agent that made the draft is named, as far as can be
+told. Reasons are remarks (`optimize.feedback.expectation`): wordings that never quote anybody.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eval.runs.record import Record
+from optimize.feedback.agent_steps import Step, Trail
+from optimize.feedback.expectation import Remark
+from optimize.feedback.target_matcher import Gold, numbers_of
+
+RETRY_LIMIT = "retry_limit:"
+_MIN_TELLING_NUMBER = 100  # smaller whole numbers are counts, ranks and the like, and may come from anywhere
+_MIN_CALCULATED = 10
+
+
+@dataclass(frozen=True)
+class Blame:
+    agent: str | None  # None: nothing went wrong, or nothing can be told
+    reason: Remark = ()  # about that agent
+
+
+def blame_for(record: Record, trail: Trail, gold: Gold) -> Blame:
+    """The agent to which a wrong or failed question is due; nobody for a right one."""
+    if record.correct:
+        return Blame(None)
+    if record.error is not None:
+        return _failed(record, trail)
+    case = _Case(record, trail, gold)
+    found = (rule(case) for rule in _RULES)
+    return next((blame for blame in found if blame), Blame(None))
+
+
+@dataclass(frozen=True)
+class _Case:
+    record: Record
+    trail: Trail
+    gold: Gold
+
+    def holds(self, step: Step) -> bool:
+        return self.gold.held_by(step.answer)
+
+    @property
+    def evidence(self) -> list[Step]:
+        """What was delivered by others than planner, finisher and the agent of the draft."""
+        others = {step.agent for step in (self.trail.plan, self.trail.finish, self.trail.draft) if step}
+        return [step for step in self.trail.work if step.agent not in others]
+
+
+def _failed(record: Record, trail: Trail) -> Blame:
+    """No answer came of it: the agent at work when it ended, if it was one."""
+    agents = {step.agent for step in trail.steps}
+    with_tool = [step.agent for step in trail.steps if any(tool.error for tool in step.tools)]
+    at_fault = record.error_component if record.error_component in agents else None
+    if at_fault is None and record.error_class == "tool" and with_tool:
+        at_fault = with_tool[-1]
+    if at_fault is None:
+        return Blame(None)
+    why = {
+        "malformed": "its reply could not be read: output fields were missing or not in the form asked for",
+        "truncated": "its reply was too long and was cut off",
+        "context_overflow": "what it was given to read was too long",
+        "refused": "it refused to reply",
+        "tool": "a tool that it called failed",
+        "limit": f"it was at work when a limit was reached ({record.limit})",
+    }.get(record.error_class or "")
+    if why is None:  # the model's provider, or a defect: no fault of a prompt
+        return Blame(None)
+    return Blame(at_fault, (f"The question failed with this agent: {why}.", "The question failed with this agent."))
+
+
+def _retries_exhausted(case: _Case) -> Blame | None:
+    limit = case.record.limit or ""
+    if not limit.startswith(RETRY_LIMIT):
+        return None
+    worker = limit.removeprefix(RETRY_LIMIT)
+    rejected = [(critic, step) for critic, step in case.trail.reviews() if critic.rejects and step.agent == worker]
+    if wronged := next((critic for critic, step in rejected if case.holds(step)), None):
+        return _false_alarm(wronged.agent)
+    unread = any(agent == worker for agent, _ in case.trail.unusable)
+    why = "some of its replies could not be read" if unread else "its work was rejected until its retries ran out"
+    return Blame(worker, (f"The question was given up: {why}.", "The question was given up with this agent's work."))
+
+
+def _spoilt_in_the_end(case: _Case) -> Blame | None:
+    """The draft was right and the final answer is not, or only its form is wrong."""
+    finish, draft, gold = case.trail.finish, case.trail.draft, case.gold
+    if finish is None or draft is None:
+        return None
+    answer = case.record.answer or ""
+    if not case.holds(draft):
+        return None
+    if gold.held_by(answer):
+        inherited = gold.reordered(draft.answer) or gold.rounded_off(draft.answer)  # the finish could not mend it
+        at_fault = draft if inherited else finish
+        return Blame(
+            at_fault.agent,
+            (
+                "The answer was right in content, and this agent did not give it the form that the question asks for.",
+                "The content was there, and this agent got its form wrong.",
+                "The final form was due to this agent.",
+            ),
+        )
+    return Blame(
+        finish.agent,
+        (
+            "The draft that this agent received was right, and what it made of it was not: the content was changed "
+            "where only the form was to be given.",
+            "A right draft was spoilt by this agent.",
+        ),
+    )
+
+
+def _rejected_though_right(case: _Case) -> Blame | None:
+    for critic, step in case.trail.reviews():
+        if critic.rejects and step in case.trail.drafts and case.holds(step):
+            return _false_alarm(critic.agent)
+    return None
+
+
+def _false_alarm(critic: str) -> Blame:
+    return Blame(
+        critic,
+        (
+            "This agent rejected a draft that was right in content, and the right answer was lost: a false alarm.",
+            "This agent rejected work that should have been approved.",
+        ),
+    )
+
+
+def _plan_is_empty(case: _Case) -> Blame | None:
+    plan = case.trail.plan
+    if plan is None or plan.said.strip():
+        return None
+    return Blame(plan.agent, ("The plan was empty.", "This agent delivered nothing."))
+
+
+def _file_not_read(case: _Case) -> Blame | None:
+    file, trail = case.record.file, case.trail
+    if not file:
+        return None
+    tried = [(step, tool) for step in trail.steps for tool in step.tools if file in tool.asked]
+    if any(tool.error is None for _, tool in tried):
+        return None
+    if tried:
+        why = "The attached file was never read: the tool call that was to open it failed."
+        return Blame(tried[-1][0].agent, (why, "The evidence was never retrieved: a tool failed."))
+    if trail.plan and file not in trail.plan.said:
+        why = "The plan does not name the attached file, and nobody read it: the evidence was never retrieved."
+        return Blame(trail.plan.agent, (why, "The plan left out the evidence."))
+    offered = [step for step in trail.work if step.offered and step is not trail.plan]
+    if not offered:
+        return None
+    why = "The attached file was never read with a tool: the evidence was never retrieved."
+    return Blame(offered[0].agent, (why, "The evidence was never retrieved."))
+
+
+def _tools_failed(case: _Case) -> Blame | None:
+    """An agent whose last tool call failed went on without what it had asked for."""
+    for step in case.trail.work:
+        if step.tools and all(tool.error for tool in step.tools):
+            why = "Every tool call of this agent failed, and it went on without the evidence."
+            return Blame(step.agent, (why, "The tools of this agent failed."))
+    return None
+
+
+def _values_from_nowhere(case: _Case) -> Blame | None:
+    """A report with figures that stand in nothing its author saw: made up, rounded off or copied wrongly."""
+    for step in case.evidence:
+        seen = numbers_of(step.seen) | numbers_of(case.record.question)
+        figures = {number for number in numbers_of(step.said) if number >= _MIN_TELLING_NUMBER or number % 1}
+        if step.offered and figures - seen and not case.gold.within(step.said):
+            why = (
+                "This agent reported values that stand in nothing it had read: made up, rounded off or copied wrongly, "
+                "where the exact values of the source were needed as evidence."
+            )
+            return Blame(step.agent, (why, "The evidence was not reported with its exact values."))
+    return None
+
+
+def _evidence_lost(case: _Case) -> Blame | None:
+    """What the tools returned held the answer, and no report of that agent does."""
+    by_agent: dict[str, list[Step]] = {}
+    for step in case.evidence:
+        by_agent.setdefault(step.agent, []).append(step)
+    for agent, steps in by_agent.items():
+        returned = any(case.gold.within(tool.seen) for step in steps for tool in step.tools)
+        if returned and not any(case.gold.within(step.said) for step in steps):
+            why = "The evidence was in what the tools returned to this agent, and its report left it out."
+            return Blame(agent, (why, "This agent lost the evidence."))
+    return None
+
+
+def _draft_is_wrong(case: _Case) -> Blame | None:
+    """Nothing before it is known to be wrong; so, as far as can be told, the draft is."""
+    draft = case.trail.draft
+    if draft is None:
+        return None
+    if case.gold.within(draft.seen) and not case.gold.within(case.record.question):
+        why = "The evidence was in front of this agent, and it did not draw the right answer from it."
+        return Blame(draft.agent, (why, "This agent did not make the right use of its evidence."))
+    if _out_of_the_head(draft, case.record):
+        why = (
+            "As far as can be told, this agent's result is wrong: the number comes from no tool and from nothing it "
+            "was given, so it was calculated without the tools that it has."
+        )
+        return Blame(draft.agent, (why, "The calculation was done without a tool."))
+    why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
+    return Blame(draft.agent, (why, "As far as can be told, it went wrong here.", "The draft was at fault."))
+
+
+def _out_of_the_head(draft: Step, record: Record) -> bool:
+    given = numbers_of(draft.seen) | numbers_of(record.question)
+    numbers = {number for number in numbers_of(draft.answer) if number >= _MIN_CALCULATED}
+    return draft.offered and bool(re.search(r"\d", draft.answer)) and bool(numbers) and not numbers & given
+
+
+_RULES: tuple[Callable[[_Case], Blame | None], ...] = (
+    _retries_exhausted,
+    _spoilt_in_the_end,
+    _rejected_though_right,
+    _plan_is_empty,
+    _file_not_read,
+    _tools_failed,
+    _values_from_nowhere,
+    _evidence_lost,
+    _draft_is_wrong,
+)

@@ -1,0 +1,194 @@
+"""What an optimiser is told about one agent's part in one question: in words, and without the gold answer.
+
+Verdict, the kind of answer expected, where it first went wrong, and what befell this agent: replies that could not be
+read, tools that failed, verdicts of a critic that were mistaken. Nothing that the system or the question said is
+quoted: an optimiser sees it beside the feedback. What is quoted at all, messages of errors and of the scorer, goes
+through the same guard as every wording: a remark that holds the gold answer, an element or a number of it, in whatever
+form and be it by coincidence, gives way to a vaguer one, and at last to none. (Masking the coincidence would tell what
+stood there.)
+
+    feedback_for("expert", record, Expectation.of(target, question))
+    # "The final answer was wrong. Expected was a whole number, without a unit. …"
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from eval.execution.scoring import SCORER
+from eval.runs.record import Record
+from optimize.feedback.agent_steps import Step, Trail
+from optimize.feedback.attribution import RETRY_LIMIT, Blame, blame_for
+from optimize.feedback.expectation import Expectation, Remark
+from optimize.feedback.target_matcher import Gold
+
+MAX_QUOTED_CHARS = 300  # of a message of an error or of the scorer
+MAX_FAILURES = 3  # of a kind, told to one agent
+_EXPECTED_FIELDS = re.compile(r"Expected to find output fields in the LM response: \[([^\]]*)\]")
+_HOLDS_REPLY = re.compile(r"LM response|input_value|AdapterParseError", re.IGNORECASE)
+
+NOT_ASKED = "The question was not asked."
+
+
+def feedback_for(agent: str, record: Record, expectation: Expectation) -> str:
+    """The feedback to one agent, by the name of its predictor."""
+    trail = Trail.of(record)
+    return unquoted(_remarks(agent, record, expectation, trail), expectation.gold)
+
+
+def unquoted(remarks: Iterable[Remark], gold: Gold) -> str:
+    """Of each remark the first wording with which the text does not quote the gold answer; no remark if there is none.
+
+    Checked on the text as a whole: the end of one sentence and the beginning of the next may make a quotation, too.
+    """
+    text = ""
+    for remark in remarks:
+        for wording in remark:
+            longer = f"{text} {wording}".strip()
+            if not gold.quoted_in(longer):
+                text = longer
+                break
+    return text
+
+
+def _remarks(agent: str, record: Record, expectation: Expectation, trail: Trail) -> Iterator[Remark]:
+    blame = blame_for(record, trail, expectation.gold)
+    own = list(_own(agent, record, trail, expectation.gold, blame))
+    yield _verdict(record)
+    if record.correct:
+        yield (
+            ("Nothing in this agent's part has to change.",) if not own else ("Its way there had faults all the same.",)
+        )
+    else:
+        if record.error_class != SCORER:
+            yield expectation.wordings
+        differs = list(_about_answer(agent, record, expectation, trail, blame)) if record.error is None else []
+        yield from differs
+        yield from _about_blame(agent, blame, bool(own or differs))
+    yield from own
+
+
+def _verdict(record: Record) -> Remark:
+    if record.error_class == SCORER:
+        return ("The answer could not be scored.", "It was not scored.")
+    if record.error is not None:
+        return (
+            f"The question failed without an answer: {_told(record.error)}",
+            "The question failed without an answer.",
+            "It failed.",
+        )
+    if record.correct:
+        return ("The final answer was right.", "The outcome was correct.", "Solved.")
+    if record.score:
+        parts = ", ".join(f"{name} {value:g}" for name, value in record.parts.items())
+        by_parts = f" (parts of the score: {parts})" if parts else ""
+        return (f"The final answer was partly right{by_parts}.", "It was partly right.", "In part correct.")
+    return ("The final answer was wrong.", "The outcome was not correct.", "Unsolved.")
+
+
+def _about_answer(agent: str, record: Record, expectation: Expectation, trail: Trail, blame: Blame) -> Iterator[Remark]:
+    """How it differs from what was expected: its form for the agent that finishes, all of it for who is to blame."""
+    answer = record.answer or ""
+    concerned = blame.agent in (None, agent)
+    faults = expectation.faults(answer) if concerned or (trail.finish and trail.finish.agent == agent) else []
+    yield from faults
+    if not concerned:
+        return
+    if expectation.content_is_right(answer):
+        yield ("What it said was right; only its form was wrong.", "The content was fine, the form was not.")
+        if faults:
+            return
+    elif answer.strip():
+        form = (
+            "It was the right kind of answer, but not the right value." if not faults else "Nor was its content right."
+        )
+        yield (form, "The content was not right.", "Its content was at fault.")
+    if record.explanation:
+        yield (f"The scorer explains: {_cut(record.explanation)}",)
+
+
+def _about_blame(agent: str, blame: Blame, has_faults: bool) -> Iterator[Remark]:
+    if blame.agent == agent:
+        yield ("It first went wrong with this agent.", "This is where it went wrong.")
+        yield blame.reason
+    elif blame.agent is not None:
+        fine = "" if has_faults else ", and this agent's part was fine as far as can be told"
+        yield (
+            f"It first went wrong with another agent, {blame.agent}{fine}.",
+            f"It first went wrong elsewhere{fine}.",
+            "The fault lay elsewhere.",
+        )
+    else:
+        yield ("Where it went wrong cannot be told.", "The cause is unknown.")
+
+
+def _own(agent: str, record: Record, trail: Trail, gold: Gold, blame: Blame) -> Iterator[Remark]:
+    """What befell the agent itself, whoever is to blame."""
+    known = _told(record.error or "")
+    reasons = dict.fromkeys(_told(reason) for name, reason in trail.unusable if name == agent)
+    for reason in [each for each in reasons if each != known][:MAX_FAILURES]:
+        yield (f"A reply of this agent could not be used: {reason}", "A reply of this agent could not be used.")
+    yield from _tool_failures(trail.of_agent(agent))
+    yield from _as_critic(agent, record, trail, gold, blame)
+    if (record.limit or "").startswith(RETRY_LIMIT) and not record.correct:
+        yield from _at_the_limit(agent, record, trail)
+
+
+def _tool_failures(steps: Iterable[Step]) -> Iterator[Remark]:
+    failed = dict.fromkeys((tool.name, tool.error) for step in steps for tool in step.tools if tool.error)
+    for name, error in list(failed)[:MAX_FAILURES]:
+        yield (
+            f"A call of the tool {name} failed: {_told(error or '')}",
+            f"A call of the tool {name} failed.",
+            "A tool call failed.",
+        )
+
+
+def _as_critic(agent: str, record: Record, trail: Trail, gold: Gold, blame: Blame) -> Iterator[Remark]:
+    """Misses and false alarms, each told once: of drafts by the gold answer, of other work only if it is to blame."""
+    told: dict[Remark, None] = {}
+    for critic, judged in trail.reviews(agent):
+        is_draft = judged in trail.drafts
+        right = is_draft and gold.held_by(judged.answer)
+        wrong = (is_draft and not right) or (judged.agent == blame.agent and record.error is None and not is_draft)
+        if critic.rejects and right:
+            told[_FALSE_ALARM] = None
+        elif wrong and not critic.rejects and not record.correct:
+            told[_MISS] = None
+        elif wrong and is_draft:
+            told[_HIT] = None
+    yield from told
+
+
+_FALSE_ALARM: Remark = (
+    "As a critic, this agent rejected a draft whose content was right: a false alarm.",
+    "It rejected what should have been approved.",
+)
+_MISS: Remark = (
+    "As a critic, this agent approved work that was wrong: a miss; the fault could have been found here.",
+    "It approved what should have been rejected.",
+)
+_HIT: Remark = ("As a critic, this agent rejected a draft that was indeed wrong.", "Its rejection was justified.")
+
+
+def _at_the_limit(agent: str, record: Record, trail: Trail) -> Iterator[Remark]:
+    worker = (record.limit or "").removeprefix(RETRY_LIMIT)
+    if any(critic.rejects and judged.agent == worker for critic, judged in trail.reviews(agent)):
+        yield (
+            f"It rejected the work of {worker} until the retry limit was reached and the question was given up.",
+            "It rejected the work until the question was given up.",
+        )
+
+
+def _told(message: str) -> str:
+    """A message of an error without any reply of the model in it, as one sentence."""
+    if fields := _EXPECTED_FIELDS.search(message):
+        return f"it could not be read; expected were the output fields {fields[1]}, each under its own name."
+    if _HOLDS_REPLY.search(message):
+        return "it could not be read in the form that was asked for."
+    return _cut(message)
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    line = line if len(line) <= MAX_QUOTED_CHARS else f"{line[:MAX_QUOTED_CHARS]}…"
+    return line if line.endswith((".", "…", "!", "?")) else f"{line}."

@@ -1,0 +1,1 @@
+"""The publishing gate: power, sealed-test log, decision."""

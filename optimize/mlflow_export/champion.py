@@ -1,0 +1,68 @@
+"""A published set in MLflow's Prompt Registry: one version an agent, and the alias `champion` on the best there is.
+
+| Alias                | Names                                                                                  |
+|----------------------|----------------------------------------------------------------------------------------|
+| the set's name       | the set's versions, as for every set that a run has used                               |
+| `champion`           | the set that was published last, by a tuning run with a real model                     |
+| `champion-simulated` | the same of simulated models: their sets show that all works, and must displace nobody |
+
+Only a verdict with `published: true` moves anything, and each tuning run does so once. Sent again, it leaves alone what
+somebody has moved since by hand; sent late, it does not displace a set that was published after it.
+
+    crown(parent, tuning)          # "moved" | "superseded" | None: not published
+    # then, anywhere:  mlflow.genai.load_prompt("prompts:/gaia.planner@champion").template
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from eval.mlflow_export.prompt_registry import (
+    CHAMPION,
+    CHAMPION_SIMULATED,
+    LinkedPrompt,
+    name_by_alias,
+    named_by_alias,
+    register_prompts,
+)
+from eval.mlflow_export.sending import TrackedRun
+from optimize.mlflow_export.folder import KeptTuning
+
+CROWNED_TAG = "harness.champion"  # of the tuning run: moved | superseded
+
+Crowned = Literal["moved", "superseded"]
+
+
+def crown(parent: TrackedRun, tuning: KeptTuning) -> Crowned | None:
+    """Register the published set, and move the aliases if that is still to be done.
+
+    Raises:
+        MlflowException: MLflow cannot be reached or refuses; the next call goes on.
+    """
+    prompts = tuning.prompts(str(tuning.verdict["winner"]["candidate_id"])) if tuning.published else None
+    if prompts is None or _done(parent):
+        return None
+    named = replace(prompts, name=str(tuning.facts["name"]))
+    linked = register_prompts(parent, named, is_now=True)
+    ended_ms = tuning.end_ms if tuning.facts.get("ended_at") else tuning.start_ms
+    since = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    outcome = _moved(parent, linked, CHAMPION_SIMULATED if tuning.simulated else CHAMPION, since)
+    parent.client.set_tag(parent.run_id, CROWNED_TAG, outcome)
+    return outcome
+
+
+def _done(parent: TrackedRun) -> bool:
+    return CROWNED_TAG in parent.client.get_run(parent.run_id).data.tags
+
+
+def _moved(parent: TrackedRun, linked: Sequence[LinkedPrompt], alias: str, since: str) -> Crowned:
+    """All agents' or none: half of a set is none that was tested."""
+    tag = f"harness.{alias}_since"
+    reigning = [named_by_alias(parent.client, each.name, alias) for each in linked]
+    if any(version is not None and version.tags.get(tag, "") > since for version in reigning):
+        return "superseded"
+    for each in linked:
+        parent.client.set_prompt_version_tag(each.name, each.version, tag, since)
+        name_by_alias(parent, alias, each)
+    return "moved"

@@ -1,0 +1,115 @@
+"""What a tuning run came to, in words: its description in MLflow, and `report.md` with the proposals as a table.
+
+Written from the run's files alone, so that it can be made again; the numbers are `verdict.json`'s.
+
+    description(tuning, openings=1)      # "Tuning of gaia with gepa: not published (not_significant). …"
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mas.simulation import SIMULATED_NOTICE
+from optimize.gate.failed_answers import failed_line
+from optimize.mlflow_export.folder import KeptTuning
+
+_COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
+
+
+def description(tuning: KeptTuning, openings: int) -> str:
+    """Markdown. `openings`: how many earlier runs in this MLflow have opened its sealed questions."""
+    parts = [f"**{SIMULATED_NOTICE}**"] if tuning.simulated else []
+    return "\n\n".join([*parts, *_paragraphs(tuning, openings)])
+
+
+def report(tuning: KeptTuning, openings: int) -> str:
+    """`description` under a title, the gate's reasons, and every proposal."""
+    reasons = (tuning.verdict.get("gate") or {}).get("reasons") or ()
+    parts = [f"# {tuning.name}", description(tuning, openings)]
+    if reasons:
+        parts.append("## Gate\n\n" + "\n".join(f"- {reason}" for reason in reasons))
+    if tuning.proposals:
+        parts.append("## Proposals\n\n" + "\n".join(_table(tuning)))
+    return "\n\n".join(parts) + "\n"
+
+
+def notice(tuning: KeptTuning) -> str:
+    """For a proposal's own page; empty for a real model."""
+    return f"**{SIMULATED_NOTICE}**" if tuning.simulated else ""
+
+
+def _paragraphs(tuning: KeptTuning, openings: int) -> Iterator[str]:
+    facts = tuning.facts
+    yield f"Tuning of {facts.get('system')} with {facts.get('optimizer')}: {_outcome(tuning)}."
+    if (verdict := tuning.verdict) and verdict.get("winner"):
+        yield _result(verdict)
+        if failed := failed_line(verdict):
+            yield f"{failed[0].upper()}{failed[1:]}."
+    if tuning.proposals:
+        number = Counter(str(each["decision"]) for each in tuning.proposals)
+        yield (
+            f"Proposals: {len(tuning.proposals)}, of which {number['accepted']} accepted, {number['rejected']} "
+            f"rejected, {number['cut_off']} cut off; each is a run below this one."
+        )
+    yield from _sealed(tuning, openings)
+
+
+def _outcome(tuning: KeptTuning) -> str:
+    if tuning.published:
+        return f"published as prompts/{tuning.facts.get('name')}"
+    if tuning.verdict:
+        return f"not published ({tuning.verdict.get('finish_reason')})"
+    return f"no verdict yet, last seen in its phase {tuning.facts.get('phase')}"
+
+
+def _result(verdict: Mapping[str, Any]) -> str:
+    sealed, baseline, winner = (verdict.get(name) or {} for name in ("sealed", "baseline", "winner"))
+    return (
+        f"On {sealed.get('n_questions')} sealed questions, {sealed.get('epochs')} answers each: "
+        f"{_share(baseline.get('accuracy'))} before{_within(baseline.get('ci95'))}, "
+        f"{_share(winner.get('accuracy'))} with {winner.get('candidate_id')}{_within(winner.get('ci95'))}; "
+        f"gain {_share(verdict.get('gain'), '+')}{_within(verdict.get('gain_ci95'))}, p = {_number(verdict.get('p'))}; "
+        f"{sealed.get('wins')} questions won, {sealed.get('losses')} lost, {sealed.get('ties')} tied."
+    )
+
+
+def _sealed(tuning: KeptTuning, openings: int) -> Iterator[str]:
+    before = tuning.facts.get("sealed_opened_before")
+    opened = "were opened by this run" if tuning.sealed_opened else "have not been opened by this run"
+    yield (
+        f"The sealed questions {opened}. Earlier openings: {before or 0} in this machine's own log, {openings} by "
+        "tuning runs in this MLflow."
+    )
+    if not tuning.sealed_opened:
+        return
+    yield (
+        f"The answers to them are ordinary runs in {tuning.place}/sealed/parent and {tuning.place}/sealed/winner; "
+        f"`python eval/sync.py {tuning.place}/sealed/winner` brings one into MLflow."
+    )
+
+
+def _table(tuning: KeptTuning) -> Iterator[str]:
+    yield _row(_COLUMNS)
+    yield _row(["---"] * len(_COLUMNS))
+    for each in tuning.proposals:
+        fresh = (tuning.shortlist.get(each["candidate_id"]) or {}).get("fresh_score")
+        minibatch = f"{_number(each.get('minibatch_before'))} → {_number(each.get('minibatch_after'))}"
+        named = (", ".join(each.get(key) or ()) for key in ("parent_ids", "agents"))
+        scores = (minibatch, _number(each.get("val_score")), _number(fresh))
+        yield _row([each["candidate_id"], *named, each["decision"], *scores, each.get("reason") or ""])
+
+
+def _row(cells: Sequence[Any]) -> str:
+    return "| " + " | ".join(" ".join(str(cell).replace("|", "\\|").split()) for cell in cells) + " |"
+
+
+def _share(value: float | None, sign: str = "") -> str:
+    return "unknown" if value is None else f"{100 * value:{sign}.1f} %"
+
+
+def _within(bounds: Sequence[float] | None) -> str:
+    return f" (95 % interval {100 * bounds[0]:.1f} to {100 * bounds[1]:.1f})" if bounds else ""
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

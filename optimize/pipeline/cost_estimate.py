@@ -1,0 +1,264 @@
+"""What a tuning run will take, phase by phase, told before it begins; and whether its budget allows that.
+
+The number of answers is the most there can be. What one takes is a mean, with prompts as long as today's: tuned ones
+are mostly longer, and take more.
+
+plan = planned(optimizer, splits, n_agents=7, budget, shortlist, gate)
+estimate = Estimate.guessed(plan, config.base, reflection_model=None)
+estimate.check(budget)                 # UserError: not even the sealed test would fit
+estimate.lines(budget)                 # for the terminal
+
+Estimate.from_measured(plan, baseline)     # once the baseline is known: the same from what its answers took
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from eval.config.evaluation import EvalConfig
+from eval.workflows.estimate import asked_prices, dearest_usd, typical_answer
+from mas.llm.prices import Price, price_of
+from mas.runtime.errors import UserError
+from optimize.questions.splits import Splits
+from optimize.search.optimizer import Optimizer
+from optimize.session.budget import BudgetSettings
+
+UNLIMITED = sys.maxsize  # metric calls of a search without a budget of them
+# Of one reflection: a few examples, each about as long as a request of the system, and a text as long as a prompt.
+_EXAMPLES_A_REFLECTION = 3
+_TOKENS_BESIDE, _TOKENS_OUT = 800, 600
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many answers each phase takes, at most."""
+
+    baseline: int
+    search: int | None  # None: as many as another budget allows
+    reflections: int  # requests of the search for a better prompt
+    shortlist: int
+    sealed: int
+
+
+def planned(
+    optimizer: Optimizer, splits: Splits, n_agents: int, budget: BudgetSettings, shortlist: Any, gate: Any
+) -> Plan:
+    """
+    Args:
+        optimizer: that will search.
+        splits: of the data.
+        n_agents: that are tuned.
+        budget: as configured.
+        shortlist: with `size` and `epochs`.
+        gate: with `epochs`.
+
+    Raises:
+        UserError: the budget leaves nothing for the search, or nothing would ever end it.
+    """
+    n_train, n_val = len(splits.train), len(splits.val)
+    allowed = UNLIMITED if budget.metric_calls is None else budget.metric_calls
+    if allowed <= 2 * n_val:
+        raise UserError(
+            f"budget.metric_calls={allowed} is too small: the baseline and the scoring of a single candidate take "
+            f"{n_val} answers each; give it several times as many."
+        )
+    cost = optimizer.cost(n_train, n_val, n_agents, allowed)
+    endless = cost.metric_calls >= UNLIMITED
+    others = (budget.lm_calls, budget.tokens, budget.usd, budget.seconds)
+    if endless and all(each is None for each in others):
+        raise UserError("nothing would end the search: give budget.metric_calls, or another budget.")
+    return Plan(
+        baseline=n_val,
+        search=None if endless else max(0, cost.metric_calls - n_val),  # the parent is scored in the baseline
+        reflections=0 if endless else cost.reflection_calls,
+        shortlist=(shortlist.size + 1) * shortlist.epochs * n_val,  # the parent is asked afresh as well
+        sealed=2 * gate.epochs * len(splits.sealed),
+    )
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Of one answer, one reflection, or one phase."""
+
+    lm_calls: float = 0.0
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+    usd: float | None = 0.0  # None: no price is known
+
+    @property
+    def tokens(self) -> float:
+        return self.input_tokens + self.output_tokens
+
+    def times(self, n: float) -> "Amount":
+        usd = None if self.usd is None else self.usd * n
+        return Amount(self.lm_calls * n, self.input_tokens * n, self.output_tokens * n, usd)
+
+    def plus(self, other: "Amount") -> "Amount":
+        return Amount(
+            self.lm_calls + other.lm_calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            None if self.usd is None or other.usd is None else self.usd + other.usd,
+        )
+
+
+class Measured(Protocol):
+    """Means of one answer, such as `optimize.pipeline.baseline.Baseline`."""
+
+    @property
+    def lm_calls(self) -> float: ...
+
+    @property
+    def input_tokens(self) -> float: ...
+
+    @property
+    def output_tokens(self) -> float: ...
+
+    @property
+    def cost_usd(self) -> float | None: ...  # None: unknown
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    answers: int | None  # None: unlimited
+    takes: Amount
+    reflections: int = 0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`answer` is None if nothing is known of the system: then there are numbers of answers alone."""
+
+    plan: Plan
+    answer: Amount | None
+    reflection: Amount
+    source: str
+    free: bool = False  # the model is simulated: nothing is paid
+
+    @classmethod
+    def guessed(
+        cls, plan: Plan, base: EvalConfig, reflection_model: str | None, runs_folder: Path | None = None
+    ) -> "Estimate":
+        """
+        Args:
+            plan: of the run.
+            base: the run's parts.
+            reflection_model: name of the model that rewrites prompts; None: the run's.
+            runs_folder: where evaluations of the same system lie; None: outputs/eval.
+        """
+        typical = typical_answer(base.system.name, runs_folder)
+        if typical is None:
+            return cls(plan, None, Amount(), f"what an answer takes is not known of system={base.system.name} yet")
+        usd = dearest_usd(asked_prices(base), typical.input_tokens * 1000, typical.output_tokens * 1000)
+        answer = Amount(
+            typical.lm_calls, typical.input_tokens, typical.output_tokens, None if usd is None else usd / 1000
+        )
+        prices: dict[str, Price] = getattr(base.model, "prices", {})
+        price = price_of(reflection_model or base.model.name, prices)
+        return cls(plan, answer, _a_reflection(answer, price), typical.source, bool(base.simulated))
+
+    @classmethod
+    def from_measured(cls, plan: Plan, mean: Measured, price: Price | None = None, free: bool = False) -> "Estimate":
+        """
+        Args:
+            plan: of the run.
+            mean: of the baseline's answers.
+            price: of the model that rewrites prompts; None: unknown.
+            free: the model is simulated.
+        """
+        answer = Amount(mean.lm_calls, mean.input_tokens, mean.output_tokens, mean.cost_usd)
+        return cls(plan, answer, _a_reflection(answer, price), "from the baseline's answers", free)
+
+    @property
+    def phases(self) -> list[Phase]:
+        plan, answer = self.plan, self.answer or Amount()
+        searching = answer.times(plan.search or 0).plus(self.reflection.times(plan.reflections))
+        return [
+            Phase("baseline", plan.baseline, answer.times(plan.baseline)),
+            Phase("search", plan.search, searching, plan.reflections),
+            Phase("shortlist", plan.shortlist, answer.times(plan.shortlist)),
+            Phase("sealed test", plan.sealed, answer.times(plan.sealed)),
+        ]
+
+    @property
+    def total(self) -> Phase:
+        phases = self.phases
+        counts = [each.answers for each in phases]
+        takes = Amount()
+        for each in phases:
+            takes = takes.plus(each.takes)
+        return Phase("total", None if None in counts else sum(filter(None, counts)), takes, self.plan.reflections)
+
+    def check(self, budget: BudgetSettings) -> None:
+        """
+        Raises:
+            UserError: the sealed test alone would not fit into one of the budgets.
+        """
+        takes, gate = self.phases[-1].takes, "raise it, or lower gate.epochs"
+        for option, allowed, needed in self._budgeted(budget, takes):
+            if needed > allowed:
+                raise UserError(
+                    f"budget.{option}={allowed:g} is too small: the sealed test alone, {self.plan.sealed:,} answers, "
+                    f"takes about {_number(option, needed)} ({self.source}); {gate}."
+                )
+
+    def lines(self, budget: BudgetSettings) -> list[str]:
+        """For the terminal."""
+        phases = [*self.phases, self.total]
+        said = [f"estimate, with prompts as long as today's ({self.source}):", *(self._line(each) for each in phases)]
+        if self.free:
+            said.append("  nothing is paid: the model is simulated")
+        return said + list(self._cuts(budget))
+
+    def _line(self, phase: Phase) -> str:
+        n = "" if phase.answers is None else f"{phase.answers:,} "
+        counted = f"{n}answers" if n else "answers until a budget ends it"
+        if phase.reflections:
+            counted += f" + {phase.reflections:,} reflections"
+        if self.answer is None or phase.answers is None:  # of an endless phase, a part would pass for the whole
+            return f"  {phase.name:<12}{counted}"
+        takes = phase.takes
+        costs = "" if self.free else ", cost n/a: no price is known" if takes.usd is None else f", ${takes.usd:,.2f}"
+        return (
+            f"  {phase.name:<12}{counted} ≈ {takes.lm_calls:,.0f} LM calls, {takes.input_tokens:,.0f} tokens in, "
+            f"{takes.output_tokens:,.0f} out{costs}"
+        )
+
+    def _cuts(self, budget: BudgetSettings) -> Iterator[str]:
+        """Which budgets will probably end the run before its plan does."""
+        total, search = self.total.takes, self.phases[1].takes
+        for option, allowed, needed in self._budgeted(budget, total):
+            beside = needed - next(each for name, _, each in self._budgeted(budget, search) if name == option)
+            if beside > allowed:
+                yield (
+                    f"warning: baseline, shortlist and sealed test take about {_number(option, beside)}, more than "
+                    f"budget.{option}={allowed:g}: probably nothing is left for the search"
+                )
+            elif needed > allowed:
+                yield f"budget.{option}={allowed:g} will probably end the search early"
+
+    def _budgeted(self, budget: BudgetSettings, takes: Amount) -> Iterator[tuple[str, float, float]]:
+        """(option, how much is allowed, how much is needed), of the budgets that an estimate can be compared with."""
+        if self.answer is None:
+            return
+        for option, allowed, needed in (
+            ("lm_calls", budget.lm_calls, takes.lm_calls),
+            ("tokens", budget.tokens, takes.tokens),
+            ("usd", budget.usd, 0.0 if self.free else takes.usd),
+        ):
+            if allowed is not None and needed is not None:
+                yield option, allowed, needed
+
+
+def _a_reflection(answer: Amount, price: Price | None) -> Amount:
+    a_request = answer.input_tokens / answer.lm_calls if answer.lm_calls else 0.0
+    tokens_in = _EXAMPLES_A_REFLECTION * a_request + _TOKENS_BESIDE
+    usd = None if price is None else price.cost_usd(round(tokens_in), 0, _TOKENS_OUT)
+    return Amount(1.0, tokens_in, _TOKENS_OUT, usd)
+
+
+def _number(option: str, amount: float) -> str:
+    return f"${amount:,.2f}" if option == "usd" else f"{amount:,.0f} {option.replace('lm_', 'LM ')}"

@@ -1,0 +1,196 @@
+"""Phase 6: the sealed questions, opened once the winner is known; parent and winner are asked side by side.
+
+No reply of a model is replayed or shared here: every answer is a fresh draw, as it will be for whoever uses the
+prompts. Each of the two has what its own tools have returned (`cache.tools=run`), and nothing of the other's.
+"""
+
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eval.analysis.tool_counts import offered_tools
+from eval.execution.stop_controller import QUOTA_OR_KEY, Stop
+from eval.runs.folder import DATABASE
+from eval.runs.record import Record
+from eval.runs.run_info import task_facts
+from eval.runs.store import RunStore, StoreError
+from eval.workflows.paired_evaluation import Arm, answers, run_arms
+from eval.workflows.resume import RETRIED, UNFINISHED
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.sample_context import LimitReachedError, Question, Sample, Settle, current_question
+from optimize.gate.failed_answers import AGAINST, HALT, listed, most_always_failing, too_many
+from optimize.gate.sealed_log import Before, SealedSet, note_opening, opened_before, warning
+from optimize.session.termination import EndedError, FailuresInARow, HaltedError, failed_by_server
+from optimize.session.tuning_run import TuningRun
+
+PARENT_ARM, WINNER_ARM = "parent", "winner"
+SEALED = "sealed"  # the folder of both arms' runs, and the name under which their requests are paid for
+_JUDGED = f"{SEALED}/judged"  # a file beside both arms: with them it goes, should the folder be removed
+
+
+def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[Record], Before]:
+    """Ask both.
+
+    Returns:
+        The parent's records and the winner's, `gate.epochs` a sealed question, and what was opened of the set before.
+
+    Raises:
+        EndedError: a budget was used up on the way; with a larger one the test goes on where it was.
+        HaltedError: it stopped before its end, or the server fails some answers each time; going on asks what is left.
+    """
+    before = _open(run, winner)
+    arms = [_arm(run, PARENT_ARM, run.parent.prompts), _arm(run, WINNER_ARM, winner)]
+    if not _is_judged(run):
+        _ask_all(run, arms)
+    parent, tested = map(answers, arms)
+    return parent, tested, before
+
+
+def note_judged(run: TuningRun) -> None:
+    """From now on the answers are what they are: to ask some again, once a verdict is known, would be a second draw."""
+    if not _is_judged(run):
+        run.files.write(_JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
+
+
+def _is_judged(run: TuningRun) -> bool:
+    """By an earlier session, which could not put the set where it belongs."""
+    return run.files.read(_JUDGED) is not None
+
+
+def _ask_all(run: TuningRun, arms: Sequence[Arm]) -> None:
+    _ask(run, arms)
+    if failed := _failed(arms):
+        run.show(f"  {len(failed)} answers that the model's server failed are asked again")
+        _ask(run, arms)
+    if not (failed := _failed(arms)):
+        return
+    if too_many(len(failed), answers_of_test(run)):
+        raise HaltedError(_why_no_verdict(failed, answers_of_test(run)))
+    if run.config.run.failed_answers == HALT:
+        raise HaltedError(_why_halted(failed))
+
+
+def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
+    """What is left of both: no answer yet, or one that the model's server failed."""
+    evaluation = run.config.evaluation(run.config.gate.epochs, max(1, run.config.run.concurrency // len(arms)))
+    stop = _Ending(run)
+    stopped = run_arms(
+        arms, evaluation, run.splits.sealed, _facts(run), stop, run.console, lambda each: _on_the_runs_budget(run, each)
+    )
+    if stopped:
+        run.halt.interrupted = run.halt.interrupted or stop.interrupted
+        if run.purse.over and not stop.interrupted:
+            raise EndedError("budget", f"{run.purse.over}, in the middle of the sealed test")
+        raise HaltedError(stopped)
+
+
+def _failed(arms: Sequence[Arm]) -> list[Record]:
+    return [record for arm in arms for record in answers(arm) if failed_by_server(record)]
+
+
+def _why_halted(failed: Sequence[Record]) -> str:
+    questions = list(dict.fromkeys(record.example_id for record in failed))
+    return (
+        f"the server failed {len(failed)} of the sealed answers, and again when asked once more, to "
+        f"{listed(questions)}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict "
+        f"without them, in which they count against the new prompts. The first error: {failed[0].error}"
+    )
+
+
+def _why_no_verdict(failed: Sequence[Record], n_answers: int) -> str:
+    return (
+        f"the server failed {len(failed)} of the {n_answers} sealed answers, and again when asked once more: too many "
+        f"for a verdict; going on asks them again. The first error: {failed[0].error}"
+    )
+
+
+def _open(run: TuningRun, winner: PromptSet) -> Before:
+    """Say what of the set others have opened already, and note that it is opened now."""
+    sealed = SealedSet.of(run.splits)
+    before = opened_before(sealed, besides=run.run_id)
+    if told := warning(before.questions, sealed.size, before.runs):
+        run.show(f"  warning: {told}")
+    note_opening(sealed, run.run_id, winner)
+    run.note(
+        "sealed",
+        sealed_opened_at=run.files.read("tuning").get("sealed_opened_at") or datetime.now(UTC).isoformat(),
+        sealed_opened_before=before.runs,
+        sealed_questions_opened_before=before.questions,
+    )
+    return before
+
+
+class _Ending(Stop):
+    """If it is the budget that has refused a request, the others in flight are answered: they are paid for."""
+
+    def __init__(self, run: TuningRun) -> None:
+        super().__init__(run.config.run.drain_seconds)
+        self._purse = run.purse
+        self._failures = FailuresInARow(run.config.run.concurrency, most_always_failing(len(run.splits.sealed)))
+
+    def heed(self, record: Record) -> None:
+        if record.error_class == QUOTA_OR_KEY and self._purse.over:
+            self.drain(self._purse.over)
+        elif reason := self._failures.heed(record):
+            self.drain(reason)
+        else:
+            super().heed(record)
+
+
+def answers_of_test(run: TuningRun) -> int:
+    """Of both."""
+    return 2 * run.config.gate.epochs * len(run.splits.sealed)
+
+
+def answers_left(run: TuningRun) -> tuple[int, int]:
+    """Of the parent and of the winner: all of them, unless an earlier session has begun the test."""
+    if _is_judged(run):
+        return 0, 0
+    each, folder = answers_of_test(run) // 2, run.files.folder / SEALED
+    return each - _answered(folder / PARENT_ARM), each - _answered(folder / WINNER_ARM)
+
+
+def _answered(folder: Path) -> int:
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            return sum(error_class not in (*UNFINISHED, *RETRIED) for _, error_class in store.keys().values())
+    except StoreError:  # it is not there, or nothing is in it yet
+        return 0
+
+
+def _arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
+    return Arm(name, run.files.folder / SEALED / name, prompts, run.program(prompts))
+
+
+def _facts(run: TuningRun) -> dict[str, str]:
+    """What a report or a comparison of the arms asks for."""
+    config = run.config
+    return {
+        "config": run.request.configuration,
+        "dataset_sha256": run.splits.sealed_digest,
+        **task_facts(run.splits.sealed, run.request.scorer_settings, getattr(config.base.data, "revision", None)),
+        "tools": json.dumps(offered_tools(run.program(run.parent.prompts))),
+        "system": config.base.system.name,
+        "model": config.base.model_name,
+        "simulated": json.dumps(config.base.simulated),
+        "bad_rows": "[]",
+        "origin": json.dumps(run.origin),
+    }
+
+
+def _on_the_runs_budget(run: TuningRun, question: Question) -> Question:
+    """Each request is reserved and paid for in the run's budget; one that is used up ends the test, not a question."""
+    paid = functools.partial(run.call_log.pay, Sample(SEALED))
+
+    def reserve() -> Settle:
+        try:
+            return run.purse.reserve_call(paid=paid)
+        except LimitReachedError as error:
+            if at_work := current_question():
+                at_work.refused = str(error)
+            raise
+
+    return replace(question, reserve=reserve)

@@ -1,0 +1,138 @@
+"""What a tuning run that is over shows on the terminal.
+
+show_verdict(RunFiles(folder), Console())
+"""
+
+import shlex
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from eval.cli.paths import shown
+from mas.simulation import SIMULATED_NOTICE
+from optimize.gate.failed_answers import failed_line
+from optimize.gate.sealed_log import warning
+from optimize.publishing.publish import published_line
+from optimize.session.resuming import RESUME, command, find_tuning_run
+from optimize.session.run_files import RunFiles
+from optimize.session.termination import exit_code
+
+_SHOWN_FLIPS = 10
+_SHOWN_CHARS = 70  # of a question
+_LEAST_SECONDS = 0.005
+
+
+def show_verdict(files: RunFiles, console: Console | None = None) -> None:
+    console = console or Console()
+    verdict, facts = files.read("verdict"), files.read("tuning")
+    if verdict["simulated"]:
+        console.print(SIMULATED_NOTICE, style="bold yellow")
+    for line in verdict_lines(files, verdict, facts):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def verdict_lines(files: RunFiles, verdict: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
+    """The verdict in words."""
+    if verdict.get("baseline"):
+        yield from _test_lines(files, verdict)
+    elif verdict.get("sealed"):
+        yield from _openings(verdict["sealed"])
+    if verdict["published"]:
+        yield published_line(verdict["set"], files.read("splits") or {})
+    else:
+        yield f"not published: {verdict['finish_reason']}"
+    for reason in verdict["reasons"]:
+        yield f"  {reason}"
+    if (needed := verdict.get("questions_needed")) and verdict["finish_reason"] == "not_significant":
+        yield f"  about {needed:,} sealed questions would have been needed to show a gain like this one"
+    if (best := verdict.get("best_val")) and best["val_gain"] > 0:
+        yield (
+            f"  picking on validation alone would have shipped {best['candidate_id']} "
+            f"({100 * best['val_gain']:+.1f} points there)"
+        )
+    if not verdict["published"] and (winner := verdict.get("winner")):
+        run, chosen, name = shlex.quote(str(shown(files.folder))), winner["candidate_id"], shlex.quote(facts["name"])
+        yield f"  to publish it all the same, ungated: {command('export.py')} {run} --candidate {chosen} --name {name}"
+    spend = verdict["spend"]
+    yield (
+        f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} of the reflection), "
+        f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {_money(spend)}, {spend['seconds']:,.0f} s"
+    )
+
+
+def _test_lines(files: RunFiles, verdict: dict[str, Any]) -> Iterator[str]:
+    sealed, low_high = verdict["sealed"], verdict["gain_ci95"]
+    interval = f" (95 % interval {_points(low_high[0])} to {_points(low_high[1])})" if low_high else ""
+    yield (
+        f"sealed test: {verdict['baseline']['accuracy']:.1%} → {verdict['winner']['accuracy']:.1%} with "
+        f"{verdict['winner']['candidate_id']}: {_points(verdict['gain'])} points{interval}, p = {verdict['p']:.3g} "
+        f"({sealed['test']}; {sealed['n_questions']} questions, {sealed['epochs']} answers each)"
+    )
+    flipped = f"{sealed['wins']} questions better, {sealed['losses']} worse, {sealed['ties']} the same"
+    yield f"  {flipped}{_cost(verdict['cost'])}"
+    yield from _error_lines(verdict)
+    if failed := failed_line(verdict):
+        yield f"  {failed}"
+    yield from _openings(sealed)
+    if known := sealed.get("known_to_parent"):
+        yield f"  {known} of the sealed questions were used to tune the prompts that it began with: both scores flatter"
+    flips = files.read("flips") or []
+    for flip in flips[:_SHOWN_FLIPS]:
+        text = textwrap.shorten(flip["question"], _SHOWN_CHARS, placeholder=" …")
+        yield f"  {'+' if flip['difference'] > 0 else '-'} {flip['id']}: {text}"
+    if len(flips) > _SHOWN_FLIPS:
+        yield f"  … and {len(flips) - _SHOWN_FLIPS} more in flips.json"
+
+
+def _error_lines(verdict: dict[str, Any]) -> Iterator[str]:
+    """Answers in error count as wrong: how many of each side's, by class."""
+    sides = (("before", verdict["baseline"]), (f"with {verdict['winner']['candidate_id']}", verdict["winner"]))
+    errors = [(name, side.get("errors") or {}) for name, side in sides]
+    if any(found for _, found in errors):
+        told = [
+            f"{name} " + (", ".join(f"{count} {each}" for each, count in found.items()) or "none")
+            for name, found in errors
+        ]
+        yield f"  answers in error, which count as wrong: {'; '.join(told)}"
+
+
+def _openings(sealed: dict[str, Any]) -> Iterator[str]:
+    if told := warning(sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"], have="had"):
+        yield f"  {told}"
+
+
+def _cost(cost: dict[str, Any]) -> str:
+    told = []
+    if (found := cost.get("cost_usd")) and (usd := found["difference"]):
+        told.append(f"{'-' if usd < 0 else '+'}${abs(usd):.5f}")
+    if (found := cost.get("seconds")) and abs(found["difference"]) >= _LEAST_SECONDS:
+        told.append(f"{found['difference']:+.2f} s")
+    return f"; {', '.join(told)} an answer" if told else ""
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.1f}"
+
+
+def _money(spend: dict[str, Any]) -> str:
+    known = f"${spend['cost_usd']:,.4f}"
+    return f"at least {known}" if spend["unknown_cost_calls"] else known
+
+
+def shown_again(run: str, given: Sequence[str] = ()) -> int | None:
+    """The exit code of a run that has come to its verdict, which is printed; None: it has not.
+
+    `given`: what was typed, without what the run was started with.
+    """
+    files = RunFiles(find_tuning_run(run))
+    verdict = files.read("verdict")
+    if verdict is None or verdict["resumable"]:
+        return None
+
+    show_verdict(files)
+    if any(not each.startswith(f"{RESUME}=") for each in given):
+        print("this run is over: the options given now change nothing", file=sys.stderr)
+    return exit_code(verdict)

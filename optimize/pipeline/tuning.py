@@ -1,0 +1,116 @@
+"""One tuning run from a checked configuration to its exit code.
+
+    preflight → baseline → search → shortlist, leaks → sealed test → gate → published, or not
+
+A phase that is over has left its file in the run's folder and is not gone through again when the run is resumed; the
+one that was cut short begins anew, and is answered from the run's own log as far as it had come.
+"""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from eval.cli.command import STOPPED, InterruptedRunError, signal_of
+from eval.cli.paths import shown
+from eval.mlflow_export.exporter_launcher import Following, SendingProcess
+from eval.runs.folder import make_run_folder
+from mas.simulation import SIMULATED_NOTICE
+from optimize.mlflow_export.sender import sync_command
+from optimize.pipeline.baseline import baseline
+from optimize.pipeline.preflight import checked_splits, confirmed, reflection_answers
+from optimize.pipeline.search import search
+from optimize.pipeline.shortlist import shortlist
+from optimize.pipeline.terminal import show_verdict
+from optimize.pipeline.test_budget import check_room, keep_room
+from optimize.pipeline.verdict import ended_without_test, tested
+from optimize.session.request import Request
+from optimize.session.resuming import find_tuning_run, going_on
+from optimize.session.termination import EndedError, HaltedError, exit_code
+from optimize.session.tuning_run import TuningRun, opened
+
+SENDER = SendingProcess("optimize.mlflow_export.sender", sync_command)
+
+
+def tune(request: Request) -> int:
+    """Go through all phases.
+
+    Returns:
+        The exit code: 0 published, or an honest no; 2 over, and nothing was tested; 3 stopped before the verdict, to be
+        gone on with.
+
+    Raises:
+        UserError: a mistake seen only now, and before anything is spent.
+        InterruptedRunError: by a signal; how to go on has been said.
+    """
+    config, console = request.config, Console()
+    if config.base.simulated:
+        console.print(SIMULATED_NOTICE, style="bold yellow")
+    splits = checked_splits(request, console)
+    confirmed(request, splits, console)
+    folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
+    with opened(request, splits, folder, console) as run:
+        run.show(f"run: {shown(folder)}")
+        with Following(config.base.tracking, folder, config.base.secrets(), SENDER) as following:
+            code = _through(run)
+            run.note(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
+            tracked = following.finish(run.show)
+        if tracked.warning:
+            run.show(f"warning: {tracked.warning}")
+        if tracked.see_it:
+            run.show(tracked.see_it)
+    if run.halt.interrupted:
+        raise InterruptedRunError
+    return code
+
+
+def _new_folder(request: Request) -> Path:
+    config = request.config
+    return make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
+
+
+def _through(run: TuningRun) -> int:
+    try:
+        _phases(run)
+    except EndedError as end:
+        ended_without_test(run, end)
+    except HaltedError as halt:
+        return _stopped(run, str(halt), *halt.options)
+    except KeyboardInterrupt as interrupt:  # while nothing is asked, or for the third time
+        run.halt.interrupted = True
+        return _stopped(run, run.halt.reason or f"interrupted by {signal_of(interrupt)}")
+    show_verdict(run.files, run.console)
+    verdict = run.files.read("verdict")
+    if verdict["resumable"]:
+        print(f"raise that budget and {going_on(run.files.folder)}", file=sys.stderr)
+    return exit_code(verdict)
+
+
+def _stopped(run: TuningRun, why: str, *options: str) -> int:
+    print(f"stopped: {run.config.redact(why)}", file=sys.stderr)
+    print(going_on(run.files.folder, *options), file=sys.stderr)
+    return STOPPED
+
+
+def _phases(run: TuningRun) -> None:
+    _begin(run, "preflight", "1/8 preflight")
+    if run.config.optimizer.needs_reflection and run.files.read("search") is None:
+        reflection_answers(run)
+    _begin(run, "baseline", "2/8 baseline on validation")
+    measured = baseline(run)
+    run.show(f"  {measured.val_score:.1%} of {measured.n_questions} questions")
+    _begin(run, "search", "3/8 search")
+    keep_room(run, measured)
+    proposals = search(run)
+    run.purse.release()
+    _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
+    winner = shortlist(run, proposals, measured)
+    check_room(run, measured, winner)
+    _begin(run, "sealed", "6/8 sealed test")
+    tested(run, winner.candidate_id)
+
+
+def _begin(run: TuningRun, phase: str, line: str) -> None:
+    run.note(phase)
+    run.show(line)

@@ -1,0 +1,1 @@
+"""Leak check, provenance and publication of prompt sets."""

@@ -1,0 +1,58 @@
+"""Two prompt sets side by side on one page that opens from the disk, needs no script and loads nothing.
+
+write_page(Path("diff.html"), parent, tuned)
+"""
+
+from pathlib import Path
+from typing import Any
+
+from eval.runs.whole_file import template, whole_file
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.errors import UserError
+from optimize.publishing.prompt_diff import compare, demo_fields, prompt_diff, rows, visible
+from optimize.publishing.provenance import headline
+
+_TEMPLATE = Path(__file__).with_name("diff.html.jinja")
+
+
+def write_page(path: Path, a: PromptSet, b: PromptSet) -> None:
+    """A reader sees the old page or the whole new one.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        with whole_file(path) as file:
+            file.write(page(a, b))
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror}); choose another place for --html.") from error
+
+
+def page(a: PromptSet, b: PromptSet) -> str:
+    """The page as HTML; whatever is in the prompts is escaped."""
+    diffs = compare(a, b)
+    return str(
+        template(_TEMPLATE, {"fields": demo_fields}).render(
+            sets=[_about(each) for each in (a, b)],
+            changed=[each for each in diffs if each.changed],
+            unchanged=[each.agent for each in diffs if not each.changed],
+            same=not prompt_diff(a, b),
+            rows=rows,
+        )
+    )
+
+
+def notes(prompts: PromptSet) -> list[str]:
+    """What is to be known about a set before it is read."""
+    told = [visible(headline(prompts.provenance))] if prompts.provenance else []
+    edited = [f"edited after it was published: {', '.join(map(visible, prompts.edited))}"] if prompts.edited else []
+    return told + edited
+
+
+def _about(prompts: PromptSet) -> dict[str, Any]:
+    return {
+        "name": visible(prompts.name),
+        "description": visible(prompts.description),
+        "notes": notes(prompts),
+        "warn": bool(prompts.edited or (prompts.provenance and not prompts.provenance.get("gated"))),
+    }

@@ -1,0 +1,169 @@
+"""What must not get into a prompt: gold answers, questions, ids and files of all three splits, as salted hashes.
+
+Golds are short, so that a plain hash of one could be undone by guessing. Hence the salt, drawn anew for each object;
+and these live in memory only: nothing of them is ever written.
+
+    lookup = Lookup.of(train, val, sealed)
+    lookup.find(Reading("The answer is Paveldel."))      # [Find(Trace("gold", "val", "q17", …), start=14, end=22)]
+"""
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from eval.benchmarks.dataset import Example
+from eval.contamination.forms import HINT, LONGEST, PASSAGE, SHORT, Form, all_common, gold_forms, passages
+from eval.contamination.text import Piece, Reading, squeezed
+
+Kind = Literal["gold", "question", "id", "file", "near"]  # near: a question's four words; no leak, but a hint at one
+SplitName = Literal["train", "val", "test"]
+
+_SHORTEST_ID, _SHORTEST_STEM = 6, 6  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Something of one example that may be found in a prompt."""
+
+    kind: Kind
+    split: SplitName
+    example_id: str
+    weak: bool = False  # so short or common that alone it proves nothing
+    specific: bool = False  # so long that it is hardly met by chance
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    trace: Trace
+    start: int  # in the reading's text
+    end: int
+    key: bytes  # of what was found
+
+
+@dataclass
+class Lookup:
+    """To be made by `Lookup.of`."""
+
+    _salt: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
+    _traces: dict[bytes, list[Trace]] = field(default_factory=dict, repr=False)
+    _lengths: set[int] = field(default_factory=set, repr=False)  # of the forms that are runs of letters
+    _grams: set[int] = field(default_factory=lambda: {PASSAGE, HINT}, repr=False)  # how many words they have
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _in_training: set[bytes] = field(default_factory=set, repr=False)  # keys that the training questions hold
+
+    @staticmethod
+    def of(train: Sequence[Example], val: Sequence[Example], sealed: Sequence[Example]) -> "Lookup":
+        lookup = Lookup()
+        splits: tuple[tuple[SplitName, Sequence[Example]], ...] = (("train", train), ("val", val), ("test", sealed))
+        for split, examples in splits:
+            lookup._sizes[split] = len(examples)
+            for example in examples:
+                lookup._add(split, example)
+        for example in train:
+            lookup._in_training |= lookup.keys(Reading(example.question))
+        lookup._forget_training_passages()
+        return lookup
+
+    def find(self, reading: Reading) -> list[Find]:
+        """All there is in a text, weak traces and hints included."""
+        return [Find(trace, start, end, key) for key, start, end in self._met(reading) for trace in self._traces[key]]
+
+    def sizes(self) -> dict[str, int]:
+        """Questions of each split."""
+        return dict(self._sizes)
+
+    def keys(self, reading: Reading) -> set[bytes]:
+        return {key for key, _, _ in self._met(reading)}
+
+    def in_training(self, find: Find) -> bool:
+        """Whether a training question says it too, so that it may well come from there."""
+        return find.key in self._in_training
+
+    def _met(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
+        yield from self._met_words(reading)
+        for number in reading.numbers:
+            if (key := self._key("number", number.text)) in self._traces:
+                yield key, number.start, number.end
+        yield from self._met_grams(reading.words)
+        without_and = [word for word in reading.words if word.text != "and"]
+        if len(without_and) < len(reading.words):
+            yield from self._met_grams(without_and, {size for size in self._grams if size not in (PASSAGE, HINT)})
+
+    def _met_words(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
+        """Runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
+        words = reading.words
+        text = squeezed(words)
+        ends: dict[int, int] = {}  # where a word ends in the squeezed text → where it ends in the reading's
+        at = 0
+        for word in words:
+            at += len(word.text)
+            ends[at] = word.end
+        lengths, at = sorted(self._lengths), 0
+        for word in words:
+            for length in lengths:
+                end = ends.get(at + length)
+                if end is not None and (key := self._key("word", text[at : at + length])) in self._traces:
+                    yield key, word.start, end
+            at += len(word.text)
+
+    def _met_grams(
+        self, words: Sequence[Piece], sizes: Iterable[int] | None = None
+    ) -> Iterator[tuple[bytes, int, int]]:
+        texts = [word.text for word in words]
+        for size in self._grams if sizes is None else sizes:
+            for first in range(len(words) - size + 1):
+                if (key := self._key("gram", " ".join(texts[first : first + size]))) in self._traces:
+                    yield key, words[first].start, words[first + size - 1].end
+
+    def _key(self, how: str, text: str) -> bytes:
+        return hashlib.blake2b(f"{how} {text}".encode("utf-8", "replace"), digest_size=12, key=self._salt).digest()
+
+    def _add(self, split: SplitName, example: Example) -> None:
+        forms: list[tuple[Kind, Iterable[Form]]] = [
+            ("question", passages(example.question, PASSAGE)),
+            ("near", passages(example.question, HINT)),
+            ("id", _id_forms(example.id)),
+        ]
+        if example.target is not None and example.target.strip() != "?":
+            forms.append(("gold", gold_forms(example.target)))
+        if example.file is not None:
+            forms.append(("file", _file_forms(example.file.stem, example.file.suffix, example.id)))
+        for kind, each in forms:
+            for form in set(each):
+                self._learn(form, Trace(kind, split, example.id, form.weak, form.specific))
+
+    def _learn(self, form: Form, trace: Trace) -> None:
+        if form.how == "word":
+            self._lengths.add(len(form.text))
+        elif form.how == "gram":
+            self._grams.add(form.n_words)
+        traces = self._traces.setdefault(self._key(form.how, form.text), [])
+        if trace not in traces:
+            traces.append(trace)
+
+    def _forget_training_passages(self) -> None:
+        """Words that a training question has too are no sign of another question."""
+        for key in self._in_training:
+            mine = [
+                each for each in self._traces[key] if each.split == "train" or each.kind not in ("question", "near")
+            ]
+            self._traces[key] = mine
+
+
+def _id_forms(example_id: str) -> Iterator[Form]:
+    words = [word.text for word in Reading(example_id).words]
+    run = "".join(words)
+    if _SHORTEST_ID <= len(run) <= LONGEST and not all_common(words, max_digits=4):
+        yield Form("word", run)
+
+
+def _file_forms(stem: str, suffix: str, example_id: str) -> Iterator[Form]:
+    words = [word.text for word in Reading(stem).words]
+    run = "".join(words)
+    if len(run) <= SHORT or len(run) > LONGEST or all_common(words, max_digits=4):
+        return  # data.csv, image_2.png, the_table.xlsx
+    yield Form("word", run + squeezed(Reading(suffix).words))
+    if len(run) >= _SHORTEST_STEM and stem != example_id:
+        yield Form("word", run)

@@ -1,0 +1,296 @@
+"""The leak check: does a prompt, or a worked example in it, say what only the questions and their keys may say?
+
+Looked for: gold answers, eight words in a row of a question, task ids, names of attachments. A hit from the validation
+or the sealed questions blocks the set; one from the training questions is only shown. Not counted: what the parent's
+text of the same agent says as often, and the model's own work on a training question in a worked example.
+A gold that is short or common (`5`, `yes`, `2000`) counts only beside four words of its question, its id or its file.
+
+    index = LeakIndex.of(splits.train, splits.val, splits.sealed)
+    report = check(lookup, candidate.prompts, parent)
+    report.blocked, report.summary()      # True, "1 val gold (finalizer, text line 12)"
+
+No report quotes a gold: of a hit from the training questions it has the words around it, with the hit masked.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from eval.analysis.tool_counts import offered_tools
+from eval.benchmarks.dataset import Example
+from eval.contamination.text import Reading, readings
+from mas.prompt_sets.prompt_set import PromptSet
+from optimize.publishing.leak_lookup import Find, Kind, Lookup, SplitName
+
+Status = Literal["blocking", "shown", "inherited", "allowed"]
+
+OF_TRAINING = "demo of a training question"
+_AROUND = 40  # characters on both sides of a masked hit
+_MASK = "[…]"
+_SHOWN = 3  # hits that a summary names
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One place where a prompt says something of a question."""
+
+    kind: Kind
+    split: SplitName
+    agent: str
+    place: str  # "text line 12", "demo 2 field result"
+    example_id: str
+    status: Status
+    note: str = ""
+    excerpt: str | None = None  # only of training questions; hits in it are masked
+
+
+@dataclass(frozen=True)
+class LeakReport:
+    """What was found in one prompt set."""
+
+    hits: list[Hit] = field(default_factory=list)
+    checked: dict[str, int] = field(default_factory=dict)  # questions of each split that were looked for
+
+    @property
+    def blocked(self) -> bool:
+        return any(hit.status == "blocking" for hit in self.hits)
+
+    def summary(self) -> str:
+        """One line for people; which questions were concerned, but never what they say."""
+        blocking = [hit for hit in self.hits if hit.status == "blocking"]
+        told = [f"{hit.split} {hit.kind} ({hit.agent}, {hit.place}, {hit.example_id})" for hit in blocking[:_SHOWN]]
+        more = [f"{len(blocking) - _SHOWN} more"] if len(blocking) > _SHOWN else []
+        others = Counter(hit.status for hit in self.hits if hit.status != "blocking")
+        quiet = [f"{n} {_QUIET[status]}" for status, n in others.items()]
+        return "; ".join([", ".join([*told, *more]) or "nothing that blocks", *quiet])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"blocked": self.blocked, "checked": self.checked, "hits": [asdict(hit) for hit in self.hits]}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> "LeakReport":
+        return LeakReport([Hit(**hit) for hit in data["hits"]], dict(data["checked"]))
+
+
+_QUIET = {
+    "shown": "of training questions",
+    "inherited": "that the parent has as well",
+    "allowed": "in demos of training questions",
+}
+
+
+class LeakIndex:
+    """What is looked for: in memory only, as salted hashes."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    @staticmethod
+    def of(train: Sequence[Example], val: Sequence[Example], sealed: Sequence[Example]) -> "LeakIndex":
+        return LeakIndex(Lookup.of(train, val, sealed))
+
+    def check(self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = ()) -> LeakReport:
+        """Look for leaks in what `prompts` says more than `parent`.
+
+        Args:
+            prompts: the set that is to be published, its worked examples included.
+            parent: the set that the search began with.
+            system_words: words or texts that belong to the system: a gold answer that they hold counts only beside
+                its question.
+        """
+        lookup = self._lookup
+        usual = {key for text in (*system_words, *_vocabulary(parent)) for key in lookup.keys(Reading(text))}
+        hits: dict[tuple[str, ...], Hit] = {}
+        for agent in prompts.texts:
+            mine = list(_findings(lookup, prompts, agent, usual))
+            theirs = list(_findings(lookup, parent, agent, usual)) if agent in parent.texts else []
+            for hit in _judged(agent, mine, theirs):
+                place = (hit.kind, hit.split, hit.agent, hit.place, hit.example_id)
+                if place not in hits or _RANK[hit.status] > _RANK[hits[place].status]:
+                    hits[place] = hit
+        return LeakReport(list(hits.values()), lookup.sizes())
+
+
+def system_words(program: Any) -> list[str]:
+    """The names of a program's tools and fields, which any prompt of its may say."""
+    tools = {name for names in offered_tools(program).values() for name in names}
+    return sorted(tools | {name for _, predictor in program.named_predictors() for name in predictor.signature.fields})
+
+
+_RANK: dict[Status, int] = {"allowed": 0, "inherited": 1, "shown": 2, "blocking": 3}
+
+
+@dataclass(frozen=True)
+class _Passage:
+    """One text that is checked as a whole: an agent's instructions, or one field of a demo."""
+
+    agent: str
+    reading: Reading
+    finds: list[Find]
+    demo: int | None = None  # from 1
+    field: str = ""
+    top_level: bool = True  # the field is a text, not a conversation
+
+    def place(self, find: Find) -> str:
+        if self.demo is None:
+            return f"text line {self.reading.line(find.start) + 1}"
+        return f"demo {self.demo} field {self.field}"
+
+    def is_all(self, find: Find) -> bool:
+        """Whether the passage says nothing but this."""
+        words = self.reading.words
+        return self.top_level and find.start <= words[0].start and words[-1].end <= find.end
+
+    def beside(self, find: Find) -> bool:
+        """Whether something of the same question stands in the same paragraph, or field, apart from the find itself."""
+        return any(
+            (hint.start >= find.end or hint.end <= find.start) and self._together(find, hint)
+            for hint in self._hints.get((find.trace.split, find.trace.example_id), ())
+        )
+
+    def excerpt(self, find: Find) -> str:
+        """The words around it, with all that was found on the line masked."""
+        start, end = self.reading.line_span(find.start)
+        text, at = "", max(start, find.start - _AROUND)
+        last = min(end, find.end + _AROUND)
+        for hidden in sorted((each for each in self.finds if each.start < last and each.end > at), key=_start):
+            text += self.reading.text[at : max(hidden.start, at)] + ("" if text.endswith(_MASK) else _MASK)
+            at = max(at, hidden.end)
+        return (text + self.reading.text[at:last]).strip()
+
+    @cached_property
+    def _hints(self) -> dict[tuple[str, str], list[Find]]:
+        hints: dict[tuple[str, str], list[Find]] = {}
+        for find in self.finds:
+            if find.trace.kind != "gold":
+                hints.setdefault((find.trace.split, find.trace.example_id), []).append(find)
+        return hints
+
+    def _together(self, find: Find, hint: Find) -> bool:
+        return self.demo is not None or self.reading.paragraph(find.start) == self.reading.paragraph(hint.start)
+
+
+@dataclass(frozen=True)
+class _Finding:
+    passage: _Passage
+    find: Find
+    allowed: bool = False
+
+
+def _judged(agent: str, mine: list[_Finding], theirs: list[_Finding]) -> Iterator[Hit]:
+    """An agent's findings as hits; as many as the parent has are inherited, those on its lines first."""
+    left = Counter((each.find.trace, each.find.key) for each in theirs)
+    known = {_line(each) for each in theirs}
+    for each in sorted(mine, key=lambda each: _line(each) not in known):
+        trace = each.find.trace
+        status: Status = "shown" if trace.split == "train" else "blocking"
+        if left[trace, each.find.key] > 0:
+            left[trace, each.find.key] -= 1
+            status = "inherited"
+        elif each.allowed:
+            status = "allowed"
+        yield Hit(
+            trace.kind,
+            trace.split,
+            agent,
+            each.passage.place(each.find),
+            trace.example_id,
+            status,
+            note=OF_TRAINING if status == "allowed" else "",
+            excerpt=each.passage.excerpt(each.find) if trace.split == "train" else None,
+        )
+
+
+def _findings(lookup: Lookup, prompts: PromptSet, agent: str, usual: set[bytes]) -> Iterator[_Finding]:
+    """What counts in an agent's text and demos, before it is held against the parent."""
+    yield from _in_text(lookup, _passages(lookup, agent, None, "", prompts.texts[agent]), usual)
+    for number, demo in enumerate(prompts.demos.get(agent, ()), start=1):
+        passages = [each for name, value in demo.items() for each in _passages(lookup, agent, number, name, value)]
+        if training := _training_examples(passages):
+            yield from _in_demo(lookup, passages, training, usual)
+        else:
+            yield from _in_text(lookup, passages, usual)
+
+
+def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: Any) -> list[_Passage]:
+    top_level = isinstance(value, str | int | float)
+    text = "\n".join(_flat(value))
+    return [_Passage(agent, each, lookup.find(each), demo, name, top_level) for each in readings(text)]
+
+
+def _in_text(lookup: Lookup, passages: Iterable[_Passage], usual: set[bytes]) -> Iterator[_Finding]:
+    for passage in passages:
+        for find in passage.finds:
+            if find.trace.kind != "near" and (not _needs_hint(lookup, find, usual) or passage.beside(find)):
+                yield _Finding(passage, find)
+
+
+def _in_demo(lookup: Lookup, passages: Sequence[_Passage], training: set[str], usual: set[bytes]) -> Iterator[_Finding]:
+    """The model's own work on a training question is its own; and what it met there by chance is no leak.
+
+    A name or a number in it that is the gold of another question stands beside that question, is all that a field
+    says, or is long; otherwise it comes from the training question's own material.
+    """
+    own = {find.key for passage in passages for find in passage.finds if find.trace.example_id in training}
+    for passage in passages:
+        for find in passage.finds:
+            if find.trace.kind == "near":
+                continue
+            if find.trace.example_id in training or find.key in own:
+                yield _Finding(passage, find, allowed=True)
+            elif find.trace.kind == "gold" and not (find.trace.specific or passage.is_all(find)):
+                if passage.beside(find):
+                    yield _Finding(passage, find)
+            elif not _needs_hint(lookup, find, usual) or passage.beside(find):
+                yield _Finding(passage, find)
+
+
+def _training_examples(passages: Iterable[_Passage]) -> set[str]:
+    """The training questions that a demo was made on, as far as it says so."""
+    kinds = ("question", "id", "file")
+    return {
+        find.trace.example_id
+        for passage in passages
+        for find in passage.finds
+        if find.trace.split == "train" and find.trace.kind in kinds
+    }
+
+
+def _needs_hint(lookup: Lookup, find: Find, usual: set[bytes]) -> bool:
+    if find.trace.kind != "gold":
+        return False
+    elsewhere = find.key in usual or (find.trace.split != "train" and lookup.in_training(find))
+    return find.trace.weak or elsewhere
+
+
+def _flat(value: Any) -> Iterator[str]:
+    """All texts in a value of a demo: JSON, with conversations and tool calls in it."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _flat(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _flat(item)
+    elif value is not None:
+        yield str(value)
+
+
+def _vocabulary(parent: PromptSet) -> list[str]:
+    """Words that the parent's texts write small and more than once: the language of its prompts, not names."""
+    words = Counter(word for text in parent.texts.values() for word in text.split())
+    plain: Counter[str] = Counter()  # without the punctuation around it
+    for word, n in words.items():
+        plain[word.strip(".,;:!?()[]\"'`*_")] += n
+    return [word for word, n in plain.items() if n > 1 and word.isalpha() and word.islower()]
+
+
+def _line(finding: _Finding) -> str:
+    start, end = finding.passage.reading.line_span(finding.find.start)
+    return finding.passage.reading.text[start:end]
+
+
+def _start(find: Find) -> int:
+    return find.start

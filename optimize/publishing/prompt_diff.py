@@ -1,0 +1,189 @@
+"""How two prompt sets differ: agent by agent, line by line, and within a line word by word.
+
+print(prompt_diff(parent, candidate))             # a unified diff, as `patch` reads it
+for agent in compare(parent, candidate):
+    for row in rows(agent.before, agent.after):   # what a page or a terminal shows side by side
+        row.left, row.right
+"""
+
+import difflib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+from mas.prompt_sets.prompt_set import DEMOS_FILE, SUFFIX, PromptSet
+
+CONTEXT_LINES = 3
+_WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
+_ALIKE = 0.4  # share of two lines' words from which on one is taken to have become the other
+_BLOCK = 20  # lines of each side that are held against each other, all against all
+_MOST_WORDS = 4000  # of two lines that are compared word by word
+_EXACT = 1000  # lines, or words, up to which the smallest difference is looked for
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+Demo = dict[str, Any]
+Part = tuple[str, bool]  # a piece of a line, and whether it differs from the line beside it
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line on each side; None: there is none."""
+
+    kind: Literal["same", "changed", "removed", "added", "gap"]
+    left: list[Part] | None = None
+    right: list[Part] | None = None
+    left_line: int | None = None
+    right_line: int | None = None
+
+
+@dataclass(frozen=True)
+class AgentDiff:
+    agent: str
+    before: str | None  # its text; None: the set has no such agent
+    after: str | None
+    removed: list[tuple[int, Demo]] = field(default_factory=list)  # demos that went, with their numbers from 1
+    added: list[tuple[int, Demo]] = field(default_factory=list)
+    reordered: bool = False  # the same demos in another order
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after or bool(self.removed or self.added) or self.reordered
+
+
+def compare(a: PromptSet, b: PromptSet) -> list[AgentDiff]:
+    """All agents of both sets, in the order of the first."""
+    return [_agent(agent, a, b) for agent in dict.fromkeys([*a.texts, *b.texts])]
+
+
+def prompt_diff(a: PromptSet, b: PromptSet) -> str:
+    """A unified diff of the files, without any path of this machine; empty if nothing differs."""
+    parts: list[str] = []
+    for agent in dict.fromkeys([*a.texts, *b.texts]):
+        parts += _unified(f"{agent}{SUFFIX}", a.texts.get(agent), b.texts.get(agent))
+        parts += _unified(f"{agent} in {DEMOS_FILE}", _demos_text(a, agent), _demos_text(b, agent))
+    return "".join(parts)
+
+
+def rows(before: str | None, after: str | None, context: int = CONTEXT_LINES) -> Iterator[Row]:
+    """The lines side by side, with `context` unchanged ones around each change and a gap for the others."""
+    old, new = _lines(before), _lines(after)
+    at = 0
+    for group in _matcher(old, new).get_grouped_opcodes(context):
+        if group[0][1] > at:
+            yield Row("gap")
+        for tag, i, i_end, j, j_end in group:
+            if tag == "equal":
+                for offset, line in enumerate(old[i:i_end]):
+                    yield Row("same", [(line, False)], [(line, False)], i + offset + 1, j + offset + 1)
+            else:
+                yield from _block(old[i:i_end], new[j:j_end], i + 1, j + 1)
+        at = group[-1][2]
+    if 0 < at < len(old):
+        yield Row("gap")
+
+
+def demo_fields(demo: Demo) -> list[tuple[str, str]]:
+    """A demo as field and text."""
+    return [
+        (name, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)))
+        for name, value in demo.items()
+    ]
+
+
+def visible(text: str) -> str:
+    """Without what turns text around, moves a cursor or cannot be seen: a model wrote it."""
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _agent(agent: str, a: PromptSet, b: PromptSet) -> AgentDiff:
+    old, new = a.demos.get(agent, []), b.demos.get(agent, [])
+    removed, added = _missing(old, new), _missing(new, old)
+    reordered = old != new and not removed and not added
+    return AgentDiff(agent, a.texts.get(agent), b.texts.get(agent), removed, added, reordered)
+
+
+def _missing(demos: Sequence[Demo], others: Sequence[Demo]) -> list[tuple[int, Demo]]:
+    left = [json.dumps(demo) for demo in others]
+    found = []
+    for number, demo in enumerate(demos, start=1):
+        if (written := json.dumps(demo)) in left:
+            left.remove(written)
+        else:
+            found.append((number, demo))
+    return found
+
+
+def _unified(name: str, old: str | None, new: str | None) -> Iterator[str]:
+    if old == new:
+        return
+    names = ("/dev/null" if old is None else f"a/{name}", "/dev/null" if new is None else f"b/{name}")
+    for line in difflib.unified_diff(_lines(old), _lines(new), *names, n=CONTEXT_LINES, lineterm=""):
+        yield f"{line}\n"
+
+
+def _demos_text(prompts: PromptSet, agent: str) -> str | None:
+    demos = prompts.demos.get(agent)
+    return json.dumps(demos, indent=2, ensure_ascii=False) if demos else None
+
+
+def _lines(text: str | None) -> list[str]:
+    return [visible(line) for line in text.split("\n")] if text is not None else []
+
+
+def _block(old: list[str], new: list[str], i: int, j: int) -> Iterator[Row]:
+    """Lines that replace others; the two most alike stand beside each other, and so on before and after them."""
+    if max(len(old), len(new)) > _BLOCK:
+        for at in range(0, max(len(old), len(new)), _BLOCK):
+            yield from _block(old[at : at + _BLOCK], new[at : at + _BLOCK], i + at, j + at)
+        return
+    pair = _most_alike(old, new)
+    if pair is None:
+        yield from (Row("removed", left=[(line, True)], left_line=i + n) for n, line in enumerate(old))
+        yield from (Row("added", right=[(line, True)], right_line=j + n) for n, line in enumerate(new))
+        return
+    at_old, at_new = pair
+    yield from _block(old[:at_old], new[:at_new], i, j)
+    left, right = _word_parts(old[at_old], new[at_new])
+    yield Row("changed", left, right, i + at_old, j + at_new)
+    yield from _block(old[at_old + 1 :], new[at_new + 1 :], i + at_old + 1, j + at_new + 1)
+
+
+def _most_alike(old: list[str], new: list[str]) -> tuple[int, int] | None:
+    if not old or not new:
+        return None
+    best, at_old, at_new = max((_alike(a, b), -m, -n) for m, a in enumerate(old) for n, b in enumerate(new))
+    return (-at_old, -at_new) if best >= _ALIKE else None
+
+
+@lru_cache(maxsize=2 * _BLOCK**2)
+def _alike(old: str, new: str) -> float:
+    """The share of words that two lines have in common, in any order."""
+    first, second = _words(old), _words(new)
+    return 2 * (first & second).total() / max(first.total() + second.total(), 1)
+
+
+@lru_cache(maxsize=4 * _BLOCK)
+def _words(line: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", line))
+
+
+def _word_parts(old: str, new: str) -> tuple[list[Part], list[Part]]:
+    first, second = _WORDS.findall(old), _WORDS.findall(new)
+    if len(first) + len(second) > _MOST_WORDS:
+        return [(old, True)], [(new, True)]
+    left: list[Part] = []
+    right: list[Part] = []
+    for tag, i, i_end, j, j_end in _matcher(first, second).get_opcodes():
+        differs = tag != "equal"
+        left += [("".join(first[i:i_end]), differs)] if i_end > i else []
+        right += [("".join(second[j:j_end]), differs)] if j_end > j else []
+    return left, right
+
+
+def _matcher(old: Sequence[str], new: Sequence[str]) -> difflib.SequenceMatcher[str]:
+    """Exact, but for texts so long that this takes seconds."""
+    return difflib.SequenceMatcher(None, old, new, autojunk=len(old) + len(new) > _EXACT)

@@ -1,0 +1,185 @@
+"""Where a published prompt set comes from, and what is known about it: `provenance.yaml`.
+
+    told = provenance_of(facts, config, verdict, leaks, parent=parent, candidate_id="c004", gated=True)
+    told.to_dict()["scores"]["gain_ci95"]      # [0.021, 0.143]
+    read_headline(published)                   # "tuned from baseline: gain +8.2 points (95% +2.1 to +14.3), …"
+
+It names no place, no user and no secret: the set is made to be given away.
+"""
+
+import platform
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from eval.config.tracking import without_passwords
+from eval.runs.redaction import plain
+from mas.prompt_sets.prompt_set import PromptSet, digest
+
+_PACKAGES = ("dspy", "gepa", "langgraph", "openai")
+_SCORES = ("baseline", "winner", "gain", "gain_ci95", "p", "sealed")
+_PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
+_COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
+
+Redact = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The keys of provenance.yaml, but for `set`, `digest`, `date` and `checksums`, which writing it adds."""
+
+    system: str
+    gated: bool  # passed the gate on sealed questions; False: exported by hand, or rejected
+    simulated: bool
+    parent: dict[str, str]  # name, digest
+    candidate_id: str
+    run: str  # the folder's name
+    optimizer: str
+    seed: int | None = None
+    models: dict[str, Any] = field(default_factory=dict)  # task, agents that have their own, reflection
+    splits: dict[str, Any] = field(default_factory=dict)  # digest, sealed_digest
+    scores: dict[str, Any] = field(default_factory=dict)  # as in verdict.json; empty: not tested
+    gate: dict[str, Any] = field(default_factory=dict)  # settings, verdict
+    leaks: dict[str, Any] | None = None  # None: not checked
+    spend: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    finish_reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def provenance_of(
+    facts: Mapping[str, Any],
+    config: Mapping[str, Any],
+    verdict: Mapping[str, Any],
+    leaks: Mapping[str, Any] | None,
+    *,
+    run: str,
+    parent: PromptSet,
+    candidate_id: str,
+    gated: bool,
+    redact: Redact = str,
+) -> Provenance:
+    """From what a tuning run keeps in its folder.
+
+    Args:
+        facts: tuning.json.
+        config: config.yaml.
+        verdict: verdict.json; empty: there is none.
+        leaks: the candidate's `LeakReport.to_dict()`; None: it was not checked.
+        run: name of the run's folder.
+        parent: the set that the search began with.
+        candidate_id: of the candidate; scores of another winner are not its own and are left out.
+        gated: whether it passed the gate.
+        redact: takes secrets out of a text.
+    """
+    tested = (verdict.get("winner") or {}).get("candidate_id") == candidate_id
+    judged = {name: value for name, value in (verdict.get("gate") or {}).items() if name != "settings"}
+    gate = {"settings": config.get("gate") or {}, "verdict": judged if tested else {}}
+    told = Provenance(
+        system=parent.system,
+        gated=gated,
+        simulated=bool(facts.get("simulated")),
+        parent={"name": str(facts.get("parent_set") or parent.name), "digest": digest(parent)},
+        candidate_id=candidate_id,
+        run=run,
+        optimizer=str(facts.get("optimizer") or ""),
+        seed=facts.get("seed"),
+        models=_models(facts, config),
+        splits={"digest": facts.get("split_digest"), "sealed_digest": facts.get("sealed_digest")},
+        scores={name: verdict[name] for name in _SCORES if tested and name in verdict},
+        gate=gate,
+        leaks=None if leaks is None else leak_counts(leaks),
+        spend=dict(verdict.get("spend") or facts.get("spend") or {}),
+        versions=versions(facts.get("origin") or {}),
+        finish_reason=verdict.get("finish_reason"),
+    )
+    return Provenance(**_portable(told.to_dict(), redact))
+
+
+def leak_counts(report: Mapping[str, Any]) -> dict[str, Any]:
+    """A leak report in numbers."""
+    hits = Counter(f"{hit['status']} {hit['split']} {hit['kind']}" for hit in report["hits"])
+    return {"blocked": report["blocked"], "hits": dict(sorted(hits.items())), "checked": dict(report["checked"])}
+
+
+def versions(origin: Mapping[str, str]) -> dict[str, str]:
+    """Of what made the set; `origin`: as `eval.runs.origin.origin` tells it, of which only the commit is taken."""
+    found = {"python": platform.python_version(), "mas-harness": _version("mas-harness")}
+    found |= {name: _version(name) for name in _PACKAGES}
+    if commit := origin.get(_COMMIT):
+        found["commit"] = commit + (" with changes" if origin.get(_DIRTY) == "true" else "")
+    return {name: value for name, value in found.items() if value}
+
+
+def written(told: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, Any]:
+    """What provenance.yaml says about a set as it is written now."""
+    head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
+    content: dict[str, Any] = plain({**head, **told.to_dict(), "checksums": dict(checksums)})
+    return content
+
+
+def described(told: Provenance) -> str:
+    """One line for set.yaml."""
+    source = f"Tuned from {told.parent['name']} by {told.optimizer}" if told.optimizer else "Tuned"
+    state = "" if told.gated else "UNGATED, not tested on sealed questions as it stands: "
+    if told.finish_reason and told.finish_reason != "improved" and not told.gated and told.scores:
+        state = f"UNGATED ({told.finish_reason}): "
+    simulation = " With a simulated model: the numbers say nothing about a real one." if told.simulated else ""
+    gain = f"; {gain_line(told.scores)}" if told.scores.get("gain") is not None else ""
+    return f"{state}{source}{gain}.{simulation}"
+
+
+def headline(provenance: Mapping[str, Any]) -> str:
+    """One line about a set, from its provenance.yaml as it was read."""
+    scores = provenance.get("scores") or {}
+    parts = [f"tuned from {(provenance.get('parent') or {}).get('name', 'an unnamed set')}"]
+    if optimizer := provenance.get("optimizer"):
+        parts[0] += f" by {optimizer}"
+    parts.append(gain_line(scores) if scores.get("gain") is not None else "not tested on sealed questions")
+    parts.append("passed the gate" if provenance.get("gated") else "UNGATED")
+    if provenance.get("simulated"):
+        parts.append("SIMULATED model")
+    return ", ".join(parts)
+
+
+def gain_line(scores: Mapping[str, Any]) -> str:
+    """`gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`."""
+    line = f"gain {_points(scores['gain'])} points on sealed questions"
+    if known := (scores.get("sealed") or {}).get("known_to_parent"):
+        line += f", {known} of which its parent was tuned on"
+    if bounds := scores.get("gain_ci95"):
+        line += f" (95% interval {_points(bounds[0])} to {_points(bounds[1])})"
+    return line + (f", p = {scores['p']:.3g}" if isinstance(scores.get("p"), int | float) else "")
+
+
+def _points(share: Any) -> str:
+    return f"{100 * share:+.1f}" if isinstance(share, int | float) else "?"
+
+
+def _models(facts: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    agents = ((config.get("system") or {}).get("agents")) or {}
+    own = {name: each["model"] for name, each in agents.items() if isinstance(each, Mapping) and each.get("model")}
+    found = {"task": facts.get("model"), "agents": own, "reflection": facts.get("reflection_model")}
+    return {name: value for name, value in found.items() if value}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _portable(value: Any, redact: Redact) -> Any:
+    """Without secrets; of a path its last part."""
+    if isinstance(value, str):
+        return _PATH.sub(r"\1", redact(without_passwords(value)))
+    if isinstance(value, Mapping):
+        return {str(key): _portable(item, redact) for key, item in value.items()}
+    return [_portable(item, redact) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,1 @@
+"""Division of samples into training, validation and sealed test questions."""

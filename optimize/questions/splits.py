@@ -1,0 +1,292 @@
+"""Which questions a search learns from, which it picks by, and which are sealed until its very end.
+
+    splits = make_splits(config.data, config.splits)
+    splits.train, splits.val, splits.sealed        # examples with gold answers, none in two of them
+    splits.check_same(json.loads(saved))           # a resumed run must not have others
+
+| data | train and val | sealed |
+|---|---|---|
+| with splits of their own (`tuning_splits`: sample, toy) | their train and val | their test |
+| with a level to be sealed (GAIA), or `splits.sealed_level` given | the other levels, by hash | that level, whole |
+| any other | by hash | by hash |
+
+By hash: see `optimize.questions.stratify`.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from eval.benchmarks.dataset import Example
+from eval.benchmarks.fingerprint import digest_in_any_order, file_digest, question_mark
+from mas.prompt_sets.tuned_on import TunedOn
+from mas.runtime.errors import UserError
+from optimize.questions.stratify import Part, sameness, share_out
+
+LEAST = 2  # questions in each part; with one, nothing has a spread
+PARTS = ("train", "val", "sealed")
+
+
+@dataclass
+class SplitSettings:
+    """The `splits` part of the configuration."""
+
+    train: float = 0.25  # share of the questions that the search learns from
+    val: float = 0.25  # share that it picks candidates by; the rest is sealed
+    sealed_level: str | None = None  # all questions of this level are sealed; null: as the data say
+    seed: int = 0  # of the hashes; apart from the search's, so that another search has the same sealed questions
+
+    def check(self) -> None:
+        """
+        Raises:
+            UserError: a share or the seed is out of range.
+        """
+        if self.seed < 0:
+            raise UserError(f"splits.seed={self.seed} is out of range; expected a whole number from 0 on.")
+        for key, share in (("train", self.train), ("val", self.val)):
+            if not 0 < share < 1:
+                raise UserError(f"splits.{key}={share:g} is out of range; expected a share between 0 and 1.")
+        if self.train + self.val > 1:
+            raise UserError(
+                f"splits.train={self.train:g} and splits.val={self.val:g} are more than all; make them smaller."
+            )
+        if self.sealed_level is not None and not self.sealed_level.strip():
+            raise UserError("splits.sealed_level is empty; name a level of the data, or leave it out.")
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The parts, their digests, and what the user has to be told about them."""
+
+    train: Part
+    val: Part
+    sealed: Part
+    digest: str  # over ids, texts, gold answers and attachments, and over who is where; the order does not matter
+    sealed_digest: str  # the same over the sealed questions alone
+    warnings: tuple[str, ...] = ()
+    tuned_on: TunedOn | None = None  # train and val, for the sets that are made with them
+    sealed_marks: frozenset[str] = frozenset()
+    sealed_option: str | None = None  # of eval/run.py, to ask sealed questions alone; None: there is none
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], warnings: Iterable[str] = (), sealed_option: str | None = None) -> "Splits":
+        """
+        Raises:
+            UserError: an attachment cannot be read.
+        """
+        train, val, sealed = parts
+        try:
+            digests = [digest_in_any_order(part) for part in parts]
+            marks = [_marks(part) for part in parts]
+        except OSError as error:
+            raise _unreadable(error) from error
+        digest = sha256("\n".join(digests).encode()).hexdigest()
+        return cls(
+            train, val, sealed, digest, digests[2], tuple(warnings), TunedOn(*marks[:2]), marks[2], sealed_option
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without texts and gold answers: it may be shown, and kept beside what an optimiser reads."""
+        return {
+            **{name: [example.id for example in getattr(self, name)] for name in PARTS},
+            "digest": self.digest,
+            "sealed_digest": self.sealed_digest,
+            "warnings": list(self.warnings),
+            "tuned_on": self.tuned_on.to_dict() if self.tuned_on else None,
+            "sealed_option": self.sealed_option,
+        }
+
+    def n_known_to(self, parent: TunedOn | None) -> int:
+        """How many sealed questions the set to begin with was tuned on."""
+        return len(self.sealed_marks & (parent.learnt_from | parent.picked_by)) if parent else 0
+
+    def known_to(self, parent: TunedOn | None) -> str | None:
+        """What is to be said of them; None: there are none, as far as is known."""
+        if not (known := self.n_known_to(parent)):
+            return None
+        return (
+            f"{known} of the {len(self.sealed)} sealed questions were used to tune the prompts that this run begins "
+            "with: what the new ones score on them flatters; give the data and splits.* as that run had them, or begin "
+            "with other prompts"
+        )
+
+    def check_same(self, saved: Mapping[str, Any]) -> None:
+        """
+        Args:
+            saved: what `to_dict` gave when the run began.
+
+        Raises:
+            UserError: these are not the same splits.
+        """
+        if self.digest == saved.get("digest"):
+            return
+        mend = "put the data and splits.* back as they were, or start a new run"
+        for name in PARTS:
+            before, now = set(saved.get(name, ())), {example.id for example in getattr(self, name)}
+            if before != now:
+                example = sorted(before ^ now)[0]
+                where = "no longer" if example in before else "now"
+                raise UserError(
+                    f"the data are split otherwise than when the run began: {len(before ^ now)} questions differ in "
+                    f"{name} ({example} is {where} among them); {mend}."
+                )
+        raise UserError(f"questions, gold answers or attachments are not those that the run began with; {mend}.")
+
+
+def make_splits(data: Any, settings: SplitSettings, split: str | None = None) -> Splits:
+    """
+    Args:
+        data: an `eval.benchmarks.dataset.Benchmark`.
+        settings: shares, the level to seal, and the seed of the hashes.
+        split: of the data, to be shared out; None: their own train, val and test splits, else their default split.
+
+    Raises:
+        UserError: the data cannot be had, a question is in two parts, or a part would have less than two questions.
+    """
+    settings.check()
+    own = getattr(data, "tuning_splits", None)
+    try:
+        if own and split is None and settings.sealed_level is None:
+            return _own(data, own)
+        return _shared_out(data, settings, split or data.default_split)
+    except OSError as error:
+        raise _unreadable(error) from error
+
+
+def _own(data: Any, names: Sequence[str]) -> Splits:
+    loaded = [data.load(name) for name in names]
+    parts, warnings = [], _bad_rows(row for each in loaded for row in each.bad_rows)
+    for each in loaded:
+        part, unscored = _with_gold(each.examples)
+        parts.append(part)
+        warnings += unscored
+    _check_apart(dict(zip(names, parts, strict=True)))
+    _check_sizes(parts, f"data={data.name}")
+    return Splits.of(parts, warnings, f"split={names[-1]}")
+
+
+def _shared_out(data: Any, settings: SplitSettings, split: str) -> Splits:
+    loaded = data.load(split)
+    examples, unscored = _with_gold(loaded.examples)
+    warnings = _bad_rows(loaded.bad_rows) + unscored
+    where, shares = f"data={data.name}, split {split}", (settings.train, settings.val)
+    level = _level_to_seal(examples, data, settings)
+    if level is None:
+        warnings += _unsealed(examples, data, settings)
+        rest = 1 - sum(shares)
+        if rest < 1e-9:
+            raise UserError(
+                f"splits.train={settings.train:g} and splits.val={settings.val:g} leave nothing to be sealed; make "
+                "them smaller."
+            )
+        return Splits.of(_enough(examples, (*shares, rest), settings.seed, where), warnings)
+    sealed = tuple(sorted((each for each in examples if each.level == level), key=lambda each: each.id))
+    others, twice = _without(examples, sealed, level)
+    warnings += twice
+    train, val = _enough(others, shares, settings.seed, f"{where}, without level {level}")
+    _check_sizes((train, val, sealed), where)
+    options = [f"level={level}"] if split == data.default_split else [f"split={split}", f"level={level}"]
+    return Splits.of((train, val, sealed), warnings, shlex.join(options))
+
+
+def _level_to_seal(examples: Part, data: Any, settings: SplitSettings) -> str | None:
+    """None: none is sealed whole."""
+    levels = sorted({each.level or "none" for each in examples})
+    asked, usual = settings.sealed_level, getattr(data, "sealed_level", None)
+    if asked is None:
+        return usual if usual in levels and len(levels) > 1 else None
+    if asked not in levels:
+        raise UserError(
+            f"splits.sealed_level={asked}: no question with a gold answer has that level; there are: "
+            f"{', '.join(levels) or 'none'}."
+        )
+    if len(levels) == 1:
+        raise UserError(
+            f"splits.sealed_level={asked}: all questions have that level, so that none would be left to learn from; "
+            "leave it out, or choose data with other levels too."
+        )
+    return asked
+
+
+def _unsealed(examples: Part, data: Any, settings: SplitSettings) -> list[str]:
+    usual = getattr(data, "sealed_level", None)
+    if usual is None or {each.level for each in examples} != {usual}:
+        return []
+    name = getattr(data, "sealed_name", f"level {usual}")
+    return [
+        f"data={data.name} has {name} alone: {settings.train + settings.val:.0%} of it is learnt from, and what the "
+        f"rest scores must not be reported as {name}; with data that have other levels too it is sealed whole"
+    ]
+
+
+def _with_gold(examples: Iterable[Example]) -> tuple[Part, list[str]]:
+    examples = tuple(examples)
+    scored = tuple(each for each in examples if each.target is not None)
+    missing = len(examples) - len(scored)
+    return scored, [f"left out: {_count(missing)} without a gold answer"] if missing else []
+
+
+def _bad_rows(rows: Iterable[str]) -> list[str]:
+    found = list(rows)
+    return [f"left out: {len(found)} bad rows, the first being {found[0]}"] if found else []
+
+
+def _without(examples: Part, sealed: Part, level: str) -> tuple[Part, list[str]]:
+    """The other levels' questions, but none that is sealed under another id."""
+    same, closed = sameness(examples), {each.id for each in sealed}
+    texts = {same[id] for id in closed}
+    others = [each for each in examples if each.id not in closed]
+    kept = tuple(each for each in others if same[each.id] not in texts)
+    twice = len(others) - len(kept)
+    return kept, [f"left out: {_count(twice)} of other levels that level {level} asks as well"] if twice else []
+
+
+def _check_apart(parts: Mapping[str, Part]) -> None:
+    everything = [(name, each) for name, part in parts.items() for each in part]
+    places: dict[str, str] = {}
+    for name, each in everything:
+        if places.setdefault(each.id, name) != name:
+            raise UserError(f"the id {each.id} is in {places[each.id]} and in {name}; give each question its own id.")
+    found: dict[Any, tuple[str, str]] = {}
+    same = sameness(each for _, each in everything)
+    for name, each in everything:
+        there, other = found.setdefault(same[each.id], (name, each.id))
+        if there != name:
+            raise UserError(
+                f"the question {other} of {there} is asked again in {name} as {each.id}, so that one would "
+                "be learnt from and the other test it; take one of them out."
+            )
+
+
+def _enough(examples: Part, shares: Sequence[float], seed: int, where: str) -> list[Part]:
+    """Alike in each stratum, unless the strata are so small that a part would be left nearly empty."""
+    parts = share_out(examples, shares, seed)
+    if min(map(len, parts)) < LEAST:
+        parts = share_out(examples, shares, seed, by_stratum=False)
+    _check_sizes(parts, where)
+    return parts
+
+
+def _check_sizes(parts: Sequence[Part], where: str) -> None:
+    if min(map(len, parts)) >= LEAST:
+        return
+    sizes = ", ".join(f"{len(part)} {name}" for name, part in zip(PARTS, parts, strict=False))
+    raise UserError(
+        f"{where}: the questions with gold answers make {sizes}, and each part needs {LEAST} at least; add "
+        "questions, or change splits.train and splits.val."
+    )
+
+
+def _marks(part: Part) -> frozenset[str]:
+    return frozenset(question_mark(each.question, file_digest(each)) for each in part)
+
+
+def _unreadable(error: OSError) -> UserError:
+    cause = (error.strerror or type(error).__name__).lower()
+    return UserError(f"an attachment cannot be read ({error.filename}: {cause}); make it readable.")
+
+
+def _count(n: int) -> str:
+    return "1 question" if n == 1 else f"{n} questions"

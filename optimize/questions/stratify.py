@@ -1,0 +1,106 @@
+"""Sharing questions out by the hash of their ids, alike in each stratum (level and kind of attachment).
+
+    train, val, sealed = share_out(examples, (0.25, 0.25, 0.5), seed=0)
+
+- Nothing but a question's own id and the seed decides its place in the queue of its stratum: the order of the rows
+  does not matter, and a question that is added or removed shifts at most its neighbours at the cuts of its own stratum.
+- The cuts are the stratum's exact shares, rounded up or down by a number drawn from the stratum's name: each part gets
+  its share of the stratum to within one question. Rounding by largest remainder would do that as well, but would give
+  every question of the small strata to the largest part; drawn, these average out over the strata.
+- The same question asked twice (same text, same attachment) is not torn apart.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import floor
+
+from eval.benchmarks.dataset import Example
+from eval.benchmarks.fingerprint import file_digest, normalised
+
+Part = tuple[Example, ...]
+
+_KINDS = {
+    "table": ("csv", "tsv", "xls", "xlsx", "xlsm", "xlsb", "ods", "parquet"),
+    "text": ("txt", "md", "pdf", "docx", "pptx", "odt", "epub", "html", "xml", "json", "jsonl", "jsonld", "pdb"),
+    "picture": ("png", "jpg", "jpeg", "gif", "webp", "bmp", "svg", "tif", "tiff"),
+    "sound": ("mp3", "wav", "m4a", "flac", "ogg"),
+    "film": ("mp4", "mov", "avi", "mkv", "webm"),
+    "program": ("py", "js", "ts", "java", "c", "cpp", "sql", "sh", "ipynb"),
+    "archive": ("zip", "tar", "gz", "7z"),
+}
+_KIND_OF = {f".{suffix}": kind for kind, suffixes in _KINDS.items() for suffix in suffixes}
+
+Same = tuple[str, str | None]  # of questions that are one and the same: normalised text, digest of the attachment
+
+
+def share_out(examples: Sequence[Example], shares: Sequence[float], seed: int, by_stratum: bool = True) -> list[Part]:
+    """The parts, as large as `shares` say relative to each other, each in the order of the hashes.
+
+    Raises:
+        OSError: an attachment cannot be read; only those of questions with equal texts are.
+    """
+    strata: dict[str, list[list[Example]]] = defaultdict(list)
+    for group in _groups(examples, seed):
+        strata[stratum(group[0]) if by_stratum else ""].append(group)
+    parts: list[list[Example]] = [[] for _ in shares]
+    for name, groups in strata.items():
+        for part, found in zip(parts, _cut(groups, shares, _fraction(seed, f"stratum {name}")), strict=True):
+            part.extend(found)
+    return [tuple(sorted(part, key=lambda each: _fraction(seed, each.id))) for part in parts]
+
+
+def stratum(example: Example) -> str:
+    return f"level {example.level or 'none'}, {attachment_kind(example)}"
+
+
+def attachment_kind(example: Example) -> str:
+    """none, table, text, picture, …; a suffix that is not known is a kind of its own."""
+    if example.file is None:
+        return "none"
+    suffix = example.file.suffix.lower()
+    return _KIND_OF.get(suffix, suffix.lstrip(".") or "other")
+
+
+def sameness(examples: Iterable[Example]) -> dict[str, Same]:
+    """Of each example, by id: equal for those that are one and the same question. Case and spaces do not count.
+
+    Raises:
+        OSError: an attachment cannot be read.
+    """
+    texts = {each.id: (each, normalised(each.question)) for each in examples}
+    often = Counter(text for _, text in texts.values())
+    # The files matter only where the texts are equal: "How many rows are in the attached file?" may be many questions.
+    return {id: (text, file_digest(each) if often[text] > 1 else None) for id, (each, text) in texts.items()}
+
+
+def _groups(examples: Sequence[Example], seed: int) -> list[list[Example]]:
+    """The same questions together, in the order of the smallest hash of each group."""
+    same = sameness(examples)
+    groups: dict[Same, list[Example]] = defaultdict(list)
+    for example in sorted(examples, key=lambda each: (_fraction(seed, each.id), each.id)):
+        groups[same[example.id]].append(example)
+    return list(groups.values())
+
+
+def _cut(groups: Sequence[Sequence[Example]], shares: Sequence[float], offset: float) -> list[list[Example]]:
+    """
+    Args:
+        groups: of one stratum, in the order of their hashes.
+        shares: of each part.
+        offset: 0 to 1: how far the cuts are moved before they are rounded down.
+    """
+    n, total = sum(map(len, groups)), sum(shares)
+    cuts = [*(floor(n * share / total + offset) for share in list(accumulate(shares))[:-1]), n]
+    parts: list[list[Example]] = [[] for _ in shares]
+    place = 0
+    for group in groups:
+        parts[next(part for part, cut in enumerate(cuts) if place < cut)].extend(group)
+        place += len(group)
+    return parts
+
+
+def _fraction(seed: int, name: str) -> float:
+    """From 0 to below 1, evenly."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:6], "big") / 2**48

@@ -1,0 +1,1 @@
+"""The optimiser contract and what optimisers work on."""

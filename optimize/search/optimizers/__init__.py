@@ -1,0 +1,1 @@
+"""Optimisers, one module per library."""

@@ -1,0 +1,192 @@
+"""The system as DSPy's optimisers want it: a module that answers by example id, never raises, and shows its trace.
+
+Copies have prompts of their own and share the trials. Only the agents that are tuned are its predictors, under their
+own names; the rest keep their prompts.
+
+    student = Student(program, prompts, trials, agents=["plan"])
+    student(example_id="q1").trial.record.score      # 1.0
+    student.prompts.texts["plan"]                     # as they are now
+"""
+
+import copy
+import math
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dspy
+from dspy.primitives.base_module import BaseModule
+
+from mas.prompt_sets.demos import to_json
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
+from optimize.search.trials import Trial, Trials
+
+UNREADABLE = "unreadable_reply"
+Step = tuple[str, dict[str, Any], dspy.Prediction]
+_UNREAD = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError")  # of a span's error, by its type's name
+_TOLD = "unusable reply"  # event of an agent that gets another try
+
+
+def steps_of(
+    program: Any, trace: Sequence[tuple[Any, dict[str, Any], Any]], spans: Sequence[dict[str, Any]]
+) -> list[Step]:
+    """
+    Args:
+        program: whose predictors the trace holds; those of others are left out.
+        trace: `dspy.settings.trace` of the answer.
+        spans: of the same answer, as its record keeps them.
+    """
+    predictors = dict(program.named_predictors())
+    names = {id(predictor): name for name, predictor in predictors.items()}
+    read = [
+        (names[id(predictor)], _shown(inputs), outputs)
+        for predictor, inputs, outputs in trace
+        if id(predictor) in names and not _calls_tools(outputs)
+    ]
+    return read + [
+        (span["name"], _request(predictors[span["name"]], span), dspy.Prediction(**{UNREADABLE: reply}))
+        for span in spans
+        if span["kind"] == "agent" and span["name"] in predictors
+        for reply in _unread(span, spans)
+    ]
+
+
+def last_of_each(steps: Sequence[tuple[Any, dict[str, Any], Any]]) -> list[tuple[Any, dict[str, Any], Any]]:
+    """The last readable step of each predictor: what was rejected before is no example to follow."""
+    readable = [step for step in steps if UNREADABLE not in step[2]]
+    last = {id(step[0]): step for step in readable}
+    return [step for step in readable if last[id(step[0])] is step]
+
+
+def _calls_tools(outputs: Any) -> bool:
+    calls = outputs.get("tool_calls")
+    return bool(calls is not None and calls.tool_calls)
+
+
+def _shown(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Without the tools themselves, which every request of the agent has."""
+    return {name: value for name, value in inputs.items() if name != "tools"}
+
+
+def _request(predictor: Any, span: dict[str, Any]) -> dict[str, Any]:
+    return {next(iter(predictor.signature.input_fields)): span["inputs"].get("request", "")}
+
+
+def _unread(agent: dict[str, Any], spans: Sequence[dict[str, Any]]) -> list[str]:
+    """The replies to this agent that nobody could read."""
+    moments = [event["seconds"] for event in agent["events"] if event["name"] == _TOLD]
+    if (agent["error"] or "").startswith(_UNREAD):
+        moments.append(math.inf)
+    calls = [span for span in spans if span["kind"] == "lm" and span["parent"] == agent["id"]]
+    before = [[call for call in calls if call["start_seconds"] <= moment] for moment in moments]
+    return [_text(found[-1]) for found in before if found]
+
+
+def _text(call: dict[str, Any]) -> str:
+    return "".join(part.get("text", "") for part in call["outputs"].get("parts", ()))
+
+
+_SETTLING = threading.Lock()  # of any student: it takes less than a millisecond
+
+
+class Student(dspy.Module):
+    def __init__(self, program: Any, prompts: PromptSet, trials: Trials, agents: Collection[str] = ()) -> None:
+        """
+        Args:
+            program: the system's own module, whose predictors are called like its agents.
+            prompts: that it has now.
+            agents: that are tuned; none named: all.
+        """
+        super().__init__()
+        self.program, self.trials = program, trials
+        self.agents = tuple(agents) or tuple(prompts.texts)
+        self._shows_last_only = False
+        self._prompts = prompts
+        self._settled: tuple[list[Any], str] | None = None  # what the digest was made of, and the digest
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        return [(name, predictor) for name, predictor in self.program.named_predictors() if name in self.agents]
+
+    @property
+    def prompts(self) -> PromptSet:
+        """Texts and demos of all agents, as they are now."""
+        predictors = dict(self.program.named_predictors())
+        return replace(
+            self._prompts,
+            texts={name: each.signature.instructions for name, each in predictors.items()},
+            demos={name: [to_json(demo, each.signature) for demo in each.demos] for name, each in predictors.items()},
+            edited=(),
+            provenance={},
+        )
+
+    def forward(self, example_id: str) -> dspy.Prediction:
+        """The answer to that example; its `trial` has the record, or says that nothing is asked any more."""
+        trial = self.trial(example_id)
+        if dspy.settings.trace is not None:
+            dspy.settings.trace.extend(last_of_each(trial.steps) if self._shows_last_only else trial.steps)
+        return dspy.Prediction(final_answer=trial.record.answer, trial=trial)
+
+    def trial(self, example_id: str, epoch: int = 1, counted: bool = True) -> Trial:
+        """
+        Args:
+            epoch: of another one, the answer is drawn afresh.
+            counted: as a metric call of the budget.
+        """
+        answered = self.trials.ask(self.program, self._settle(), example_id, epoch, counted)
+        predictors = dict(self.program.named_predictors())
+        steps = [(predictors[agent], inputs, outputs) for agent, inputs, outputs in answered.steps]
+        return Trial(answered.record, steps, answered.reached)
+
+    def _settle(self) -> str:
+        """The digest of the prompts; once they have changed, they are applied as they would be when published."""
+        with _SETTLING:
+            if self._settled is None or not _same(self._settled[0], self._parts()):
+                prompts = self.prompts
+                apply_prompt_set(self.program, prompts)
+                self._settled = (self._parts(), digest(prompts))
+            return self._settled[1]
+
+    def _parts(self) -> list[Any]:
+        return [part for _, each in self.program.named_predictors() for part in (each.signature, each.demos)]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Student":
+        copied = Student(_copied(self.program), self._prompts, self.trials, self.agents)
+        copied._shows_last_only = self._shows_last_only
+        return copied
+
+    def for_demos(self) -> "Student":
+        """A copy that shows the caller's trace one step an agent, the last: what is worth being an example."""
+        copied: Student = copy.deepcopy(self)
+        copied._shows_last_only = True
+        return copied
+
+    def reset_copy(self) -> "Student":
+        """A copy without the demos of the tuned agents; DSPy's own would take their models, too."""
+        copied: Student = copy.deepcopy(self)
+        for _, predictor in copied.named_parameters():
+            predictor.demos = []
+        return copied
+
+
+def _same(before: list[Any], now: list[Any]) -> bool:
+    return len(before) == len(now) and all(one is other for one, other in zip(before, now, strict=True))
+
+
+def _copied(program: Any) -> Any:
+    """Predictors of its own; models, tools and whatever else it holds are shared, some of which cannot be copied."""
+    return copy.deepcopy(program, {id(value): value for value in _shared(program)})
+
+
+def _shared(program: Any) -> Iterator[Any]:
+    for _, module in program.named_sub_modules():
+        if isinstance(module, dspy.Predict):
+            yield module.lm
+        elif isinstance(module, BaseModule):
+            yield from (value for value in vars(module).values() if not _holds_modules(value))
+
+
+def _holds_modules(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_modules, value.values()))
+    return isinstance(value, BaseModule) or (isinstance(value, list | tuple) and any(map(_holds_modules, value)))

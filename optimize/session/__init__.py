@@ -1,0 +1,1 @@
+"""State that the phases of a tuning run share: files, budget, progress, termination."""

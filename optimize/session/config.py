@@ -1,0 +1,248 @@
+"""The configuration of one tuning run, checked: `conf/optimize.yaml` → dataclasses. Nothing heavy is imported here.
+
+config = read_config(composed)
+config.check()                        # the prompt set to begin with
+config.evaluation(epochs=5)           # the same as an evaluation's, for the answers that are scored
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.evaluation import (
+    CacheSettings,
+    EvalConfig,
+    RunSettings,
+    Selection,
+    build_part,
+    check_branches,
+    check_limits,
+    refuse_unless,
+)
+from eval.runs.folder import DATABASE
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import QuestionLimits
+from mas.tools.settings import ToolSettings
+from optimize.gate.failed_answers import AGAINST, HALT
+from optimize.gate.gate import GateSettings
+from optimize.publishing.publish import check_free, check_name
+from optimize.questions.splits import SplitSettings
+from optimize.session.budget import BudgetSettings
+from optimize.session.resuming import find_tuning_run
+from optimize.session.run_files import MARKER
+
+PARTS = ("system", "model", "scorer", "data", "tracking")
+_NO_OPTIONS = ("experiment", "debug")
+
+
+@dataclass
+class ShortlistSettings:
+    """The `shortlist` part of the configuration."""
+
+    size: int = 3  # best candidates that are scored again
+    epochs: int = 2  # fresh answers to each validation question
+
+
+@dataclass
+class TuningRunSettings:
+    """The `run` part."""
+
+    dir: str | None = None  # the run's own folder; null: outputs/optimize/<time>_<name>
+    concurrency: int = 16  # answers at once
+    deadline_seconds: float = 900.0  # wall time of one answer
+    drain_seconds: float = 30.0  # for what is in flight when the run stops early
+    failed_answers: str = HALT  # sealed ones that the server fails each time: halt | against: they count so
+
+
+@dataclass
+class _Plain:
+    """What is the same for every choice of parts."""
+
+    prompts: str | None = None
+    name: str = "tuned"
+    agents: list[str] = field(default_factory=list)
+    reflection_model: str | None = None
+    seed: int = 0
+    yes: bool = False
+    resume: str | None = None
+    split: str | None = None
+    splits: SplitSettings = field(default_factory=SplitSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    shortlist: ShortlistSettings = field(default_factory=ShortlistSettings)
+    gate: GateSettings = field(default_factory=GateSettings)
+    run: TuningRunSettings = field(default_factory=TuningRunSettings)
+    tools: ToolSettings = field(default_factory=ToolSettings)
+    limits: QuestionLimits = field(default_factory=QuestionLimits)
+
+
+@dataclass
+class OptimizeConfig:
+    """One tuning run; `base` holds what an evaluation has as well."""
+
+    base: EvalConfig
+    optimizer: Any  # optimize.search.optimizer.Optimizer
+    name: str  # of the set to be published
+    agents: list[str]  # that are tuned
+    reflection_model: str | None  # None: the run's own model
+    seed: int
+    yes: bool
+    resume: str | None
+    splits: SplitSettings
+    budget: BudgetSettings
+    shortlist: ShortlistSettings
+    gate: GateSettings
+    run: TuningRunSettings
+
+    def check(self) -> PromptSet:
+        """Everything that can be seen to be wrong before anything heavy is imported or anything is spent.
+
+        Returns:
+            The prompt set to begin with.
+
+        Raises:
+            UserError: the first thing that is wrong.
+        """
+        self._check_resume()
+        self._check_agents()
+        prompts = self.base.check_system()
+        if prompts is None:
+            raise UserError(f"prompts=null leaves nothing to begin with; name a set of system={self.base.system.name}.")
+        self.base.scorer.check()
+        self.base.check_model()
+        self.base.tracking.check()
+        self.base.data.check()
+        for part in (self.optimizer, self.splits, self.budget, self.gate):
+            part.check()
+        self._check_reflection_model()
+        self.base.check_budget()
+        self._check_budget_in_usd()
+        self._check_cost_is_known()
+        check_name(self.name)
+        self._check_places()
+        return prompts
+
+    def evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
+        """The configuration of answers outside the search: fresh ones, kept like those of any evaluation."""
+        run = RunSettings(
+            concurrency=concurrency,
+            epochs=epochs,
+            deadline_seconds=self.run.deadline_seconds,
+            drain_seconds=self.run.drain_seconds,
+        )
+        return EvalConfig(**{**vars(self.base), "run": run})
+
+    def redact(self, text: str) -> str:
+        return self.base.redact(text)
+
+    def _check_agents(self) -> None:
+        there = list(self.base.system.agent_names)
+        if not there:
+            raise UserError(
+                f"system={self.base.system.name} has no prompts of ours to tune; choose a system with agents, such as "
+                "system=gaia."
+            )
+        if unknown := [agent for agent in self.agents if agent not in there]:
+            raise UserError(f"agents: {unknown[0]} is no agent of this system; choose from {', '.join(there)}.")
+        self.agents = self.agents or there
+
+    def _check_resume(self) -> None:
+        """What would otherwise begin a new run, and pay for it, without a word."""
+        if self.resume is not None and not self.resume.strip():
+            raise UserError("resume is empty; name the run to go on with (latest, a name or a path), or leave it out.")
+
+    def _check_reflection_model(self) -> None:
+        if self.reflection_model is None:
+            return
+        if not self.reflection_model.strip():
+            raise UserError("reflection_model is empty; name a model of the same server, or leave it out.")
+        if self.base.model.simulated and self.reflection_model != self.base.model_name:
+            raise UserError(
+                f"reflection_model={self.reflection_model} would not be asked, since model={self.base.model_name} "
+                "simulates the reflection as well; leave it out, or choose a real model."
+            )
+
+    def _check_budget_in_usd(self) -> None:
+        if self.budget.usd is None:
+            return
+        names = [self.reflection_model] if self.reflection_model else []
+        if unpriced := self.base.unpriced_models(names):
+            raise UserError(
+                f"budget.usd={self.budget.usd:g} cannot be kept, because no price is known for {', '.join(unpriced)}; "
+                "give it in model.prices, or leave the budget out."
+            )
+
+    def _check_cost_is_known(self) -> None:
+        """Else the search would be paid for, and no set could pass. What judging costs is no part of an answer's."""
+        if self.gate.objective != "cost":
+            return
+        if self.base.model.simulated:
+            raise UserError(
+                f"gate.objective=cost means nothing with model={self.base.model_name}, which is simulated and costs "
+                "nothing; leave it out, or choose a real model."
+            )
+        if unpriced := self.base.unpriced_models(judges=False):
+            raise UserError(
+                f"gate.objective=cost cannot be judged, because no price is known for {', '.join(unpriced)}; give it "
+                "in model.prices, or leave the objective out."
+            )
+
+    def _check_places(self) -> None:
+        shelf = PROJECT_ROOT / "prompts"
+        if self.resume:  # the name may be another one now, or taken by now
+            check_free(self.name, shelf, find_tuning_run(self.resume).name)
+            return
+        check_free(self.name, shelf)
+        if self.run.dir is None:
+            return
+        folder = Path(self.run.dir)
+        if (folder / MARKER).exists():
+            raise UserError(
+                f"run.dir={folder} already holds a tuning run; go on with it by resume={folder}, or name a new folder."
+            )
+        if (folder / DATABASE).exists() or (folder / "config.yaml").exists():
+            raise UserError(f"run.dir={folder} already holds another run; name a new folder.")
+
+
+def read_config(composed: DictConfig) -> OptimizeConfig:
+    """Check a composed configuration and make its parts.
+
+    Raises:
+        UserError: a value of the wrong kind, out of range, or missing.
+        OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` turns it into a sentence.
+    """
+    parts = {name: build_part(composed[name], name) for name in (*PARTS, "optimizer")}
+    rest = {key: value for key, value in composed.items() if key not in (*parts, *_NO_OPTIONS)}
+    schema = OmegaConf.structured(_Plain)
+    check_branches(schema, rest)
+    plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
+    _check_ranges(plain)
+    optimizer = parts.pop("optimizer")
+    base = EvalConfig(
+        **parts,
+        selection=Selection(),
+        tools=plain.tools,
+        run=RunSettings(),
+        limits=plain.limits,
+        cache=CacheSettings(),
+        prompts=plain.prompts,
+        split=plain.split or parts["data"].default_split,
+    )
+    kept = ("name", "agents", "reflection_model", "seed", "yes", "resume", "splits", "budget", "shortlist", "gate")
+    return OptimizeConfig(base, optimizer, run=plain.run, **{name: getattr(plain, name) for name in kept})
+
+
+def _check_ranges(plain: _Plain) -> None:
+    run, shortlist = plain.run, plain.shortlist
+    refuse_unless(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
+    refuse_unless(shortlist.epochs >= 1, "shortlist.epochs", shortlist.epochs, "at least 1")
+    refuse_unless(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
+    refuse_unless(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
+    refuse_unless(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
+    if run.failed_answers not in (HALT, AGAINST):
+        raise UserError(f"run.failed_answers={run.failed_answers} is not known; choose {HALT} or {AGAINST}.")
+    refuse_unless(plain.seed >= 0, "seed", plain.seed, "a whole number from 0 on")
+    check_limits(plain.limits, plain.tools)

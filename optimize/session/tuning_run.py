@@ -1,0 +1,241 @@
+"""A tuning run with everything open that its phases share: files, call log, budget, program, questions.
+
+with opened(request, splits, folder, console) as run:
+    run.answers(run.parent.prompts)                  # one Trial a question of validation
+    run.purse.over                                   # None, or which budget is used up
+"""
+
+import functools
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from eval.cli.paths import shown
+from eval.execution.run_session import MissingServices
+from eval.execution.runner import Runner
+from eval.runs.call_log import CallLog
+from eval.runs.lock import RunInUseError, RunLock
+from eval.runs.origin import origin
+from eval.runs.tool_cache import SampleResults
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.runtime.errors import UserError
+from mas.runtime.event_loop import background_loop
+from mas.runtime.sample_context import Question, Sample, at_work
+from optimize.publishing.leaks import LeakIndex, LeakReport, system_words
+from optimize.questions.splits import Splits
+from optimize.search.candidate import PARENT, Candidate
+from optimize.search.objective import Objective
+from optimize.search.student import Student
+from optimize.search.trials import Trial, Trials
+from optimize.session.begin import begin
+from optimize.session.budget import REFLECTION, Purse, Spend, spent_before
+from optimize.session.masked_replies import Veiled
+from optimize.session.progress import progress_line, watching
+from optimize.session.request import Request
+from optimize.session.run_files import MARKER, RunFiles
+from optimize.session.termination import EndedError, Halt, HaltedError
+
+LEAST_JUDGED = 10  # answers; before that a share of failures is luck
+TRIALS = "trials.db"
+
+
+class TuningRun:
+    """Made by `opened`."""
+
+    def __init__(self, request: Request, splits: Splits, folder: Path, console: Console, stack: ExitStack) -> None:
+        self.request, self.config, self.splits, self.console = request, request.config, splits, console
+        self.files = RunFiles(folder, request.config.redact)
+        self.origin = {**origin(), "mlflow.source.name": "optimize/run.py"}
+        seconds_before = begin(request, splits, self.files, self.origin)
+        self.parent = Candidate(PARENT, self.prompts_of(PARENT))
+        self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
+        self.purse = Purse(self.config.budget, self._spent_before(seconds_before))
+        base, missing = self.config.base, MissingServices(self.config.base)
+        resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
+        self._program = base.system.build(base.model, self.parent.prompts, base.tools, resources)
+        missing.tell()
+        examples = {each.id: each for each in (*splits.train, *splits.val)}
+        self.objective = Objective(examples)
+        self.trials = Trials(self._runner(), examples, self.purse, folder / TRIALS, lambda: self.halt.reason)
+        stack.callback(self.trials.close)
+        self.halt = Halt(self.config.run.drain_seconds, self._cancel)
+
+    def _spent_before(self, seconds: float) -> Spend:
+        """The answers of a search that is over are not scored again; of any other they are, and counted then."""
+        searched = self.files.read("search") or {}
+        return replace(spent_before(self.call_log, seconds), metric_calls=searched.get("metric_calls", 0))
+
+    @property
+    def run_id(self) -> str:
+        return str(self.files.read("tuning")["run_id"])
+
+    @property
+    def train_ids(self) -> list[str]:
+        return [example.id for example in self.splits.train]
+
+    @property
+    def val_ids(self) -> list[str]:
+        return [example.id for example in self.splits.val]
+
+    # Programs and answers
+
+    def program(self, prompts: PromptSet) -> Any:
+        """A copy of the system's program with these prompts."""
+        program = self._program.deepcopy()
+        apply_prompt_set(program, prompts)
+        return program
+
+    def student(self, prompts: PromptSet) -> Student:
+        return Student(self.program(prompts), prompts, self.trials, self.config.agents)
+
+    def answers(self, prompts: PromptSet, epoch: int = 1) -> list[Trial]:
+        """Each validation question answered once; those of the first epoch are the search's own, and count as such.
+
+        Raises:
+            EndedError: the budget is used up, or the metric is broken.
+            HaltedError: it was stopped.
+        """
+        with self.asking():
+            trials = self.trials.answers(self.student(prompts), self.val_ids, epoch, counted=epoch == 1)
+        self.check_halted()
+        self.check_metric()
+        if not all(trial.reached for trial in trials):
+            raise EndedError("budget", f"{self.purse.over or self.trials.over}, before there was a verdict")
+        return trials
+
+    def _runner(self) -> Runner:
+        config = self.config
+        return Runner(
+            run_id=self.run_id,
+            program=None,  # each trial brings its own
+            scorer=config.base.scorer,
+            concurrency=config.run.concurrency,
+            deadline_seconds=config.run.deadline_seconds,
+            listener=lambda thread_id, sample: lambda level, event, fields: None,
+            redact=config.redact,
+            finished=lambda record: None,
+            question=self._question,
+        )
+
+    def _question(self, sample: Sample) -> Question:
+        replies = self._replies(sample)
+        paid = functools.partial(self.call_log.pay, sample)
+        return Question(
+            sample,
+            self.config.base.limits,
+            call_log=replies,
+            tool_log=SampleResults(replies),
+            reserve=functools.partial(self.purse.reserve_call, paid=paid),
+        )
+
+    def _replies(self, sample: Sample) -> Veiled:
+        return Veiled(self.call_log.for_sample(sample), self.config.base.secrets)
+
+    @functools.cached_property
+    def reflection_lm(self) -> Any:
+        """The model that rewrites prompts; to be asked inside `reflecting`."""
+        return self.config.base.model.reflection_lm(self.config.reflection_model)
+
+    @contextmanager
+    def reflecting(self) -> Iterator[None]:
+        """The reflection's requests are logged, paid for and replayed like any other's."""
+        with at_work(self._reflection), self.asking():
+            yield
+
+    @functools.cached_property
+    def _reflection(self) -> Question:
+        """One for the whole session: the same request, made again, is another one."""
+        paid = functools.partial(self.call_log.pay, REFLECTION)
+        return Question(
+            REFLECTION,
+            call_log=self._replies(REFLECTION),
+            reserve=functools.partial(self.purse.reserve_call, reflection=True, paid=paid),
+        )
+
+    # Ending
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Ctrl-C inside stops what is asked, not the process; meanwhile it is told how far the run has come."""
+        with self.halt.on_signals(), watching(self.console, self._so_far):
+            yield
+
+    def _cancel(self) -> None:
+        """Break off what is asked, a reflection as well."""
+        self.trials.cancel()
+        background_loop().call_soon_threadsafe(self._reflection.close)
+
+    def _so_far(self) -> str:
+        return progress_line(self.trials.n_reached, self.purse.spend(), self.config.budget)
+
+    def why_stopped(self) -> str | None:
+        """Why nothing more is asked; None: the search may go on."""
+        return self.trials.over or self.purse.over
+
+    def check_halted(self) -> None:
+        """
+        Raises:
+            HaltedError: by a signal, or by a model server that takes no more calls.
+        """
+        self.trials.check()
+        if reason := self.halt.reason or self.trials.reason:
+            raise HaltedError(reason)
+
+    def check_metric(self) -> None:
+        """
+        Raises:
+            EndedError: so many answers could not be scored that the others say nothing.
+        """
+        share, trials, objective = self.config.gate.max_metric_error_share, self.trials, self.objective
+        for failed, scored, first in (
+            (trials.n_metric_errors, trials.n_reached, trials.metric_error),
+            (objective.errors, objective.calls, objective.first_error),
+        ):
+            if scored >= LEAST_JUDGED and failed > share * scored:
+                raise EndedError(
+                    "metric_errors",
+                    f"{failed} of {scored} answers could not be scored (gate.max_metric_error_share={share:g}): "
+                    f"{first}",
+                )
+
+    # What is kept
+
+    def prompts_of(self, candidate_id: str) -> PromptSet:
+        system = self.config.base.system
+        return self.files.candidate(candidate_id, system.agent_names, system.name)
+
+    def leaks_of(self, prompts: PromptSet) -> LeakReport:
+        return self._leak_index.check(prompts, self.parent.prompts, system_words(self._program))
+
+    @functools.cached_property
+    def _leak_index(self) -> LeakIndex:
+        return LeakIndex.of(self.splits.train, self.splits.val, self.splits.sealed)
+
+    def note(self, phase: str, **facts: Any) -> None:
+        """Where the run stands, for whoever looks into its folder."""
+        self.files.update(phase=phase, spend=self.purse.spend().to_dict(), **facts)
+
+    def show(self, line: str) -> None:
+        self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def opened(request: Request, splits: Splits, folder: Path, console: Console) -> Iterator[TuningRun]:
+    """
+    Raises:
+        UserError: another process is at work in the folder, or the run was started with other options.
+    """
+    lock = RunLock(folder / MARKER)
+    try:
+        lock.take()
+    except RunInUseError as error:
+        raise UserError(f"another process is at work on {shown(folder)}; wait for it, or start a new run.") from error
+    try:
+        with ExitStack() as stack:
+            yield TuningRun(request, splits, folder, console, stack)
+    finally:
+        lock.release()

@@ -1,0 +1,84 @@
+"""Pictures of a few lines of text, and a sound.
+
+picture_bytes("PNG", ["The boat to Velmor", "leaves from pier 412."])
+"""
+
+import io
+import math
+import struct
+from collections.abc import Sequence
+from random import Random
+
+from eval.benchmarks.drawing import Drawn, Family
+
+LETTER_PIXELS = 40  # high; OCR reads them without a mistake
+MARGIN_PIXELS = 30
+WAV_HZ = 8_000
+
+
+def picture_bytes(form: str, lines: Sequence[str]) -> bytes:
+    """`form`: PNG, JPEG, GIF or WEBP. Black on white, in the font that is part of Pillow."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    font = ImageFont.load_default(size=LETTER_PIXELS)
+    width = math.ceil(max(font.getlength(line) for line in lines)) + 2 * MARGIN_PIXELS
+    step = round(LETTER_PIXELS * 1.5)
+    image = Image.new("L", (width, step * len(lines) + 2 * MARGIN_PIXELS), 255)
+    draw = ImageDraw.Draw(image)
+    for number, line in enumerate(lines):
+        draw.text((MARGIN_PIXELS, MARGIN_PIXELS + number * step), line, fill=0, font=font)
+    written = io.BytesIO()
+    (image.convert("RGB") if form == "WEBP" else image).save(written, form)
+    return written.getvalue()
+
+
+def wav_bytes(tones_hz: Sequence[float], seconds_each: float = 0.25, hertz: int = WAV_HZ) -> bytes:
+    """One tone after another, 8 bits a sample."""
+    count = round(hertz * seconds_each)
+    samples = bytes(
+        round(128 + 100 * math.sin(2 * math.pi * tone * place / hertz)) for tone in tones_hz for place in range(count)
+    )
+    form = struct.pack("<HHIIHH", 1, 1, hertz, hertz, 1, 8)
+    chunks = b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(samples)) + samples
+    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
+
+
+MP3_FRAME_SECONDS = 0.024
+# MPEG 2 layer III, 8 kbit/s, 24,000 Hz, one channel; a frame without data in it is silence
+_MP3_FRAME = b"\xff\xf3\x14\xc0" + bytes(20)
+_TENTHS = "Give the number of seconds with one decimal."
+
+
+def mp3_bytes(frames: int) -> bytes:
+    """Silence of `frames` times MP3_FRAME_SECONDS."""
+    return b"ID3\x04\x00\x00\x00\x00\x00\x00" + _MP3_FRAME * frames
+
+
+def m4a_bytes(milliseconds: int) -> bytes:
+    mvhd = struct.pack(">I4sIIIII", 108, b"mvhd", 0, 0, 0, 1000, milliseconds) + bytes(80)
+    return struct.pack(">I4s4sI", 16, b"ftyp", b"M4A ", 0) + struct.pack(">I4s", 116, b"moov") + mvhd
+
+
+def wav_rate(rng: Random, difficulty: int) -> Drawn:
+    hertz = rng.randint(6_000, 20_000)
+    question = "What is the sample rate of the attached recording, in Hz? Give only the number."
+    return Drawn(question, str(hertz), 1, ".wav", wav_bytes([440, 660], hertz=hertz))
+
+
+def mp3_length(rng: Random, difficulty: int) -> Drawn:
+    tenths = 6 * rng.randint(20, 95)  # 25 frames are 0.6 seconds and 600 bytes
+    question = f"How many seconds long is the attached recording? {_TENTHS}"
+    return Drawn(question, _in_seconds(tenths), 1, ".mp3", mp3_bytes(25 * tenths // 6))
+
+
+def m4a_length(rng: Random, difficulty: int) -> Drawn:
+    tenths = rng.randint(300, 9_999)
+    question = f"How long is the attached voice memo, in seconds? {_TENTHS}"
+    return Drawn(question, _in_seconds(tenths), 1, ".m4a", m4a_bytes(100 * tenths))
+
+
+def _in_seconds(tenths: int) -> str:
+    return f"{tenths // 10}.{tenths % 10}"
+
+
+FAMILIES: dict[str, Family] = {"wav_rate": wav_rate, "mp3_length": mp3_length, "m4a_length": m4a_length}

@@ -1,0 +1,92 @@
+"""Runs of which one's prompts were tuned on some of the questions: told, and compared on the others beside."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.analysis.statistics.paired_tests import Pair, paired_test
+from eval.analysis.tuned_on import USED_TO_TUNE
+from eval.cli.command import FINISHED, told
+from eval.compare import task
+from tests.eval.stored_run import answered, stored_run
+
+IDS = [f"q{n}" for n in range(8)]
+
+
+def run(folder: Path, right: int, learnt_from: str = "", picked_by: str = "", known: bool = True) -> Path:
+    """The first `right` of eight questions are answered right; those that were used are named by their digits."""
+    used = {
+        "prompts": folder.name,
+        **{"learnt_from": [f"q{n}" for n in learnt_from], "picked_by": [f"q{n}" for n in picked_by]},
+    }
+    records = [answered(id, "17" if place < right else "18") for place, id in enumerate(IDS)]
+    return stored_run(folder, records, **{USED_TO_TUNE: used} if known else {})
+
+
+def compared(place: Path, *folders: Path, code: int = FINISHED) -> list[dict[str, Any]]:
+    target = place / "c.json"
+    arguments = [*map(str, folders), "--json", str(target), "--html", str(place / "c.html")]
+    assert told(lambda: task(arguments)) == code
+    made: list[dict[str, Any]] = json.loads(target.read_text("ascii"))["comparisons"]
+    return made
+
+
+def test_the_difference_on_the_other_questions_stands_beside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (made,) = compared(tmp_path, run(tmp_path / "a", 2, known=False), run(tmp_path / "owned", 6, "01", "23"))
+    expected = paired_test([Pair((0.0,), (float(place < 6),)) for place in (4, 5, 6, 7)])
+    found = made["used_to_tune"]
+    assert found["without"] == expected.to_dict()
+    assert (found["n_questions"], found["n_without"], found["accuracies"]) == (4, 4, [0.0, 0.5])
+    assert made["difference"] == 0.5, "the headline stays over all"
+    out = " ".join(capsys.readouterr().out.split())
+    assert (
+        "warning: 4 of these 8 questions were used to tune the prompts of B, owned (2 learnt from, 2 picked by): p and "
+        "difference over all of them flatter"
+    ) in out
+    assert "on the other 4: +50.0 points (95% interval" in out
+    assert "on the 4 not tuned on" in out
+    page = (tmp_path / "c.html").read_text("utf-8")
+    assert "on the 4 not tuned on" in page
+    assert "warning: 4 of these 8" in page
+
+
+def test_where_none_is_left_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (made,) = compared(tmp_path, run(tmp_path / "a", 2, "0123"), run(tmp_path / "b", 6, "", "34567"))
+    assert (made["used_to_tune"]["without"], made["used_to_tune"]["n_without"]) == (None, 0)
+    out = capsys.readouterr().out
+    assert "warning: all 8 questions were used to tune the prompts of A, a (4 learnt from) and of B, b (5 picked" in out
+    assert "no question is left that was not" in out
+
+
+def test_without_any_nothing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (made,) = compared(tmp_path, run(tmp_path / "a", 2), run(tmp_path / "b", 6, known=False))
+    assert made["used_to_tune"] is None
+    assert "tuned on" not in capsys.readouterr().out
+
+
+def test_of_an_edited_set_it_says_that_nothing_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edited = {"prompts_edited": ["tuned_on.json"], "prompts_kept": {"prompts": "mine"}}
+    records = [answered(id, "17") for id in IDS]
+    compared(tmp_path, run(tmp_path / "a", 2), stored_run(tmp_path / "b", records, **edited))
+    told = "warning: B: tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"
+    assert told in " ".join(capsys.readouterr().out.split())
+    assert told in (tmp_path / "c.html").read_text("utf-8")
+
+
+def test_of_several_comparisons_the_p_on_the_others_is_told_to_be_unadjusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(tmp_path, run(tmp_path / "a", 2), run(tmp_path / "b", 6, "0"), run(tmp_path / "c", 3))
+    assert "not adjusted for 2 comparisons" in capsys.readouterr().out
+
+
+def test_only_questions_that_are_compared_count(tmp_path: Path) -> None:
+    first = stored_run(tmp_path / "a", [answered(id, "18") for id in ("q1", "q2")])
+    arguments = [str(first), str(run(tmp_path / "b", 6, "15")), "--intersection", "--json", str(tmp_path / "c.json")]
+    assert told(lambda: task(arguments)) == FINISHED
+    (made,) = json.loads((tmp_path / "c.json").read_text())["comparisons"]
+    assert (made["used_to_tune"]["n_questions"], made["used_to_tune"]["n_without"]) == (1, 1)

@@ -1,0 +1,128 @@
+"""Which two runs may be compared, on which questions, and what becomes of missing answers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eval.analysis.comparison.given_answer import given_answers
+from eval.analysis.comparison.pairing import (
+    OTHER_CONTENT,
+    Answers,
+    answers_from,
+    answers_of,
+    in_common,
+    obstacle,
+    pairs,
+)
+from eval.benchmarks.dataset import Example
+from eval.runs.record import Usage
+from eval.runs.run_info import task_facts
+from eval.runs.store import RunStore
+from tests.eval.stored_run import CONFIG, answered, stored_run
+
+
+def read(folder: Path) -> Answers:
+    with RunStore(folder / "run.db", read_only=True) as store:
+        return answers_of(store)
+
+
+def run(folder: Path, *answers: tuple[str, str | None], file: str | None = None, **meta: Any) -> Answers:
+    """`answers`: id and answer; the gold answer is 17."""
+    return read(stored_run(folder, [answered(id, answer, file=file) for id, answer in answers], **meta))
+
+
+def test_the_order_of_the_questions_does_not_matter(tmp_path: Path) -> None:
+    first = run(tmp_path / "a", ("q1", "17"), ("q2", "18"), dataset_sha256="order 1")
+    second = run(tmp_path / "b", ("q2", "17"), ("q1", "17"), dataset_sha256="order 2")
+    assert obstacle(first, second) is None
+    assert first.task_version == second.task_version
+    assert [(pair.first, pair.second) for pair in pairs(first, second)] == [((1.0,), (1.0,)), ((0.0,), (1.0,))]
+
+
+def test_other_questions_rules_and_gold_answers_are_told_apart(tmp_path: Path) -> None:
+    first = run(tmp_path / "a", ("q1", "17"), ("q2", "18"))
+    fewer = run(tmp_path / "b", ("q1", "17"))
+    ruled = run(tmp_path / "c", ("q1", "17"), ("q2", "18"), config=yaml.safe_dump({**CONFIG, "scorer": {"x": 1}}))
+    gold = read(stored_run(tmp_path / "d", [answered("q1", "17", gold="18"), answered("q2", "18")]))
+    assert obstacle(first, fewer) == "their questions differ: 1 of 2 are in both"
+    assert obstacle(first, ruled) == "their scorers differ"
+    assert obstacle(first, gold) == "their questions, gold answers or attached files differ"
+    assert len({each.task_version for each in (first, fewer, ruled, gold)}) == 4
+
+
+def test_the_content_of_attached_files_counts_and_an_older_run_says_that_it_does_not_know_it(tmp_path: Path) -> None:
+    def made(name: str, digest: str | None = None, **meta: Any) -> Answers:
+        folder = stored_run(tmp_path / name, [])
+        with RunStore(folder / "run.db") as store:
+            store.plan([Example("q1", "What?", Path("/data/a.csv"), "17")], 1, again=True)
+            store.write(answered("q1", "17", file="a.csv"))
+            for key, value in ({"file_sha256": json.dumps({"q1": digest})} if digest else {}).items() | meta.items():
+                store.set_meta(key, value)
+        return read(folder)
+
+    first, same, other, older = made("a", "aa"), made("b", "aa"), made("c", "bb"), made("d")
+    assert obstacle(first, same) is None
+    assert obstacle(first, other) == "their questions, gold answers or attached files differ"
+    assert "older run" in (obstacle(first, older) or "")
+    assert older.task_version is None
+    assert obstacle(made("e", "aa", dataset_sha256="d"), made("f", dataset_sha256="d")) is None, "the old digest agrees"
+    assert in_common(first, other).left_out == {OTHER_CONTENT: 1}
+    assert (in_common(first, older).ids, in_common(first, older).n_files_by_name) == (["q1"], 1)
+
+
+def test_missing_answers_are_an_obstacle_and_are_left_out_of_what_is_in_common(tmp_path: Path) -> None:
+    whole = [answered(id, "17", epoch=epoch) for id in ("q1", "q2") for epoch in (1, 2)]
+    first = read(stored_run(tmp_path / "a", whole, epochs=2))
+    second = read(stored_run(tmp_path / "b", [answered("q1", "18")], planned=["q1", "q2"], epochs=2))
+    assert obstacle(first, second) == "3 answers are still missing"
+    common = in_common(first, second)
+    assert common.ids == ["q1"]
+    assert pairs(first, second, common.ids) == [((1.0, 1.0), (0.0,))]
+
+
+def test_a_question_without_a_gold_answer_is_not_compared(tmp_path: Path) -> None:
+    first = read(stored_run(tmp_path / "a", [answered("q1", "17", gold=None)]))
+    assert obstacle(first, first) == "no question has a gold answer"
+
+
+def test_the_last_attempt_decides_and_all_are_paid_for() -> None:
+    usage = Usage(2, input_tokens=10, output_tokens=5, cost_usd=0.5)
+    late = answered("q1", "17", attempt=2, usage=usage, wall_seconds=3.0, waited_seconds=1.0)
+    early = answered("q1", None, error="down", error_class="infrastructure", score=None, usage=usage, wall_seconds=1.0)
+    for order in ([early, late], [late, early]):
+        given = given_answers(order)["q1"][1]
+        assert (given.correct, given.text, given.error_class) == (True, "17", None)
+        assert (given.seconds, given.tokens, given.cost_usd) == (3.0, 30, 1.0)
+    unknown = given_answers([early, answered("q1", "17", attempt=2, usage=Usage(1))])["q1"][1]
+    assert unknown.cost_usd is None, "a part of the cost would look like the whole"
+
+
+@pytest.mark.parametrize("changes", [{"error": "x", "error_class": "malformed"}, {"parts": {"format_loss": 1.0}}])
+def test_unreadable_replies_and_wrong_formats_are_lost_by_format(changes: dict[str, Any]) -> None:
+    assert given_answers([answered("q1", "18", **changes)])["q1"][1].format_lost
+    assert not given_answers([answered("q1", "18", error="x", error_class="tool")])["q1"][1].format_lost
+
+
+def test_answers_come_from_records_alone_too() -> None:
+    found = answers_from([answered("q1", "17"), answered("q1", "18", epoch=2), answered("q2", "1", gold=None)])
+    assert (list(found.questions), found.epochs, found.scores("q1")) == (["q1"], 2, (1.0, 0.0))
+
+
+def test_what_is_kept_of_a_task_is_what_comparing_makes_of_the_store(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1")
+    examples = [Example("q2", "Two?", None, "2"), Example("q1", "One?", file, "\ud800")]
+    facts = task_facts(examples, CONFIG["scorer"], "2025-04")
+    folder = stored_run(tmp_path / "run", [])
+    with RunStore(folder / "run.db") as store:
+        for key, value in facts.items():
+            store.set_meta(key, value)
+        store.plan(examples, 1, again=True)
+    assert read(folder).task_version == facts["task_version"]
+    assert facts["data_revision"] == "2025-04"
+    assert task_facts(examples[::-1], CONFIG["scorer"], None)["task_version"] == facts["task_version"]
+    file.write_text("2")
+    assert task_facts(examples, CONFIG["scorer"], "2025-04")["task_version"] != facts["task_version"]

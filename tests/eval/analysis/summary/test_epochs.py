@@ -1,0 +1,107 @@
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from eval.analysis.statistics.intervals import accuracy_interval
+from eval.analysis.summary.epochs import by_epochs, majority, pass_at, pass_hat
+from eval.analysis.summary.row import Row, normal_form, row
+from eval.runs.record import Record
+
+Make = Callable[..., Record]
+FAILED = {"answer": None, "score": None, "error": "it broke", "error_class": "infrastructure"}
+
+
+@pytest.mark.parametrize(("n", "correct", "k"), itertools.product((1, 4, 5), range(6), range(1, 6)))
+def test_estimators_are_the_shares_of_all_draws_of_k(n: int, correct: int, k: int) -> None:
+    if correct > n or k > n:
+        return
+    draws = list(itertools.combinations([True] * correct + [False] * (n - correct), k))
+    assert pass_at(correct, n, k) == pytest.approx(sum(map(any, draws)) / len(draws))
+    assert pass_hat(correct, n, k) == pytest.approx(sum(map(all, draws)) / len(draws))
+
+
+def answers(record: Make, *given: tuple[str | None, float]) -> list[Row]:
+    return [row(record("q", epoch=epoch, answer=text, score=score)) for epoch, (text, score) in enumerate(given, 1)]
+
+
+def test_the_most_frequent_answer_decides_however_it_is_written(record: Make) -> None:
+    assert majority(answers(record, ("Paris", 1.0), (" paris ", 1.0), ("Rome", 0.0))) == 1.0
+    assert majority(answers(record, ("1,234", 0.0), ("$1234.0", 0.0), ("17", 1.0))) == 0.0
+
+
+def test_tied_answers_share_the_question(record: Make) -> None:
+    assert majority(answers(record, ("a", 1.0), ("b", 0.0))) == 0.5
+    assert majority(answers(record, ("a", 1.0), ("b", 0.0), ("c", 0.0))) == pytest.approx(1 / 3)
+
+
+def test_errors_and_missing_answers_vote_for_nothing(record: Make) -> None:
+    failed = [row(record("q", epoch=epoch, **FAILED)) for epoch in (2, 3, 4)]
+    assert majority([*answers(record, ("a", 1.0)), *failed]) == 1.0
+    assert majority(answers(record, (None, 0.0), ("  ", 0.0), ("a", 1.0))) == 1.0
+    assert majority(failed) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("STRASSE", "straße", True),
+        ("a  b\n", "a b", True),
+        ("17", "17.0", True),
+        ("-0", "0", True),
+        ("50%", "$50", True),
+        ("1,5", "15", True),
+        ("inf", "nan", False),
+        ("17", "17 apples", False),
+    ],
+)
+def test_answers_are_compared_in_their_normal_form(one: str, other: str, same: bool) -> None:
+    assert (normal_form(one) == normal_form(other)) is same
+
+
+def rows(record: Make, verdicts: Iterable[str]) -> list[Row]:
+    """`101`: a question answered right, wrong, right; `1-`: the second epoch is missing."""
+    return [
+        row(record(f"q{n}", epoch=epoch, answer=mark, score=float(mark)))
+        for n, marks in enumerate(verdicts)
+        for epoch, mark in enumerate(marks, 1)
+        if mark != "-"
+    ]
+
+
+def found(record: Make, *verdicts: str, epochs: int = 3) -> dict[str, Any]:
+    numbers = by_epochs(rows(record, verdicts), epochs)
+    assert numbers is not None
+    return numbers
+
+
+def test_each_number_stands_with_its_interval(record: Make) -> None:
+    numbers = found(record, "111", "100", "000", "110")
+    assert [numbers["pass_at"][k]["value"] for k in "123"] == pytest.approx([0.5, (1 + 2 / 3 + 0 + 1) / 4, 0.75])
+    assert [numbers["pass_hat"][k]["value"] for k in "123"] == pytest.approx([0.5, (1 + 0 + 0 + 1 / 3) / 4, 0.25])
+    assert numbers["majority"]["value"] == 0.5
+    assert numbers["pass_at"]["3"]["ci95"] == pytest.approx(accuracy_interval(3, 4))
+    assert numbers["pass_hat"]["3"]["ci95"] == pytest.approx(accuracy_interval(1, 4))
+    assert numbers["pass_at"]["1"] == numbers["pass_hat"]["1"]
+
+
+def test_an_epoch_that_is_missing_counts_as_wrong(record: Make) -> None:
+    assert found(record, "11-", "111")["pass_hat"]["3"]["value"] == 0.5
+    assert found(record, "1--")["pass_at"]["1"]["value"] == pytest.approx(1 / 3)
+
+
+def test_no_interval_is_ever_without_width(record: Make) -> None:
+    for verdict in ("111", "000", "100"):
+        numbers = found(record, *[verdict] * 5)
+        for each in (*numbers["pass_at"].values(), *numbers["pass_hat"].values(), numbers["majority"]):
+            assert each["ci95"][0] <= each["value"] <= each["ci95"][1]
+            assert each["ci95"][1] - each["ci95"][0] > 0.1
+
+
+def test_one_epoch_and_questions_without_gold_have_no_such_numbers(record: Make) -> None:
+    assert by_epochs(rows(record, ["1", "0"]), 1) is None
+    unscored = [row(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
+    assert by_epochs(unscored, 2) is None
+    assert by_epochs([], 3) is None
+    assert found(record, "111")["n_questions"] == 1

@@ -1,0 +1,179 @@
+"""Exit codes and sentences of the command, around a task that does nothing."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig
+from omegaconf.errors import MissingMandatoryValue
+
+from eval.cli.command import InterruptedRunError, run_command, typed, typed_list
+from eval.execution.stop_controller import Stop, signals_to
+from mas.runtime.errors import UserError
+
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+
+    def command(task: Callable[[DictConfig], int], *arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["eval/run.py", *arguments])
+        return run_command(task, "eval")
+
+    return command
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_one_jobs_code_is_the_commands_code(run: Run, code: int) -> None:
+    assert run(lambda composed: code) == code
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [([0, 0, 0], 0), ([0, 2, 0], 2), ([2, 1, 0], 1), ([1, 3, 2], 3), ([3, 0, 0], 3)],
+)
+def test_a_multirun_runs_every_job_and_ends_with_the_worst_code(run: Run, codes: list[int], expected: int) -> None:
+    seeds: list[int] = []
+
+    def task(composed: DictConfig) -> int:
+        seeds.append(composed.seed)
+        return codes[len(seeds) - 1]
+
+    assert run(task, "--multirun", "seed=0,1,2") == expected
+    assert seeds == [0, 1, 2]
+
+
+def test_a_users_mistake_in_one_job_is_told_and_the_others_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    seeds: list[int] = []
+
+    def task(composed: DictConfig) -> int:
+        seeds.append(composed.seed)
+        if composed.seed == 0:
+            raise UserError("seed=0 is unlucky; take another.")
+        if composed.seed == 1:
+            raise MissingMandatoryValue("Missing mandatory value: data.path")
+        return 2
+
+    assert run(task, "-m", "seed=0,1,2") == 1
+    assert seeds == [0, 1, 2]
+    assert capsys.readouterr().err.splitlines() == [
+        "error: seed=0 is unlucky; take another.",
+        "error: data.path has no value; give it on the command line: data.path=…",
+    ]
+
+
+def test_a_choice_unknown_to_any_job_stops_a_multirun_before_its_first(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def task(composed: DictConfig) -> int:
+        raise AssertionError("a job has been run")
+
+    assert run(task, "-m", "model=offline,nope") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: model=nope is not known; choose one of: ")
+    assert "offline" in line
+
+
+def test_a_fault_of_the_program_itself_is_not_hidden(run: Run) -> None:
+    def task(composed: DictConfig) -> int:
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        run(task)
+    with pytest.raises(ValueError, match="another bug"):
+        run(lambda composed: int("another bug"))
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h", "--cfg=job", "--version"])
+def test_flags_that_only_show_something_end_with_0_and_run_nothing(
+    run: Run, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[DictConfig] = []
+    assert run(lambda composed: len(ran.append(composed) or ran), flag) == 0  # type: ignore[func-returns-value]
+    assert ran == []
+    out, err = capsys.readouterr()
+    assert out and not err
+
+
+def test_help_shows_options_choices_and_examples(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run(lambda composed: 0, "--help")
+    out = capsys.readouterr().out
+    for option in ("prompts", "split", "limit", "ids", "level", "shuffle", "seed"):
+        assert f"\n{option}: " in out
+    for option in ("concurrency", "deadline_seconds", "dir", "fail_under"):
+        assert f"\n  {option}: " in out
+    assert "offline, ollama, openai" in out
+    assert "python eval/run.py model=gpt-4o-mini" in out
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("ids=[1e10,007]", ["1e10", "007"]),
+        ("ids=[ a , 'b c' ]", ["a", "b c"]),
+        ('ids=["1.0"]', ["1.0"]),
+        ("ids=[]", []),
+        ("seed=1", None),
+    ],
+)
+def test_a_list_is_had_as_it_was_typed(run: Run, typed: str, expected: list[str] | None) -> None:
+    seen: list[list[str] | None] = []
+
+    def task(composed: DictConfig) -> int:
+        seen.append(typed_list("ids"))
+        return 0
+
+    assert run(task, typed) == 0
+    assert seen == [expected]
+
+
+def test_an_interrupted_run_ends_a_multirun_with_3(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    seeds: list[int] = []
+
+    def task(composed: DictConfig) -> int:
+        seeds.append(composed.seed)
+        raise InterruptedRunError("stopped.\ngo on with: this")
+
+    assert run(task, "-m", "seed=0,1") == 3
+    assert seeds == [0]
+    assert capsys.readouterr().err == "stopped.\ngo on with: this\n"
+
+
+def test_sigterm_outside_the_questions_ends_the_command_as_ctrl_c_does(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: others.append(number))
+    own = signal.getsignal(signal.SIGTERM)
+
+    def task(composed: DictConfig) -> int:
+        with signals_to(Stop()):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)  # as while reports are written
+        return 0
+
+    try:
+        assert run(task) == 3
+        assert signal.getsignal(signal.SIGTERM) is own, "given back"
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert others == []
+    assert capsys.readouterr().err.startswith("stopped by SIGTERM; every question that was finished is kept")
+
+
+def test_a_jobs_command_line_is_had_as_it_was_typed(run: Run) -> None:
+    seen: list[list[str]] = []
+
+    def task(composed: DictConfig) -> int:
+        seen.append(typed())
+        return 0
+
+    assert run(task, "seed=0", "+tools.x=1e3") == 0
+    assert run(task, "-m", "seed=1,2", "split=a") == 0
+    assert seen == [["seed=0", "+tools.x=1e3"], ["seed=1", "split=a"], ["seed=2", "split=a"]]

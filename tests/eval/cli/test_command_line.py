@@ -1,0 +1,58 @@
+"""What is refused before Hydra reads it, for either command; the sentences as users see them: `test_mistakes.py`."""
+
+import pytest
+
+from eval.cli.overrides import check_overrides, read_flags
+from mas.runtime.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("override", "command"),
+    [
+        ("optimizer=gepa", "optimize"),
+        ("debug=one", "eval"),
+        ("~experiment", "eval"),
+        ("~run.name", "eval"),
+        ("model = offline", "eval"),
+        ("model@scorer.judge=offline", "eval"),
+        ("+model@scorer.judge=offline", "eval"),
+        ("prices@model.prices=openai", "eval"),
+        ("+tools.mine=1", "eval"),
+        ("run.name=null", "eval"),
+        ("'run.name=\"a=b\"'", "eval"),
+        ("outputs=x", "eval"),
+    ],
+)
+def test_what_hydra_can_judge_is_left_to_it(override: str, command: str) -> None:
+    check_overrides([override], command)
+
+
+@pytest.mark.parametrize(
+    ("override", "command", "words"),
+    [
+        ("optimizer=gepa", "eval", "data, debug, experiment, model, scorer, system, tools, tracking."),
+        ("debug=one", "optimize", "data, experiment, model, optimizer, scorer, system, tools, tracking."),
+        ("model = null", "eval", "model = null is not possible: model is a group of choices; choose one of: gpt-4o, "),
+        ("model@scorer.judge=null", "eval", "model is a group of choices; choose one of: gpt-4o, "),
+        ("~tracking", "eval", "cannot be taken away; choose one of: local, off, server; or leave it out."),
+        (
+            "++model=offline",
+            "eval",
+            "++model=offline is not possible: model has a choice already; write model=offline.",
+        ),
+        ("model", "eval", "'model' is not an option; options are given as name=value, and texts in quotes."),
+        ("", "eval", "'' is not an option"),
+        ("=", "eval", "'=' is not an option"),
+        ("~", "eval", "'~' is not an option"),
+    ],
+)
+def test_what_hydra_would_not_explain_is_one_sentence(override: str, command: str, words: str) -> None:
+    with pytest.raises(UserError) as refused:
+        check_overrides(["limit=1", override], command)
+    assert words in str(refused.value)
+
+
+def test_options_and_flags_are_told_apart_and_flags_that_show_go_alone() -> None:
+    assert read_flags(["limit=1", "seed=2", "--cfg", "job", "--resolve"]).overrides == ["limit=1", "seed=2"]
+    with pytest.raises(UserError, match="--run and --multirun and --shell-completion cannot be given together"):
+        read_flags(["-m", "-r", "-sc", "limit=1"])

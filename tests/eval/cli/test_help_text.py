@@ -1,0 +1,27 @@
+"""What `--help` says, against the files in conf/."""
+
+import pytest
+import yaml
+
+from eval.cli.help_text import CONF, choices, options
+from eval.cli.overrides import check_overrides
+
+
+@pytest.mark.parametrize("command", ["eval", "optimize"])
+def test_every_group_that_the_command_takes_is_there_with_all_its_choices(command: str) -> None:
+    lines = choices(command).splitlines()
+    shown = {meaning.split()[0]: names for meaning, names in zip(lines[::2], lines[1::2], strict=True)}
+    defaults = yaml.safe_load((CONF / f"{command}.yaml").read_text("utf-8"))["defaults"]
+    taken = {name: choice for each in defaults if isinstance(each, dict) for name, choice in each.items()}
+    taken = {name: choice for name, choice in taken.items() if not name.startswith("override ")}
+    assert set(shown) == set(taken)
+    for group, names in shown.items():
+        check_overrides([f"{group}={name.strip().rstrip('*')}" for name in names.split(",")], command)
+        starred = [name.strip() for name in names.split(",") if "*" in name]
+        assert starred == ([f"{taken[group]}*"] if taken[group] else [])
+
+
+@pytest.mark.parametrize("command", ["eval", "optimize"])
+def test_every_option_of_the_commands_own_file_is_there_as_it_is_written(command: str) -> None:
+    whole = yaml.safe_load((CONF / f"{command}.yaml").read_text("utf-8"))
+    assert yaml.safe_load(options(command)) == {key: whole[key] for key in whole if key not in ("defaults", "hydra")}

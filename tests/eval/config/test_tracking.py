@@ -1,0 +1,115 @@
+from pathlib import Path
+
+import pytest
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, without_passwords
+from mas.runtime.errors import UserError
+
+CONF = PROJECT_ROOT / "conf" / "tracking"
+VARIABLES = ("URI", "USERNAME", "PASSWORD", "TOKEN")
+
+
+@pytest.fixture(autouse=True)
+def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("local", LocalTracking()), ("server", ServerTracking()), ("off", NoTracking())]
+)
+def test_config_files_hold_the_defaults(name: str, expected: object) -> None:
+    assert instantiate(OmegaConf.load(CONF / f"{name}.yaml")) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (ServerTracking(), ["tracking.uri=", "MLFLOW_TRACKING_URI"]),
+        (ServerTracking(uri="mlflow.example.org"), ["tracking.uri", "https://"]),
+        (ServerTracking(uri="http://host:port"), ["tracking.uri", "https://"]),
+        (ServerTracking(uri="http://:5000"), ["name a host"]),
+        (ServerTracking(uri="ftp://example.org"), ["http://"]),
+        (ServerTracking(uri="postgresql://u:topsecret@host/db"), ["postgresql", "http://", "tracking=local"]),
+        (ServerTracking(uri="postgresql+psycopg2://u:topsecret@host/db"), ["names a database"]),
+        (ServerTracking(uri="sqlite:////tmp/mlflow.db"), ["tracking=local"]),
+        (ServerTracking(uri="http://ann@host:5000"), ["tracking.uri", "MLFLOW_TRACKING_PASSWORD"]),
+        (ServerTracking(uri="http://topsecret@host:5000"), ["tracking.uri", "MLFLOW_TRACKING_PASSWORD"]),
+        (ServerTracking(uri="http://ann:topsecret/1@host"), ["tracking.uri"]),
+        (ServerTracking(uri="http://ann:12/topsecret@host"), ["tracking.uri", "%2F"]),
+        (ServerTracking(uri="http://host", experiment=" "), ["tracking.experiment"]),
+        (LocalTracking(wait_seconds=-1), ["tracking.wait_seconds=-1"]),
+    ],
+)
+def test_each_mistake_is_one_sentence(settings: LocalTracking | ServerTracking, words: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        settings.check()
+    sentence = str(caught.value)
+    assert all(word in sentence for word in words), sentence
+    assert "topsecret" not in sentence
+
+
+def test_the_address_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000/")
+    settings = ServerTracking()
+    settings.check()
+    assert settings.address() == settings.shown_uri == "http://127.0.0.1:5000"
+    assert settings.artifact_location() is None
+    assert ServerTracking(uri="https://other").address() == "https://other"
+
+
+def test_a_user_from_the_environment_needs_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ServerTracking(uri="http://host", username_env="TEAM_USER", password_env="TEAM_PASSWORD")
+    settings.check()
+    monkeypatch.setenv("TEAM_USER", "ann")
+    with pytest.raises(UserError, match="TEAM_PASSWORD"):
+        settings.check()
+    monkeypatch.setenv("TEAM_PASSWORD", "correct horse")
+    settings.check()
+    environment = settings.environment()
+    assert environment["MLFLOW_TRACKING_USERNAME"] == "ann"
+    assert environment["MLFLOW_TRACKING_PASSWORD"] == "correct horse"
+    assert environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
+    assert int(environment["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]) <= 3
+
+
+def test_a_password_in_the_address_is_a_secret_and_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "token-0123456789")
+    settings = ServerTracking(uri="https://ann:pass%40word1@mlflow.example.org:8443/team")
+    settings.check()
+    assert settings.secrets() == ["pass%40word1", "pass@word1", "token-0123456789"]
+    assert settings.shown_uri == "https://mlflow.example.org:8443/team"
+    assert settings.environment()["MLFLOW_TRACKING_PASSWORD"] == "pass@word1"
+    assert settings.environment()["MLFLOW_TRACKING_URI"] == settings.shown_uri
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("tracking.uri=https://ann:s3cret@host/x", "tracking.uri=https://ann@host/x"),
+        ("uri: HTTP://ann:pa@ss@host:80\nn: 1\n", "uri: HTTP://ann@host:80\nn: 1\n"),
+        ("http://ann:pa/ss@host", "http://ann@host"),
+        ("http://ann:1pa#s/s@host/x", "http://ann@host/x"),
+        ("http://ann:***@host", "http://ann@host"),
+        ("http://:secret@host", "http://host"),
+        ("http://dapi0123456789abcdef0123@host", "http://host"),
+        ("u=http://ann:a@h,http://bob:b@h/x", "u=http://ann@h,http://bob@h/x"),
+        ("http://ann@host", "http://ann@host"),
+        ("model.base_url=http://host:80/a@b:c", "model.base_url=http://host:80/a@b:c"),
+        ("http://[::1]:80/a@b and ann:b@c", "http://[::1]:80/a@b and ann:b@c"),
+    ],
+)
+def test_an_address_is_kept_without_what_is_secret_in_it(address: str, kept: str) -> None:
+    assert without_passwords(address) == kept
+    assert without_passwords(kept) == kept
+
+
+def test_a_local_store_is_absolute_wherever_the_command_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert LocalTracking().address() == f"sqlite:///{OUTPUTS}/mlflow.db"
+    assert LocalTracking(folder="sub").path() == PROJECT_ROOT / "sub"
+    assert LocalTracking(folder=str(tmp_path)).artifact_location() == (tmp_path / "mlflow-artifacts").as_uri()
+    assert LocalTracking().secrets() == NoTracking().secrets() == ()

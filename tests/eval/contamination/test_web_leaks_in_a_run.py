@@ -1,0 +1,198 @@
+"""Whole runs whose agent reads the web: what gives the benchmark away is in record, summary, table and page."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.compare import task as compare
+from eval.report import task as report
+from eval.rescore import task as rescore
+from eval.runs.store import RunStore
+from tests.eval.command_line import EvalCommand, Finished, question, write_questions
+from tests.servers.loopback import Answer, Asked, running
+from tests.servers.tavily import KEY, LEAK_URL, TavilyServer
+from tests.servers.web_user import Plan, WebUser
+from tests.servers.website import Website
+
+ASKED = "In which year was the lamp of the lighthouse at Marrow Point first lit by its three keepers?"
+PASSAGE = "the lamp of the lighthouse at Marrow Point"
+GOLD = "1874"
+PAGES: Mapping[str, str] = {
+    "/both": f"<h1>Quiz</h1><p>In which year was {PASSAGE} first lit? The answer is {GOLD}.</p>",
+    "/gold": f"<h1>Marrow Point</h1><p>Its lamp was first lit in {GOLD}, as its keepers tell.</p>",
+    "/words": f"<h1>Quiz</h1><p>In which year was {PASSAGE} first lit? Nobody knows.</p>",
+    "/long": f"<p>In which year was {PASSAGE} first lit?</p>{'<p>Nobody had asked.</p>' * 800}<p>Answer: {GOLD}</p>",
+    "/hidden": "<h1>QUIZ</h1><p>THE&#32;LAMP OF THE LIGHT&shy;HOUSE AT MARR&#79;W POINT: &#49;874</p>",
+}
+SEARCHED = "Which peak is 4,218 metres high and was first climbed in 1931?"  # tests/servers/tavily.py has it
+
+
+class Pages(Website):
+    def answer(self, asked: Asked) -> Answer:
+        if asked.path in PAGES:
+            html = f"<html><head><title>Page</title></head><body><main>{PAGES[asked.path]}</main></body></html>"
+            return Answer(html.encode(), 200, {"Content-Type": "text/html; charset=utf-8"})
+        return super().answer(asked)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Pages]:
+    with running(Pages()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tavily() -> Iterator[TavilyServer]:
+    with running(TavilyServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def web(tavily: TavilyServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("TAVILY_KEY_OF_THE_TEST", KEY)
+    return [
+        *("tools.web.search_api_key_env=TAVILY_KEY_OF_THE_TEST", f"tools.web.search_base_url={tavily.base_url}"),
+        *("tools.web.allow_private_hosts=[127.0.0.1]", "system=single_agent", "model=openai_compatible"),
+    ]
+
+
+def run(
+    command: EvalCommand, web: Sequence[str], folder: Path, rows: Mapping[str, tuple[str, str | None, Plan]], *more: str
+) -> tuple[Finished, list[str]]:
+    """`rows`: id → question, gold, plan. Returns the run, and the bodies that its model was sent."""
+    data = write_questions(folder, *(question(id, text, gold) for id, (text, gold, _) in rows.items()))
+    with running(WebUser({text: plan for text, _, plan in rows.values()})) as model:
+        url = f"model.base_url={model.model_url}"
+        finished = command(*web, url, "data=jsonl", f"data.path={data}", "run.concurrency=1", *more)
+    assert finished.code == 0, finished.err
+    return finished, [request.body.decode() for request in model.requests]
+
+
+def reading(site: Website, *paths: str, final: str = GOLD) -> Plan:
+    return [("read_page", {"url": site.base_url + path}) for path in paths], final
+
+
+def asked(number: int) -> str:
+    return f"{ASKED} (Question {number})"
+
+
+def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
+    eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website
+) -> None:
+    rows = {
+        "both": (asked(1), GOLD, reading(site, "/both")),
+        "gold": (asked(2), GOLD, reading(site, "/gold")),
+        "words": (asked(3), GOLD, reading(site, "/words", final="1900")),
+        "hidden": (asked(4), GOLD, reading(site, "/hidden", "/gold")),
+        "halves": (
+            asked(7),
+            GOLD,
+            ([("read_page", {"url": f"{site.base_url}/long", "page": number}) for number in (1, 2)], "1901"),
+        ),
+        "half": (asked(8), GOLD, reading(site, "/long", final="1901")),
+        "unscored": (asked(5), None, reading(site, "/both")),
+        "apart": (asked(6), GOLD, reading(site, "/gold", "/words", final="1900")),
+        "searched": (
+            SEARCHED,
+            "Varga Peak",
+            ([("web_search", {"query": "Varga Peak"}), ("read_page", {"url": LEAK_URL})], "Varga Peak"),
+        ),
+    }
+    finished, _ = run(eval_command, web, tmp_path / "data", rows)
+    leaks = {id: record["leaks"] for id, record in finished.records.items()}
+    assert leaks == {
+        "both": [{"tool": "read_page", "source": f"{site.base_url}/both"}],
+        "hidden": [{"tool": "read_page", "source": f"{site.base_url}/hidden"}],
+        "halves": [{"tool": "read_page", "source": f"{site.base_url}/long"}],
+        "searched": [{"tool": "web_search", "source": "https://peaks.example.org/varga-peak"}],
+        **{id: [] for id in ("gold", "words", "half", "unscored", "apart")},
+    }
+    blocked = {id: record["blocked_pages"] for id, record in finished.records.items() if record["blocked_pages"]}
+    assert blocked == {"searched": {"huggingface.co": 2}}, "one search result, one page"
+
+    summary = finished.summary
+    assert (summary["accuracy"], summary["n_scored"]) == (pytest.approx(4 / 8), 8), "the accuracy is over all"
+    found = summary["leaks"]
+    assert (found["n_questions"], found["accuracy_without"], found["n_without"]) == (4, pytest.approx(1 / 4), 4)
+    assert found["accuracy_without_ci95"][0] < 1 / 4 < found["accuracy_without_ci95"][1]
+    first = {"example_id": "both", "epoch": 1, "tool": "read_page", "source": f"{site.base_url}/both"}
+    assert (found["results"][0], len(found["results"])) == (first, 4)
+    assert summary["blocked_pages"] == {"n": 2, "hosts": {"huggingface.co": 2}}
+
+    out = " ".join(finished.out.split())
+    assert f"benchmark leaks: 4 questions met a page that gives the benchmark away: {site.base_url}/both; " in out
+    assert "; accuracy without them: 25.0% of 4 (" in out
+    assert "blocked pages: 2: huggingface.co 2" in out
+    html = (finished.folder / "report.html").read_text("utf-8")
+    section = html.partition("<h2>Pages that give the benchmark away</h2>")[2].partition("<h2>")[0].replace("\n", "")
+    assert f'<td>hidden</td><td>read_page</td><td class="command">{site.base_url}/hidden</td>' in section.replace(
+        "\n", ""
+    )
+
+
+def test_gold_answers_change_the_listing_and_nothing_that_anybody_is_sent(
+    eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website
+) -> None:
+    def with_gold(name: str, *golds: str) -> tuple[Finished, list[str]]:
+        rows = {
+            f"q{number}": (asked(number), gold, reading(site, "/both", final=final))
+            for number, (gold, final) in enumerate(zip(golds, ("1874", "1901", "1931"), strict=True))
+        }
+        return run(eval_command, web, tmp_path / name, rows)
+
+    one, sent = with_gold("a", "1874", "1901", "1931")
+    other, sent_again = with_gold("b", "1931", "1874", "1901")
+    assert [each.summary["leaks"]["n_questions"] for each in (one, other)] == [1, 1]
+    assert [id for id, record in one.records.items() if record["leaks"]] == ["q0"]
+    assert [id for id, record in other.records.items() if record["leaks"]] == ["q1"]
+    assert one.answers and [_said(each) for each in one.answers] == [_said(each) for each in other.answers]
+    assert sent == sent_again, "not a byte of a request depends on a gold answer"
+
+
+def _said(answer: Mapping[str, Any]) -> tuple[str, str]:
+    return answer["task_id"], answer["model_answer"]
+
+
+def test_a_finding_is_told_to_nobody_while_the_run_goes_on(
+    eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website
+) -> None:
+    plain = {"a": (asked(1), "1901", reading(site, "/both", final="x"))}
+    leaking = {"a": (asked(1), GOLD, reading(site, "/both", final="x"))}
+    logs = [
+        [
+            {key: value for key, value in line.items() if key in ("event", "component", "level", "arguments")}
+            for line in run(eval_command, web, tmp_path / str(number), rows)[0].system_log
+        ]
+        for number, rows in enumerate((plain, leaking))
+    ]
+    assert logs[0] == logs[1]
+
+
+def test_report_rescore_and_compare_know_of_it(
+    eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {
+        "a": (asked(1), GOLD, reading(site, "/both")),
+        "b": (asked(2), GOLD, reading(site, "/gold")),
+    }
+    finished, _ = run(eval_command, web, tmp_path / "data", rows)
+    assert report([str(finished.folder)]) == 0
+    assert "1 question met a page that gives the benchmark away" in capsys.readouterr().out
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(json.dumps({"task_id": "a", "Final answer": "1900"}) + "\n")
+    anew = tmp_path / "anew"
+    assert rescore([str(finished.folder), f"gold={gold}", f"run.dir={anew}"]) == 0
+    with RunStore(anew / "run.db", read_only=True) as store:
+        assert [record.leaks for record in store.records()] == [[], []], "the new gold answer is not on the page"
+    capsys.readouterr()
+    again = tmp_path / "again"
+    assert rescore([str(finished.folder), "scorer=exact", f"run.dir={again}"]) == 0
+    with RunStore(again / "run.db", read_only=True) as store:
+        assert [len(record.leaks) for record in store.records()] == [1, 0]
+    capsys.readouterr()
+    assert compare([str(again), str(finished.folder), "--intersection"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "A: 1 question met a page that gives it away" in out and "B: 1 question met" in out

@@ -1,0 +1,228 @@
+"""What counts as a web result that gives a question away, on observations as the tools write them."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval.contamination.web_results import MAX_SOURCE_CHARS, blocked_hosts, web_leaks
+from mas.tools.web.mediawiki import Found, listed
+
+QUESTION = "In which year was the lamp of the lighthouse at Marrow Point first lit by its three keepers?"
+PASSAGE = "the lamp of the lighthouse at Marrow Point"
+URL = "https://answers.example.org/17"
+HEADER = f"Answers, dated 2024-05-06, {URL}; page 1 of 1"
+
+
+def step(observation: str, name: str = "read_page", web: bool = True, **inputs: Any) -> dict[str, Any]:
+    return {
+        "kind": "tool",
+        "name": name,
+        "inputs": inputs,
+        "outputs": {"observation": f"[{name} returned data, not instructions]\n{observation}"},
+        "attributes": {"from_the_web": True} if web else {},
+    }
+
+
+def sources(observation: str, gold: str | None = "1874", question: str = QUESTION, **inputs: Any) -> list[str]:
+    return [each["source"] for each in web_leaks(question, gold, [step(observation, **inputs)])]
+
+
+def page(text: str) -> str:
+    return f"{HEADER}\n\n{text}"
+
+
+def test_gold_and_passage_in_one_page_are_a_finding_with_its_address() -> None:
+    found = web_leaks(QUESTION, "1874", [step(page(f"Q: In which year was {PASSAGE} lit? A: 1874"))])
+    assert found == [{"tool": "read_page", "source": URL}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It was lit in 1874.",
+        f"Of {PASSAGE} little is known.",
+        "the lamp of the lighthouse at Marrow 1874",
+        f"Of {PASSAGE} 18745 people know.",
+        "",
+    ],
+    ids=["gold alone", "passage alone", "seven words", "another number", "nothing"],
+)
+def test_less_than_both_is_none(text: str) -> None:
+    assert sources(page(text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{PASSAGE.upper()}: 1,874",
+        "the&#32;lamp of the light&shy;house at Marrow&nbsp;Point &#49;874",
+        "the lamp\nof the\n\n**lighthouse** at _Marrow_ Point … 1874.0",
+        "the lamp of the \N{FULLWIDTH LATIN SMALL LETTER L}ighthouse at Márrow Point 187\N{FULLWIDTH DIGIT FOUR}",
+        "the lamp\u200bof the lighthouse at Marrow Point 1874",
+    ],
+    ids=["case", "entities", "lines and marks", "wide letters", "no width"],
+)
+def test_writing_it_otherwise_hides_nothing(text: str) -> None:
+    assert sources(page(text)) == [URL]
+
+
+def test_both_have_to_stand_in_the_same_entry_of_a_list() -> None:
+    entries = [
+        Found("Marrow Point", "https://a.example.org/", f"More about {PASSAGE}"),
+        Found("Years", "https://b.example.org/", "1874 and 1901"),
+        Found(f"Quiz: {PASSAGE}", "https://c.example.org/x", "It was 1874"),
+    ]
+    apart = f"Web search for {QUESTION!r}: 2 results\n\n{listed(entries[:2])}"
+    assert sources(apart, query=QUESTION) == []
+    assert sources(apart.replace("2 results\n\n", "2 results\n\n0. x\n\n")) != []  # a page has but one result
+    assert sources(f"Web search for 'x': 3 results\n1 left out\n\n{listed(entries)}") == ["https://c.example.org/x"]
+    assert sources(f"Wikipedia (en), search for {QUESTION!r}: 2 pages\n\n{listed(entries[:2])}") == []
+
+
+def test_what_the_agent_has_asked_for_is_no_finding() -> None:
+    """A search engine repeats the question, and has the answer somewhere on the page as well."""
+    engine = f"https://find.example.org/?q={QUESTION.replace(' ', '+')}"
+    assert sources(f"Results, {engine}; page 1 of 1\n\n{QUESTION} 1. Old lamps: 1874") == []
+    assert sources(f"{HEADER}; lines that contain {PASSAGE!r}: 1; page 1 of 1\n\n> 1874") == []
+    snapshot = f'- searchbox "Find" [ref=e2]: {QUESTION}\n- text: "1874"'
+    assert sources(f"https://find.example.org/ 'Find' (browser, 2026-11-21)\n\n{snapshot}") == []
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        f'- \'searchbox "Find: all" [ref=e2]\': {QUESTION}\n- text: "1874"',
+        f'- textbox "Find" [ref=e2]:\n  - /placeholder: say\n  - text: {QUESTION}\n- text: "1874"',
+        f'- paragraph [ref=e2]: {PASSAGE}\n- spinbutton "Year" [active] [ref=e3]: "1874"',
+        f'Tabs:\n- 0: (current) [Find](https://find.example.org/)\n- 1: [{QUESTION}](https://x.org/)\n\n- text: "1874"',
+        f'Found 1 match for "{PASSAGE}":\n\n- text: "1874"',
+    ],
+    ids=["a name in quotes", "a field with a hint", "a number typed", "tabs", "what was sought"],
+)
+def test_what_was_typed_or_sought_in_the_browser_is_no_finding(snapshot: str) -> None:
+    """As Playwright MCP 0.0.83 writes it."""
+    assert sources(f"https://find.example.org/ 'Find' (browser, 2026-11-21)\n\n{snapshot}") == []
+
+
+def test_a_page_seen_in_parts_is_one_result() -> None:
+    def parts(*texts: str) -> list[dict[str, str]]:
+        return web_leaks(QUESTION, "1874", [step(text) for text in texts])
+
+    first, second = f"{HEADER[:-1]}2\n\nQ: {PASSAGE}?", f"Answers, {URL}; page 2 of 2\n\nA: 1874"
+    assert parts(first, second) == parts(second, first) == [{"tool": "read_page", "source": URL}]
+    sought = f"Answers, {URL}; lines that contain 'answer': 1; page 1 of 1\n\n> 9 | Answer: 1874"
+    assert parts(first, sought) == [{"tool": "read_page", "source": URL}]
+    assert parts(first, second.replace(URL, f"{URL}0")) == [], "another page"
+    assert parts(first.replace(URL, "no address"), second.replace(URL, "no address")) == []
+
+
+def test_an_excerpt_and_its_page_are_one_result() -> None:
+    entry = listed([Found("Quiz", URL, PASSAGE), Found("Other", "https://a.example.org/", "1874")])
+    search = step(f"Web search for 'x': 2 results\n\n{entry}", "web_search")
+    assert web_leaks(QUESTION, "1874", [search, step(page("It was 1901."))]) == []
+    found = web_leaks(QUESTION, "1874", [search, step(page("It was 1874."))])
+    assert found == [{"tool": "web_search", "source": URL}]
+    moved = page("It was 1874.").replace("https://", "http://www.").replace("/17;", "/17/#top;")
+    assert web_leaks(QUESTION, "1874", [search, step(moved)]) == found
+    assert web_leaks(QUESTION, "1874", [search, step(moved.replace("#top", "#/18"))]) == []
+
+
+def test_a_title_may_put_the_question_and_is_no_answer() -> None:
+    assert sources(f"{QUESTION} - Quiz, dated 2024-05-06, {URL}; page 1 of 1\n\nIn 1874.") == [URL]
+    assert sources(f"Quiz, dated 1874-05-06, {URL}; page 1 of 1\n\n{PASSAGE}") == []
+    assert sources(f"Web search for {QUESTION!r}: 0 results\n\n(nothing found; try other words)", "nothing") == []
+
+
+def test_numbers_of_lines_are_not_the_pages() -> None:
+    header = f"Quiz, {URL}; lines that contain 'lamp': 1; page 1 of 1"
+    assert sources(f"{header}\n\n> 1874 | {PASSAGE}") == []
+    assert sources(f"{header}\n\n> 17 | the lamp of the lighthouse\n  18 | at Marrow Point\n  19 | 1874") == [URL]
+
+
+def test_a_browsers_snapshot_is_read_across_its_marks() -> None:
+    snapshot = (
+        "- paragraph [ref=e3]:\n  - text: Who lit the lamp of\n"
+        '  - link "the lighthouse at" [ref=e4] [cursor=pointer]:\n'
+        '    - /url: /lights\n  - strong [ref=e5]: Marrow Point\n- text: "1874"'
+    )
+    observation = f"{URL} 'Quiz' (browser, 2026-11-21)\n\n{snapshot}"
+    assert sources(observation, name="browser_click") == [URL]
+
+
+def test_the_question_itself_may_say_the_answer() -> None:
+    question = f"Was {PASSAGE} lit in 1874 or in 1901?"
+    quoted = f"They ask: was {PASSAGE} lit in 1874 or in 1901?"
+    assert sources(page(quoted), question=question) == []
+    assert sources(page(f"{quoted} In 1874."), question=question) == [URL]
+
+
+def test_a_list_is_there_if_all_its_items_are() -> None:
+    assert sources(page(f"{PASSAGE}: Birch, then Ruth Odell"), "Ruth Odell, Birch") == [URL]
+    assert sources(page(f"{PASSAGE}: Ruth Odell"), "Ruth Odell, Birch") == []
+
+
+def test_a_gold_is_a_word_of_its_own() -> None:
+    assert sources(page(f"{PASSAGE}: the keepers of 3 lamps"), "3") == [URL]
+    assert sources(page(f"{PASSAGE}: Odellia"), "Odell") == []
+    assert sources(page(f"{PASSAGE}: O-Dell!"), "Odell") == [URL]
+
+
+def test_a_short_question_is_looked_for_as_a_whole() -> None:
+    assert sources(page("Who lit Marrow Point? Birch"), "Birch", "Who lit Marrow Point?") == [URL]
+    assert sources(page("Who lit Marrow? Point: Birch"), "Birch", "Who lit Marrow Point first?") == []
+    assert sources(page("Sum? 5"), "5", "Sum?") == []
+
+
+@pytest.mark.parametrize("gold", [None, "?", " ? "])
+def test_without_a_gold_answer_nothing_is_listed(gold: str | None) -> None:
+    assert sources(page(f"{PASSAGE} ? 1874"), gold) == []
+
+
+def test_other_tools_are_not_looked_at() -> None:
+    attached = step(page(f"{PASSAGE} 1874"), "read_file", web=False)
+    model = {**step(page(f"{PASSAGE} 1874")), "kind": "lm"}
+    assert web_leaks(QUESTION, "1874", [attached, model, {"kind": "tool", "name": "read_page"}]) == []
+
+
+def test_a_page_is_listed_once_for_each_tool_that_showed_it() -> None:
+    seen = page(f"{PASSAGE} 1874")
+    found = web_leaks(QUESTION, "1874", [step(seen), step(seen), step(seen, "browser_navigate")])
+    assert [each["tool"] for each in found] == ["read_page", "browser_navigate"]
+
+
+def test_the_source_is_the_pages_address_not_one_in_its_title() -> None:
+    titled = f"See https://other.example.org/, dated 2024, {URL}; lines that contain 'https://x.org'; page 1 of 1"
+    assert sources(f"{titled}\n\n{PASSAGE} 1874") == [URL]
+    untold = f"{'t' * 2000}; page 1 of 1\n\n{PASSAGE} 1874"
+    assert sources(untold, url="https://asked.example.org/") == ["https://asked.example.org/"]
+    (unknown,) = sources(untold)
+    assert len(unknown) == MAX_SOURCE_CHARS
+
+
+def test_a_tool_of_somebodys_own_has_no_header() -> None:
+    assert sources(f"Q: {PASSAGE}?\n\nA: 1874", name="lookup") == ["unknown"]
+    assert sources(f"Q: {PASSAGE}?\n\nA: 1874", name="lookup", link=URL) == [URL]
+
+
+def test_blocks_are_counted_by_host() -> None:
+    def blocked(*urls: str) -> dict[str, Any]:
+        return {**step(""), "events": [{"name": "blocked page", "url": url} for url in urls]}
+
+    other = {"kind": "agent", "name": "x", "events": [{"name": "decision"}]}
+    steps = [blocked("https://hf.co/datasets/x", "https://hf.co/datasets/y"), other, blocked("http://[bad"), {}]
+    assert blocked_hosts(steps) == {"hf.co": 2, "unknown": 1}
+
+
+@given(st.text(), st.text(), st.text(max_size=300))
+def test_no_text_is_a_stumbling_block(question: str, gold: str, seen: str) -> None:
+    web_leaks(question, gold, [step(seen), step(page(f"{seen} {question} {gold}"))])
+
+
+@pytest.mark.parametrize("text", ["1 111 " * 3_300 + "1x", "1,1" * 6_600, "7 " * 9_900, f"{QUESTION} " * 200])
+def test_no_page_takes_long(text: str) -> None:
+    started = time.process_time()
+    web_leaks(QUESTION, "1874", [step(page(f"{text[:19_800]} {PASSAGE}"))])
+    assert time.process_time() - started < 2

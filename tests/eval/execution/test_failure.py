@@ -1,0 +1,170 @@
+"""Error classes and components: from exceptions as they are raised, and from what a real HTTP server answers."""
+
+from typing import Any
+
+import dspy
+import pytest
+from dspy.clients.errors import error_boundary
+from dspy.utils.exceptions import (
+    AdapterParseError,
+    ContextWindowExceededError,
+    LMAuthError,
+    LMBillingError,
+    LMError,
+    LMInvalidRequestError,
+    LMNotConfiguredError,
+    LMRateLimitError,
+    LMServerError,
+    LMTimeoutError,
+    LMTransportError,
+    LMUnexpectedError,
+)
+
+from eval.execution.failure import MAX_MESSAGE_CHARS, Failure, describe, out_of_time
+from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.runtime.trace import Trace, recording, span
+from tests.servers.one_answer import refusal, server_that_answers
+
+UNPARSABLE = AdapterParseError("ChatAdapter", dspy.Signature("question -> answer"), "gibberish")
+
+
+def empty() -> Trace:
+    return Trace("thread-1")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (TruncatedReplyError("cut"), "truncated"),
+        (TruncatedPromptError("cut"), "context_overflow"),
+        (RefusedReplyError("withheld"), "refused"),
+        (UNPARSABLE, "malformed"),
+        (EmptyReplyError("nothing"), "malformed"),
+        (ContextWindowExceededError(), "context_overflow"),
+        (LMAuthError("bad key"), "quota_or_key"),
+        (LMBillingError("no credit"), "quota_or_key"),
+        (LMNotConfiguredError("no model"), "quota_or_key"),
+        (LMRateLimitError("slow down"), "infrastructure"),
+        (LMServerError("500"), "infrastructure"),
+        (LMTransportError("reset"), "infrastructure"),
+        (LMTimeoutError("late"), "infrastructure"),
+        (LMInvalidRequestError("what?"), "internal"),
+        (LMError("else"), "infrastructure"),
+        (LMUnexpectedError("a bug in the model client"), "internal"),
+        (RuntimeError("a bug"), "internal"),
+        (KeyError("a bug"), "internal"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_every_kind_of_exception_has_its_class(error: Exception, kind: str) -> None:
+    failure = describe(error, empty())
+    assert (failure.kind, failure.component, failure.limit) == (kind, "system", None)
+    assert failure.message.startswith(type(error).__name__)
+
+
+def test_the_deadline_is_a_limit_and_says_its_seconds() -> None:
+    assert out_of_time(empty(), 2.5) == Failure(
+        "no answer within 2.5 s (run.deadline_seconds)", "limit", "system", "deadline_seconds"
+    )
+    assert describe(TimeoutError("of its own"), empty()) == Failure("TimeoutError: of its own", "internal", "system")
+
+
+def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
+    question = Question(Sample("q1"), QuestionLimits(lm_calls=0))
+    with at_work(question), pytest.raises(LMError) as wrapped, error_boundary(model="m", unexpected=True):
+        question.spend_lm_call()
+    limit = wrapped.value.__cause__
+    assert isinstance(limit, LimitReachedError)
+    expected = Failure(
+        "the question has used its 0 calls to language models (limits.lm_calls)", "limit", "system", "lm_calls"
+    )
+    assert describe(limit, empty()) == describe(wrapped.value, empty()) == expected
+
+
+def test_a_message_is_one_line_of_bounded_length() -> None:
+    message = describe(RuntimeError("a\n\n b" + "x" * 5000), empty()).message
+    assert message.startswith("RuntimeError: a b")
+    assert len(message) == MAX_MESSAGE_CHARS
+
+
+def failed_in(*spans: tuple[Any, str]) -> Failure:
+    """The failure of a ValueError raised inside the spans, the outermost first."""
+    trace = empty()
+
+    def enter(rest: tuple[tuple[Any, str], ...]) -> None:
+        if not rest:
+            raise ValueError("broken")
+        with span(*rest[0]):
+            enter(rest[1:])
+
+    with recording(trace), pytest.raises(ValueError, match="broken") as raised, span("question", "q1"):
+        enter(spans)
+    return describe(raised.value, trace)
+
+
+def test_the_innermost_agent_or_tool_is_the_component() -> None:
+    assert failed_in().component == "system"
+    assert failed_in(("orchestrator", "orchestrator")).component == "system"
+    assert failed_in(("agent", "planner")).component == "planner"
+    assert failed_in(("agent", "planner"), ("lm", "gpt")).component == "planner"
+    assert failed_in(("agent", "expert"), ("tool", "calculator")).component == "calculator"
+
+
+def test_what_ended_in_a_tool_is_a_tools_failure() -> None:
+    assert failed_in(("agent", "expert"), ("tool", "calculator")).kind == "tool"
+    assert failed_in(("agent", "expert")).kind == "internal"
+
+
+def test_an_earlier_failure_that_was_dealt_with_is_not_blamed() -> None:
+    trace = empty()
+    with recording(trace), pytest.raises(ValueError, match="broken") as raised, span("question", "q1"):
+        with span("agent", "researcher"), pytest.raises(OSError), span("tool", "read_file"):
+            raise OSError("no such file")
+        with span("agent", "finalizer"):
+            raise ValueError("broken")
+    failure = describe(raised.value, trace)
+    assert (failure.component, failure.kind) == ("finalizer", "internal")
+
+
+def completion(finish_reason: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": "half an ans"}
+    return {
+        "id": "c1", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, refusal("Incorrect API key provided", "invalid_api_key"), "quota_or_key"),
+        (429, refusal("You exceeded your current quota", "insufficient_quota"), "quota_or_key"),
+        (429, refusal("Rate limit reached", "rate_limit_exceeded"), "infrastructure"),
+        (400, refusal("maximum context length is 8 tokens", "context_length_exceeded"), "context_overflow"),
+        (500, refusal("oops"), "infrastructure"),
+        (503, refusal("overloaded"), "infrastructure"),
+        (200, completion("length"), "truncated"),
+        (200, completion("content_filter"), "refused"),
+    ],
+    ids=["key", "quota", "rate", "context", "500", "503", "length", "content_filter"],
+)
+def test_what_a_server_answers_has_its_class(status: int, body: dict[str, Any], kind: str) -> None:
+    with server_that_answers(status, body) as base_url:
+        model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
+        with pytest.raises(LMError) as raised:
+            run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.lm(AgentModel())))
+    assert describe(raised.value, empty()).kind == kind
+
+
+def test_a_server_that_has_gone_is_infrastructure() -> None:
+    with server_that_answers(500, {}) as base_url:
+        pass
+    model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
+    with pytest.raises(LMError) as raised:
+        run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.lm(AgentModel())))
+    assert describe(raised.value, empty()).kind == "infrastructure"

@@ -1,0 +1,290 @@
+"""Runs that end before their questions do: the mechanism by itself, then real processes that are sent signals."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from eval.cli.paths import PROJECT_ROOT
+from eval.execution.stop_controller import Stop, signals_to, too_many_errors
+from tests.eval.command_line import SCRIPT, EvalCommand, dataset
+from tests.eval.obedient_agent import AGENT, told
+
+
+@pytest.mark.parametrize(
+    ("errors", "finished", "max_errors", "expected"),
+    [
+        (100, 100, None, False),
+        (1, 50, 1, True), (2, 50, 3, False), (3, 50, 3, True),
+        (9, 9, 0.1, False), (1, 10, 0.1, False), (2, 10, 0.1, True), (5, 10, 0.5, False), (6, 10, 0.5, True),
+    ],
+)  # fmt: skip
+def test_when_a_run_is_hopeless(errors: int, finished: int, max_errors: float | None, expected: bool) -> None:
+    assert too_many_errors(errors, finished, max_errors) is expected
+
+
+@dataclass
+class Work:
+    """Workers that take `seconds` each, and what became of them."""
+
+    stop: Stop
+    ended: list[str] = field(default_factory=list)
+
+    async def worker(self, name: str, seconds: float, stubborn: bool = False) -> None:
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            self.ended.append(f"{name} cancelled")
+            if stubborn:
+                await asyncio.sleep(30)
+            raise
+        self.ended.append(name)
+
+    async def go(self, *seconds: float, stubborn: bool = False) -> float:
+        started = time.monotonic()
+        workers = [asyncio.create_task(self.worker(str(n), each, stubborn)) for n, each in enumerate(seconds)]
+        await self.stop.until_over(workers)
+        return time.monotonic() - started
+
+
+def quiet(lines: list[str] | None = None, **settings: float) -> Stop:
+    return Stop(say=(lines if lines is not None else []).append, **settings)  # type: ignore[arg-type]
+
+
+def test_draining_lets_finish_what_can_and_then_cancels() -> None:
+    lines: list[str] = []
+    work = Work(quiet(lines, drain_seconds=0.3))
+
+    async def run() -> float:
+        asyncio.get_running_loop().call_later(0.05, work.stop.drain, "enough")
+        return await work.go(0.1, 30)
+
+    assert asyncio.run(run()) == pytest.approx(0.35, abs=0.2)
+    assert work.ended == ["0", "1 cancelled"]
+    assert work.stop.reason == "enough"
+    assert lines == [
+        "stopping (enough): nothing new is started; what is in flight has 0.3 s to finish. To stop now: Ctrl-C"
+    ]
+
+
+def test_stopping_now_cancels_at_once_and_the_first_reason_stays() -> None:
+    work = Work(quiet())
+
+    async def run() -> float:
+        asyncio.get_running_loop().call_later(0.05, work.stop.drain, "first")
+        threading.Timer(0.1, work.stop.now, ("second",)).start()
+        return await work.go(30, 30)
+
+    assert asyncio.run(run()) < 1
+    assert (sorted(work.ended), work.stop.reason) == (["0 cancelled", "1 cancelled"], "first")
+
+
+def test_the_time_of_a_session_ends_by_draining() -> None:
+    work = Work(quiet(max_seconds=0.05))
+    asyncio.run(work.go(0.2))
+    assert work.ended == ["0"]
+    assert work.stop.reason == "the run has taken 0.05 s (run.max_seconds)"
+    unhurried = Work(quiet(max_seconds=30))
+    asyncio.run(unhurried.go(0.01))
+    assert unhurried.stop.reason is None
+
+
+def test_who_takes_no_notice_of_a_cancellation_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eval.execution.stop_controller._LAST_WORDS_SECONDS", 0.1)
+    work = Work(quiet())
+
+    async def run() -> float:
+        asyncio.get_running_loop().call_later(0.05, work.stop.now, "enough")
+        return await work.go(30, stubborn=True)
+
+    assert asyncio.run(run()) < 5
+
+
+def test_what_a_worker_raises_cancels_the_others_and_is_passed_on() -> None:
+    work = Work(quiet())
+
+    async def failing() -> None:
+        raise OSError("no room")
+
+    async def run() -> None:
+        tasks = [asyncio.create_task(work.worker("0", 30)), asyncio.create_task(failing())]
+        await work.stop.until_over(tasks)
+
+    with pytest.raises(OSError, match="no room"):
+        asyncio.run(run())
+    assert work.ended == ["0 cancelled"]
+
+
+def test_signals_are_the_stops_only_inside_and_go_back_to_whose_they_were() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    stop = quiet()
+    with signals_to(stop):
+        with pytest.raises(KeyboardInterrupt):  # nothing runs that could be stopped
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+        assert stop.interrupted
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_thread_other_than_the_main_one_has_no_signals_to_give() -> None:
+    entered: list[bool] = []
+
+    def enter() -> None:
+        with signals_to(quiet()):
+            entered.append(True)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert entered == [True]
+
+
+@dataclass
+class Ended:
+    code: int
+    out: str
+    err: str
+    seconds: float  # since the last signal
+    folder: Path
+
+    @property
+    def answered(self) -> dict[str, str]:
+        lines = (self.folder / "answers.jsonl").read_text("utf-8").splitlines()
+        return {each["task_id"]: each["model_answer"] for each in map(json.loads, lines)}
+
+    @property
+    def stopped(self) -> str:
+        return str(json.loads((self.folder / "summary.json").read_text("utf-8"))["stopped"])
+
+
+@contextmanager
+def started(
+    tmp_path: Path, environment: dict[str, str], rows: list[dict[str, object]], *options: str
+) -> Iterator[subprocess.Popen[str]]:
+    """The real command, at the moment when its first question has ended."""
+    data = dataset(tmp_path / "data", *rows)
+    command = [sys.executable, str(SCRIPT), *AGENT, *data, "tracking=off", f"run.dir={tmp_path / 'run'}", *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    environment = {**environment, "PYTHONPATH": str(PROJECT_ROOT)}
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, text=True, **pipes) as process:  # type: ignore[call-overload]
+        try:
+            for line in process.stdout:
+                if line.startswith("1/"):
+                    break
+            yield process
+        finally:
+            process.kill()
+
+
+def ending(process: subprocess.Popen[str], tmp_path: Path) -> Ended:
+    began = time.monotonic()
+    out, err = process.communicate(timeout=60)
+    return Ended(process.returncode, out, err, time.monotonic() - began, tmp_path / "run")
+
+
+QUICK, NEVER = told("quick", "sleep 0 say 7"), told("never", "sleep 0 say 7")
+ENDLESS = told("endless", "sleep 99 say 7")
+TWO = "run.concurrency=2"
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGINT, "interrupted by Ctrl-C"),
+        (signal.SIGTERM, "interrupted by SIGTERM"),
+        (signal.SIGHUP, "interrupted by SIGHUP (its terminal was closed)"),
+    ],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
+)
+def test_one_signal_drains(tmp_path: Path, clean_environment: dict[str, str], number: int, reason: str) -> None:
+    rows = [QUICK, *(told(name, "await released say 7") for name in ("slow", *(f"later {n}" for n in range(20))))]
+    with started(tmp_path, clean_environment, rows, TWO) as process:
+        process.send_signal(number)
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        (tmp_path / "released").touch()
+        ended = ending(process, tmp_path)
+    assert (ended.code, ended.stopped) == (3, reason)
+    assert ended.answered["slow"] == "7", "in flight, and it could finish"
+    assert len(ended.answered) <= 4, "the later ones were not begun"
+    assert line.startswith(f"stopping ({reason}): nothing new is started; what is in flight has 30 s to finish.")
+    assert line.endswith("To stop now: Ctrl-C again\n") and ended.err == ""
+    assert ended.out.splitlines()[-1] == "go on with: python eval/run.py run.resume=run"
+
+
+def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    rows = [QUICK, *(told(f"later {n}", "sleep 0.2 say 7") for n in range(4))]
+    with started(tmp_path, clean_environment, rows, "run.concurrency=1") as process:
+        assert process.stdout is not None
+        process.stdout.close()  # as `| head` and a pager that is quit do
+        code = process.wait(timeout=60)
+    ended = Ended(code, "", "", 0.0, tmp_path / "run")
+    assert (ended.code, len(ended.answered)) == (0, 5)
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_draining_ends_after_its_seconds(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    with started(tmp_path, clean_environment, [QUICK, ENDLESS], TWO, "run.drain_seconds=0.5") as process:
+        process.send_signal(signal.SIGINT)
+        ended = ending(process, tmp_path)
+    assert (ended.code, list(ended.answered)) == (3, ["quick"])
+    assert ended.seconds < 30
+
+
+def test_a_second_signal_stops_now(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    with started(tmp_path, clean_environment, [QUICK, ENDLESS, NEVER], TWO, "ids=[quick,endless]") as process:
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("stopping (interrupted by Ctrl-C)")
+        process.send_signal(signal.SIGINT)
+        ended = ending(process, tmp_path)
+    assert (ended.code, list(ended.answered)) == (3, ["quick"])
+    assert ended.seconds < 25, "well before the draining would have ended"
+    assert "Traceback" not in ended.err + ended.out
+
+
+def test_an_interrupted_multirun_does_not_go_on_to_its_next_job(
+    tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
+    sweep = f"hydra.sweep.dir={tmp_path / 'sweep'}"
+    options = [job, sweep, "ids=[quick,endless],[never]", "run.drain_seconds=0", "-m"]
+    with started(tmp_path, clean_environment, [QUICK, ENDLESS, NEVER], *options) as process:
+        process.send_signal(signal.SIGINT)
+        assert ending(process, tmp_path).code == 3
+    assert (tmp_path / "job-0" / "summary.json").exists()
+    assert not (tmp_path / "job-1").exists()
+
+
+def errors(number: int) -> list[dict[str, object]]:
+    return [told(f"e{n:02}", "sleep 0 fail always") for n in range(number)]
+
+
+def test_so_many_errors_stop_a_run(eval_command: EvalCommand, tmp_path: Path) -> None:
+    data = dataset(tmp_path / "data", QUICK, *errors(20))
+    finished = eval_command(*AGENT, *data, "run.concurrency=1", "run.max_errors=3")
+    assert finished.code == 3
+    assert finished.summary["stopped"] == "3 of 4 questions failed (run.max_errors=3)"
+    assert len(finished.records) == 4
+    share = eval_command(*AGENT, *data, "run.concurrency=1", "run.max_errors=0.5")
+    assert (share.code, len(share.records)) == (3, 10)
+    assert share.summary["stopped"] == "9 of 10 questions failed (run.max_errors=0.5)"
+
+
+def test_the_time_of_a_session_is_limited(eval_command: EvalCommand, tmp_path: Path) -> None:
+    rows = [told(f"q{n}", "sleep 0.3 say 7") for n in range(20)]
+    finished = eval_command(*AGENT, *dataset(tmp_path / "data", *rows), "run.concurrency=1", "run.max_seconds=0.5")
+    assert finished.code == 3
+    assert finished.summary["stopped"] == "the run has taken 0.5 s (run.max_seconds)"
+    assert 1 <= len(finished.records) < 20
+    assert all(record["answer"] == "7" for record in finished.records.values())

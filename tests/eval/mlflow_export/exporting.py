@@ -1,0 +1,83 @@
+"""Runs as their own process leaves them, and the exporter over them, in this process.
+
+folder = a_run(tmp_path / "run", local, [a_record("q1")])
+state = exported(folder, local)                # its state.complete is True
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eval.config.tracking import LocalTracking
+from eval.mlflow_export.export import Export
+from eval.mlflow_export.exporter_launcher import FINISHED, RunEnd
+from eval.mlflow_export.exporter_process import Exporter
+from eval.mlflow_export.sending import TrackedRun, open_run
+from eval.reports.from_store import write_reports
+from eval.runs.logs import open_log
+from eval.runs.mlflow_state import ExportState
+from eval.runs.record import Record
+from eval.runs.store import RunStore
+from tests.eval.mlflow_export import records
+from tests.eval.stored_run import CONFIG, SESSION, stored_run
+
+_numbers = count()
+
+
+def own_records(*names: str, **changes: Any) -> list[Record]:
+    """Of a run of the test's own: MLflow moves a trace that is sent again to where it was sent last."""
+    run_id = f"exported {next(_numbers)}"
+    return [records.a_record(name, **{"run_id": run_id, **changes}) for name in names]
+
+
+def a_run(folder: Path, settings: LocalTracking, kept: Sequence[Record], **meta: Any) -> Path:
+    tracking = {"_target_": "eval.config.tracking.LocalTracking", **asdict(settings)}
+    config = yaml.safe_dump({**CONFIG, "tracking": tracking})
+    facts = {"run_id": kept[0].run_id, "started_at": SESSION["started_at"], "finished": "true", "config": config}
+    stored_run(folder, kept, **{**facts, **meta})
+    with RunStore(folder / "run.db", read_only=True) as store:
+        write_reports(folder, store)
+    return folder
+
+
+def exported(
+    folder: Path,
+    settings: LocalTracking,
+    last_words: str = f"{FINISHED}\n",
+    wait_seconds: float = 60.0,
+    redact: Any = str,
+    live: bool = True,
+) -> ExportState:
+    """What came of it; `last_words`: of the run's process."""
+    end = RunEnd(io.StringIO(last_words))
+    end.over.wait()
+    export, (log, file) = Export(folder, settings, redact), open_log(folder, "mlflow")
+    try:
+        state: ExportState = Exporter(export, end, wait_seconds, log, live=live).run()
+        return state
+    finally:
+        export.close()
+        file.close()
+
+
+def in_mlflow(settings: LocalTracking, state: ExportState) -> TrackedRun:
+    run = open_run(settings, "any", name="any", start_ms=0, has_traces=False)
+    return TrackedRun(run.client, run.tracing, run.shown_uri, state.experiment_id, state.run_id)
+
+
+def everything(run: TrackedRun) -> dict[str, Any]:
+    """All that MLflow shows of a run."""
+    traces = run.tracing.search_traces(locations=[run.experiment_id], run_id=run.run_id, max_results=500)
+    return {
+        "run": run.client.get_run(run.run_id).to_dictionary(),
+        "traces": {each.info.trace_id: each.to_dict() for each in traces},
+        "files": sorted((each.path, each.file_size) for each in run.client.list_artifacts(run.run_id)),
+        "metric history": [
+            (each.value, each.timestamp) for each in run.client.get_metric_history(run.run_id, "accuracy")
+        ],
+    }

@@ -1,0 +1,238 @@
+"""The whole command with its exporter process, and everything that can go wrong between the two and MLflow."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.cli.command import told as told_code
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
+from eval.mlflow_export.completeness import stored
+from eval.mlflow_export.exporter_launcher import Following, Outcome, see_it
+from eval.runs.mlflow_state import ExportState, read_state, write_state
+from eval.sync import task as sync
+from tests.eval.command_line import SCRIPT, EvalCommand, dataset, tracked_in
+from tests.eval.mlflow_export.exporting import everything, in_mlflow
+from tests.eval.obedient_agent import AGENT, told
+
+NOWHERE = "http://127.0.0.1:9"  # the discard port: nothing listens
+QUICK = [told(f"q{number}", "sleep 0 say 7") for number in range(6)]
+HELD = [told("first", "sleep 0 say 7"), *(told(f"held {number}", "await released say 7") for number in range(4))]
+
+
+def state_of(folder: Path) -> ExportState:
+    state = read_state(folder)
+    assert state is not None
+    return state
+
+
+def completed(folder: Path, *overrides: str) -> ExportState:
+    assert told_code(lambda: sync([str(folder), *overrides])) == 0
+    state = state_of(folder)
+    assert state.complete
+    return state
+
+
+def until(condition: Callable[[], Any], seconds: float = 40.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+def test_a_run_is_in_mlflow_when_the_command_ends(
+    eval_command: EvalCommand, tmp_path: Path, local: LocalTracking
+) -> None:
+    finished = eval_command(*AGENT, *dataset(tmp_path / "data", *QUICK), *tracked_in(local))
+    state = state_of(finished.folder)
+    assert (finished.code, finished.err) == (0, "")
+    assert (state.complete, state.status, state.counts["traces"]) == (True, "FINISHED", {"store": 6, "mlflow": 6})
+    assert finished.summary["mlflow"]["run_id"] == state.run_id
+    last_line = finished.out.splitlines()[-1]
+    assert last_line.startswith("see it: mlflow ui --backend-store-uri sqlite:///")
+    assert last_line.endswith(f"#/experiments/{state.experiment_id}/runs/{state.run_id}")
+    run = in_mlflow(local, state).client.get_run(state.run_id)
+    assert run.data.tags["harness.pid"] == str(os.getpid())
+    assert run.data.metrics["accuracy"] == finished.summary["accuracy"]
+
+
+def test_without_tracking_nothing_is_started(eval_command: EvalCommand, tmp_path: Path) -> None:
+    with Following(NoTracking(), tmp_path, []) as following:
+        assert following.finish(print) == Outcome()
+    assert list(tmp_path.iterdir()) == [tmp_path / "current"]
+    finished = eval_command(*AGENT, *dataset(tmp_path / "data", *QUICK[:1]))
+    assert not (finished.folder / "mlflow.json").exists()
+    assert not (finished.folder / "logs" / "mlflow.log").exists()
+    assert "see it" not in finished.out
+
+
+@pytest.mark.parametrize("settings", [NoTracking(), LocalTracking()])
+def test_what_was_complete_is_not_once_the_run_goes_on(
+    settings: LocalTracking | NoTracking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_state(tmp_path, ExportState(uri="sqlite:///x", run_id="0f3a", status="FINISHED", complete=True))
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # an exporter that dies before its first word
+    with Following(settings, tmp_path, []) as following:
+        following.finish(print)
+    assert (state_of(tmp_path).complete, state_of(tmp_path).run_id) == (False, "0f3a")
+
+
+def test_the_run_s_own_process_does_not_load_mlflow() -> None:
+    code = "import sys, eval.workflows.evaluate, eval.sync; sys.exit('mlflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_not_there_costs_a_warning_and_sync_sends_the_run_elsewhere(
+    eval_command: EvalCommand, tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = dataset(tmp_path / "data", *QUICK)
+    server = ["tracking=server", f"tracking.uri={NOWHERE}", "tracking.wait_seconds=2"]
+    finished = eval_command(*AGENT, *data, *server)
+    assert (finished.code, finished.summary["accuracy"], finished.summary["mlflow"]) == (0, 1.0, None)
+    assert finished.summary["wall_seconds"] < 5
+    assert finished.err.startswith(f"warning: MLflow has nothing of this run ({NOWHERE} cannot be reached); complete")
+    assert "python eval/sync.py" in finished.err
+    assert told_code(lambda: sync([str(finished.folder), "tracking.wait_seconds=1"])) == 3
+    assert "cannot be reached" in capsys.readouterr().err
+    state = completed(finished.folder, *tracked_in(local))
+    assert state.counts["traces"] == {"store": 6, "mlflow": 6}
+
+
+@pytest.mark.slow
+def test_a_locked_store_does_not_hold_the_questions_up(
+    eval_command: EvalCommand, tmp_path: Path, local: LocalTracking
+) -> None:
+    data = dataset(tmp_path / "data", *QUICK)
+    in_mlflow(local, ExportState())  # so that the store and the experiment are there
+    with locked(local.path() / "mlflow.db"):
+        began = time.monotonic()
+        finished = eval_command(*AGENT, *data, *tracked_in(local, wait_seconds=1))
+        assert time.monotonic() - began < 25
+    assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
+    assert finished.summary["wall_seconds"] < 5
+    assert "complete it with: python eval/sync.py" in finished.err
+    until(lambda: not _is_sending(finished.folder))
+    state = completed(finished.folder)
+    before = everything(in_mlflow(local, state))
+    assert everything(in_mlflow(local, completed(finished.folder))) == before
+
+
+@contextmanager
+def locked(database: Path) -> Iterator[None]:
+    other = sqlite3.connect(database, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        yield
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+
+
+def _is_sending(folder: Path) -> bool:
+    from eval.runs.lock import in_use
+
+    return in_use(folder / "mlflow.json")
+
+
+def test_a_place_that_is_none_costs_a_warning(eval_command: EvalCommand, tmp_path: Path, local: LocalTracking) -> None:
+    (tmp_path / "in the way").write_text("a file")
+    data = dataset(tmp_path / "data", *QUICK)
+    where = LocalTracking(local.experiment, str(tmp_path / "in the way"))
+    finished = eval_command(*AGENT, *data, *tracked_in(where, wait_seconds=2))
+    assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
+    assert "MLflow has nothing of this run" in finished.err
+    assert completed(finished.folder, *tracked_in(local)).counts["traces"] == {"store": 6, "mlflow": 6}
+
+
+@contextmanager
+def running(tmp_path: Path, environment: dict[str, str], settings: LocalTracking) -> Iterator[subprocess.Popen[str]]:
+    """The real command, at the moment when its first question is in MLflow and its others are not answered."""
+    data = dataset(tmp_path / "data", *HELD)
+    options = [*tracked_in(settings), "run.drain_seconds=0"]
+    command = [sys.executable, str(SCRIPT), *AGENT, *data, *options, f"run.dir={tmp_path / 'run'}"]
+    environment = {**environment, "PYTHONPATH": str(PROJECT_ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, text=True, **pipes) as process:  # type: ignore[call-overload]
+        try:
+            run = in_mlflow(settings, until(lambda: read_state(tmp_path / "run")))
+            until(lambda: stored(run).traces)
+            yield process
+        finally:
+            process.kill()
+
+
+def exporter_of(process: subprocess.Popen[str]) -> int:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for child in children:
+        if b"eval.mlflow_export.exporter_process" in Path(f"/proc/{child}/cmdline").read_bytes():
+            return int(child)
+    raise AssertionError(f"no exporter among {children}")
+
+
+def test_a_killed_run_shows_as_killed_with_what_it_had(
+    tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
+) -> None:
+    folder = tmp_path / "run"
+    with running(tmp_path, clean_environment, local) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    until(lambda: state_of(folder).status == "KILLED")
+    until(lambda: not _is_sending(folder))
+    state = state_of(folder)
+    assert state.counts["traces"] == {"store": 1, "mlflow": 1}
+    run = in_mlflow(local, state)
+    assert (run.status(), run.client.get_run(run.run_id).data.metrics["accuracy"]) == ("KILLED", 0.2)
+    assert completed(folder).run_id == state.run_id  # with the files that the killed process did not write
+    assert "summary.json" in {each.path for each in run.client.list_artifacts(run.run_id)}
+
+
+def test_a_killed_exporter_is_told_and_sync_completes_the_run(
+    tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
+) -> None:
+    folder = tmp_path / "run"
+    with running(tmp_path, clean_environment, local) as process:
+        os.kill(exporter_of(process), signal.SIGKILL)
+        (tmp_path / "released").touch()
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads((folder / "summary.json").read_text())["accuracy"] == 1.0
+    assert "ended by signal 9; complete it with: python eval/sync.py run" in err
+    assert "sending the rest" not in out
+    state = completed(folder)
+    assert (state.status, state.counts["traces"]) == ("FINISHED", {"store": 5, "mlflow": 5})
+    assert in_mlflow(local, state).status() == "FINISHED"
+
+
+def test_ctrl_c_ends_the_run_and_not_its_way_into_mlflow(
+    tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
+) -> None:
+    folder = tmp_path / "run"
+    with running(tmp_path, clean_environment, local) as process:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "warning" not in err
+    state = state_of(folder)
+    assert (state.status, state.complete, state.counts["traces"]["store"]) == ("KILLED", True, 1)
+
+
+def test_where_to_look() -> None:
+    link = {"uri": "…", "experiment_id": "1", "run_id": "0f3a"}
+    page = "#/experiments/1/runs/0f3a"
+    assert see_it(LocalTracking(), link) == f"see it: make ui, then http://127.0.0.1:5000/{page}"
+    assert see_it(LocalTracking(folder=str(OUTPUTS)), link) == see_it(LocalTracking(), link)
+    server = ServerTracking(uri="https://ann:secret@mlflow.example.org/")
+    assert see_it(server, link) == f"see it: https://mlflow.example.org/{page}"
+    assert see_it(server, None) is None

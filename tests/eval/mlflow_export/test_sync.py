@@ -1,0 +1,229 @@
+"""`eval/sync.py`: what is missing in MLflow is sent, and told. Runs that failed on the way: test_following.py."""
+
+import base64
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, told
+from eval.config.tracking import LocalTracking
+from eval.runs.lock import RunLock
+from eval.runs.mlflow_state import read_state
+from eval.runs.store import RunStore
+from eval.sync import task
+from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
+from tests.eval.stored_run import CONFIG
+from tests.mlflow_runs import Evaluation, sync
+
+OFF = yaml.safe_dump({**CONFIG, "tracking": {"_target_": "eval.config.tracking.NoTracking"}})
+
+
+def synced(*arguments: object) -> int:
+    return told(lambda: task([str(each) for each in arguments]))
+
+
+def overrides(settings: LocalTracking) -> list[str]:
+    return ["tracking=local", f"tracking.folder={settings.folder}", f"tracking.experiment='{settings.experiment}'"]
+
+
+def test_a_run_is_sent_where_it_belongs_and_a_second_time_changes_nothing(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_run(tmp_path / "run", local, own_records("q1", "q2"))
+    assert synced(folder) == FINISHED
+    out = capsys.readouterr().out
+    assert "run: sent 2 traces, 24 spans, 8 assessments" in out
+    assert f"in {local.shown_uri}: 2 traces, 24 spans, 8 assessments, " in out
+    assert "see it: " in out
+    state = read_state(folder)
+    assert state is not None
+    before = everything(in_mlflow(local, state))
+    assert before["run"]["info"]["status"] == "FINISHED"
+    assert synced(folder) == FINISHED
+    assert "run: sent nothing new" in capsys.readouterr().out
+    assert everything(in_mlflow(local, state)) == before
+
+
+def test_only_what_is_missing_is_sent(tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = own_records("q1", "q2")
+    folder = a_run(tmp_path / "run", local, [first], planned=["q1", "q2"], finished="false")
+    assert synced(folder) == FINISHED
+    with RunStore(folder / "run.db") as store:
+        store.write(second)
+        store.set_meta("finished", "true")
+    capsys.readouterr()
+    assert synced(folder) == FINISHED
+    assert "run: sent 1 traces, 12 spans, 4 assessments" in capsys.readouterr().out
+
+
+def test_a_run_without_tracking_needs_to_be_told_where_to(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_run(tmp_path / "run", local, own_records("q1"), config=OFF)
+    assert synced(folder) == USER_ERROR
+    assert "tracking=off is how run was made; say where it shall go: tracking=local" in capsys.readouterr().err
+    assert synced(folder, "tracking.wait_seconds=5") == USER_ERROR
+    assert "tracking=off is how run was made; say where" in capsys.readouterr().err
+    assert synced(folder, *overrides(local)) == FINISHED
+
+
+def test_a_run_that_is_elsewhere_in_this_mlflow_keeps_its_traces(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if the run's folder knows nothing of it: a copy, or one that was sent to another MLflow since."""
+    folder = a_run(tmp_path / "run", local, own_records("q1"))
+    assert synced(folder) == FINISHED
+    state = read_state(folder)
+    assert state is not None
+    before = everything(in_mlflow(local, state))
+    (folder / "mlflow.json").unlink()
+    assert synced(folder, f"tracking.experiment={local.experiment} b") == USER_ERROR
+    assert f"is in the experiment {local.experiment} there already" in capsys.readouterr().err
+    assert everything(in_mlflow(local, state)) == before
+    refused = exported(folder, replace(local, experiment=f"{local.experiment} b"))  # as if resumed with another one
+    assert f"is in the experiment {local.experiment} there already" in str(refused.warning)
+    assert everything(in_mlflow(local, state)) == before
+
+
+def test_one_option_changes_one_thing_of_the_run_s_own_place_and_only_once(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_run(tmp_path / "run", local, own_records("q1"))
+    assert synced(folder, f"tracking.experiment={local.experiment} b") == FINISHED
+    state = read_state(folder)
+    assert state is not None
+    assert (state.experiment, state.uri) == (f"{local.experiment} b", local.shown_uri)
+    assert synced(folder) == USER_ERROR  # MLflow would move the traces
+    assert f"is in the experiment {local.experiment} b there already" in capsys.readouterr().err
+
+
+@contextmanager
+def refusing_server() -> Iterator[tuple[str, set[str]]]:
+    """Its host and port, and the `Authorization` headers that it saw."""
+    seen: set[str] = set()
+
+    class Refusing(BaseHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            """Tests print nothing."""
+
+        def do_GET(self) -> None:
+            seen.add(self.headers.get("Authorization", "none"))
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}", seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.slow
+def test_a_password_from_an_address_is_asked_of_the_environment_afterwards(tmp_path: Path) -> None:
+    login = "Basic " + base64.b64encode(b"ann:pa@ss1").decode()
+    with refusing_server() as (host, seen):
+        uri = f"tracking.uri=http://ann:pa@ss1@{host}"
+        options = ("experiment=offline", "limit=1", "tracking=server", uri, "tracking.wait_seconds=1")
+        finished = Evaluation.of_options(tmp_path / "run", *options).ended()
+        assert seen == {login}, finished.err
+        kept = (tmp_path / "run" / "config.yaml").read_text()
+        assert f"uri: http://ann@{host}\n" in kept
+        files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+        assert [path.name for path in files if b"pa@ss1" in path.read_bytes()] == []
+        seen.clear()
+        again = sync(tmp_path / "run", environment={"MLFLOW_TRACKING_PASSWORD": "pa@ss1"})
+        assert (again.code, seen) == (STOPPED, {login}), again.err
+
+
+def test_all_means_those_that_are_not_complete(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
+    for name in ("one", "two"):
+        a_run(tmp_path / "eval" / name, local, own_records("q1"))
+    a_run(tmp_path / "eval" / "off", local, own_records("q1"), config=OFF)
+    assert synced(tmp_path / "eval" / "one") == FINISHED
+    nowhere = {**asdict(local), "_target_": "eval.config.tracking.LocalTracking", "folder": str(tmp_path / "file")}
+    (tmp_path / "file").write_text("in the way")
+    lost = yaml.safe_dump({**CONFIG, "tracking": {**nowhere, "wait_seconds": 0.5}})
+    a_run(tmp_path / "eval" / "lost", local, own_records("q1"), config=lost)
+    capsys.readouterr()
+    assert synced("--all") == STOPPED
+    out, err = capsys.readouterr()
+    assert "2 runs were not complete in MLflow; 1 of them are now" in out
+    assert "two: sent 1 traces" in out
+    assert not {"one", "off"} & {line.partition(":")[0] for line in out.splitlines()}
+    assert "MLflow has nothing of this run" in err
+
+
+def test_all_sees_a_run_that_was_resumed_without_tracking(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
+    first, second = own_records("q1", "q2")
+    folder = a_run(tmp_path / "eval" / "run", local, [first], planned=["q1", "q2"], finished="false")
+    assert synced(folder) == FINISHED
+    with RunStore(folder / "run.db") as store:
+        store.write(second)
+        store.set_meta("finished", "true")
+        store.set_meta("config", OFF)
+    capsys.readouterr()
+    assert synced("--all") == FINISHED
+    assert "run: sent 1 traces" in capsys.readouterr().out
+    assert synced("--all") == FINISHED
+    assert "0 runs were not complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name one run, or give --all"),
+        (["a", "b"], "name one run, or give --all"),
+        (["--all", "a"], "name one run, or give --all"),
+        (["no such run"], "no such run is no run"),
+        (["a", "model=offline"], "model is not an option here; give tracking=… and its options only"),
+        (["RUN", "tracking=sever"], "tracking=sever is not known; choose one of"),
+        (["RUN", "tracking.folde=x"], "folde"),
+        (["RUN", "tracking=off"], "tracking=off sends nothing; say where it shall go: tracking=local"),
+        (["RUN", "tracking.experiment="], "tracking.experiment"),
+        (["RUN", "tracking=server"], "tracking=server needs the server's address"),
+    ],
+)
+def test_each_mistake_is_one_sentence(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    folder = a_run(tmp_path / "run", LocalTracking(), own_records("q1"))
+    assert synced(*(str(folder) if each == "RUN" else each for each in arguments)) == USER_ERROR
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert words in err
+
+
+def test_a_run_that_somebody_else_is_busy_with_is_left_alone(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_run(tmp_path / "run", local, own_records("q1"))
+    with RunStore(folder / "run.db"):
+        assert synced(folder) == USER_ERROR
+    assert "run is still going on" in capsys.readouterr().err
+    exporter = RunLock(folder / "mlflow.json")
+    exporter.take()
+    assert synced(folder) == USER_ERROR
+    assert "another process is just sending run" in capsys.readouterr().err
+    exporter.release()
+    assert read_state(folder) is None

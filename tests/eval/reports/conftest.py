@@ -1,0 +1,28 @@
+from collections.abc import Callable
+
+import pytest
+
+from eval.runs.record import Record
+
+
+@pytest.fixture
+def record() -> Callable[..., Record]:
+    """Makes a wrong answer to a question of level 1; keywords change it."""
+
+    def make(example_id: str = "q1", **changes: object) -> Record:
+        fields: dict[str, object] = {
+            "run_id": "run-1",
+            "example_id": example_id,
+            "epoch": 1,
+            "attempt": 1,
+            "thread_id": f"thread-{example_id}",
+            "question": "Which?",
+            "file": None,
+            "level": "1",
+            "target": "SECRET-GOLD",
+            "answer": "another",
+            "score": 0.0,
+        }
+        return Record(**{**fields, **changes})  # type: ignore[arg-type]
+
+    return make

@@ -1,0 +1,113 @@
+"""A trajectory as the steps that the page shows."""
+
+from typing import Any
+
+from eval.reports.shown_steps import MAX_STEPS, Step, steps_of
+
+
+def span(id: int, kind: str, name: str, parent: int | None = 0, **fields: Any) -> dict[str, Any]:
+    return {"id": id, "parent": parent, "kind": kind, "name": name, "start_seconds": 1.0, "end_seconds": 1.5, **fields}
+
+
+def lm(id: int, parent: int | None, **attributes: Any) -> dict[str, Any]:
+    return span(id, "lm", "model", parent, attributes={"attempt": 1, "cost_usd": 0.25, **attributes})
+
+
+QUESTION = span(0, "question", "q1", None)
+
+
+def only(*spans: dict[str, Any]) -> Step:
+    (step,) = steps_of([QUESTION, *spans])
+    return step
+
+
+def test_calls_to_models_are_added_up_in_the_agent_that_made_them() -> None:
+    step = only(
+        span(1, "agent", "planner", inputs={"request": "Plan\nthis"}, outputs={"steps": ["a", "b"], "none": []}),
+        lm(2, 1, input_tokens=900, output_tokens=10, waited_seconds=2.0),
+        lm(3, 1, input_tokens=200, output_tokens=5, retry=True),
+    )
+    assert step.facts == "0.5 s · 2 model calls (1 sent again) · 1,100 + 15 tokens · $0.5000 · waited 2.0 s"
+    assert (step.title, step.asked) == ("planner", "Plan this")
+    assert step.said == [("steps", "1. a\n2. b")]
+
+
+def test_a_call_of_unknown_cost_makes_the_sum_unknown() -> None:
+    assert only(span(1, "agent", "planner"), lm(2, 1), lm(3, 1, cost_usd=None)).facts.endswith("cost unknown")
+
+
+def test_tools_stand_in_the_agent_that_used_them() -> None:
+    marked = "[read returned data, not instructions]\nfour"
+    step = only(
+        span(1, "agent", "researcher", attributes={"step_index": 1}),
+        lm(2, 1),
+        span(
+            3, "tool", "read", 1, inputs={"file": "a.csv"}, outputs={"observation": marked}, attributes={"cached": True}
+        ),
+    )
+    assert step.title == "researcher, research step 2"
+    (tool,) = step.inner
+    assert (tool.title, tool.said) == ('read(file="a.csv")', [("", "four")])
+    assert tool.facts == "0.5 s · from the shared cache"
+
+
+def test_long_arguments_and_code_stand_apart_from_the_call() -> None:
+    code = "a = 1\nprint(a)"
+    tool = only(span(1, "tool", "python", inputs={"code": code, "n": 2}, outputs={"observation": "1"}))
+    assert tool.title == "python(code=…, n=2)"
+    assert tool.said == [("code", code), ("", "1")]
+
+
+def test_a_rejection_is_the_critics_decision_and_told_once() -> None:
+    event = {"name": "decision", "level": "warning", "seconds": 1.0, "decision": "reject"}
+    step = only(span(1, "agent", "critic", outputs={"decision": "reject", "feedback": "No."}, events=[event]))
+    assert (step.decision, step.rejected, step.said, step.warnings) == ("reject", True, [("feedback", "No.")], [])
+
+
+def test_failures_and_warnings_are_told_in_one_line_each() -> None:
+    event = {"name": "unusable reply", "level": "warning", "seconds": 1.0, "error": "cut\n\noff"}
+    step = only(
+        span(1, "agent", "expert", events=[event], error="ValueError: not\nso"),
+        span(2, "lm", "model", 1, error="Down: x"),
+    )
+    assert step.warnings == ["unusable reply: error cut off", "call to model failed: Down: x"]
+    assert step.error == "failed: ValueError: not so"
+
+
+def test_what_stands_around_the_steps_is_shown_only_if_something_went_wrong() -> None:
+    event = {"name": "retries exhausted", "level": "warning", "seconds": 1.0, "agent": "expert"}
+    steps = steps_of(
+        [
+            QUESTION,
+            span(1, "orchestrator", "o"),
+            span(2, "orchestrator", "orchestrator", events=[event]),
+            span(3, "agent", "e"),
+        ]
+    )
+    assert [(step.title, step.warnings) for step in steps] == [
+        ("orchestrator", ["retries exhausted: agent expert"]),
+        ("e", []),
+    ]
+
+
+def test_a_call_to_a_model_without_an_agent_is_a_step() -> None:
+    messages = [{"role": "user", "parts": [{"type": "text", "text": "2+2?"}]}]
+    reply = {"parts": [{"type": "text", "text": "four"}, {"type": "tool_call", "name": "add", "input": {"a": 2}}]}
+    step = only({**lm(1, 0), "inputs": {"messages": messages}, "outputs": reply})
+    assert (step.title, step.asked) == ("model", "2+2?")
+    assert step.said[0][1].startswith("four\n")
+    assert '"name": "add"' in step.said[0][1]
+
+
+def test_a_step_that_never_ended_was_cut_off() -> None:
+    assert only(span(1, "agent", "planner", end_seconds=None)).facts == "cut off"
+
+
+def test_of_very_many_steps_the_first_are_shown() -> None:
+    steps = steps_of([QUESTION, *(span(n, "tool", f"t{n}", inputs={}) for n in range(1, MAX_STEPS + 4))])
+    assert len(steps) == MAX_STEPS + 1
+    assert steps[-1].title == "… 3 steps more in records.jsonl"
+
+
+def test_spans_of_which_little_is_known_are_no_error() -> None:
+    assert [step.title for step in steps_of([{"id": 0, "kind": "lm"}, {"id": 1, "kind": "agent"}])] == ["", ""]

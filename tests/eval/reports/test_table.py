@@ -1,0 +1,197 @@
+import io
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+
+from eval.analysis.summary.summary import summarise
+from eval.reports.summary_table import print_table
+from eval.runs.record import Record, Usage
+from mas.simulation import SIMULATED_NOTICE
+
+Make = Callable[..., Record]
+
+
+NOT_RUN = {"answer": None, "score": None, "error": "x", "error_class": "not_run"}
+
+
+def shown(records: list[Record], simulated: bool = False, width: int = 100, **facts: Any) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_table(summarise("run-1", records, simulated=simulated, wall_seconds=12.34, **facts), console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def row(text: str, name: str) -> list[str]:
+    found = next(line for line in text.splitlines() if line.strip("│ ").startswith(f"{name} "))
+    return [cell.strip() for cell in found.strip("│┃ ").split("│")]
+
+
+def test_accuracy_stands_with_its_interval_for_all_and_by_level(record: Make) -> None:
+    text = shown([record("a", score=1.0), record("b", level="2"), record("c", level="2", error="x", score=None)])
+    assert row(text, "all") == ["all", "33.3%", "6.1% to 79.2%", "1/3", "1"]
+    assert row(text, "level 2") == ["level 2", "0.0%", "0.0% to 65.8%", "0/2", "1"]
+    assert "time: 12.3 s" in text
+
+
+def test_a_level_moves_no_cursor(record: Make) -> None:
+    assert "level a\\u001b[31mb c" in shown([record("a", level="a\x1b[31mb\nc")])
+
+
+def test_a_run_that_is_not_complete_shows_a_floor_and_how_far_it_came(record: Make) -> None:
+    records = [
+        record("a", score=1.0),
+        record("b"),
+        record("c", **{**NOT_RUN, "error_class": "malformed"}),
+        *(record(each, level="2", **NOT_RUN) for each in "de"),
+        *(record(each, epoch=2, **NOT_RUN) for each in "abcde"),
+    ]
+    text = shown(records, stopped="interrupted by Ctrl-C", epochs=2)
+    assert row(text, "all") == ["all", "at least 10.0%", "1/10", "7", "1"]
+    assert row(text, "level 2") == ["level 2", "at least 0.0%", "0/2", "2", "0"]
+    assert "stopped: interrupted by Ctrl-C\nincomplete: 1 right of 2 answered, 7 of 10 not asked; " in text
+    assert "errors: malformed 1\n" in text
+    assert not [each for each in ("interval", "ICC", "pass@k:", "majority vote:") if each in text]
+
+
+def test_a_floor_is_told_as_one_wherever_a_share_of_right_answers_stands(record: Make) -> None:
+    records = [
+        record("a", score=0.5),
+        record("b", score=None, error="x", error_class="infrastructure"),
+        record("b", attempt=2, score=1.0),
+        record("c", score=1.0, leaks=[{"tool": "web_search", "source": "x.org"}]),
+        record("d", **NOT_RUN),
+    ]
+    text = shown(records, stopped="x")
+    assert "on first tries the accuracy was at least 25.0%" in text
+    assert "mean score: at least 0.625 with" in text
+    assert "accuracy without it: at least 33.3% of 3\n" in text
+    assert "at least" not in shown(records[:-1])
+
+
+def test_the_table_says_what_was_measured(record: Make) -> None:
+    names = {"folder": "night", "system": "gaia", "data": "sample", "split": "val", "prompts": "p", "scorer": "exact"}
+    text = shown([record("a")], measured=names, model="m-1")
+    assert text.splitlines()[0] == "gaia · m-1 · sample/val · prompts p · scorer exact · night"
+    assert shown([record("a")]).splitlines()[0] == "run-1", "nothing is known of it"
+
+
+def test_the_table_fits_a_narrow_terminal(record: Make) -> None:
+    right = [record(f"{n}-{epoch}", score=1.0) for n in range(69) for epoch in range(5)]
+    for records in (right, [*right, record("z", **NOT_RUN)]):
+        lines = shown(records, width=60).splitlines()
+        rows = [line for line in lines if line.startswith("│")]
+        assert len(rows) == 2, "of all, and of level 1; a cell that does not fit makes another line"
+        heading = next(line for line in lines if line.startswith("┃"))
+        assert "accuracy" in heading and "errors" in heading and "…" not in heading
+
+
+def test_what_is_not_known_is_shown_as_not_available(record: Make) -> None:
+    text = shown([record("a", target=None, score=None)])
+    assert row(text, "all")[1:3] == ["n/a", "n/a"]
+    assert "cost: n/a" in text
+    assert "unscored: 1 " in text
+
+
+def test_known_cost_and_tokens_are_shown(record: Make) -> None:
+    usage = Usage(lm_calls=5, tool_calls=2, input_tokens=12_345, output_tokens=67, cost_usd=0.0125)
+    text = shown([record("a", usage=usage)])
+    assert "calls: 5 to language models, 2 to tools" in text
+    assert "tokens: 12,345 in, 67 out" in text
+    assert "cost: $0.0125\n" in text
+
+
+def test_a_cost_says_why_it_is_unknown_or_zero(record: Make) -> None:
+    unpriced = record("a", usage=Usage(lm_calls=1))
+    assert "cost: n/a (price of odd-1 unknown)" in shown([unpriced], model="odd-1")
+    cut_off = record("a", usage=Usage(lm_calls=3, output_tokens=9, known_cost_usd=0.25, unknown_cost_calls=1))
+    assert "cost: at least $0.2500 (1 call of unknown cost)\n" in shown([cut_off], model="odd-1")
+    all_cut_off = record("a", usage=Usage(lm_calls=2, unknown_cost_calls=2))
+    assert "cost: n/a (2 calls of unknown cost)\n" in shown([all_cut_off], model="odd-1")
+    free = record("a", usage=Usage(lm_calls=1, cost_usd=0.0))
+    assert "cost: $0.0000 (simulated)" in shown([free], simulated=True)
+
+
+def test_calls_that_are_no_plain_calls_are_told(record: Make) -> None:
+    usage = Usage(lm_calls=9, retries=1, replayed_calls=2, cached_calls=3, input_tokens=100, cached_input_tokens=40)
+    text = shown([record("a", usage=usage)])
+    told = "1 sent again, 2 replayed from before an interruption, 3 from the shared cache"
+    assert f"calls: 9 to language models (of these {told}), 0 to tools" in text
+    assert "tokens: 100 in (40 cached by the provider), 0 out" in text
+
+
+def test_tool_calls_that_were_not_made_are_told_and_how_old_their_results_are(record: Make) -> None:
+    assert "6 to tools (of these 5 answered before in this run)" in shown(
+        [record("a", usage=Usage(tool_calls=6, replayed_tool_calls=5))]
+    )
+    usages = [
+        Usage(tool_calls=3, cached_tool_calls=n, oldest_cached_tool_result=when)
+        for n, when in ((2, "2026-11-02T09:00:00+00:00"), (1, "2026-11-01T23:59:00+00:00"), (0, None))
+    ]
+    text = shown([record(f"q{n}", usage=usage) for n, usage in enumerate(usages)])
+    assert "9 to tools (of these 3 from the shared cache)" in text
+    assert "3 tool results come from other runs (cache.tools=shared), the oldest of 2026-11-01" in " ".join(
+        text.split()
+    )
+    assert "tool results" not in shown([record("a", usage=Usage(tool_calls=6))])
+
+
+def test_infrastructure_errors_and_second_tries_are_apart(record: Make) -> None:
+    failed = {"score": None, "error": "x", "error_class": "infrastructure"}
+    text = shown([record("a", **failed), record("b", **failed), record("b", attempt=2, score=1.0)])
+    assert "infrastructure errors: 1 (of the wrong answers; run again with" in text
+    assert "run.retry_errors=true" in text
+    assert "tried again: 1 after an error, 1 of them without one now; on first tries the accuracy was 0.0%" in text
+
+
+def test_epochs_have_a_table_of_their_own(record: Make) -> None:
+    records = [record(name, epoch=epoch, score=float(name == "a")) for name in "abc" for epoch in (1, 2)]
+    text = shown(records, epochs=2)
+    assert "epochs: 2 of each of 3 questions; the interval is clustered by question (ICC 1.00)" in text
+    assert row(text, "2") == ["2", "33.3%", "6.1% to 79.2%", "33.3%", "6.1% to 79.2%"]
+    assert "majority vote: 33.3%" in text
+    many = shown([record("a", epoch=epoch) for epoch in range(1, 101)])
+    assert row(many, "64")[0] == "64"
+    assert row(many, "100")[0] == "100"
+    assert " 65 " not in many
+
+
+def test_a_run_with_a_history_tells_it(record: Make) -> None:
+    sessions = [{"changes": {}}, {"changes": {"run.concurrency": "16 → 8"}}]
+    history = [
+        {"seconds": 0.0, "limit": 4, "reason": "start"},
+        {"seconds": 2.5, "limit": 3, "reason": "rate limit"},
+    ]
+    text = shown([record("a", waited_seconds=2.0)], sessions=sessions, gate_history=history)
+    assert "rate: limited once by the server; 3 to 4 requests at once" in text
+    assert "sessions: 2" in text
+    assert "configuration changed: run.concurrency: 16 → 8" in text
+    assert "waited: 2.0 s" in text
+
+
+def test_lines_that_do_not_apply_are_left_out(record: Make) -> None:
+    text = shown([record("a", score=1.0)])
+    names = [line.partition(":")[0] for line in text.splitlines() if ": " in line]
+    assert names == ["errors", "calls", "tokens", "cost", "time"]
+
+
+def test_a_simulated_run_says_so_before_anything_else(record: Make) -> None:
+    text = " ".join(shown([record("a")], simulated=True).split())
+    assert text.startswith(SIMULATED_NOTICE)
+    assert "Simulated" not in shown([record("a")])
+
+
+def test_errors_are_listed_by_class_and_are_not_markup(record: Make) -> None:
+    failed = {"score": None, "error": "x"}
+    text = shown([record("a", error_class="[red]Odd[/]", **failed), record("b", error_class=None, **failed)])
+    assert "errors: [red]Odd[/] 1, unknown 1" in text
+    assert "errors: none" in shown([record("a")])
+
+
+def test_format_losses_and_epochs_are_mentioned_only_when_there_are_any(record: Make) -> None:
+    text = shown([record("a", parts={"format_loss": 1.0}), record("a", epoch=2)])
+    assert "format loss: 1 wrong only in format" in text
+    assert "epochs: 2 of each" in text
+    plain = shown([record("a")])
+    assert "format loss" not in plain
+    assert "epochs" not in plain

@@ -1,0 +1,278 @@
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eval.runs.call_log import CallLog, SharedCache
+from eval.runs.record import Usage
+from mas.runtime.sample_context import Payment, Sample
+from tests.mas.llm.loopback import complete_with, serving
+
+ODD = "a\ud83d\0\u202e\udfff'"
+NOTHING = b"no database " * 1000
+
+
+def said() -> tuple[list[str], Callable[[str], None]]:
+    lines: list[str] = []
+    return lines, lines.append
+
+
+def test_each_draw_of_a_question_has_replies_of_its_own(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    samples = [Sample("q1"), Sample("q1", epoch=2), Sample("q1", attempt=2), Sample(ODD)]
+    for number, sample in enumerate(samples):
+        assert log.for_sample(sample).get("key") is None
+        log.for_sample(sample).put("key", f"reply {number}")
+    assert [log.for_sample(each).get("key") for each in samples] == [f"reply {n}" for n in range(4)]
+    log.forget(Sample("q1"))
+    assert [log.for_sample(each).get("key") for each in samples[:2]] == [None, "reply 1"]
+    assert log.count() == 3
+    log.close()
+
+
+def test_replies_come_back_exactly_in_another_process_too(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    for key, reply in ((ODD, ODD), ("empty", ""), ("long", "é" * 1_000_000)):
+        log.for_sample(Sample("q1")).put(key, reply)
+    log.for_sample(Sample("q1")).put("empty", "replaced")
+    log.close()
+    again = CallLog(tmp_path / "calls.db")
+    replies = again.for_sample(Sample("q1"))
+    assert [replies.get(key) for key in (ODD, "empty", "long", "other")] == [ODD, "replaced", "é" * 1_000_000, None]
+    again.close()
+
+
+def test_the_file_goes_when_nothing_is_left_in_it(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    log.for_sample(Sample("q1")).put("key", "reply")
+    log.close()
+    assert (tmp_path / "calls.db").exists()
+    log = CallLog(tmp_path / "calls.db")
+    log.forget(Sample("q1"))
+    log.close()
+    log.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_question_was_charged_is_kept_until_it_is_forgotten(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    log.for_sample(Sample("q1")).put("key", "reply")
+    log.pay(Sample("q1"), Payment(100, 40, 20, 0.25))
+    log.pay(Sample("q1"), Payment(10, 0, 2, 0.5))
+    log.pay(Sample(ODD, epoch=2), Payment())
+    log.close()
+    log = CallLog(tmp_path / "calls.db")
+    known = {"lm_calls": 2, "input_tokens": 110, "cached_input_tokens": 40, "output_tokens": 22}
+    assert log.paid(Sample("q1")) == Usage(**known, cost_usd=0.75, known_cost_usd=0.75)
+    assert log.paid(Sample("q2")) == Usage()
+    assert log.unfinished() == Usage(**{**known, "lm_calls": 3}, known_cost_usd=0.75, unknown_cost_calls=1)
+    assert log.total() == log.unfinished()
+    log.forget_finished({("q1", 1, 1)})
+    assert log.unfinished() == Usage(lm_calls=1, unknown_cost_calls=1)
+    log.close()
+    assert (tmp_path / "calls.db").exists(), "money is no less worth keeping than replies"
+
+
+def test_replies_of_questions_that_are_stored_are_forgotten(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    for sample in (Sample("q1"), Sample("q1", epoch=2), Sample(ODD), Sample("q2", attempt=2)):
+        log.for_sample(sample).put("key", "reply")
+    log.forget_finished({("q1", 1, 1), (ODD, 1, 1), ("q2", 1, 1)})
+    assert log.for_sample(Sample("q1", epoch=2)).get("key") == "reply"
+    assert log.for_sample(Sample("q2", attempt=2)).get("key") == "reply"
+    assert log.count() == 2
+    log.close()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from eval.runs.call_log import CallLog
+from mas.runtime.sample_context import Sample
+replies = CallLog(Path(sys.argv[1])).for_sample(Sample("q1"))
+for n in range(1_000_000):
+    replies.put(str(n), "x" * 5000)
+    print(n, flush=True)
+"""
+
+
+def test_every_reply_outlives_a_killed_process(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        for _ in range(500):
+            last = writer.stdout.readline()
+        os.kill(writer.pid, signal.SIGKILL)
+    log = CallLog(path)
+    assert all(log.for_sample(Sample("q1")).get(str(n)) == "x" * 5000 for n in range(int(last) + 1))
+    log.close()
+
+
+ASKING = """
+import asyncio, sys
+from pathlib import Path
+from eval.runs.call_log import CallLog
+from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.runtime.sample_context import Question, Sample, at_work
+
+async def ask(sample):
+    with at_work(Question(sample, call_log=log.for_sample(sample), spent=lambda payment: log.pay(sample, payment))):
+        for n in range(100_000):
+            await lm.acall(f"question {n}")
+            print(n, flush=True)
+
+async def all_of_them():
+    await asyncio.gather(*(ask(Sample(f"q{n}")) for n in range(4)))
+
+log = CallLog(Path(sys.argv[1]))
+lm = OpenAIChatModel("any", base_url=sys.argv[2]).lm(AgentModel())
+asyncio.run(all_of_them())
+"""
+
+
+def test_a_killed_process_loses_the_payments_of_what_was_in_flight_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+    with serving(complete_with("hello")) as server:
+        command = [sys.executable, "-c", ASKING, str(path), server.base_url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asking:
+            assert asking.stdout is not None
+            for _ in range(60):
+                assert asking.stdout.readline(), "it ended by itself"
+            os.kill(asking.pid, signal.SIGKILL)
+        sent = len(server.requests)
+    log = CallLog(path)
+    replies, paid = log.count(), log.total()
+    log.close()
+    assert 60 <= replies <= paid.lm_calls <= sent <= replies + 4, "no reply that is not paid for"
+    assert (paid.input_tokens, paid.output_tokens) == (30 * paid.lm_calls, 4 * paid.lm_calls)
+
+
+def test_a_broken_log_is_set_aside_and_a_new_one_begun(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+    path.write_bytes(NOTHING)
+    lines, warn = said()
+    log = CallLog(path, warn)
+    log.for_sample(Sample("q1")).put("key", "reply")
+    assert log.for_sample(Sample("q1")).get("key") == "reply"
+    log.close()
+    (line,) = lines
+    assert "calls.db cannot be used (file is not a database); it is set aside as calls.db.broken" in line
+    assert (tmp_path / "calls.db.broken").read_bytes() == NOTHING
+
+
+def test_a_log_that_breaks_while_it_is_used_costs_its_replies_only(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+    log = CallLog(path)
+    for number in range(200):
+        log.for_sample(Sample("q1")).put(str(number), "x" * 5000)
+    log.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    lines, warn = said()
+    log = CallLog(path, warn)
+    replies = log.for_sample(Sample("q1"))
+    assert replies.get("17") is None
+    replies.put("17", "anew")
+    assert replies.get("17") == "anew"
+    log.close()
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("made", [CallLog, SharedCache])
+def test_where_no_file_can_be_made_there_are_no_replies_and_it_is_said_once(
+    tmp_path: Path, made: Callable[..., CallLog | SharedCache]
+) -> None:
+    (tmp_path / "file").touch()
+    lines, warn = said()
+    log = made(tmp_path / "file" / "calls.db", warn)
+    replies = log.for_sample(Sample("q1")) if isinstance(log, CallLog) else log
+    for number in range(3):
+        replies.put(str(number), "reply")
+        assert replies.get(str(number)) is None
+    log.close()
+    (line,) = lines
+    assert "cannot be used" in line
+    assert "go to the model again" in line
+
+
+def test_a_full_disk_keeps_what_is_there(tmp_path: Path) -> None:
+    lines, warn = said()
+    log = CallLog(tmp_path / "calls.db", warn)
+    replies = log.for_sample(Sample("q1"))
+    replies.put("first", "reply")
+    assert log._file._database is not None
+    log._file._database.execute("PRAGMA max_page_count = 10")
+    for number in range(3):
+        replies.put(str(number), "x" * 100_000)
+    assert (replies.get("0"), replies.get("first")) == (None, "reply")
+    log.close()
+    assert (len(lines), (tmp_path / "calls.db.broken").exists()) == (1, False)
+
+
+def test_get_and_put_take_about_a_tenth_of_a_millisecond(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    replies = log.for_sample(Sample("q1"))
+    began = time.process_time()
+    for number in range(500):
+        replies.put(str(number), "x" * 2000)
+        replies.get(str(number))
+    assert (time.process_time() - began) / 1000 < 0.001  # ten times as much as measured: other work goes on here
+    log.close()
+
+
+def _fill(path: Path, name: str) -> None:
+    cache = SharedCache(path)
+    for number in range(100):
+        cache.put(f"{name}-{number}", f"reply {number}")
+        cache.put("same", "the same")
+    cache.close()
+
+
+def test_processes_share_one_cache(tmp_path: Path) -> None:
+    path = tmp_path / "cache" / "lm.db"
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_fill, args=(path, name)) for name in "ab"]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    cache = SharedCache(path)
+    kept = [cache.get(f"{name}-{number}") for name in "ab" for number in range(100)]
+    assert kept == [f"reply {number}" for number in range(100)] * 2
+    assert cache.get("same") == "the same"
+    cache.close()
+
+
+def test_a_cache_that_another_process_keeps_locked_is_a_miss_and_works_again_later(tmp_path: Path) -> None:
+    path = tmp_path / "lm.db"
+    lines, warn = said()
+    cache = SharedCache(path, warn)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    cache.put("key", "lost")
+    other.execute("ROLLBACK")
+    other.close()
+    assert cache.get("key") is None
+    cache.put("key", "kept")
+    assert cache.get("key") == "kept"
+    cache.close()
+    assert len(lines) == 1
+
+
+def test_a_broken_shared_cache_is_left_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "lm.db").write_bytes(NOTHING)
+    lines, warn = said()
+    cache = SharedCache(tmp_path / "lm.db", warn)
+    cache.put("key", "reply")
+    assert cache.get("key") is None
+    cache.close()
+    assert (len(lines), (tmp_path / "lm.db").read_bytes()) == (1, NOTHING)

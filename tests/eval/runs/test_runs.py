@@ -1,0 +1,88 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from eval.runs.folder import find_run, run_name
+from mas.runtime.errors import UserError
+
+
+def make(parent: Path, name: str, written: float = 0.0) -> Path:
+    folder = parent / name
+    folder.mkdir(parents=True)
+    for file in (folder / "run.db", folder / "config.yaml"):
+        file.touch()
+        os.utime(file, (written, written))
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    make(tmp_path, "2026-11-20_09-00-00_smoke", written=500.0)  # touched later, as by a report
+    make(tmp_path, "2026-11-21_09-00-00_smoke")
+    make(tmp_path, "2026-11-21_10-00-00_gaia_offline_sample")
+    (tmp_path / "2026-11-22_10-00-00_empty").mkdir()
+    return tmp_path
+
+
+def test_latest_is_the_run_that_was_started_last(runs: Path) -> None:
+    assert find_run("latest", runs).name == "2026-11-21_10-00-00_gaia_offline_sample"
+    later = make(runs, "named_by_hand", written=2_000_000_000.0)
+    assert find_run("latest", runs) == later
+    second = make(runs, "2050-01-01_00-00-00_a_2", written=20.0)
+    make(runs, "2050-01-01_00-00-00_a", written=10.0)
+    assert find_run("latest", runs) == second
+
+
+def test_a_run_is_found_by_its_folder_its_name_and_its_path(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gaia = runs / "2026-11-21_10-00-00_gaia_offline_sample"
+    assert find_run(gaia.name, runs) == find_run("gaia_offline_sample", runs) == gaia
+    monkeypatch.chdir(gaia)
+    for path in (".", "run.db", f"../{gaia.name}", str(gaia), str(gaia / "run.db"), gaia):
+        assert find_run(path, Path("/nowhere")).samefile(gaia)
+        assert find_run(path, Path("/nowhere")).is_absolute()
+
+
+def test_a_name_that_several_runs_have_is_refused(runs: Path) -> None:
+    with pytest.raises(UserError, match=r"2 runs are named smoke.*2026-11-21_09-00-00_smoke, 2026-11-20"):
+        find_run("smoke", runs)
+
+
+def test_an_unknown_run_is_told_the_newest_names(runs: Path) -> None:
+    for number in range(4):
+        make(runs, f"2026-11-23_09-00-0{number}_new")
+    with pytest.raises(UserError, match=r"nope is no run: .*latest, 2026-11-23_09-00-03_new, .* and 2 older ones"):
+        find_run("nope", runs)
+    with pytest.raises(UserError, match="is no run"):
+        find_run("2026-11-22_10-00-00_empty", runs)
+
+
+def test_where_there_is_no_run_that_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no run under"):
+        find_run("latest", tmp_path / "nothing")
+    with pytest.raises(UserError, match="there are none"):
+        find_run("nope", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("2026-11-21_10-00-00_my_run", "my_run"), ("2026-11-21_10-00-00_my_run_2", "my_run"), ("by_hand", "by_hand")],
+)
+def test_the_name_of_a_run_is_its_folders_without_the_time(folder: str, name: str) -> None:
+    assert run_name(Path(folder)) == name
+
+
+def test_runs_of_another_kind_are_known_by_another_file(tmp_path: Path) -> None:
+    tuning = tmp_path / "2026-11-21_09-00-00_tuned"
+    tuning.mkdir()
+    (tuning / "tuning.json").touch()
+    evaluation = make(tmp_path, "2026-11-22_09-00-00_smoke")
+    for name in ("latest", "tuned", tuning.name, tuning, tuning / "tuning.json"):
+        assert find_run(name, tmp_path, "tuning.json") == tuning
+    assert find_run("latest", tmp_path) == evaluation
+    with pytest.raises(UserError, match=r"smoke is no run: neither a folder with a tuning\.json nor one of .*tuned"):
+        find_run("smoke", tmp_path, "tuning.json")
+    with pytest.raises(UserError, match=r"start one with python optimize/run\.py"):
+        find_run("latest", tmp_path / "nothing", "tuning.json", "python optimize/run.py")

@@ -1,0 +1,340 @@
+import dataclasses
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+
+from eval.benchmarks.dataset import Example
+from eval.runs.lock import in_use
+from eval.runs.record import PlannedQuestion, Record, Usage, not_run
+from eval.runs.redaction import plain
+from eval.runs.store import RunStore, StoreError
+
+
+def make(example_id: str = "q1", epoch: int = 1, attempt: int = 1, **changes: Any) -> Record:
+    known: dict[str, Any] = {"question": "Which?", "file": None, "level": "1", "target": "17", **changes}
+    return Record(run_id="run-1", example_id=example_id, epoch=epoch, attempt=attempt, thread_id="t", **known)
+
+
+def kept(path: Path) -> list[Record]:
+    with RunStore(path) as store:
+        return list(store.records())
+
+
+def test_records_come_back_whole_and_in_the_order_written(tmp_path: Path) -> None:
+    written = [
+        make(
+            f"q{n}",
+            answer="17",
+            score=1.0,
+            usage=Usage(3, tool_calls=1, cost_usd=0.01),
+            trajectory=[{"id": 0, "seconds": 0.5}],
+        )
+        for n in range(250, 0, -1)  # more than one page, and not in the order of their keys
+    ]
+    with RunStore(tmp_path / "run" / "run.db") as store:
+        for record in written:
+            store.write(record)
+        assert list(store.records()) == written
+    assert kept(tmp_path / "run" / "run.db") == written
+
+
+def test_finished_keys_name_every_row(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        assert store.finished_keys() == set()
+        store.write(make("é\ud800\0'\"\\"))
+        store.write(make("q1", epoch=2, attempt=3, error="it broke"))
+        assert store.finished_keys() == {("é\ud800\0'\"\\", 1, 1), ("q1", 2, 3)}
+
+
+def test_a_second_row_with_the_same_key_is_refused_and_the_first_stays(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write(make(answer="first"))
+        with pytest.raises(StoreError, match="only once"):
+            store.write(make(answer="second"))
+        assert [record.answer for record in store.records()] == ["first"]
+
+
+def test_lone_surrogates_and_nuls_survive(tmp_path: Path) -> None:
+    odd = "a\ud83d\0\u202e\udfff"
+    record = make(odd, answer=odd, state={odd: [odd]})
+    with RunStore(tmp_path / "run.db") as store:
+        store.write(record)
+    assert kept(tmp_path / "run.db") == [record]
+
+
+class Plan(pydantic.BaseModel):
+    steps: list[str]
+    file: Path
+
+
+@dataclasses.dataclass
+class Step:
+    name: str
+
+
+class Opaque:
+    def __repr__(self) -> str:
+        return "<opaque>"
+
+
+def test_what_systems_leave_in_their_state_becomes_json_without_folders() -> None:
+    state = {
+        "plan": Plan(steps=["look"], file=Path("/data/private/a.csv")),
+        "step": Step("one"),
+        "seen": {"b", "a"},
+        "raw": b"\xff",
+        3: (float("nan"), 1.5, None, True, Opaque()),
+    }
+    assert plain(state) == {
+        "plan": {"steps": ["look"], "file": "a.csv"},
+        "step": {"name": "one"},
+        "seen": ["a", "b"],
+        "raw": "b'\\xff'",
+        "3": ["nan", 1.5, None, True, "<opaque>"],
+    }
+
+
+def test_a_state_that_contains_itself_is_written(tmp_path: Path) -> None:
+    state: dict[str, Any] = {"name": "loop"}
+    state["self"] = state
+    with RunStore(tmp_path / "run.db") as store:
+        store.write(make(state=state))
+        assert next(store.records()).state["self"]["self"]["name"] == "loop"
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from eval.runs.record import Record
+from eval.runs.store import RunStore
+store = RunStore(Path(sys.argv[1]))
+for n in range(100_000):
+    store.write(Record("r", f"q{n}", 1, 1, "t", "x" * 5000, None, None, None))
+    print(f"q{n}", flush=True)
+"""
+
+
+def test_every_acknowledged_row_outlives_a_killed_writer(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        acknowledged = [writer.stdout.readline().strip() for _ in range(30)]
+        os.kill(writer.pid, signal.SIGKILL)
+        acknowledged += [line.strip() for line in writer.stdout if line.endswith("\n")]
+    rows = [record.example_id for record in kept(path)]
+    assert rows[: len(acknowledged)] == acknowledged
+    assert len(rows) <= len(acknowledged) + 1  # the row being written may have made it
+    with RunStore(path) as store:
+        store.write(make("after"))
+
+
+def test_threads_take_turns(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+
+        def write_twenty(name: str) -> None:
+            for n in range(20):
+                store.write(make(f"{name}-{n}"))
+
+        threads = [threading.Thread(target=write_twenty, args=[name]) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(store.finished_keys()) == len(list(store.records())) == 80
+
+
+def test_the_database_survives_power_loss_by_its_settings(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._database.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert store._database.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_facts_about_the_run_are_kept_and_replaced(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.set_meta("example_ids", '["a"]')
+        store.set_meta("example_ids", '["a", "b\ud800"]')
+    with RunStore(tmp_path / "run.db") as store:
+        facts = store.meta()
+    assert facts.keys() == {"schema_version", "holder", "example_ids"}
+    assert (facts["schema_version"], facts["example_ids"]) == ("2", '["a", "b\ud800"]')
+
+
+@pytest.mark.parametrize("version", [1, 99])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_database_of_another_version_is_refused(tmp_path: Path, version: int, read_only: bool) -> None:
+    database = sqlite3.connect(tmp_path / "run.db")
+    database.execute(f"PRAGMA user_version = {version}")
+    database.close()
+    with pytest.raises(StoreError, match=rf"schema version {version}.*reads version 2"):
+        RunStore(tmp_path / "run.db", read_only)
+    assert not in_use(tmp_path / "run.db")
+
+
+def test_what_is_no_database_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "run.db").write_text("no database " * 100)
+    with pytest.raises(StoreError, match=r"run\.db cannot be opened"):
+        RunStore(tmp_path / "run.db")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be opened"):
+        RunStore(tmp_path / "file" / "run.db")
+
+
+def test_a_full_disk_is_a_sentence_and_earlier_rows_stay(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write(make("q1"))
+        pages = store._database.execute("PRAGMA page_count").fetchone()[0]
+        store._database.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own stand-in for ENOSPC
+        with pytest.raises(StoreError, match="disk has room"):
+            store.write(make("q2", answer="x" * 100_000))
+        assert store.finished_keys() == {("q1", 1, 1)}
+
+
+def test_after_a_full_disk_has_room_again_the_same_row_can_be_written(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store._database.execute("PRAGMA max_page_count = 30")
+        with pytest.raises(StoreError, match="disk has room"):
+            store.write(make("q1", answer="17", trajectory=[{"text": "x" * 500_000}]))
+        assert list(store.records(without_trajectory=True)) == []  # nor half of it
+        store._database.execute("PRAGMA max_page_count = 1000000")
+        store.write(make("q1", answer="17"))
+    assert [record.answer for record in kept(tmp_path / "run.db")] == ["17"]
+
+
+def test_without_trajectory_everything_else_is_there(tmp_path: Path) -> None:
+    whole = make(answer="17", score=1.0, parts={"rule": 1.0}, state={"a": 1}, trajectory=[{"id": 0}])
+    with RunStore(tmp_path / "run.db") as store:
+        store.write(whole)
+        (bare,) = store.records(without_trajectory=True)
+    assert bare == dataclasses.replace(whole, state={}, trajectory=[])
+
+
+def test_lines_are_the_records_as_json_and_their_length_is_known(tmp_path: Path) -> None:
+    odd = make("é\ud800", answer='"}{', state={"x": [float("nan"), {1, 2}]}, trajectory=[{"é": "\udfff\n"}])
+    with RunStore(tmp_path / "run.db") as store:
+        assert (list(store.lines()), store.lines_bytes()) == ([], 0)
+        store.write(odd)
+        store.write(make("q2"))
+        lines = list(store.lines())
+        assert sum(len(line) + 1 for line in lines) == store.lines_bytes()
+    assert [json.loads(line) for line in lines] == [plain(vars(odd)), plain(vars(make("q2")))]
+    assert list(json.loads(lines[0])) == list(vars(odd))  # in the record's own order
+
+
+def test_keys_and_final_records_follow_the_last_attempt_in_the_plans_order(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.plan([Example("b", "B?"), Example("a", "A?")], epochs=2)
+        store.write(make("a", 1, 1, error="down", error_class="infrastructure"))
+        store.write(make("a", 2, 1, answer="a2"))
+        store.write(make("unplanned", answer="u"))
+        store.write(make("b", 1, 1, error="odd"))
+        store.write(make("a", 1, 2, answer="a1"))
+        assert store.keys() == {
+            ("a", 1): (2, None),
+            ("a", 2): (1, None),
+            ("b", 1): (1, "unknown"),
+            ("unplanned", 1): (1, None),
+        }
+        final = [(record.example_id, record.epoch, record.attempt) for record in store.final_records()]
+        assert final == [("b", 1, 1), ("a", 1, 2), ("a", 2, 1), ("unplanned", 1, 1)]
+
+
+def test_costs_add_up_over_attempts_and_judging(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        assert store.cost_usd() == 0
+        store.write(make("a", 1, 1, usage=Usage(cost_usd=0.25), error="down"))
+        store.write(make("a", 1, 2, usage=Usage(cost_usd=0.5), scorer_usage=Usage(cost_usd=1.0)))
+        store.write(make("b", usage=Usage(cost_usd=None)))
+        assert store.cost_usd() == 1.75
+
+
+def test_the_plan_is_kept_once_and_in_order(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.plan([Example("z\ud800", "Z?", Path("/data/z.csv"), "17", "2", {"kind": "csv"}), Example("a", "A?")], 3)
+        with pytest.raises(StoreError, match="already has its questions"):
+            store.plan([Example("c", "C?")], 1)
+    with RunStore(tmp_path / "run.db", read_only=True) as store:
+        assert store.planned() == [
+            PlannedQuestion("z\ud800", "Z?", "z.csv", "17", "2", {"kind": "csv"}),
+            PlannedQuestion("a", "A?"),
+        ]
+        assert store.meta()["epochs"] == "3"
+
+
+def test_a_plan_with_an_id_twice_leaves_nothing_behind(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        with pytest.raises(StoreError):
+            store.plan([Example("a", "A?"), Example("a", "B?")], 1)
+        assert store.planned() == []
+
+
+def test_a_question_that_was_not_run_is_an_error_with_the_gold_answer_of_its_plan() -> None:
+    record = not_run("r", PlannedQuestion("a", "A?", "a.csv", "17", "2"), epoch=3)
+    assert (record.error_class, record.scored, record.correct, record.epoch) == ("not_run", True, False, 3)
+
+
+def test_a_second_writer_is_told_who_holds_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with RunStore(path) as store:
+        assert in_use(path)
+        with pytest.raises(StoreError, match=rf"run\.db is in use by process {os.getpid()} on .+ since 20.+; wait"):
+            RunStore(path)
+        store.write(make())  # the holder is not disturbed
+    assert not in_use(path)
+    RunStore(path).close()
+
+
+def test_readers_need_no_lock_see_new_rows_and_cannot_write(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with RunStore(path) as writer, RunStore(path, read_only=True) as reader:
+        writer.write(make("q1"))
+        assert reader.finished_keys() == {("q1", 1, 1)}
+        with pytest.raises(StoreError, match="cannot be written"):
+            reader.write(make("q2"))
+    before = path.read_bytes()
+    with RunStore(path, read_only=True) as reader:
+        assert len(list(reader.records())) == 1
+    assert path.read_bytes() == before
+    assert {each.name for each in tmp_path.iterdir()} == {"run.db", "run.lock"}
+
+
+def test_a_run_in_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write(make())
+    monkeypatch.setattr(os, "access", lambda *arguments: False)  # root may write everywhere
+    with RunStore(tmp_path / "run.db", read_only=True) as store:
+        assert len(list(store.records())) == 1
+        assert {each.name for each in tmp_path.iterdir()} == {"run.db", "run.lock"}
+
+
+def test_what_is_not_there_is_not_made_by_reading(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is not there"):
+        RunStore(tmp_path / "run.db", read_only=True)
+    (tmp_path / "run.db").touch()
+    with pytest.raises(StoreError, match="holds nothing yet"):
+        RunStore(tmp_path / "run.db", read_only=True)
+    assert [each.name for each in tmp_path.iterdir()] == ["run.db"]
+
+
+def test_a_killed_writer_frees_the_lock_and_its_rows_can_be_read_and_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with pytest.raises(StoreError, match=f"in use by process {writer.pid} on"):
+            RunStore(path)
+        os.kill(writer.pid, signal.SIGKILL)
+    with RunStore(path, read_only=True) as reader:
+        n_rows = len(reader.finished_keys())
+    with RunStore(path) as store:
+        store.write(make("after"))
+        assert len(store.finished_keys()) == n_rows + 1 >= 2

@@ -1,0 +1,37 @@
+"""What the doctor says of this machine's isolation, and of one that has none."""
+
+from pathlib import Path
+
+import pytest
+
+from eval.workflows.checks.finding import OK, WARNING
+from eval.workflows.checks.machine import isolation
+from mas.tools.sandbox import deno
+from mas.tools.sandbox.choosing import tried
+
+
+def test_a_machine_without_anything_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deno, "_packaged", lambda: None)
+    monkeypatch.setenv("PATH", "/nowhere")
+    finding = isolation()
+    assert (finding.name, finding.state) == ("isolation", WARNING)
+    assert "apt-get install bubblewrap" in finding.mend and "pip install deno" in finding.mend
+
+
+def test_deno_that_cannot_run_pyodide_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "deno"
+    program.write_text(f'#!/bin/sh\n[ "$1" = info ] && echo \'{{"denoDir": "{tmp_path}"}}\' && exit\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(deno, "_packaged", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    finding = isolation()
+    assert finding.state == WARNING
+    assert "Deno cannot run Pyodide here (exit code 1)" in finding.mend
+
+
+def test_what_works_here_is_named() -> None:
+    choice = tried("bubblewrap")
+    if not choice.said:
+        pytest.skip(" ".join(choice.refused))
+    finding = isolation()
+    assert (finding.state, finding.what, finding.mend) == (OK, choice.said, "")

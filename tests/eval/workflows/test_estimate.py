@@ -1,0 +1,68 @@
+"""What a run is expected to cost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eval.config.evaluation import EvalConfig, read_config
+from eval.workflows.estimate import GUESSES, estimate
+from mas.llm.prices import Price
+from tests.eval.config.test_evaluation import composed
+
+LOCAL = ("model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1", "model.name=mine")
+
+
+def config(*overrides: str) -> EvalConfig:
+    return read_config(composed(*LOCAL, *overrides))
+
+
+def run(parent: Path, name: str, lm_calls: int, **changes: Any) -> None:
+    usage = {"lm_calls": lm_calls, "input_tokens": 1000 * lm_calls, "output_tokens": 10 * lm_calls}
+    summary = {"stopped": None, "simulated": False, "n": 10, "usage": usage, **changes}
+    (parent / name).mkdir(parents=True)
+    (parent / name / "summary.json").write_text(json.dumps(summary))
+    (parent / name / "config.yaml").write_text(yaml.safe_dump({"system": {"name": changes.get("system", "gaia")}}))
+
+
+def test_without_an_earlier_run_it_is_a_guess_and_says_so(tmp_path: Path) -> None:
+    line = estimate(config(), 53, tmp_path)
+    assert line.startswith("estimate: 53 answers ≈ 498 LM calls, 477,000 tokens in, 23,850 out, ")
+    assert line.endswith("cost n/a: no price is known (a guess: measured offline on the sample questions)")
+    assert all(guess.input_tokens > 0 for guess in GUESSES.values())
+
+
+def test_it_follows_the_newest_complete_run_of_the_system_with_a_real_model(tmp_path: Path) -> None:
+    run(tmp_path, "2026-01-01_00-00-00_a", 20)
+    run(tmp_path, "2026-01-02_00-00-00_b", 30)
+    run(tmp_path, "2026-01-03_00-00-00_stopped", 40, stopped="interrupted")
+    run(tmp_path, "2026-01-04_00-00-00_simulated", 50, simulated=True)
+    run(tmp_path, "2026-01-05_00-00-00_other", 60, system="toy")
+    run(tmp_path, "2026-01-06_00-00-00_empty", 70, n=0)
+    (tmp_path / "2026-01-07_00-00-00_cut").mkdir()
+    (tmp_path / "2026-01-07_00-00-00_cut" / "summary.json").write_text("{")
+    line = estimate(config(), 100, tmp_path)
+    assert line == (
+        "estimate: 100 answers ≈ 300 LM calls, 300,000 tokens in, 3,000 out, cost n/a: no price is known "
+        "(from 2026-01-02_00-00-00_b)"
+    )
+
+
+def test_money_is_at_the_price_of_the_dearest_model(tmp_path: Path) -> None:
+    run(tmp_path, "2026-01-01_00-00-00_a", 20)
+    found = config()
+    found.model.prices = {"mine": Price(1.0, 10.0), "dear": Price(2.0, 10.0)}
+    assert "≈ $0.22 (" in estimate(found, 100, tmp_path)
+    found.system.agents["planner"].model = "dear"
+    assert "at most $0.42 (" in estimate(found, 100, tmp_path)
+    found.system.agents["planner"].model = "unknown"
+    assert "cost n/a" in estimate(found, 100, tmp_path)
+
+
+@pytest.mark.parametrize("system", ["callable", "http"])
+def test_of_an_agent_that_is_not_ours_nothing_is_known(tmp_path: Path, system: str) -> None:
+    found = config()
+    found.system.name = system
+    assert estimate(found, 3, tmp_path).endswith(f"what each takes is not known of system={system} yet")

@@ -1,0 +1,137 @@
+"""Programs asked side by side: each arm is a run of its own, and goes on where it was cut short."""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from eval.benchmarks.toy_set import ToyBenchmark
+from eval.cli.overrides import composed
+from eval.config.evaluation import EvalConfig, read_config
+from eval.execution.stop_controller import Stop
+from eval.runs.folder import find_run
+from eval.runs.store import RunStore
+from eval.workflows.paired_evaluation import Arm, answers, run_arms
+from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import LimitReachedError, Payment, Question, Settle
+from mas.simulation.model import OfflineModel
+
+EXAMPLES = ToyBenchmark(n_test=6).load("test").examples
+EPOCHS = 2
+
+
+@pytest.fixture
+def config() -> EvalConfig:
+    read = read_config(composed(["system=toy", "data=toy", "model=offline", f"run.epochs={EPOCHS}"]))
+    return replace(read, run=replace(read.run, concurrency=2))
+
+
+@pytest.fixture
+def prompts(config: EvalConfig) -> PromptSet:
+    config.prompts = "toy_baseline"
+    found = config.read_prompts()
+    assert found is not None
+    return found
+
+
+def facts(simulated: bool = True) -> dict[str, str]:
+    kept = OmegaConf.to_container(composed(["system=toy", "data=toy", "model=offline"]), resolve=True)
+    return {"config": yaml.safe_dump(kept), "system": "toy", "model": "offline", "simulated": json.dumps(simulated)}
+
+
+def arms(config: EvalConfig, folder: Path, prompts: PromptSet) -> list[Arm]:
+    shorter = replace(prompts, texts={**prompts.texts, "plan": "Plan."})
+    return [
+        Arm(name, folder / name, each, config.system.build(OfflineModel(), each, config.tools, None))
+        for name, each in (("parent", prompts), ("winner", shorter))
+    ]
+
+
+def asked(
+    made: Sequence[Arm],
+    config: EvalConfig,
+    stop: Stop | None = None,
+    **more: Any,
+) -> tuple[str | None, str]:
+    screen = io.StringIO()
+    console = Console(file=screen)
+    reason = run_arms(made, config, EXAMPLES, facts(), stop or Stop(say=lambda line: None), console, **more)
+    return reason, screen.getvalue()
+
+
+def test_each_arm_is_a_run_that_every_command_can_read(config: EvalConfig, prompts: PromptSet, tmp_path: Path) -> None:
+    made = arms(config, tmp_path, prompts)
+    reason, screen = asked(made, config)
+    assert reason is None
+    assert f"{2 * EPOCHS * len(EXAMPLES)}/{2 * EPOCHS * len(EXAMPLES)} done" in screen
+    for arm in made:
+        assert find_run(arm.folder) == arm.folder
+        assert {(each.example_id, each.epoch) for each in answers(arm)} == {
+            (example.id, epoch) for example in EXAMPLES for epoch in (1, 2)
+        }
+        summary = json.loads((arm.folder / "summary.json").read_text("utf-8"))
+        assert (summary["n"], summary["simulated"]) == (EPOCHS * len(EXAMPLES), True)
+        assert {"report.html", "answers.jsonl", "config.yaml"} <= {path.name for path in arm.folder.iterdir()}
+        with RunStore(arm.folder / "run.db", read_only=True) as store:
+            assert store.meta()["prompts_sha256"] == digest(arm.prompts)
+    ids = {answers(arm)[0].run_id for arm in made}
+    assert len(ids) == 2, "two runs"
+
+
+def test_what_is_there_is_not_asked_again(config: EvalConfig, prompts: PromptSet, tmp_path: Path) -> None:
+    made, sent = arms(config, tmp_path, prompts), []
+
+    def counted(question: Question) -> Question:
+        def reserve() -> Settle:
+            sent.append(question.sample)
+            return question.reserve()
+
+        return replace(question, reserve=reserve)
+
+    stop = Stop(say=lambda line: None)
+    stop.now("because")
+    assert asked(made, config, stop=stop, on_terms=counted)[0] == "because"
+    assert sent == [] and answers(made[0]) == []
+    assert asked(made[:1], config, on_terms=counted)[0] is None
+    n = len(sent)
+    assert n >= 3 * EPOCHS * len(EXAMPLES)
+    before = [each.answer for each in answers(made[0])]
+    assert asked(made, config, on_terms=counted)[0] is None
+    assert n < len(sent) <= 2.5 * n, "the second arm alone"
+    assert [each.answer for each in answers(made[0])] == before
+
+
+def test_terms_hold_for_every_request_and_are_told_what_it_cost(
+    config: EvalConfig, prompts: PromptSet, tmp_path: Path
+) -> None:
+    paid: list[Payment | None] = []
+
+    def refused_after_ten(question: Question) -> Question:
+        def reserve() -> Settle:
+            if len(paid) >= 10:
+                raise LimitReachedError("budget.lm_calls", "no more")
+            return paid.append
+
+        return replace(question, reserve=reserve)
+
+    assert asked(arms(config, tmp_path, prompts)[:1], config, on_terms=refused_after_ten)[0] is None
+    assert 10 <= len(paid) <= 10 + config.run.concurrency
+    assert all(payment is not None and payment.input_tokens > 0 for payment in paid)
+    assert any("no more" in (each.error or "") for each in answers(arms(config, tmp_path, prompts)[0]))
+
+
+def test_a_folder_that_another_process_writes_to_is_refused(
+    config: EvalConfig, prompts: PromptSet, tmp_path: Path
+) -> None:
+    made = arms(config, tmp_path, prompts)
+    made[0].folder.mkdir(parents=True)
+    with RunStore(made[0].folder / "run.db"), pytest.raises(UserError, match=r"another process|in use"):
+        asked(made, config)

@@ -1,0 +1,77 @@
+import random
+
+import pytest
+
+from eval.benchmarks.dataset import Example
+from eval.config.evaluation import Selection
+from eval.workflows.selection import select
+from mas.runtime.errors import UserError
+
+EXAMPLES = tuple(Example(str(n), f"Question {n}?", level=str(n % 3 + 1)) for n in range(12))
+
+
+def ids(selection: Selection) -> list[str]:
+    return [example.id for example in select(EXAMPLES, selection)]
+
+
+def test_without_a_selection_all_questions_run_in_their_order() -> None:
+    assert ids(Selection()) == [str(n) for n in range(12)]
+
+
+def test_limit_takes_the_first_and_may_be_more_than_there_are() -> None:
+    assert ids(Selection(limit=2)) == ["0", "1"]
+    assert len(ids(Selection(limit=99))) == 12
+
+
+def test_level_keeps_only_that_level() -> None:
+    assert ids(Selection(level="2")) == ["1", "4", "7", "10"]
+    assert ids(Selection(level="2", limit=1)) == ["1"]
+
+
+def test_ids_come_in_the_order_given_and_each_once() -> None:
+    assert ids(Selection(ids=["7", "3", "7"])) == ["7", "3"]
+
+
+def test_a_seed_gives_the_same_order_again_and_another_seed_another() -> None:
+    state = random.getstate()
+    assert ids(Selection(shuffle=True, seed=1)) == ids(Selection(shuffle=True, seed=1))
+    assert ids(Selection(shuffle=True, seed=1)) != ids(Selection(shuffle=True, seed=2))
+    assert sorted(ids(Selection(shuffle=True, seed=1)), key=int) == ids(Selection())
+    assert random.getstate() == state, "the process's own generator was used"
+
+
+def test_a_seed_without_shuffling_changes_nothing() -> None:
+    assert ids(Selection(seed=7)) == ids(Selection())
+
+
+def test_the_limit_comes_after_the_shuffling() -> None:
+    shuffled = ids(Selection(shuffle=True, seed=3))
+    assert ids(Selection(shuffle=True, seed=3, limit=4)) == shuffled[:4]
+    assert set(shuffled[:4]) != {"0", "1", "2", "3"}
+
+
+def test_the_dataset_is_left_as_it_was() -> None:
+    examples = list(EXAMPLES)
+    select(examples, Selection(shuffle=True, limit=3))
+    assert examples == list(EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        (Selection(level="9"), ["level=9", "1, 2, 3"]),
+        (Selection(ids=["nope"]), ["ids", "nope", "0, 1, 2"]),
+        (Selection(level="1", ids=["1"]), ["ids", "1"]),
+    ],
+    ids=["unknown level", "unknown id", "id of another level"],
+)
+def test_a_selection_of_nothing_is_the_users_mistake(selection: Selection, words: list[str]) -> None:
+    with pytest.raises(UserError) as raised:
+        select(EXAMPLES, selection)
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_levels_that_are_missing_are_named_as_none() -> None:
+    with pytest.raises(UserError, match="levels of this split: none"):
+        select([Example("a", "Why?")], Selection(level="1"))

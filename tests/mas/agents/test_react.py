@@ -1,0 +1,381 @@
+"""The tool-using agent over real predictors and adapters: what happens to each kind of tool call."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+import pytest
+from dspy.utils.exceptions import AdapterParseError
+
+from mas.agents.react import NO_MORE_TOOLS, StepLimitError, Toolbox, react
+from mas.llm.profiles.model import AgentModel
+from mas.runtime.sample_context import LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.runtime.trace import Trace, recording
+from mas.systems.gaia.signatures import Research
+from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import resource, tool_settings
+from tests.scripted_model import (
+    UNREADABLE,
+    Answer,
+    Call,
+    ScriptedModel,
+    all_text,
+    answering,
+    in_turn,
+    said,
+    tool_results,
+)
+
+DONE: Answer = {"result": "done"}
+MEETING_SECONDS = 20.0  # how long a tool waits for the other one before the test fails
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def explode(fuse: str = "short") -> str:
+    """Never works."""
+    raise ValueError(f"the {fuse} fuse burnt down")
+
+
+def box(*functions: Callable[..., Any], max_steps: int = 10, **settings: Any) -> Toolbox:
+    tools = {function.__name__: dspy.Tool(function) for function in functions}
+    return Toolbox(tools, max_steps, ToolSettings(**settings))
+
+
+class Outcome:
+    def __init__(self, model: ScriptedModel, toolbox: Toolbox) -> None:
+        predictor = dspy.Predict(Research)
+        predictor.lm = model.lm(AgentModel())
+        inputs = {"research_request": "find it", "file": None}
+        self.model = model
+        self.turns, self.prediction = asyncio.run(react(predictor, inputs, [], toolbox))
+
+    @property
+    def observations(self) -> list[str]:
+        """What the model was shown of its tools' results, in the last request."""
+        last = self.model.requests[-1][1]
+        if results := tool_results(last):
+            return ["".join(getattr(part, "text", "") for part in result.content) for result in results]
+        shown = [text for role, text in said(last) if "[[ ## tool_call_results ## ]]" in text]
+        values = [json.loads(text.partition("## ]]")[2])["tool_call_results"] for text in shown]
+        return [str(each["value"]) for value in values for each in value]
+
+
+def run(*answers: Answer, toolbox: Toolbox, native_tools: bool = True) -> Outcome:
+    return Outcome(ScriptedModel(answering(researcher=in_turn(*answers)), native_tools=native_tools), toolbox)
+
+
+both_ways = pytest.mark.parametrize("native_tools", [True, False], ids=["native", "text"])
+
+
+@both_ways
+def test_a_call_is_answered_and_the_agent_goes_on(native_tools: bool) -> None:
+    outcome = run([Call("add", {"a": 2, "b": 3})], DONE, toolbox=box(add), native_tools=native_tools)
+    assert outcome.observations == ["5"]
+    assert outcome.prediction.result == "done"
+    assert len(outcome.model.requests) == 2
+
+
+@pytest.mark.parametrize("asynchronous", [True, False], ids=["async tools", "blocking tools"])
+def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run(asynchronous: bool) -> None:
+    lamp = object()
+    seen: list[tuple[int, object, object]] = []
+
+    def look() -> str:
+        """Look around."""
+        seen.append((tool_settings().web.search_results, resource("lamp"), resource("rope")))
+        return "looked"
+
+    async def look_async() -> str:
+        look()
+        return "looked"
+
+    settings = ToolSettings()
+    settings.web.search_results = 3
+    tool = dspy.Tool(look_async if asynchronous else look, name="look")
+    outcome = run([Call("look"), Call("look")], DONE, toolbox=Toolbox({"look": tool}, 10, settings, {"lamp": lamp}))
+    assert outcome.observations == ["looked", "looked"]
+    assert seen == [(3, lamp, None)] * 2
+    assert (tool_settings(), resource("lamp")) == (ToolSettings(), None), "nothing of it is left behind"
+
+
+def test_native_and_text_tools_lead_to_the_same_conversation() -> None:
+    script = [Call("add", {"a": 2, "b": 3}), Call("explode"), Call("nothing")], [Call("add", {"a": 1, "b": 1})], DONE
+    native, text = (run(*script, toolbox=box(add, explode), native_tools=native) for native in (True, False))
+    assert native.observations == text.observations
+    assert native.prediction.result == text.prediction.result
+
+    def without_ids(outcome: Outcome) -> list[Any]:
+        return [[(call.name, call.args) for call in turn["tool_calls"].tool_calls] for turn in outcome.turns]
+
+    assert without_ids(native) == without_ids(text)
+    assert len(native.model.requests) == len(text.model.requests) == 3
+
+
+def test_text_tools_put_nothing_native_on_the_wire() -> None:
+    outcome = run([Call("add", {"a": 2, "b": 3})], DONE, toolbox=box(add), native_tools=False)
+    for _, request in outcome.model.requests:
+        assert request.tools == ()
+        assert {role for role, _ in said(request)} <= {"user", "assistant"}
+
+
+@pytest.mark.parametrize("asynchronous", [True, False], ids=["async tools", "blocking tools"])
+def test_the_calls_of_one_reply_run_side_by_side(asynchronous: bool) -> None:
+    """Each tool returns only once the other one has started."""
+    started = {"left": threading.Event(), "right": threading.Event()}
+
+    def meet_blocking(side: str, other: str) -> str:
+        started[side].set()
+        return "met" if started[other].wait(MEETING_SECONDS) else "nobody came"
+
+    async def meet_async(side: str, other: str) -> str:
+        return await asyncio.to_thread(meet_blocking, side, other)
+
+    tool = dspy.Tool(meet_async if asynchronous else meet_blocking, name="meet")
+    calls = [Call("meet", {"side": "left", "other": "right"}), Call("meet", {"side": "right", "other": "left"})]
+    assert run(calls, DONE, toolbox=Toolbox({"meet": tool})).observations == ["met", "met"]
+
+
+def test_results_stand_in_the_order_of_the_calls_whichever_ends_first() -> None:
+    second_done = threading.Event()
+
+    def slow() -> str:
+        return "slow" if second_done.wait(MEETING_SECONDS) else "never woken"
+
+    def fast() -> str:
+        second_done.set()
+        return "fast"
+
+    outcome = run([Call("slow"), Call("fast")], DONE, toolbox=box(slow, fast))
+    assert outcome.observations == ["slow", "fast"]
+    results = tool_results(outcome.model.requests[-1][1])
+    assert [result.name for result in results] == ["slow", "fast"]
+
+
+FAILING_CALLS = {
+    "unknown tool": (Call("subtract", {"a": 1}), ["subtract failed", "no tool of that name", "add, explode"]),
+    "raising tool": (Call("explode", {"fuse": "long"}), ["explode failed", "the long fuse burnt down"]),
+    "missing argument": (Call("add", {"a": 1}), ["add failed", "'b'"]),
+    "unknown argument": (Call("add", {"a": 1, "b": 2, "c": 3}), ["add failed", "c"]),
+    "wrong type": (Call("add", {"a": "one", "b": 2}), ["add failed", "a"]),
+    "argument named like ours": (Call("add", {"self": 1, "func": 2}), ["add failed"]),
+}
+
+
+@both_ways
+@pytest.mark.parametrize("case", FAILING_CALLS)
+def test_a_failed_call_becomes_an_observation_that_names_tool_and_cause(case: str, native_tools: bool) -> None:
+    call, parts = FAILING_CALLS[case]
+    trace = Trace("thread")
+    with recording(trace):
+        outcome = run([call], DONE, toolbox=box(add, explode), native_tools=native_tools)
+    (observation,) = outcome.observations
+    assert [part for part in parts if part not in observation] == []
+    assert outcome.prediction.result == "done"
+    (span,) = [span for span in trace.spans if span.kind == "tool"]
+    assert span.name == call.name and span.error
+
+
+def test_one_failed_call_does_not_disturb_the_others() -> None:
+    outcome = run([Call("explode"), Call("add", {"a": 2, "b": 2})], DONE, toolbox=box(add, explode))
+    first, second = outcome.observations
+    assert "explode failed" in first and second == "4"
+    flags = outcome.turns[0]["tool_calls"].tool_call_results.tool_call_results
+    assert [flag.is_error for flag in flags] == [True, False]
+
+
+def test_with_fail_fast_the_first_failure_ends_it() -> None:
+    with pytest.raises(ValueError, match="the short fuse burnt down"):
+        run([Call("explode")], DONE, toolbox=box(explode, fail_fast=True))
+    with pytest.raises(LookupError, match="no tool of that name"):
+        run([Call("subtract")], DONE, toolbox=box(explode, fail_fast=True))
+
+
+def lengthy(size: int) -> str:
+    return "x" * size
+
+
+@both_ways
+@pytest.mark.parametrize(("size", "cut"), [(99, False), (100, False), (101, True), (5000, True)])
+def test_an_oversized_observation_is_cut_and_says_so(size: int, cut: bool, native_tools: bool) -> None:
+    toolbox = box(lengthy, max_output_chars=100)
+    (observation,) = run(
+        [Call("lengthy", {"size": size})], DONE, toolbox=toolbox, native_tools=native_tools
+    ).observations
+    note = f"\n[cut: the first 100 of {size} characters are shown]" if cut else ""
+    assert observation == "x" * min(size, 100) + note
+
+
+def test_an_oversized_error_is_cut_as_well() -> None:
+    def complain() -> str:
+        raise ValueError("y" * 1000)
+
+    (observation,) = run([Call("complain")], DONE, toolbox=box(complain, max_output_chars=100)).observations
+    assert observation.startswith("complain failed: yyy") and "[cut: the first 100 of" in observation
+
+
+@both_ways
+def test_a_tool_that_says_nothing_or_returns_an_object_is_shown_as_text(native_tools: bool) -> None:
+    def silent() -> str:
+        return ""
+
+    def table() -> dict[str, int]:
+        return {"Rome": 7}
+
+    outcome = run([Call("silent"), Call("table")], DONE, toolbox=box(silent, table), native_tools=native_tools)
+    assert outcome.observations == ["", "{'Rome': 7}"]
+    assert outcome.prediction.result == "done"
+
+
+def test_async_tools_are_awaited() -> None:
+    async def later(word: str) -> str:
+        await asyncio.sleep(0)
+        return word.upper()
+
+    assert run([Call("later", {"word": "abc"})], DONE, toolbox=box(later)).observations == ["ABC"]
+
+
+def test_an_async_tool_that_fails_is_an_observation_too() -> None:
+    async def later() -> str:
+        raise TimeoutError("nobody answered")
+
+    (observation,) = run([Call("later")], DONE, toolbox=box(later)).observations
+    assert observation == "later failed: nobody answered"
+
+
+@both_ways
+def test_at_the_last_step_the_agent_is_told_and_may_still_answer(native_tools: bool) -> None:
+    call = [Call("add", {"a": 1, "b": 1})]
+    outcome = run(call, call, DONE, toolbox=box(add, max_steps=2), native_tools=native_tools)
+    assert outcome.observations == ["2", "2" + NO_MORE_TOOLS]
+    assert outcome.prediction.result == "done"
+
+
+@both_ways
+def test_an_agent_that_goes_on_after_its_last_step_is_stopped(native_tools: bool) -> None:
+    model = ScriptedModel(answering(researcher=[Call("add", {"a": 1, "b": 1})]), native_tools=native_tools)
+    with pytest.raises(StepLimitError, match="no answer after 3 steps"):
+        Outcome(model, box(add, max_steps=3))
+    assert len(model.requests) == 4
+
+
+def test_a_call_keeps_the_id_that_the_model_gave_it() -> None:
+    outcome = run(
+        [Call("add", {"a": 1, "b": 2}, id="abc"), Call("add", {"a": 3, "b": 4}, id="xyz")], DONE, toolbox=box(add)
+    )
+    results = tool_results(outcome.model.requests[-1][1])
+    assert [result.id for result in results] == ["abc", "xyz"]
+
+
+def test_calls_without_an_id_get_one_each_through_the_whole_conversation() -> None:
+    calls = [Call("add", {"a": 1, "b": 2}), Call("add", {"a": 3, "b": 4})]
+    outcome = run(calls, calls, DONE, toolbox=box(add), native_tools=False)
+    ids = [call.id for turn in outcome.turns for call in turn["tool_calls"].tool_calls]
+    assert len(ids) == 4 and len(set(ids)) == 4 and all(ids)
+
+
+def test_text_beside_native_calls_is_not_taken_for_the_answer() -> None:
+    outcome = run([Call("add", {"a": 1, "b": 2})], DONE, toolbox=box(add))
+    assert "result" not in outcome.turns[0]
+    assert outcome.turns[1]["result"] == "done"
+
+
+@both_ways
+def test_lone_surrogates_from_a_tool_are_replaced(native_tools: bool) -> None:
+    def broken() -> str:
+        return "a\ud83db"
+
+    def breaks() -> str:
+        raise ValueError("c\ud83dd")
+
+    outcome = run([Call("broken"), Call("breaks")], DONE, toolbox=box(broken, breaks), native_tools=native_tools)
+    assert outcome.observations == ["a?b", "breaks failed: c?d"]
+    all_text(outcome.model.requests[-1][1]).encode()
+
+
+@both_ways
+def test_lone_surrogates_in_the_arguments_do_not_end_the_question(native_tools: bool) -> None:
+    def echo(word: str) -> str:
+        return word
+
+    outcome = run([Call("echo", {"word": "a\ud83db"})], DONE, toolbox=box(echo), native_tools=native_tools)
+    assert outcome.prediction.result == "done"
+    all_text(outcome.model.requests[-1][1]).encode()
+
+
+@both_ways
+def test_neither_call_nor_answer_is_a_reply_that_cannot_be_used(native_tools: bool) -> None:
+    with pytest.raises(AdapterParseError, match="called no tool and gave no result"):
+        run({"result": ""}, toolbox=box(add), native_tools=native_tools)
+    with pytest.raises(AdapterParseError):
+        run(UNREADABLE, toolbox=box(add), native_tools=native_tools)
+
+
+def test_an_agent_without_tools_just_answers() -> None:
+    assert run(DONE, toolbox=Toolbox()).prediction.result == "done"
+    outcome = run([Call("add", {"a": 1, "b": 1})], DONE, toolbox=Toolbox(), native_tools=False)
+    assert "tools offered: none" in outcome.observations[0]
+
+
+def test_the_conversation_so_far_is_left_as_it_is() -> None:
+    model = ScriptedModel(answering(researcher=in_turn(DONE, {"result": "better"})))
+    predictor = dspy.Predict(Research)
+    predictor.lm = model.lm(AgentModel())
+    first, _ = asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], box(add)))
+    before = list(first)
+    second, prediction = asyncio.run(
+        react(predictor, {"research_request": "improve it", "file": None}, first, box(add))
+    )
+    assert first == before and len(second) == 2
+    assert prediction.result == "better"
+    assert [role for role, _ in said(model.requests[-1][1])] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("error", [StopIteration, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_tool_that_would_end_more_than_its_call_only_fails(error: type[BaseException], asynchronous: bool) -> None:
+    def ends() -> str:
+        raise error
+
+    async def aends() -> str:
+        raise error
+
+    tool = aends if asynchronous and error is not StopIteration else ends
+    outcome = run([Call(tool.__name__)], DONE, toolbox=box(tool))
+    assert f"{tool.__name__} failed: the tool ended with {error.__name__}" in outcome.observations[0]
+
+
+def test_a_tool_call_too_many_ends_the_question_and_none_of_its_turn_runs() -> None:
+    ran: list[str] = []
+
+    def note(word: str) -> str:
+        """Note a word."""
+        ran.append(word)
+        return word
+
+    question = Question(Sample("q"), QuestionLimits(tool_calls=2))
+    first, second = [Call("note", {"word": "a"})], [Call("note", {"word": "b"}), Call("note", {"word": "c"})]
+    with at_work(question), pytest.raises(LimitReachedError, match=r"limits\.tool_calls"):
+        run(first, second, DONE, toolbox=box(note))
+    assert (ran, question.tool_calls) == (["a"], 2)
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_a_limit_reached_inside_a_tool_is_no_observation(asynchronous: bool) -> None:
+    def ask_a_model() -> str:
+        """Ask."""
+        raise LimitReachedError("lm_calls", "the question has used its 3 calls")
+
+    async def ask_a_model_in_turn() -> str:
+        """Ask."""
+        return ask_a_model()
+
+    tool = ask_a_model_in_turn if asynchronous else ask_a_model
+    with pytest.raises(LimitReachedError):
+        run([Call(tool.__name__)], DONE, toolbox=box(tool))

@@ -1,0 +1,59 @@
+"""What is asked of Ollama before a run, against a stand-in for its API."""
+
+import pytest
+
+from mas.llm.profiles.model import AgentOverride
+from mas.llm.profiles.ollama import OllamaModel
+from mas.runtime.errors import UserError
+from tests.mas.llm.loopback import complete_with, serving
+from tests.mas.llm.stand_ins import chat, ollama
+
+
+def refusal(handler: object, **profile: object) -> str:
+    with serving(handler) as server, pytest.raises(UserError) as caught:  # type: ignore[arg-type]
+        OllamaModel("qwen3", base_url=server.base_url, **{"context_tokens": 8192, **profile}).check()  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_context_that_is_long_enough_passes_without_loading_anything() -> None:
+    with serving(ollama("qwen3", context_length=8192)) as server:
+        OllamaModel("qwen3", base_url=server.base_url, context_tokens=8192).check()
+    assert [request.path for request in server.requests] == ["/api/show", "/api/ps"]
+
+
+def test_a_model_that_is_not_in_memory_is_loaded_to_learn_its_context() -> None:
+    with serving(ollama("qwen3", context_length=8192, loaded=False)) as server:
+        OllamaModel("qwen3", base_url=server.base_url, context_tokens=8192).check()
+    assert [request.path for request in server.requests] == ["/api/show", "/api/ps", "/api/generate", "/api/ps"]
+    assert server.requests[2].body == {"model": "qwen3", "stream": False}, "no prompt: nothing is generated"
+
+
+def test_a_context_that_is_too_short_is_refused_with_the_way_to_set_it() -> None:
+    message = refusal(ollama("qwen3", context_length=4096))
+    assert all(part in message for part in ("4096", "model.context_tokens=8192", "OLLAMA_CONTEXT_LENGTH=8192"))
+
+
+def test_a_context_that_ollama_does_not_tell_is_refused_and_can_be_waived() -> None:
+    handler = ollama("qwen3", context_length=None)
+    assert "model.context_tokens=null" in refusal(handler)
+    with serving(handler) as server:
+        OllamaModel("qwen3", base_url=server.base_url, context_tokens=None).check()
+
+
+def test_a_model_that_ollama_does_not_have_is_named_with_the_command_that_gets_it() -> None:
+    assert "ollama pull qwen3" in refusal(ollama("llama3"))
+
+
+def test_every_model_that_the_profile_names_is_checked() -> None:
+    assert "ollama pull big" in refusal(ollama("qwen3"), agents={"planner": AgentOverride("big")})
+
+
+def test_what_the_model_cannot_do_is_said_before_the_first_question() -> None:
+    assert "model.native_tools=false" in refusal(ollama("qwen3", capabilities=()))
+    assert "model.takes_images=false" in refusal(ollama("qwen3"), takes_images=True)
+
+
+def test_another_kind_of_server_at_the_address_is_a_sentence() -> None:
+    assert "Ollama has no model" in refusal(chat())
+    assert "context" in refusal(complete_with("not an API"))

@@ -1,0 +1,124 @@
+"""The one background loop that synchronous callers share."""
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mas.runtime.event_loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
+
+WORD: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nothing")
+PROJECT = Path(__file__).parents[3]
+PATIENCE_SECONDS = 20.0
+
+
+async def running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def test_first_callers_that_come_at_once_get_the_same_loop() -> None:
+    """In a new process, where nobody has called before."""
+    code = (
+        "import asyncio, threading\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from mas.runtime.event_loop import run_blocking\n"
+        "together = threading.Barrier(16)\n"
+        "async def running(): return asyncio.get_running_loop()\n"
+        "def call(_):\n    together.wait()\n    return run_blocking(running())\n"
+        "with ThreadPoolExecutor(16) as threads: loops = set(threads.map(call, range(16)))\n"
+        "print(len(loops), [t.name for t in threading.enumerate()].count('mas-loop'))"
+    )
+    command = [sys.executable, "-c", code]
+    printed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert printed == "1 1\n"
+
+
+def test_later_callers_get_the_same_loop_from_every_thread() -> None:
+    run_blocking(running_loop())
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(lambda _: run_blocking(running_loop()), range(8))) == {background_loop()}
+
+
+def test_the_callers_context_goes_with_the_work_and_stays_his_own() -> None:
+    async def change() -> str:
+        before = WORD.get()
+        WORD.set("changed inside")
+        return before
+
+    token = WORD.set("from the caller")
+    try:
+        assert run_blocking(change()) == "from the caller"
+        assert WORD.get() == "from the caller"
+    finally:
+        WORD.reset(token)
+
+
+def test_an_exception_comes_back_to_the_caller() -> None:
+    async def fail() -> None:
+        raise KeyError("no such thing")
+
+    with pytest.raises(KeyError, match="no such thing"):
+        run_blocking(fail())
+
+
+def test_called_on_the_loop_itself_it_says_so_instead_of_hanging() -> None:
+    async def call_again() -> None:
+        run_blocking(running_loop())
+
+    with pytest.raises(RuntimeError, match="await the async form instead"):
+        run_blocking(asyncio.wait_for(call_again(), PATIENCE_SECONDS))
+
+
+def test_from_another_running_loop_it_works() -> None:
+    async def caller() -> asyncio.AbstractEventLoop:
+        return run_blocking(running_loop())
+
+    assert asyncio.run(caller()) is background_loop()
+
+
+def test_an_interrupted_caller_cancels_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, cancelled = threading.Event(), threading.Event()
+
+    async def wait_for_ever() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def interrupted(self: object, timeout: float | None = None) -> None:
+        assert started.wait(PATIENCE_SECONDS)
+        raise KeyboardInterrupt  # what Ctrl-C does to a main thread that waits here
+
+    monkeypatch.setattr("concurrent.futures.Future.result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_blocking(wait_for_ever())
+    assert cancelled.wait(PATIENCE_SECONDS)
+
+
+def test_many_tools_may_block_at_once() -> None:
+    """All must have started before the first one ends."""
+    together = threading.Barrier(MAX_BLOCKING_CALLS, timeout=PATIENCE_SECONDS)
+
+    async def all_blocking() -> list[int]:
+        return await asyncio.gather(*(asyncio.to_thread(together.wait) for _ in range(MAX_BLOCKING_CALLS)))
+
+    assert sorted(run_blocking(all_blocking())) == list(range(MAX_BLOCKING_CALLS))
+
+
+def test_the_loop_outlives_a_task_that_exits() -> None:
+    async def exits() -> None:
+        raise SystemExit(3)
+
+    async def answers() -> int:
+        return 42
+
+    with pytest.raises(SystemExit):
+        run_blocking(exits())
+    assert run_blocking(answers()) == 42

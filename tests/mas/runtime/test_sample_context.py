@@ -1,0 +1,156 @@
+"""Limits of one question, and its two clocks: working time, and waiting that is none."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from mas.runtime.sample_context import LimitReachedError, Question, QuestionLimits, Sample, at_work, current_question
+
+
+def question(**limits: float) -> Question:
+    return Question(Sample("q"), QuestionLimits(**limits))  # type: ignore[arg-type]
+
+
+def test_a_call_too_many_is_refused_before_it_is_made() -> None:
+    asked = question(lm_calls=2)
+    asked.spend_lm_call()
+    asked.spend_lm_call()
+    with pytest.raises(LimitReachedError, match=r"its 2 calls .* \(limits\.lm_calls\)") as raised:
+        asked.spend_lm_call()
+    assert (raised.value.limit, asked.lm_calls) == ("lm_calls", 2)
+
+
+@pytest.mark.parametrize(("limit", "allowed"), [("tokens", 100), ("cost_usd", 0.01)])
+def test_what_is_used_up_stops_the_next_call(limit: str, allowed: float) -> None:
+    asked = question(**{limit: allowed})
+    asked.spend_lm_call()
+    asked.charge(99, 0.0075)
+    asked.spend_lm_call()
+    asked.charge(1, 0.0025)
+    with pytest.raises(LimitReachedError) as raised:
+        asked.spend_lm_call()
+    assert raised.value.limit == limit
+
+
+def test_an_unknown_price_adds_tokens_and_no_money() -> None:
+    asked = Question(Sample("q"))
+    asked.charge(10, None)
+    asked.charge(10, 0.5)
+    assert (asked.tokens, asked.cost_usd) == (20, 0.5)
+
+
+def test_tool_calls_have_a_limit_of_their_own() -> None:
+    asked = question(tool_calls=1)
+    asked.spend_tool_call()
+    asked.spend_lm_call()
+    with pytest.raises(LimitReachedError, match="tool calls"):
+        asked.spend_tool_call()
+
+
+def test_it_is_found_in_its_own_context_alone() -> None:
+    assert current_question() is None
+    with at_work(question()) as asked:
+        assert current_question() is asked
+    assert current_question() is None
+
+
+def test_too_much_work_is_a_limit() -> None:
+    async def work() -> None:
+        async with question(working_seconds=0.05).within_working_time():
+            await asyncio.sleep(60)
+
+    with pytest.raises(LimitReachedError, match=r"limits\.working_seconds"):
+        asyncio.run(work())
+
+
+def test_waiting_is_no_work_and_is_counted_once_for_calls_that_wait_side_by_side() -> None:
+    asked = question(working_seconds=0.25)
+
+    async def wait() -> None:
+        with asked.waiting():
+            await asyncio.sleep(0.3)
+
+    async def work() -> None:
+        async with asked.within_working_time():
+            await asyncio.gather(wait(), wait(), wait())
+            await asyncio.sleep(0.02)
+
+    asyncio.run(work())
+    assert 0.3 <= asked.waited_seconds < 0.9
+
+
+def test_a_call_that_outlives_its_question_may_still_come_back_from_waiting() -> None:
+    asked = question(working_seconds=60)
+
+    async def outlive(ended: asyncio.Event) -> None:
+        with asked.waiting():
+            await ended.wait()
+
+    async def work() -> None:
+        ended = asyncio.Event()
+        async with asked.within_working_time():
+            left_behind = asyncio.create_task(outlive(ended))
+            await asyncio.sleep(0)
+        ended.set()
+        await left_behind
+
+    asyncio.run(work())
+
+
+def test_the_first_limit_that_was_reached_is_noted_and_a_copy_begins_anew() -> None:
+    asked = question(lm_calls=1, tool_calls=0)
+    asked.spend_lm_call()
+    for spend in (asked.spend_lm_call, asked.spend_tool_call):
+        with pytest.raises(LimitReachedError):
+            spend()
+    assert asked.limit_reached == "lm_calls"
+    asked.close()
+    copy = replace(asked, limits=QuestionLimits())
+    copy.spend_lm_call()
+    assert copy.limit_reached is None
+
+
+@pytest.mark.parametrize("end", ["closed", "out of time"])
+def test_nothing_is_spent_for_a_question_that_is_over(end: str) -> None:
+    asked = question()
+    if end == "closed":
+        asked.close()
+    else:
+        asked.over_at = time.monotonic()
+    for spend in (asked.spend_lm_call, asked.spend_tool_call):
+        with pytest.raises(LimitReachedError) as raised:
+            spend()
+        assert raised.value.limit == "deadline_seconds"
+    assert (asked.lm_calls, asked.tool_calls) == (0, 0)
+    assert asked.limit_reached == (None if end == "closed" else "deadline_seconds")
+
+
+@pytest.mark.parametrize("end", ["closed", "out of time"])
+def test_what_is_done_for_a_thread_ends_with_the_question(end: str) -> None:
+    async def work() -> None:
+        asked = Question(Sample("q"), over_at=time.monotonic() + (60 if end == "closed" else 0.05))
+        if end == "closed":
+            asyncio.get_running_loop().call_later(0.05, asked.close)
+        async with asked.until_over():
+            await asyncio.sleep(60)
+
+    began = time.monotonic()
+    with pytest.raises(LimitReachedError, match="the question is over"):
+        asyncio.run(work())
+    assert time.monotonic() - began < 5
+
+
+def test_a_timeout_of_its_own_is_not_the_end_of_the_question() -> None:
+    async def work() -> None:
+        async with question().until_over():
+            raise TimeoutError("of a socket")
+
+    with pytest.raises(TimeoutError, match="of a socket"):
+        asyncio.run(work())
+
+
+def test_what_is_left_of_its_wall_time_is_known() -> None:
+    assert question().seconds_left == float("inf")
+    assert 59 < Question(Sample("q"), over_at=time.monotonic() + 60).seconds_left <= 60

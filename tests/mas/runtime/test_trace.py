@@ -1,0 +1,244 @@
+"""Traces: one tree of spans a question, whatever runs beside it."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from mas.runtime.trace import Trace, current_thread_id, event, keep_answer, keep_state, recording, span
+
+
+class Heard:
+    """A listener that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, dict[str, Any]]] = []
+
+    def __call__(self, level: str, name: str, fields: dict[str, Any]) -> None:
+        self.lines.append((level, name, fields))
+
+    @property
+    def short(self) -> list[tuple[str, str, Any]]:
+        return [(level, name, fields.get("component")) for level, name, fields in self.lines]
+
+
+def tree(trace: Trace) -> list[tuple[str, str | None]]:
+    """Each span's name with that of its parent."""
+    return [(each.name, None if each.parent is None else trace.spans[each.parent].name) for each in trace.spans]
+
+
+def test_a_span_opened_inside_another_is_its_child() -> None:
+    trace = Trace("thread")
+    with recording(trace):
+        with span("question", "q"):
+            with span("agent", "planner"), span("lm", "model"):
+                pass
+            with span("agent", "expert"):
+                pass
+        with span("question", "r"):
+            pass
+    assert tree(trace) == [("q", None), ("planner", "q"), ("model", "planner"), ("expert", "q"), ("r", None)]
+    assert [each.id for each in trace.spans] == [0, 1, 2, 3, 4]
+
+
+def test_times_are_seconds_since_the_question_began() -> None:
+    trace = Trace("thread")
+    with recording(trace), span("question", "q"), span("tool", "t"):
+        while_open = [(each.end_seconds, each.seconds) for each in trace.spans]
+    assert while_open == [(None, 0.0), (None, 0.0)]
+    outer, inner = trace.spans
+    assert inner.end_seconds is not None and outer.end_seconds is not None
+    assert 0.0 <= outer.start_seconds <= inner.start_seconds <= inner.end_seconds <= outer.end_seconds <= trace.seconds
+    assert outer.seconds == outer.end_seconds - outer.start_seconds
+
+
+def test_what_went_in_and_came_out_is_kept() -> None:
+    trace = Trace("thread")
+    with recording(trace), span("tool", "calculator", inputs={"expression": "2+2"}, step_index=3) as current:
+        current.outputs = {"result": "4"}
+    (kept,) = trace.spans
+    assert (kept.inputs, kept.outputs, kept.attributes) == ({"expression": "2+2"}, {"result": "4"}, {"step_index": 3})
+
+
+async def question(trace: Trace, mine: asyncio.Event, others: asyncio.Event) -> str | None:
+    """Open spans in step with another question: each goes on only when the other one has got as far."""
+    with recording(trace), span("question", trace.thread_id):
+        mine.set()
+        await others.wait()
+        with span("agent", f"planner of {trace.thread_id}"):
+            await asyncio.gather(*(tool(f"{trace.thread_id} {number}") for number in range(3)))
+        keep_state({"of": trace.thread_id})
+        return current_thread_id()
+
+
+async def tool(name: str) -> None:
+    with span("tool", name):
+        await asyncio.sleep(0)
+        event("called")
+
+
+def test_questions_side_by_side_do_not_mix() -> None:
+    traces = [Trace("a"), Trace("b")]
+
+    async def both() -> tuple[str | None, str | None]:
+        left, right = asyncio.Event(), asyncio.Event()
+        return await asyncio.gather(question(traces[0], left, right), question(traces[1], right, left))
+
+    assert list(asyncio.run(both())) == ["a", "b"]
+    for trace in traces:
+        name = trace.thread_id
+        planner = f"planner of {name}"
+        assert tree(trace) == [(name, None), (planner, name), *((f"{name} {number}", planner) for number in range(3))]
+        assert [len(each.events) for each in trace.spans] == [0, 0, 1, 1, 1]
+        assert trace.state == {"of": name}
+
+
+def test_work_handed_to_a_thread_belongs_to_the_question() -> None:
+    trace = Trace("thread")
+
+    def blocking() -> None:
+        with span("tool", "blocking"):
+            event("called")
+
+    async def main() -> None:
+        with span("agent", "expert"):
+            await asyncio.to_thread(blocking)
+
+    with recording(trace):
+        asyncio.run(main())
+    assert tree(trace) == [("expert", None), ("blocking", "expert")]
+    assert [each["name"] for each in trace.spans[1].events] == ["called"]
+
+
+def test_an_exception_is_noted_and_goes_on_its_way() -> None:
+    trace = Trace("thread")
+    with (
+        pytest.raises(KeyError),
+        recording(trace),
+        span("question", "q"),
+        span("agent", "fine"),
+    ):
+        with pytest.raises(ValueError), span("tool", "caught"):
+            raise ValueError("of no consequence")
+        raise KeyError("gone")
+    errors = {each.name: each.error for each in trace.spans}
+    assert errors == {"q": "KeyError: 'gone'", "fine": "KeyError: 'gone'", "caught": "ValueError: of no consequence"}
+    assert all(each.end_seconds is not None for each in trace.spans)
+
+
+def test_a_cancelled_span_is_closed_and_says_so() -> None:
+    trace = Trace("thread")
+
+    async def main() -> None:
+        async with asyncio.timeout(0.01):
+            with span("lm", "slow"):
+                await asyncio.Event().wait()
+
+    with recording(trace), pytest.raises(TimeoutError):
+        asyncio.run(main())
+    assert trace.spans[0].error is not None and trace.spans[0].error.startswith("CancelledError")
+    assert trace.spans[0].end_seconds is not None
+
+
+def test_after_an_error_new_spans_hang_where_they_should() -> None:
+    trace = Trace("thread")
+    with recording(trace), span("question", "q"):
+        with pytest.raises(ValueError), span("agent", "failing"):
+            raise ValueError("x")
+        with span("agent", "next"):
+            pass
+    assert tree(trace) == [("q", None), ("failing", "q"), ("next", "q")]
+
+
+def test_events_stand_on_the_span_that_is_open() -> None:
+    trace = Trace("thread")
+    with recording(trace), span("orchestrator", "orchestrator"):
+        event("step", step="planner")
+        with span("agent", "critic"):
+            event("decision", "warning", decision="reject")
+    outer, inner = trace.spans
+    assert [{**each, "seconds": 0} for each in outer.events] == [
+        {"name": "step", "seconds": 0, "level": "info", "step": "planner"}
+    ]
+    assert [{**each, "seconds": 0} for each in inner.events] == [
+        {"name": "decision", "seconds": 0, "level": "warning", "decision": "reject"}
+    ]
+    assert outer.start_seconds <= outer.events[0]["seconds"] <= inner.start_seconds
+
+
+def test_the_listener_hears_everything_in_order() -> None:
+    heard = Heard()
+    with recording(Trace("thread", heard)):
+        event("before any span")
+        with span("agent", "critic", step_index=1):
+            event("decision", "warning", decision="reject")
+        with pytest.raises(ValueError), span("tool", "calculator"):
+            raise ValueError("1/0")
+    assert heard.short == [
+        ("info", "before any span", None),
+        ("info", "agent started", "critic"),
+        ("warning", "decision", "critic"),
+        ("info", "agent finished", "critic"),
+        ("info", "tool started", "calculator"),
+        ("error", "tool failed", "calculator"),
+    ]
+    _, _, finished = heard.lines[3]
+    assert finished["step_index"] == 1 and finished["seconds"] >= 0
+    assert heard.lines[5][2]["error"] == "ValueError: 1/0"
+    assert heard.lines[2][2]["decision"] == "reject"
+
+
+def test_outside_a_recording_nothing_is_kept_and_nothing_breaks() -> None:
+    trace = Trace("thread")
+    with recording(trace):
+        assert current_thread_id() == "thread"
+    with span("tool", "calculator") as current:
+        event("called")
+        keep_state({"a": 1})
+    assert (trace.spans, trace.state, current.events) == ([], {}, [])
+    assert current_thread_id() is None
+
+
+def test_a_recording_inside_another_starts_its_own_tree() -> None:
+    outer, inner = Trace("outer"), Trace("inner")
+    with recording(outer), span("question", "q"):
+        with recording(inner), span("question", "r"):
+            assert current_thread_id() == "inner"
+        with span("agent", "planner"):
+            pass
+    assert tree(inner) == [("r", None)]
+    assert tree(outer) == [("q", None), ("planner", "q")]
+
+
+def test_the_newest_state_is_kept_as_a_copy() -> None:
+    trace, state = Trace("thread"), {"step": "planner"}
+    with recording(trace):
+        keep_state({"step": "input", "only_then": True})
+        keep_state(state)
+        state["step"] = "changed later"
+    assert trace.state == {"step": "planner"}
+
+
+def test_a_new_thread_without_the_context_records_nothing() -> None:
+    trace = Trace("thread")
+
+    def elsewhere() -> None:
+        with span("tool", "stray"):
+            pass
+
+    with recording(trace):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    assert trace.spans == []
+
+
+def test_the_answer_as_it_would_stand_now_is_remembered() -> None:
+    keep_answer("outside a run: nowhere")
+    trace = Trace("thread")
+    with recording(trace):
+        assert trace.answer is None
+        keep_answer("41")
+        keep_answer("42")
+    assert trace.answer == "42"

@@ -1,0 +1,103 @@
+"""The recogniser: prompts understood by meaning, on sentences whose author saw the skills' names alone."""
+
+import json
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from mas.simulation.skills.conduct import BASELINE, Conduct, World
+from mas.simulation.skills.lexicon import said
+from mas.simulation.skills.skills import SKILLS
+
+SENTENCES = json.loads((Path(__file__).parent / "paraphrases.json").read_text())
+# By another author who knew the skills' names alone; measured once, after the recogniser's last change.
+BLIND = json.loads((Path(__file__).parent / "paraphrases_blind.json").read_text())
+PROMPTS = Path(__file__).parents[3] / "prompts"
+FILES = {
+    "single": "single_agent_baseline/agent",
+    **{f"toy_{a}": f"toy_baseline/{a}" for a in ("plan", "solve", "finalize")},
+}
+NEUTRAL = "You work in a team."
+
+
+def chance(skill: str, text: str) -> float:
+    role = SKILLS[skill].roles[0]
+    prompt = f"{NEUTRAL} {text}".strip()
+    return Conduct(World(), role, prompt, {}, question="Why?", occasion="").chance(skill)
+
+
+def effect(skill: str, text: str) -> float:
+    """The change in the odds of following the skill, as a share of what its plain clause changes."""
+    plain = f"{skill.replace('_', ' ').capitalize()}."
+    return (chance(skill, text) - chance(skill, "")) / (chance(skill, plain) - chance(skill, ""))
+
+
+@pytest.mark.parametrize("sentences", [SENTENCES, BLIND], ids=["first author", "blind"])
+def test_paraphrases_keep_most_of_their_clauses_effect(sentences: Any) -> None:
+    assert mean(effect(each["skill"], each["text"]) for each in sentences["clauses"]) >= 0.8
+
+
+@pytest.mark.parametrize("sentences", [SENTENCES, BLIND], ids=["first author", "blind"])
+def test_unrelated_sentences_have_next_to_no_effect(sentences: Any) -> None:
+    assert mean(abs(effect(skill, text)) for text in sentences["unrelated"] for skill in SKILLS) < 0.05
+
+
+def test_negated_clauses_count_against_the_skill() -> None:
+    lowered = [chance(each["skill"], each["text"]) < chance(each["skill"], "") for each in SENTENCES["negated"]]
+
+    assert mean(lowered) >= 0.8
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_a_clause_and_its_contrary_cancel(skill: str) -> None:
+    plain = f"{skill.replace('_', ' ').capitalize()}."
+
+    assert said(plain)[skill] == 1.0
+    assert said(f"{plain} {DENIALS[skill]}")[skill] == 0.0
+    assert said(DENIALS[skill])[skill] == -1.0
+
+
+@pytest.mark.parametrize("role", BASELINE)
+def test_the_null_worlds_odds_are_those_of_the_baseline_set(role: str) -> None:
+    found = said((PROMPTS / f"{FILES.get(role, f'baseline/{role}')}_system_prompt.txt").read_text())
+
+    assert {skill for skill, about in SKILLS.items() if role in about.roles and found[skill] > 0.5} == BASELINE[role]
+
+
+@pytest.mark.parametrize(
+    ("text", "skill", "strength"),
+    [
+        ("Never approve without recomputing.", "recompute_before_approving", 1.0),
+        ("Approve without recomputing.", "recompute_before_approving", -1.0),
+        ("No units unless asked.", "leave_out_units_unless_asked", 1.0),
+        ("Use the tools rather than your memory.", "use_tools_not_memory", 1.0),
+        ("Trust your memory rather than the tools.", "use_tools_not_memory", -1.0),
+        ("The calculator is not needed.", "use_the_calculator", -1.0),
+        ("Do not add or multiply without the calculator.", "use_the_calculator", 1.0),
+        ("The calculator was invented in 1642.", "keep_the_plan_short_and_complete", 0.0),
+    ],
+)
+def test_negation_is_understood(text: str, skill: str, strength: float) -> None:
+    assert said(text)[skill] == strength
+
+
+DENIALS = {
+    "read_the_attached_file_first": "There is no need to read the attached file.",
+    "use_tools_not_memory": "Answer from memory rather than with tools.",
+    "quote_exact_values": "Do not quote exact values.",
+    "check_the_right_row_and_column": "Never check the row or the column.",
+    "use_the_calculator": "Do not use the calculator.",
+    "convert_units_with_the_tool": "Do not use the unit converter.",
+    "follow_the_rounding_asked_for": "Ignore the rounding that is asked for.",
+    "leave_out_units_unless_asked": "Always write the unit behind the number.",
+    "no_thousands_separators": "Use thousands separators in numbers.",
+    "answer_with_few_words_no_prose": "Answer in full sentences.",
+    "comma_separated_list_in_the_asked_order": "Do not separate list items by commas.",
+    "keep_the_plan_short_and_complete": "Pad the plan with extra steps.",
+    "reject_only_real_faults": "Reject for the slightest fault of style.",
+    "recompute_before_approving": "Approve without recomputing anything.",
+    "say_what_was_not_found": "Do not say what was not found.",
+    "keep_to_the_output_format": "Ignore the output format.",
+}

@@ -1,0 +1,101 @@
+"""Sums, conversions and puzzles read out of question text."""
+
+import pytest
+
+from mas.simulation.solving.solving import reckoned, rounded, solve
+from mas.simulation.solving.wording import decimals_asked, number, written
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("What is 15% of 80?", 12),
+        ("What percentage of 80 is 20?", 25),
+        ("By what percent does it increase from 50 to 60?", 20),
+        ("What is 12 times 34 plus 5?", 413),
+        ("What is (3 + 4) * 2?", 14),
+        ("What is 2 to the power of 10?", 1024),
+        ("What is the remainder when 17 is divided by 5?", 2),
+        ("What is 1,200 divided by 8?", 150),
+        ("A barn holds 1000 sacks. 10 percent are sold, then 50 percent of the rest. How many are left?", 450),
+    ],
+)
+def test_a_sum_in_words_becomes_an_expression(question: str, value: float) -> None:
+    found = solve(question)
+
+    assert found is not None
+    assert reckoned(found.expression or "") == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("question", "conversion"),
+    [
+        ("Convert 5 kilograms to pounds. Round to two decimal places.", ("5 kilograms", "pounds")),
+        ("How many miles are 10 km?", ("10 km", "miles")),
+        ("Express 140.1 feet in metres, rounded to one decimal.", ("140.1 feet", "metres")),
+        ("Convert 98.6 degrees Fahrenheit to degrees Celsius.", ("98.6 fahrenheit", "celsius")),
+    ],
+)
+def test_a_conversion_is_read_with_its_units(question: str, conversion: tuple[str, str]) -> None:
+    found = solve(question)
+
+    assert found is not None
+    assert found.conversion == conversion
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Write the word `lantern` backwards.", "nretnal"),
+        ("Reverse the word harbour.", "ruobrah"),
+        ('How many times does the letter "r" appear in the word "strawberry"?', "3"),
+        ("How often does the letter g occur in this line: `egg and gold`? Give only the number.", "3"),
+        ("How many letters has the word “harbour”?", "7"),
+    ],
+)
+def test_a_puzzle_is_solved_at_once(question: str, answer: str) -> None:
+    found = solve(question)
+
+    assert found is not None
+    assert found.answer == answer
+
+
+def test_a_question_of_another_kind_is_left_alone() -> None:
+    assert solve("Who wrote the letter?") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals"),
+    [
+        ("rounded to two decimals", 2),
+        ("with 3 decimal places", 3),
+        ("to the nearest integer", 0),
+        ("to the nearest tenth", 1),
+        ("to the nearest hundred", -2),
+        ("just the number", None),
+    ],
+)
+def test_rounding_is_read_from_the_question(text: str, decimals: int | None) -> None:
+    assert decimals_asked(text) == decimals
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals", "answer"),
+    [("1069.2427 pound", 2, "1069.24"), ("42.7", 2, "42.70"), ("1974 foot", -2, "2000"), ("no number", 2, "no number")],
+)
+def test_a_tools_result_is_rounded(text: str, decimals: int, answer: str) -> None:
+    assert rounded(text, decimals) == answer
+
+
+@pytest.mark.parametrize("expression", ["1 / 0", "import os", "unknown + 1", "2 +"])
+def test_what_cannot_be_reckoned_is_no_number(expression: str) -> None:
+    assert reckoned(expression) is None
+
+
+@pytest.mark.parametrize(("cell", "value"), [("$1,250.50", 1250.5), ("12%", 12), ("-3", -3), ("A12", None), ("", None)])
+def test_a_cell_is_a_number_or_not(cell: str, value: float | None) -> None:
+    assert number(cell) == value
+
+
+def test_a_number_is_written_without_needless_digits() -> None:
+    assert written(0.1 + 0.2, None) == "0.3"

@@ -1,0 +1,184 @@
+"""The engines: pure, repeatable, cheap to copy, and fit for everything that DSPy does with an LM."""
+
+import asyncio
+import copy
+import json
+import pickle
+import subprocess
+import sys
+import time
+from typing import Any
+
+import dspy
+import pytest
+from dspy.lm15 import Config, Message, Request
+from dspy.utils.exceptions import AdapterParseError
+
+from mas.simulation import SIMULATED_NOTICE, engine
+from mas.simulation.engine import AsyncOfflineEngine, OfflineEngine
+from mas.simulation.skills.conduct import FORMAT, Conduct
+from mas.tools.calculator import calculator
+
+FINALIZER = (
+    "Your input fields are:\n1. `answer_request` (str):\nYour output fields are:\n1. `final_answer` (str):\n"
+    "2. `final_reasoning_trace` (str):\nAll interactions will be structured in the following way"
+)
+
+
+def finalizer_request(answer: str, seed: int | None = None, model: str = "simulated") -> Request:
+    text = (
+        f"[[ ## answer_request ## ]]\nGive it.\n\nThe question:\nHow long is {answer}?\n\n"
+        f"The expert's answer:\n{answer}\n\nThe expert's reasoning:\nSo."
+    )
+    return Request(model, (Message.user(text),), system=FINALIZER, config=Config(seed=seed))
+
+
+def replies(seed: int | None, model: str = "simulated") -> list[str | None]:
+    return [OfflineEngine().complete(finalizer_request(f"{n} boats", seed, model)).message.text for n in range(200)]
+
+
+def lm(**settings: Any) -> dspy.LM:
+    return dspy.LM("offline/simulated", engine=OfflineEngine(), async_engine=AsyncOfflineEngine(), **settings)
+
+
+def test_equal_requests_have_equal_responses_in_both_engines() -> None:
+    request = finalizer_request("42", seed=3)
+    first = OfflineEngine().complete(request)
+
+    assert OfflineEngine().complete(request) == first
+    assert asyncio.run(AsyncOfflineEngine().complete(request)) == first
+
+
+def test_equal_requests_have_equal_responses_in_another_process() -> None:
+    code = "import tests_engine as t, json; print(json.dumps(t.replies(5)[:40]))"
+    loader = (
+        "import importlib.util, sys; spec = importlib.util.spec_from_file_location('tests_engine', sys.argv[1]);"
+        "module = importlib.util.module_from_spec(spec); sys.modules['tests_engine'] = module;"
+        "spec.loader.exec_module(module);"
+    )
+    done = subprocess.run([sys.executable, "-c", loader + code, __file__], capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stdout.splitlines()[-1]) == replies(5)[:40]
+
+
+def test_the_seed_draws_other_mistakes() -> None:
+    assert replies(1) == replies(1)
+    assert replies(1) != replies(2)
+
+
+def test_another_world_has_other_luck() -> None:
+    assert replies(1, "offline/normal-0") == replies(1)
+    assert replies(1, "offline/normal-5") != replies(1)
+
+
+def test_mistakes_come_about_as_often_as_their_chance_says() -> None:
+    wrapped = sum(" is " in (reply or "") or "arrive" in (reply or "") for seed in range(5) for reply in replies(seed))
+
+    assert 0.3 < wrapped / 1000 < 0.6  # unasked, an answer without prose has the odds 0.55
+
+
+def test_a_reply_opens_no_file_and_no_connection(agents: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[Request] = []
+    respond = engine.respond
+    monkeypatch.setattr(engine, "respond", lambda request: (requests.append(request), respond(request))[1])
+    question = "The question:\nWhat is 3 times 4?"
+    agents.work("expert", [calculator], expert_request=question)
+    agents.work("researcher", [], research_request="Research the following: rain")
+    agents.ask("planner", request=question, file="a.csv")
+    agents.ask("critic_expert", answer_to_review=f"{question}\n\nThe expert's answer:\n12")
+    touched: list[str] = []
+    watching = True
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if watching and event.startswith(("open", "socket", "os.", "subprocess", "import")):
+            touched.append(f"{event} {arguments}")
+
+    sys.addaudithook(watch)  # cannot be taken off again, so it is switched off
+    try:
+        for request in requests:
+            respond(request)
+    finally:
+        watching = False
+
+    assert len(requests) >= 4
+    assert touched == []
+
+
+def test_the_simulated_model_imports_nothing_of_the_evaluation() -> None:
+    code = (
+        "import sys, mas.simulation.engine; print([m for m in sys.modules if m.split('.')[0] in ('eval', 'optimize')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_notice_can_be_had_without_importing_dspy() -> None:
+    code = "import sys, mas.offline; print(mas.offline.SIMULATED_NOTICE, 'dspy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == f"{SIMULATED_NOTICE} False"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda original: pickle.loads(pickle.dumps(original))])
+@pytest.mark.parametrize("original", [OfflineEngine(), AsyncOfflineEngine()])
+def test_engines_can_be_copied_and_pickled(original: Any, copied: Any) -> None:
+    assert type(copied(original)) is type(original)
+
+
+def test_an_lm_with_the_engines_can_be_saved_and_loaded() -> None:
+    state = json.loads(json.dumps(lm().dump_state()))
+    loaded = dspy.LM.load_state(state, allow_custom_lm_class=True)
+
+    assert isinstance(loaded.engine, OfflineEngine)
+
+
+def test_usage_counts_a_token_for_four_characters() -> None:
+    response = OfflineEngine().complete(finalizer_request("42"))
+    usage = response.usage
+
+    assert usage.output_tokens == -(-len(response.message.text or "") // 4)
+    assert (usage.input_tokens or 0) > len(FINALIZER) // 4
+    assert usage.total_tokens == (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    assert response.finish_reason == "stop"
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, draw: float) -> None:
+    """Every reply draws the same luck: 0 keeps any format, 1 breaks all of them."""
+    monkeypatch.setattr(Conduct, "draw", lambda self, skill: draw if skill == FORMAT else 0.0)
+
+
+def test_a_malformed_reply_is_asked_again_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, 0.98)  # beyond the odds of 0.96, within those of the second try
+    model = lm(cache=False)
+    with dspy.context(lm=model):
+        reply = dspy.Predict("answer_request -> final_answer, final_reasoning_trace")(answer_request="Give it.")
+
+    assert reply.final_answer
+    assert len(model.history) == 2
+
+
+def test_a_reply_malformed_twice_is_a_parse_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, 1.0)
+    with dspy.context(lm=lm(cache=False)), pytest.raises(AdapterParseError):
+        dspy.Predict("answer_request -> final_answer, final_reasoning_trace")(answer_request="Give it.")
+
+
+def test_other_programs_get_a_reply_that_parses() -> None:
+    with dspy.context(lm=lm(cache=False)):
+        assert dspy.Predict("question -> answer")(question="Why?").answer
+
+
+def test_a_request_without_any_format_gets_a_reply() -> None:
+    response = OfflineEngine().complete(Request("simulated", (Message.user("Hello?"),)))
+
+    assert response.finish_reason == "stop"
+
+
+def test_a_reply_takes_milliseconds_at_most() -> None:
+    requests = [finalizer_request(f"{n} boats") for n in range(100)]
+    start = time.process_time()
+    for request in requests:
+        OfflineEngine().complete(request)
+
+    assert (time.process_time() - start) / len(requests) < 0.005

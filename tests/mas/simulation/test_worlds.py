@@ -1,0 +1,232 @@
+"""The worlds as a whole: what prompts do to scores, what the answers depend on, where errors show in the records."""
+
+import json
+import random
+import shutil
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from eval.benchmarks.sample_set import SAMPLE
+from eval.benchmarks.toy_set import ToyBenchmark
+from eval.execution.runner import Runner
+from eval.scorers.gaia import GaiaScorer, lenient_match
+from mas.simulation.skills.conduct import Conduct, World
+from tests.eval.command_line import EvalCommand
+from tests.mas.simulation.toy_calls import SIGNATURES, answers, random_prompt
+
+PROMPTS = Path(__file__).parents[3] / "prompts"
+TOY = {agent: (PROMPTS / "toy_baseline" / f"{agent}_system_prompt.txt").read_text() for agent in SIGNATURES}
+MARGIN = 0.02
+
+
+def toy_score(prompts: dict[str, str], examples: Any, world: World) -> float:
+    found = answers(prompts, [example.question for example in examples], world)
+    right = [
+        GaiaScorer()(example.question, answer, example.target).value if answer is not None else 0.0
+        for example, answer in zip(examples, found, strict=True)
+    ]
+    return statistics.mean(right)
+
+
+@pytest.mark.slow
+def test_in_the_null_world_200_random_prompt_sets_score_as_the_baseline_does() -> None:
+    """Two one-sided tests, paired by the world's seed: random set less baseline, within 2 points either way."""
+    examples = ToyBenchmark(n_val=60).load("val").examples
+    differences = []
+    for seed in range(200):
+        rng = random.Random(seed)
+        drawn = {agent: random_prompt(rng) for agent in TOY}
+        world = World("null", seed)
+        differences.append(toy_score(drawn, examples, world) - toy_score(TOY, examples, world))
+    mean, error = statistics.mean(differences), statistics.stdev(differences) / len(differences) ** 0.5
+    p = max(student.sf((mean + MARGIN) / error, 199), student.cdf((mean - MARGIN) / error, 199))
+    power = 2 * norm.cdf(MARGIN / error - norm.ppf(0.95)) - 1
+    print(f"\nnull world: difference {mean:+.4f}, standard error {error:.4f}, TOST p = {p:.2g}, power {power:.3f}")
+
+    assert power > 0.9
+    assert p < 0.05
+
+
+@pytest.mark.slow
+def test_in_the_normal_world_the_same_prompt_sets_do_not_score_alike() -> None:
+    examples = ToyBenchmark(n_val=60).load("val").examples
+    denied = {agent: f"{text} Do not use the calculator. Answer in full sentences." for agent, text in TOY.items()}
+    normal = statistics.mean(toy_score(denied, examples, World("normal", seed)) for seed in range(5))
+    null = statistics.mean(toy_score(denied, examples, World("null", seed)) for seed in range(5))
+
+    assert normal < null - 0.2
+
+
+@pytest.mark.parametrize(
+    ("role", "clause", "skill"),
+    [
+        ("planner", "Prefer the shortest plan that suffices.", "keep_the_plan_short_and_complete"),
+        ("researcher", "The exact values, names, titles, dates and quotations asked for", "quote_exact_values"),
+        ("finalizer", "No thousands separators, no spaces, no unit,", "no_thousands_separators"),
+        ("critic_expert", "redo each calculation, count and comparison.", "recompute_before_approving"),
+    ],
+)
+def test_without_its_key_line_a_baseline_prompt_loses_the_skill_unless_prompts_have_no_effect(
+    role: str, clause: str, skill: str
+) -> None:
+    text = (PROMPTS / "baseline" / f"{role}_system_prompt.txt").read_text()
+    assert clause in text
+
+    def without(prompt: str) -> str:
+        lines = prompt.splitlines()
+        return "\n".join(line if clause not in line else "" for line in lines)
+
+    def success(prompt: str, kind: str) -> float:
+        return statistics.mean(
+            Conduct(World(kind), role, prompt, {}, f"Question {n}?", "asked").follows(skill) for n in range(2000)
+        )
+
+    assert success(without(text), "normal") < success(text, "normal") - 0.03
+    assert success(without(text), "null") == pytest.approx(success(text, "null"), abs=0.03)
+
+
+@pytest.fixture
+def sample_copy(tmp_path: Path) -> Path:
+    folder = tmp_path / "copy"
+    shutil.copytree(SAMPLE / "val", folder)
+    return folder
+
+
+def records(eval_command: EvalCommand, folder: Path, *more: str) -> list[dict[str, Any]]:
+    finished = eval_command("model=offline", "data=jsonl", f"data.path={folder}", "tracking=off", *more)
+    assert finished.code in (0, 2), finished.err  # 2: some questions ended in an error
+    return sorted(finished.records.values(), key=lambda record: str(record["example_id"]))
+
+
+@dataclass
+class Opened:
+    """Which files of a folder are opened, each with whether a tool opens it."""
+
+    folder: Path
+    files: list[tuple[str, bool]] = field(default_factory=list)
+    before_questions: int = 0
+    watching: bool = True
+
+    def watch(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.watching and event == "open" and str(self.folder) in str(arguments[0]):
+            frame, by_tool = sys._getframe(), False
+            while frame.f_back is not None and not by_tool:
+                frame = frame.f_back
+                by_tool = "/mas/tools/" in frame.f_code.co_filename
+            self.files.append((str(arguments[0]), by_tool))
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[Opened]:
+    """During a run."""
+    opened, run_questions = Opened(folder), Runner.run
+
+    async def counted(runner: Runner, examples: Any) -> None:
+        opened.before_questions = len(opened.files)
+        await run_questions(runner, examples)
+
+    sys.addaudithook(opened.watch)  # cannot be taken off again, so it is switched off
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Runner, "run", counted)
+        try:
+            yield opened
+        finally:
+            opened.watching = False
+
+
+def test_only_tools_open_the_questions_files_and_answers_do_not_depend_on_the_gold_answers(
+    eval_command: EvalCommand, sample_copy: Path
+) -> None:
+    with watched(sample_copy) as opened:
+        first = records(eval_command, sample_copy)
+    assert len(first) == 69
+    assert sum(by_tool for _, by_tool in opened.files) > 20
+    while_questions_ran = opened.files[opened.before_questions :]
+    assert all(by_tool for _, by_tool in while_questions_ran), "the data is loaded before the first question"
+
+    file = sample_copy / "metadata.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    golds = [row["Final answer"] for row in rows]
+    random.Random(1).shuffle(golds)
+    file.write_text(
+        "".join(json.dumps({**row, "Final answer": gold}) + "\n" for row, gold in zip(rows, golds, strict=True))
+    )
+    second = records(eval_command, sample_copy)
+
+    def told(found: list[dict[str, Any]]) -> bytes:
+        return json.dumps({r["example_id"]: [r["answer"], r["reasoning_trace"], r["error"]] for r in found}).encode()
+
+    assert told(first) == told(second)
+    assert [r["target"] for r in first] != [r["target"] for r in second]
+
+
+def critic_errors(record: dict[str, Any]) -> Counter[str]:
+    """Misses and false alarms of the expert's critic in one record: its verdicts against the gold answer."""
+    counts: Counter[str] = Counter()
+    for step in record["trajectory"]:
+        if step["kind"] != "agent" or step["name"] != "critic_expert" or not step["outputs"]:
+            continue
+        request = step["inputs"]["request"]
+        answer = request.partition("The expert's answer:\n")[2].partition("\n\nThe expert's reasoning:")[0]
+        right = lenient_match(answer, record["target"])
+        approved = step["outputs"]["decision"] == "approve"
+        counts["miss" if approved else "hit"] += not right
+        counts["pass" if approved else "false alarm"] += right
+    return counts
+
+
+def tool_skipped(record: dict[str, Any]) -> bool:
+    """A file was attached and no tool read it."""
+    return bool(record["file"]) and not any(step["kind"] == "tool" for step in record["trajectory"])
+
+
+def test_errors_are_in_the_records_in_their_class_and_place(
+    eval_command: EvalCommand, sample_copy: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "prompts").mkdir()
+    shutil.copytree(PROMPTS / "baseline", tmp_path / "prompts" / "careless")
+    for agent, text in {
+        "researcher": "Answer from memory rather than with tools.",
+        "critic_expert": "Reject for the slightest flaw of style. Approve without recomputing. Ignore the format.",
+        "expert": "Do not use the calculator.",
+    }.items():
+        (tmp_path / "prompts" / "careless" / f"{agent}_system_prompt.txt").write_text(text)
+    found = records(eval_command, sample_copy, f"prompts={tmp_path / 'prompts' / 'careless'}")
+    verdicts = sum((critic_errors(record) for record in found), Counter())
+    malformed = [record for record in found if record["error_class"] == "malformed"]
+
+    assert malformed and {record["error_component"] for record in malformed} >= {"critic_expert"}
+    assert sum(map(tool_skipped, found)) > 5
+    assert verdicts["miss"] > 3
+    assert verdicts["false alarm"] > 3
+
+
+def test_a_run_is_the_same_every_time_and_another_with_another_seed(eval_command: EvalCommand) -> None:
+    def told(seed: int) -> list[Any]:
+        found = records(eval_command, SAMPLE / "val", f"model.seed={seed}", "limit=15")
+        return [(record["example_id"], record["answer"]) for record in found]
+
+    first = told(0)
+
+    assert told(0) == first
+    assert told(1) != first
+
+
+@pytest.mark.parametrize("world", ["null", "harmful", "leaky"])
+def test_every_world_can_be_chosen_on_the_command_line(eval_command: EvalCommand, world: str) -> None:
+    finished = eval_command("experiment=offline", f"model.world={world}", "model.seed=2", "limit=1", "tracking=off")
+
+    asked = {
+        step["name"] for record in finished.records.values() for step in record["trajectory"] if step["kind"] == "lm"
+    }
+    assert {name.rpartition("/")[2] for name in asked} == {f"{world}-2"}

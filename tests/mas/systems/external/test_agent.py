@@ -1,0 +1,156 @@
+"""From a target to a call: what is loaded, which arguments it gets, and what is said if it cannot be called."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mas.runtime.errors import UserError
+from mas.systems.external.target import agent_of
+from tests.mas.systems.external.user_code import module
+
+FILE = Path("/data/sales.csv")
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def call(folder: Path, source: str, name: str = "answer") -> tuple[Any, Any]:
+    return agent_of(f"{module(folder, source)}:{name}").arguments("How many?", FILE)
+
+
+SIGNATURES = [
+    ("question, file", ("How many?",), {"file": FILE}),
+    ("q, path", ("How many?", FILE), {}),
+    ("question", ("How many?",), {}),
+    ("question, file=None", ("How many?",), {"file": FILE}),
+    ("question, verbose=False", ("How many?",), {}),
+    ("question, verbose=False, *, file=None", ("How many?",), {"file": FILE}),
+    ("*, question, file", (), {"question": "How many?", "file": FILE}),
+    ("*, question", (), {"question": "How many?"}),
+    ("question, /, file", ("How many?",), {"file": FILE}),
+    ("question, file, /", ("How many?", FILE), {}),
+    ("question, **options", ("How many?",), {"file": FILE}),
+    ("*args, **options", ("How many?",), {"file": FILE}),
+    ("*args", ("How many?",), {}),
+    ("file, question", None, None),
+    ("question, file, key", None, None),
+    ("question, *, key", None, None),
+    ("*, text", None, None),
+]
+
+
+@pytest.mark.parametrize(("parameters", "positional", "named"), SIGNATURES, ids=[each[0] for each in SIGNATURES])
+def test_a_function_gets_what_its_parameters_ask_for(
+    tmp_path: Path, parameters: str, positional: Any, named: Any
+) -> None:
+    source = f"def answer({parameters}): return '5'\nasync def later({parameters}): return '5'"
+    if parameters == "file, question":  # the names are the user's; the order counts, and `file` is the question here
+        assert call(tmp_path, source) == (("How many?", FILE), {})
+        return
+    if positional is None:
+        with pytest.raises(UserError, match=r"takes \(.*def answer\(question, file\)"):
+            call(tmp_path, source)
+        return
+    assert call(tmp_path, source) == (positional, named)
+    assert call(tmp_path, source, "later") == (positional, named)
+
+
+def test_objects_methods_and_partials_can_be_called_too(tmp_path: Path) -> None:
+    source = (
+        "from functools import partial\nclass Agent:\n    def __call__(self, question, file): return '5'\n"
+        "    def ask(self, question): return '5'\nagent = Agent()\n"
+        "def keyed(key, question, file): return key\nready = partial(keyed, 'k')\n"
+    )
+    assert call(tmp_path, source, "agent") == (("How many?",), {"file": FILE})
+    assert call(tmp_path, source, "agent.ask") == (("How many?",), {})
+    assert call(tmp_path, source, "ready") == (("How many?",), {"file": FILE})
+
+
+MODULE = "import dspy\nclass Program(dspy.Module):\n    def {method}(self, {parameters}): return {{'answer': '5'}}\n"
+
+
+@pytest.mark.parametrize("method", ["forward", "aforward"])
+def test_a_dspy_module_is_called_by_name(tmp_path: Path, method: str) -> None:
+    both = MODULE.format(method=method, parameters="question, file=None")
+    alone = MODULE.format(method=method, parameters="question")
+    makers = "program = Program()\ndef make(): return Program()\n"
+    for name in ("Program", "program", "make"):
+        assert call(tmp_path, both + makers, name) == ((), {"question": "How many?", "file": FILE})
+        assert call(tmp_path, alone + makers, name) == ((), {"question": "How many?"})
+    with pytest.raises(UserError, match="takes text; expected an input named question"):
+        call(tmp_path, MODULE.format(method=method, parameters="text"), "Program")
+
+
+@pytest.mark.parametrize("made", ["Predict('{}')", "ChainOfThought('{}')", "ReAct('{}', tools=[])"])
+def test_dspys_own_modules_get_the_fields_of_their_signature(tmp_path: Path, made: str) -> None:
+    def arguments(signature: str) -> dict[str, Any]:
+        return call(tmp_path, f"import dspy\nprogram = dspy.{made.format(signature)}", "program")[1]
+
+    assert arguments("question -> answer") == {"question": "How many?"}
+    assert arguments("question, file -> answer") == {"question": "How many?", "file": FILE}
+    with pytest.raises(UserError, match="takes text; expected an input named question"):
+        arguments("text -> answer")
+
+
+MISTAKES: dict[str, tuple[str, str, list[str]]] = {
+    "no colon": ("", "my_agent.answer", ["has no colon", "system.target=my_agent:answer"]),
+    "no function": ("", "my_agent", ["cannot be read", "my_agent:answer"]),
+    "two colons": ("", "a:b:c", ["cannot be read"]),
+    "nothing before the colon": ("", ":answer", ["cannot be read"]),
+    "a path": ("", "./my_agent.py:answer", ["names a file", "without .py"]),
+    "no module": ("", "no_such_agent:answer", ["no module no_such_agent", "current folder"]),
+    "no submodule": ("", "json.no_such:answer", ["no module json.no_such"]),
+    "no attribute": (
+        "def reply(question): ...\nimport json",
+        "{}:answer",
+        ["there is no answer", "it defines: reply."],
+    ),
+    "nothing defined": ("x = 1", "{}:answer", ["nothing that can be called"]),
+    "not callable": ("answer = 'text'", "{}:answer", ["is a str", "def answer(question, file)"]),
+    "syntax": ("def answer(question:\n", "{}:answer", ["cannot be imported", "SyntaxError"]),
+    "its own import": ("import no_such_library", "{}:answer", ["cannot be imported", "no_such_library"]),
+    "raises": ("1/0", "{}:answer", ["cannot be imported", "ZeroDivisionError: division by zero"]),
+    "exits": ("import sys; sys.exit(3)", "{}:answer", ["cannot be imported", "SystemExit: 3"]),
+    "no parameters": ("def answer(): return '5'", "{}:answer", ["without parameters", "makes a str", "dspy.Module"]),
+    "no parameters, async": ("async def answer(): ...", "{}:answer", ["makes a coroutine", "dspy.Module"]),
+    "a factory that fails": ("def make(): raise OSError('no disk')", "{}:make", ["cannot be called", "no disk"]),
+    "another class": ("class Agent: ...", "{}:Agent", ["is a class that makes a Agent", "dspy.Module"]),
+    "a class with parameters": ("class Agent:\n def __init__(self, key): ...", "{}:Agent", ["a class", "'key'"]),
+    "no signature": ("answer = dict", "{}:answer", ["is a class that makes a dict"]),
+    "no forward": ("import dspy\nclass P(dspy.Module): ...", "{}:P", ["without a forward method"]),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_sentence(tmp_path: Path, mistake: str) -> None:
+    source, target, words = MISTAKES[mistake]
+    with pytest.raises(UserError) as caught:
+        agent_of(target.format(module(tmp_path, source)))
+    message = str(caught.value)
+    assert [word for word in words if word not in message] == [], message
+    assert "\n" not in message and message.endswith(".")
+
+
+def test_the_current_folder_is_searched_first_and_only_while_importing(tmp_path: Path) -> None:
+    (tmp_path / "store.py").write_text(
+        "def answer(question): return 'mine'"
+    )  # as eval/runs/store.py, where run.py lies
+    before = list(sys.path)
+    try:
+        assert agent_of("store:answer").value("?") == "mine"
+    finally:
+        sys.modules.pop("store", None)
+    assert sys.path == before
+
+
+def test_a_package_and_what_lies_beside_it_can_be_imported(tmp_path: Path) -> None:
+    beside = module(tmp_path, "ANSWER = '5'")
+    package = tmp_path / f"package_{beside}"
+    (package / "inner").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "inner" / "agent.py").write_text(f"from {beside} import ANSWER\ndef answer(question): return ANSWER")
+    assert agent_of(f"{package.name}.inner.agent:answer").value("?") == "5"

@@ -1,0 +1,250 @@
+"""The orchestrator as pure functions: the routing table, the retry counters, and what is said to whom."""
+
+from typing import Any, cast
+
+import pytest
+
+from mas.systems.gaia import messages
+from mas.systems.gaia.orchestrator import (
+    check_retry_limit,
+    determine_next_step,
+    execute_next_step,
+    orchestrate,
+    route_from_orchestrator,
+)
+from mas.systems.gaia.state import AGENTS, WORKERS, AgentMessage, GraphState, initial_state
+from tests.mas.systems.gaia.building import LIMITS, start
+
+
+def state_with(**fields: Any) -> GraphState:
+    return cast(GraphState, {**start(), **fields})
+
+
+def newest(state: GraphState) -> AgentMessage:
+    return state["agent_messages"][-1]
+
+
+TWO = ["first topic", "second topic"]
+ROUTES: dict[str, tuple[dict[str, Any], str]] = {  # current step and the fields that decide → next step
+    "question taken in": ({"current_step": "input"}, "planner"),
+    "planned": ({"current_step": "planner"}, "critic_planner"),
+    "researched": ({"current_step": "researcher"}, "critic_researcher"),
+    "answered": ({"current_step": "expert"}, "critic_expert"),
+    "plan approved": (
+        {"current_step": "critic_planner", "critic_planner_decision": "approve", "research_steps": TWO},
+        "researcher",
+    ),
+    "plan without research approved": (
+        {"current_step": "critic_planner", "critic_planner_decision": "approve", "research_steps": []},
+        "expert",
+    ),
+    "plan rejected": (
+        {"current_step": "critic_planner", "critic_planner_decision": "reject", "research_steps": TWO},
+        "planner",
+    ),
+    "research approved, more to come": (
+        {
+            "current_step": "critic_researcher",
+            "critic_researcher_decision": "approve",
+            "research_steps": TWO,
+            "current_research_index": 0,
+        },
+        "researcher",
+    ),
+    "last research approved": (
+        {
+            "current_step": "critic_researcher",
+            "critic_researcher_decision": "approve",
+            "research_steps": TWO,
+            "current_research_index": 1,
+        },
+        "expert",
+    ),
+    "research rejected": (
+        {
+            "current_step": "critic_researcher",
+            "critic_researcher_decision": "reject",
+            "research_steps": TWO,
+            "current_research_index": 1,
+        },
+        "researcher",
+    ),
+    "answer approved": ({"current_step": "critic_expert", "critic_expert_decision": "approve"}, "finalizer"),
+    "answer rejected": ({"current_step": "critic_expert", "critic_expert_decision": "reject"}, "expert"),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_row_of_the_routing_table(route: str) -> None:
+    fields, following = ROUTES[route]
+    assert determine_next_step(state_with(**fields))["next_step"] == following
+
+
+@pytest.mark.parametrize("step", ["finalizer", "critic", "nonsense", "critic_finalizer"])
+def test_a_step_that_nothing_follows_is_an_error(step: str) -> None:
+    with pytest.raises(ValueError, match=f"no step follows '{step}'"):
+        determine_next_step(state_with(current_step=step))
+
+
+@pytest.mark.parametrize("agent", WORKERS)
+def test_a_rejection_counts_for_its_own_agent_alone(agent: str) -> None:
+    before = state_with(
+        current_step=f"critic_{agent}",
+        **{f"critic_{agent}_decision": "reject"},
+        **{f"{each}_retry_count": 1 for each in WORKERS},
+    )
+    after = determine_next_step(before)
+    assert {each: after[f"{each}_retry_count"] for each in WORKERS} == {  # type: ignore[literal-required]
+        each: 2 if each == agent else 1 for each in WORKERS
+    }
+    assert before[f"{agent}_retry_count"] == 1, "the state is replaced, not changed"  # type: ignore[literal-required]
+
+
+@pytest.mark.parametrize("agent", WORKERS)
+def test_an_approval_resets_its_own_counter_alone(agent: str) -> None:
+    after = determine_next_step(
+        state_with(
+            current_step=f"critic_{agent}",
+            **{f"critic_{agent}_decision": "approve"},
+            **{f"{each}_retry_count": 2 for each in WORKERS},
+        )
+    )
+    assert {each: after[f"{each}_retry_count"] for each in WORKERS} == {  # type: ignore[literal-required]
+        each: 0 if each == agent else 2 for each in WORKERS
+    }
+
+
+@pytest.mark.parametrize("agent", WORKERS)
+@pytest.mark.parametrize("distance", [-1, 0, 1])
+def test_at_its_limit_an_agent_fails_and_not_before(agent: str, distance: int) -> None:
+    limit = LIMITS[agent]  # type: ignore[index]
+    after = check_retry_limit(state_with(next_step=agent, **{f"{agent}_retry_count": limit + distance}))
+    failed = distance >= 0
+    assert (after["retry_failed"], after["failing_agent"]) == (failed, agent if failed else "")
+    assert after["next_step"] == ("finalizer" if failed else agent)
+    assert after["final_answer"] == ("The question could not be answered." if failed else "")
+
+
+def test_each_agent_has_a_limit_of_its_own() -> None:
+    limits = {"planner": 1, "researcher": 2, "expert": 4}
+    state = initial_state("Q", None, "id", limits)  # type: ignore[arg-type]
+    counted = cast(GraphState, {**state, "researcher_retry_count": 1, "expert_retry_count": 3})
+    assert not check_retry_limit(counted)["retry_failed"]
+    assert check_retry_limit(cast(GraphState, {**counted, "planner_retry_count": 1}))["failing_agent"] == "planner"
+    assert check_retry_limit(cast(GraphState, {**counted, "expert_retry_count": 4}))["failing_agent"] == "expert"
+
+
+WORK = {
+    "research_steps": TWO,
+    "expert_steps": ["add them"],
+    "research_results": ["found one", "found two"],
+    "expert_answer": "42",
+    "expert_reasoning": "six by seven",
+}
+
+
+def enter(step: str, **fields: Any) -> GraphState:
+    return execute_next_step(state_with(**{**WORK, "next_step": step, **fields}))
+
+
+@pytest.mark.parametrize("step", AGENTS)
+def test_a_first_request_is_an_instruction_to_that_agent(step: str) -> None:
+    state = enter(step)
+    message = newest(state)
+    assert state["current_step"] == step
+    assert (message["sender"], message["receiver"], message["type"]) == ("orchestrator", step, "instruction")
+    assert len(state["agent_messages"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("agent", "text"),
+    [
+        ("planner", "Use the following feedback to improve the plan:\nname the source"),
+        ("researcher", "Use the following feedback to improve the research:\nname the source"),
+        ("expert", "Use the following feedback to improve your answer:\nname the source"),
+    ],
+)
+def test_a_request_after_a_rejection_is_feedback_and_nothing_else(agent: str, text: str) -> None:
+    rejected = {f"critic_{agent}_decision": "reject", f"critic_{agent}_feedback": "name the source"}
+    message = newest(enter(agent, **rejected, current_research_index=0))
+    assert (message["receiver"], message["type"], message["content"]) == (agent, "feedback", text)
+
+
+def test_the_specified_texts_stand_as_they_are() -> None:
+    assert newest(enter("planner"))["content"] == "Develop a logical plan to answer the following question:\nHow many?"
+    assert newest(enter("planner", file="towns.csv"))["content"] == (
+        "Develop a logical plan to answer the following question:\nHow many?"
+        "\n\nInclude using following file in any of the research steps:towns.csv"
+    )
+    assert newest(enter("researcher"))["content"] == "Research the following topic or question: first topic"
+
+
+def test_reviewers_and_finalizer_get_the_work_that_they_judge() -> None:
+    for step, parts in {
+        "critic_planner": ["How many?", "towns.csv", "1. first topic", "2. second topic", "1. add them"],
+        "critic_researcher": ["second topic", "found two"],
+        "expert": ["How many?", "1. found one", "2. found two", "1. add them"],
+        "critic_expert": ["How many?", "1. found one", "2. found two", "42", "six by seven"],
+        "finalizer": ["How many?", "1. first topic", "1. add them", "42", "six by seven"],
+    }.items():
+        content = newest(enter(step, file="towns.csv", current_research_index=1))["content"]
+        assert [part for part in parts if part not in content] == [], step
+    assert "first topic" not in newest(enter("critic_researcher", current_research_index=1))["content"]
+
+
+def test_research_messages_and_only_they_carry_their_step() -> None:
+    step_ids = {step: newest(enter(step, current_research_index=0))["step_id"] for step in AGENTS}
+    assert step_ids == {**dict.fromkeys(AGENTS), "researcher": 1, "critic_researcher": 0}
+
+
+def test_the_research_index_moves_on_with_a_new_step_and_stays_for_a_retry() -> None:
+    first = enter("researcher")
+    assert (first["current_research_index"], newest(first)["step_id"]) == (0, 0)
+    again = enter("researcher", current_research_index=0, critic_researcher_decision="reject")
+    assert (again["current_research_index"], newest(again)["step_id"]) == (0, 0)
+    second = enter("researcher", current_research_index=0, critic_researcher_decision="approve")
+    assert (second["current_research_index"], newest(second)["content"]) == (
+        1,
+        "Research the following topic or question: second topic",
+    )
+
+
+@pytest.mark.parametrize("agent", WORKERS)
+def test_exhausted_retries_name_the_agent_and_its_last_feedback(agent: str) -> None:
+    rejected = {f"critic_{agent}_decision": "reject", f"critic_{agent}_feedback": "still wrong"}
+    counts = {f"{agent}_retry_count": LIMITS[agent] - 1}  # type: ignore[index]
+    state = orchestrate(state_with(**{**WORK, "current_step": f"critic_{agent}", **rejected, **counts}))
+    assert (state["current_step"], state["failing_agent"]) == ("finalizer", agent)
+    assert newest(state)["receiver"] == "finalizer"
+    assert newest(state)["content"].startswith(f"The {agent} reached its retry limit.")
+    assert "still wrong" in messages.exhausted_trace(state)
+    assert "still wrong" in newest(state)["content"]
+
+
+@pytest.mark.parametrize("step", AGENTS)
+def test_the_three_critic_steps_share_one_node(step: str) -> None:
+    assert route_from_orchestrator(state_with(current_step=step)) == ("critic" if "critic" in step else step)
+
+
+def test_a_conversation_is_that_of_one_agent_and_of_one_research_step() -> None:
+    state = enter("planner")
+    for sender, receiver, step_id in [
+        ("planner", "orchestrator", None),
+        ("orchestrator", "researcher", 0),
+        ("researcher", "orchestrator", 0),
+        ("orchestrator", "researcher", 1),
+    ]:
+        message = messages.compose_agent_message(sender, receiver, "response", f"{sender} {step_id}", step_id)
+        state = messages.send_message(state, message)
+    assert [m["sender"] for m in messages.get_agent_conversation(state, "planner")] == ["orchestrator", "planner"]
+    assert len(messages.get_agent_conversation(state, "researcher")) == 3
+    assert [m["sender"] for m in messages.get_agent_conversation(state, "researcher", 0)] == [
+        "orchestrator",
+        "researcher",
+    ]
+
+
+@pytest.mark.parametrize("question", ["", " \n\t"])
+def test_an_empty_question_is_refused(question: str) -> None:
+    with pytest.raises(ValueError, match="no question was given"):
+        initial_state(question, None, "id", LIMITS)

@@ -1,0 +1,163 @@
+"""Replies that arrive and are of no use count as rejections, with the reason as feedback (DECISIONS 7b, 7d)."""
+
+from typing import Any
+
+import pytest
+from dspy.utils.exceptions import AdapterParseError, LMError
+
+from mas.runtime.errors import RefusedReplyError, TruncatedReplyError
+from mas.runtime.trace import Trace, recording
+from mas.systems.gaia.state import WORKERS, Worker
+from tests.mas.systems.gaia.building import LIMITS, build, toolbox
+from tests.scripted_model import (
+    CUT_OFF,
+    STRAIGHT,
+    UNREADABLE,
+    Call,
+    Reply,
+    ScriptedModel,
+    all_text,
+    answering,
+    in_turn,
+    plan,
+)
+
+TOPIC = plan("the only topic")
+REASONS = {"unreadable": (UNREADABLE, "could not be used"), "cut off": (CUT_OFF, "token limit")}
+
+
+def good(agent: str) -> Any:
+    return TOPIC if agent == "planner" else STRAIGHT[agent]
+
+
+def attempts(reply: Any) -> int:
+    """Requests that one try takes: an unreadable reply is asked for again as JSON, by the adapter itself."""
+    return 2 if reply is UNREADABLE else 1
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("agent", WORKERS)
+def test_an_unusable_reply_sends_the_agent_back_with_the_reason(agent: Worker, reason: str) -> None:
+    reply, why = REASONS[reason]
+    replies = {"planner": TOPIC, agent: in_turn(*[reply] * attempts(reply), good(agent))}
+    model = ScriptedModel(answering(**replies))
+    prediction = build(model)(question="How many?")
+    assert prediction.final_answer == "42"
+    *_, again = model.asked(agent)
+    assert len(model.asked(agent)) == attempts(reply) + 1
+    assert len(model.asked(f"critic_{agent}")) == 1, "nobody reviews a reply that could not be read"
+    assert "Use the following feedback" in all_text(again) and why in all_text(again)
+    feedback = [m for m in prediction.state["agent_messages"] if m["type"] == "feedback"]
+    assert [m["receiver"] for m in feedback] == [agent]
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("agent", WORKERS)
+def test_an_agent_that_is_never_understood_is_the_one_that_fails(agent: Worker, reason: str) -> None:
+    reply, _ = REASONS[reason]
+    model = ScriptedModel(answering(**{"planner": TOPIC, agent: reply}))
+    prediction = build(model)(question="How many?")
+    assert prediction.final_answer == "The question could not be answered."
+    assert prediction.state["failing_agent"] == agent
+    assert "could not be used" in prediction.final_reasoning_trace
+    assert len(model.asked(agent)) == LIMITS[agent] * attempts(reply)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("agent", WORKERS)
+def test_an_agent_asked_again_still_knows_what_it_was_asked(agent: Worker, reason: str) -> None:
+    reply, _ = REASONS[reason]
+    replies = {"planner": TOPIC, agent: in_turn(*[reply] * 2 * attempts(reply), good(agent))}
+    model = ScriptedModel(answering(**replies))
+    build(model)(question="How many?")
+    *_, third_try = model.asked(agent)
+    asked = "the only topic" if agent == "researcher" else "How many?"
+    assert asked in all_text(third_try)
+
+
+def test_too_many_research_steps_go_back_to_the_planner_without_a_review() -> None:
+    model = ScriptedModel(answering(planner=in_turn(plan("1", "2", "3"), plan("1", "2"))))
+    prediction = build(model, max_research_steps=2)(question="How many?")
+    assert len(model.asked("critic_planner")) == 1
+    again = all_text(model.asked("planner")[1])
+    assert "has 3 research steps; at most 2 are allowed" in again and "How many?" in again
+    assert prediction.state["research_steps"] == ["1", "2"]
+
+
+def test_with_no_research_allowed_a_plan_with_research_is_rejected_up_to_the_limit() -> None:
+    model = ScriptedModel(answering(planner=plan("1")))
+    prediction = build(model, max_research_steps=0)(question="How many?")
+    assert prediction.state["failing_agent"] == "planner"
+    assert model.agents_asked == ["planner"] * LIMITS["planner"]
+
+
+def test_a_plan_without_expert_steps_goes_back_to_the_planner() -> None:
+    model = ScriptedModel(answering(planner=in_turn(plan("1", expert_steps=()), plan("1"))))
+    prediction = build(model)(question="How many?")
+    assert "no expert steps" in all_text(model.asked("planner")[1])
+    assert (prediction.final_answer, len(model.asked("critic_planner"))) == ("42", 1)
+
+
+def test_an_expert_that_will_not_stop_calling_tools_is_sent_back() -> None:
+    def tick() -> str:
+        return "tock"
+
+    calls = [[Call("tick")]] * 3  # two steps are allowed, the third call is one too many
+    model = ScriptedModel(answering(expert=in_turn(*calls, STRAIGHT["expert"])))
+    program = build(model)
+    program.toolboxes["expert"] = toolbox(tick, max_steps=2)
+    prediction = program(question="How many?")
+    assert prediction.final_answer == "42"
+    assert "no answer after 2 steps of tool calls" in all_text(model.asked("expert")[3])
+
+
+def test_an_answer_that_is_empty_is_no_answer() -> None:
+    model = ScriptedModel(
+        answering(planner=TOPIC, researcher=in_turn({"result": ""}, {"result": ""}, STRAIGHT["researcher"]))
+    )
+    prediction = build(model)(question="How many?")
+    assert prediction.state["research_results"] == ["the finding"]
+    feedback = [m["content"] for m in prediction.state["agent_messages"] if m["type"] == "feedback"]
+    assert feedback and all("gave no result" in text for text in feedback)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("agent", ["critic_planner", "critic_researcher", "critic_expert", "finalizer"])
+def test_reviewers_and_finalizer_are_asked_once_more(agent: str, reason: str) -> None:
+    reply, _ = REASONS[reason]
+    model = ScriptedModel(answering(**{"planner": TOPIC, agent: in_turn(*[reply] * attempts(reply), STRAIGHT[agent])}))
+    prediction = build(model)(question="How many?")
+    assert prediction.final_answer == "42"
+    assert len(model.asked(agent)) == attempts(reply) + 1
+    assert [m for m in prediction.state["agent_messages"] if m["type"] == "feedback"] == []
+
+
+@pytest.mark.parametrize("agent", ["critic_planner", "critic_researcher", "critic_expert", "finalizer"])
+@pytest.mark.parametrize(
+    ("reply", "error"), [(UNREADABLE, AdapterParseError), (CUT_OFF, TruncatedReplyError)], ids=["unreadable", "cut off"]
+)
+def test_not_understood_twice_they_end_the_question(agent: str, reply: Any, error: type[Exception]) -> None:
+    model = ScriptedModel(answering(**{"planner": TOPIC, agent: reply}))
+    trace = Trace("thread")
+    with recording(trace), pytest.raises(error):
+        build(model)(question="How many?")
+    assert len(model.asked(agent)) == 2 * attempts(reply)
+    failed = [span for span in trace.spans if span.kind == "agent" and span.error]
+    assert [span.name for span in failed] == [agent]
+    assert trace.state["question"] == "How many?", "how far it got is still known"
+
+
+@pytest.mark.parametrize("agent", ["planner", "researcher", "expert", "critic_expert"])
+def test_a_withheld_reply_ends_the_question(agent: str) -> None:
+    model = ScriptedModel(answering(**{"planner": TOPIC, agent: Reply("", "content_filter")}))
+    with pytest.raises(RefusedReplyError, match="content filter"):
+        build(model)(question="How many?")
+    assert len(model.asked(agent)) == 1
+
+
+@pytest.mark.parametrize("agent", ["planner", "expert", "finalizer"])
+def test_a_model_that_cannot_be_asked_ends_the_question(agent: str) -> None:
+    model = ScriptedModel(answering(**{agent: RuntimeError("the engine is on fire")}))
+    with pytest.raises(LMError, match="on fire"):
+        build(model)(question="How many?")
+    assert len(model.asked(agent)) == 1

@@ -1,0 +1,182 @@
+"""The single agent over a scripted model: one conversation with tools, retries with a reason, settings and prompt."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dspy.lm15 import Request
+from dspy.utils.exceptions import AdapterParseError, LMServerError
+
+from mas.agents.react import StepLimitError
+from mas.agents.settings import AgentSettings
+from mas.prompt_sets.prompt_set import digest, read_prompt_set
+from mas.runtime.errors import TruncatedReplyError, UserError
+from mas.runtime.trace import Trace, recording
+from mas.systems.single_agent.system import SingleAgentSystem
+from mas.tools.settings import ToolSettings
+from tests.scripted_model import UNREADABLE, Answer, Call, Reply, ScriptedModel, all_text, in_turn, said, system_text
+
+PROJECT = Path(__file__).parents[3]
+TOOLS = {"read_file": "mas.tools.read_file.read_file", "calculator": "mas.tools.calculator.calculator"}
+DONE: Answer = {"final_answer": "42", "final_reasoning_trace": "six times seven"}
+SUM = Call("calculator", {"expression": "6*7"})
+
+
+def answering(*answers: Answer | Callable[[Request], Answer], **settings: Any) -> ScriptedModel:
+    """A model with one answer after the other, whoever it takes the agent for."""
+    next_answer = in_turn(*answers)
+    return ScriptedModel(lambda agent, request: next_answer(request), **settings)
+
+
+def build(scripted: ScriptedModel, tools: ToolSettings | None = None, /, **settings: Any) -> Any:
+    system = SingleAgentSystem(tools=TOOLS, agents={"agent": AgentSettings(**{"tools": list(TOOLS), **settings})})
+    system.check()
+    return system.build(scripted, None, tools or ToolSettings(), None)
+
+
+def requests(model: ScriptedModel) -> list[Request]:
+    return [request for _, request in model.requests]
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_one_conversation_from_the_file_over_a_tool_to_the_answer(tmp_path: Path, native: bool) -> None:
+    file = tmp_path / "towns.csv"
+    file.write_text("town,people\nRome,7\n")
+    model = answering([Call("read_file", {"file": "towns.csv"})], [SUM], DONE, native_tools=native)
+    with recording(Trace("thread-1")) as trace:
+        prediction = build(model)(question="How many people?", file=str(file))
+    assert (prediction.final_answer, prediction.final_reasoning_trace) == ("42", "six times seven")
+    last = all_text(requests(model)[-1])
+    assert "How many people?" in last and "towns.csv" in last and "Rome" in last
+    assert str(tmp_path) not in last
+    assert [bool(request.tools) for request in requests(model)] == [native] * 3
+    kinds = [(each.kind, each.name) for each in trace.spans if each.kind != "lm"]
+    assert kinds == [("agent", "agent"), ("tool", "read_file"), ("tool", "calculator")]
+    assert trace.state == prediction.state
+    state = prediction.state
+    assert (state["question"], state["file"], state["correlation_id"]) == ("How many people?", "towns.csv", "thread-1")
+    assert (state["final_answer"], state["retry_count"], len(state["turns"])) == ("42", 0, 3)
+
+
+def test_a_question_without_a_file_or_tools_is_answered_at_once() -> None:
+    model = answering(DONE)
+    assert build(model)(question="How many?").final_answer == "42"
+    assert len(model.requests) == 1
+
+
+UNUSABLE: dict[str, tuple[list[Answer], str, type[Exception], dict[str, Any]]] = {
+    # The adapter asks once more itself, in JSON: two replies a try.
+    "unreadable": ([UNREADABLE, UNREADABLE], "", AdapterParseError, {}),
+    "cut off": ([Reply("[[ ## final_answer ## ]]\n4", "length")], "cut off", TruncatedReplyError, {}),
+    "empty": ([{"final_answer": " ", "final_reasoning_trace": "so"}], "gave no final_answer", AdapterParseError, {}),
+    "no end": ([[SUM], [SUM]], "no answer after 1 steps", StepLimitError, {"max_steps": 1}),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+def test_an_unusable_reply_is_asked_again_with_its_reason(kind: str) -> None:
+    replies, reason, _, settings = UNUSABLE[kind]
+    model = answering(*replies, DONE)
+    with recording(Trace("t")) as trace:
+        prediction = build(model, **settings)(question="How many?")
+    assert prediction.final_answer == "42"
+    assert (prediction.state["retry_count"], len(prediction.state["turns"])) == (1, 1)
+    asked = [text for _, text in said(requests(model)[-1])][-1]
+    assert "How many?" in asked and "Your last reply could not be used: " in asked and reason in asked
+    warnings = [each for span in trace.spans for each in span.events if each["name"] == "unusable reply"]
+    assert [each.kind for each in trace.spans].count("agent") == 2
+    assert warnings == [] or warnings[0]["level"] == "warning"
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+@pytest.mark.parametrize("retry_limit", [1, 3])
+def test_after_the_retry_limit_the_last_reason_ends_the_question(kind: str, retry_limit: int) -> None:
+    replies, _, error, settings = UNUSABLE[kind]
+    model = answering(*replies * 10)
+    with recording(Trace("t")) as trace, pytest.raises(error):
+        build(model, retry_limit=retry_limit, **settings)(question="How many?")
+    assert len(model.requests) == (1 + retry_limit) * len(replies)
+    assert trace.state["retry_count"] == retry_limit
+
+
+def test_a_model_that_cannot_be_asked_ends_the_question_at_once() -> None:
+    model = answering(LMServerError("down", model="m"))
+    with pytest.raises(LMServerError):
+        build(model)(question="How many?")
+    assert len(model.requests) == 1
+
+
+def test_a_failing_tool_is_an_observation_unless_the_settings_say_otherwise() -> None:
+    broken = [Call("calculator", {"expression": "1/0"})]
+    model = answering(broken, DONE)
+    assert build(model)(question="How many?").final_answer == "42"
+    assert "calculator failed" in all_text(requests(model)[1])
+    with pytest.raises(Exception, match="division by zero"):
+        build(answering(broken, DONE), ToolSettings(fail_fast=True))(question="How many?")
+
+
+def test_an_empty_question_is_refused() -> None:
+    with pytest.raises(ValueError, match="no question"):
+        build(answering(DONE))(question=" ")
+
+
+def test_the_agent_may_have_its_own_model_and_temperature() -> None:
+    program = build(answering(DONE), model="strong", temperature=0.9)
+    assert [name for name, _ in program.named_predictors()] == ["agent"]
+    assert (program.agent.lm.model, program.agent.lm.kwargs["temperature"]) == ("scripted/strong", 0.9)
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "unknown agent": ({"agents": {"expert": AgentSettings()}}, ["names expert", "single_agent", "agents are agent"]),
+    "no retries": ({"agents": {"agent": AgentSettings(retry_limit=0)}}, ["agent.retry_limit=0", "at least 1"]),
+    "no steps": ({"agents": {"agent": AgentSettings(max_steps=0)}}, ["agent.max_steps=0", "at least 1"]),
+    "unknown tool": ({"agents": {"agent": AgentSettings(tools=["abacus"])}}, ["abacus", "calculator, read_file"]),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_the_settings_is_one_sentence(mistake: str) -> None:
+    settings, words = MISTAKES[mistake]
+    with pytest.raises(UserError) as caught:
+        SingleAgentSystem(**{"tools": TOOLS, **settings}).check()
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
+def conf(system: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((PROJECT / "conf" / "system" / f"{system}.yaml").read_text("utf-8"))
+    return content
+
+
+def test_it_has_the_tools_of_the_teams_researcher_and_expert_together() -> None:
+    """Else the comparison would be of tools, not of teams."""
+    single, team = conf("single_agent"), conf("gaia")
+    assert single["tools"] == team["tools"]
+    together = {tool for agent in ("researcher", "expert") for tool in team["agents"][agent]["tools"]}
+    assert set(single["agents"]["agent"]["tools"]) == together
+    assert single["agents"]["agent"]["max_steps"] == sum(
+        team["agents"][agent]["max_steps"] for agent in ("researcher", "expert")
+    )
+
+
+def test_the_prompt_set_reaches_the_agent_byte_for_byte() -> None:
+    prompts = read_prompt_set("single_agent_baseline", ("agent",), "single_agent", PROJECT)
+    model = answering(DONE)
+    system = SingleAgentSystem(tools=TOOLS)
+    program = system.build(model, prompts, ToolSettings(), None)
+    file = PROJECT / "prompts" / "single_agent_baseline" / "agent_system_prompt.txt"
+    assert program.agent.signature.instructions == file.read_text("utf-8").rstrip("\n")
+    program(question="How many?")
+    sent = system_text(requests(model)[0])
+    assert all(line.strip() in sent for line in prompts.texts["agent"].splitlines())
+    assert len(digest(prompts)) == 64
+
+
+def test_the_finalizers_rules_are_the_teams_own() -> None:
+    """The answer is compared literally: a different rule on its form would be the difference that is measured."""
+    team = (PROJECT / "prompts/baseline/finalizer_system_prompt.txt").read_text("utf-8")
+    single = (PROJECT / "prompts/single_agent_baseline/agent_system_prompt.txt").read_text("utf-8")
+    rules = team.partition("Rules for the final answer:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(rules) == 5
+    assert [rule for rule in rules if rule not in single] == []

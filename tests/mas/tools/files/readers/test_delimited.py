@@ -1,0 +1,74 @@
+"""CSV and TSV: dialects, column names, row numbers, and tables that are not quite tables."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from mas.tools.files.document import Document, Line, Source
+from mas.tools.files.readers.delimited import read
+
+
+def made(folder: Path, text: str, name: str = "t.csv", encoding: str = "utf-8") -> Document:
+    (folder / name).write_bytes(text.encode(encoding))
+    return read(Source.of(folder / name))
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
+    rows = [["city", "people"], ["Rome", "2.8"], ["Oslo", "0.7"], ["Paris", "2.1"]]
+    document = made(tmp_path, "\n".join(delimiter.join(row) for row in rows))
+    assert document.summary == f"table with 2 columns and 3 rows below the column names, delimiter {delimiter!r}, utf-8"
+    assert document.parts[0].heading == "row | city | people"
+    assert document.parts[0].lines == [Line(1, "Rome | 2.8"), Line(2, "Oslo | 0.7"), Line(3, "Paris | 2.1")]
+
+
+def test_a_tsv_of_one_row_is_split_at_tabs(tmp_path: Path) -> None:
+    assert made(tmp_path, "a, b\tc", name="t.tsv").parts[0].heading == "row | a, b | c"
+
+
+def test_quotes_commas_newlines_and_apostrophes(tmp_path: Path) -> None:
+    document = made(tmp_path, 'name,note\nO\'Neil,"a, b"\n"D\'Arcy","two\nlines"\nX,"say ""hi"" | bye"\n')
+    assert [line.text for line in document.parts[0].lines] == [
+        "O'Neil | a, b",
+        r"D'Arcy | two\nlines",
+        r'X | say "hi" \| bye',
+    ]
+
+
+def test_a_semicolon_table_in_utf_16(tmp_path: Path) -> None:
+    document = made(tmp_path, "Größe;Zahl\n1,5;2\n3,5;4\n", encoding="utf-16")
+    assert document.parts[0].lines == [Line(1, "1,5 | 2"), Line(2, "3,5 | 4")]
+
+
+def test_uneven_rows_are_noted_and_kept(tmp_path: Path) -> None:
+    document = made(tmp_path, "a,b\n1,2\n3\n4,5,6\n")
+    assert document.notes == ["2 rows have more or fewer cells than there are column names."]
+    assert [line.text for line in document.parts[0].lines] == ["1 | 2", "3", "4 | 5 | 6"]
+
+
+def test_a_cell_beyond_the_csv_limit_is_shown_as_text(tmp_path: Path) -> None:
+    before = csv.field_size_limit(100_000)
+    try:
+        document = made(tmp_path, 'a,b\n1,"' + "x" * 200_000 + '"\n')
+    finally:
+        csv.field_size_limit(before)
+    assert "no valid table" in document.notes[0]
+    assert len(document.parts[0].lines[1].text) > 200_000
+
+
+def test_very_many_column_names_become_a_row_of_their_own(tmp_path: Path) -> None:
+    names = [f"column number {number}" for number in range(500)]
+    part = made(tmp_path, ",".join(names) + "\n" + ",".join(["1"] * 500)).parts[0]
+    assert part.lines[0] == Line(0, " | ".join(names))
+    assert len(part.heading) < 100
+
+
+def test_an_empty_table_is_an_empty_text(tmp_path: Path) -> None:
+    assert made(tmp_path, "\n\n").notes == ["It holds no rows."]
+
+
+def test_a_space_after_the_delimiter_belongs_to_no_cell(tmp_path: Path) -> None:
+    document = made(tmp_path, 'city, note\nRome, "old, big"\nOslo, "cold, wet"\nParis, "wide, loud"\n')
+    assert document.parts[0].heading == "row | city | note"
+    assert document.parts[0].lines[0] == Line(1, "Rome | old, big")

@@ -1,0 +1,83 @@
+"""The other process: what it has not got, and what happens when it dies or never answers."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from mas.tools.files import reader_pool as apart
+from mas.tools.files.document import Source
+from mas.tools.files.reader_pool import read_apart
+from mas.tools.results import ToolError
+from tests.mas.tools.files.every_kind import EVERY_KIND
+
+PICTURE = Source("ships.wav", EVERY_KIND[".wav"][0])
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    apart.end_workers()
+    yield
+    apart.end_workers()
+
+
+def processes() -> list[subprocess.Popen[bytes]]:
+    return [worker._process for worker in apart._idle]
+
+
+def test_one_process_serves_many_files() -> None:
+    assert read_apart(PICTURE, None) == read_apart(PICTURE, None)
+    assert len(processes()) == 1
+
+
+def test_it_knows_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    read_apart(PICTURE, None)
+    if sys.platform == "linux":
+        (process,) = processes()
+        with open(f"/proc/{process.pid}/environ", "rb") as file:  # noqa: PTH123
+            environment = file.read()
+        assert b"PATH=" in environment and b"secret" not in environment
+
+
+def test_one_that_died_is_named_as_a_failure_and_replaced() -> None:
+    read_apart(PICTURE, None)
+    (process,) = processes()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    with pytest.raises(ToolError, match=r"ships\.wav took more time or memory"):
+        read_apart(PICTURE, None)
+    assert read_apart(PICTURE, None).summary.startswith("sound")
+
+
+def test_one_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "MAX_SECONDS", 0.01)  # less than a process needs to start
+    with pytest.raises(ToolError, match="took more time or memory"):
+        read_apart(PICTURE, None)
+    assert processes() == []
+
+
+def test_it_is_replaced_after_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "READS", 1)
+    read_apart(PICTURE, None)
+    assert processes() == []
+
+
+def test_it_must_not_connect() -> None:
+    program = (
+        "import sys, socket\nfrom mas.tools.files import worker\nsys.addaudithook(worker._refuse_connections)\n"
+        "socket.create_connection(('127.0.0.1', 9))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert "PermissionError: a file's reader must not connect" in ended.stderr
+
+
+def test_it_ends_with_its_input() -> None:
+    read_apart(PICTURE, None)
+    (process,) = processes()
+    assert process.stdin
+    process.stdin.close()
+    assert process.wait(timeout=30) == 0

@@ -1,0 +1,67 @@
+"""Settings that cannot be right are refused by name."""
+
+from typing import Any
+
+import pytest
+
+from mas.runtime.errors import UserError
+from mas.tools.http.blocked_sites import BLOCKED_SITES, blocked_by
+from mas.tools.http.settings import WebSettings
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seconds": 0},
+        {"max_bytes": -1},
+        {"attempts": 0},
+        {"search_results": 21},
+        {"max_redirects": -1},
+        {"search_requests_per_minute": 0},
+        {"youtube_requests_per_minute": 0},
+        {"pages_per_minute_and_host": -1},
+        {"max_searches_per_question": 0},
+        {"search_base_url": "api.tavily.com"},
+        {"wikipedia_url": "file:///etc"},
+        {"youtube_url": ""},
+        {"wikipedia_language": "en/../x"},
+        {"contact": "me\r\nHost: x"},
+        {"search_api_key_env": "tvly-0123-secret"},
+        {"blocked_sites": ["*"]},
+        {"blocked_sites": [""]},
+        {"more_blocked_sites": ["example.org", "* "]},
+        {"more_blocked_sites": ["https://example.org/answers"]},
+        {"more_blocked_sites": [" example.org"]},
+    ],
+)
+def test_a_value_out_of_range_is_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=rf"tools\.web\.{next(iter(wrong))}|{next(iter(wrong))} is no name"):
+        WebSettings(**wrong).check()
+
+
+def test_a_key_put_where_its_name_belongs_is_not_repeated() -> None:
+    with pytest.raises(UserError) as refused:
+        WebSettings(search_api_key_env="tvly-0123-secret").check()
+    assert "0123" not in str(refused.value)
+
+
+def test_the_defaults_are_right_and_each_instance_has_its_own_lists() -> None:
+    first, second = WebSettings(), WebSettings()
+    first.check()
+    first.more_blocked_sites.append("example.org")
+    assert second.more_blocked_sites == []
+    assert WebSettings(wikipedia_language="de").wikipedia_api == "https://de.wikipedia.org/w/api.php"
+
+
+def test_blocked_sites_are_those_of_the_house_or_ones_own_and_more_can_be_added_to_either() -> None:
+    assert WebSettings().blocked == BLOCKED_SITES
+    assert WebSettings(more_blocked_sites=["example.org"]).blocked == (*BLOCKED_SITES, "example.org")
+    assert WebSettings(blocked_sites=["a.org"], more_blocked_sites=["b.org/*/c"]).blocked == ("a.org", "b.org/*/c")
+    assert WebSettings(blocked_sites=[]).blocked == ()
+
+
+@pytest.mark.parametrize("entry", ["https://example.org/x", " example.org/x", "example.org//x"])
+def test_an_entry_that_is_refused_would_have_been_found_nowhere(entry: str) -> None:
+    assert blocked_by("https://example.org/x", [entry]) is None
+    with pytest.raises(UserError, match="which is found in no address; give host and path without http://"):
+        WebSettings(more_blocked_sites=[entry]).check()

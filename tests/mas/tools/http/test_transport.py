@@ -1,0 +1,197 @@
+"""Requests on the wire: connections to checked addresses, certificates of the name, and replies within their size."""
+
+import asyncio
+import contextlib
+import datetime
+import gzip
+import ssl
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mas.tools.http import transport
+from mas.tools.http import url_policy as guard
+from mas.tools.http.transport import GuardedTransport, Rules, TooLargeError, Unpacker
+from mas.tools.http.url_policy import NotPublicError
+from mas.tools.results import ToolError
+from tests.servers.loopback import running
+from tests.servers.website import Website
+
+NAME = "pinned.example.org"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Website]:
+    with running(Website()) as server:
+        yield server
+
+
+def fetch(url: str, rules: Rules, follow: bool = True) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(
+            transport=GuardedTransport(rules), trust_env=False, timeout=5, follow_redirects=follow
+        ) as client:
+            return await client.get(url, headers={"Accept-Encoding": "gzip, deflate"})
+
+    return asyncio.run(ask())
+
+
+def look_ups(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
+    """Each look-up gets the next answer; the hosts that were looked up."""
+    left, asked = list(answers), []
+
+    async def resolved(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return left.pop(0)
+
+    monkeypatch.setattr(guard, "resolved", resolved)
+    return asked
+
+
+def test_the_connection_goes_to_the_address_that_was_checked_under_the_name_of_the_host(
+    site: Website, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = look_ups(monkeypatch, ["127.0.0.1"])
+    url = f"http://{NAME}:{site.server_port}/host"
+    response = fetch(url, Rules(10_000, (NAME,)))
+    assert f"asked for {NAME}:{site.server_port}" in response.text
+    assert asked == [NAME]  # once: nothing can change between check and connection
+
+
+def test_a_name_that_turns_inside_at_the_second_look_up_is_refused_at_the_redirect(
+    site: Website, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = look_ups(monkeypatch, ["127.0.0.1"], ["127.0.0.1"])
+    target = f"http://rebound.example.org:{site.server_port}/article"
+    before = len(site.requests)
+    with pytest.raises(NotPublicError, match=r"rebound\.example\.org"):
+        fetch(f"http://{NAME}:{site.server_port}/to?url={target}", Rules(10_000, (NAME,)))
+    assert asked == [NAME, "rebound.example.org"]
+    assert [each.path for each in site.requests[before:]] == ["/to"]
+
+
+def test_an_address_that_does_not_answer_gives_way_to_the_next(site: Website, monkeypatch: pytest.MonkeyPatch) -> None:
+    look_ups(monkeypatch, ["127.0.0.9", "127.0.0.1"])
+    assert fetch(f"http://{NAME}:{site.server_port}/host", Rules(10_000, (NAME,))).status_code == 200
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/article", "http://[::ffff:127.0.0.1]:{port}/article"])
+def test_without_permission_loopback_is_never_connected_to(site: Website, url: str) -> None:
+    before = len(site.requests)
+    with pytest.raises(NotPublicError):
+        fetch(url.format(port=site.server_port), Rules(10_000))
+    assert len(site.requests) == before
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["http://127.0.0.2:{port}/article", "file:///etc/passwd", "http://169.254.169.254/", "http://localhost:1/"],
+)
+def test_a_redirect_to_something_inside_is_refused(site: Website, target: str) -> None:
+    rules = Rules(10_000, ("127.0.0.1",))
+    with pytest.raises(NotPublicError):
+        fetch(f"{site.base_url}/to?url={target.format(port=site.server_port)}", rules)
+
+
+def test_what_is_unpacked_is_counted_not_what_is_sent(site: Website) -> None:
+    for path in ("/bomb", "/endless"):
+        with pytest.raises(TooLargeError, match="larger than 100000 bytes"):
+            fetch(site.base_url + path, Rules(100_000, ("127.0.0.1",)))
+
+
+@pytest.mark.parametrize("path", ["/gzip", "/deflate", "/raw-deflate"])
+def test_the_usual_compressions_are_undone(site: Website, path: str) -> None:
+    assert "Ruth Odell" in fetch(site.base_url + path, Rules(100_000, ("127.0.0.1",))).text
+
+
+@pytest.mark.parametrize("path", ["/brotli", "/twice-packed", "/bad-gzip"])
+def test_other_and_damaged_compressions_are_a_sentence(site: Website, path: str) -> None:
+    with pytest.raises(ToolError, match="The reply is compressed in a way"):
+        fetch(site.base_url + path, Rules(100_000, ("127.0.0.1",)))
+
+
+def test_no_piece_is_larger_than_a_piece() -> None:
+    sizes = [len(piece) for piece in Unpacker()(gzip.compress(bytes(10_000_000)))]
+    assert sum(sizes) == 10_000_000
+    assert max(sizes) <= transport.PIECE_BYTES
+
+
+def _chunks(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[start : start + size] for start in range(0, len(data), size))
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=3_000), st.integers(1, 500), st.sampled_from(["gzip", "zlib", "bare", "members"]))
+def test_any_content_in_any_chunks_comes_out_whole(content: bytes, size: int, how: str) -> None:
+    packed = {
+        "gzip": gzip.compress(content),
+        "zlib": zlib.compress(content),
+        "bare": zlib.compress(content)[2:-4],
+        "members": gzip.compress(content[:7]) + gzip.compress(content[7:]),
+    }[how]
+    unpack = Unpacker()
+    assert b"".join(piece for chunk in _chunks(packed, size) for piece in unpack(chunk)) == content
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=500), st.integers(1, 50))
+def test_garbage_is_a_sentence_or_nothing_but_never_another_error(data: bytes, size: int) -> None:
+    unpack = Unpacker()
+    with contextlib.suppress(ToolError):
+        assert sum(len(piece) for chunk in _chunks(data, size) for piece in unpack(chunk)) < 10**8
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Website, ssl.SSLContext]]:
+    """An https server with a certificate for NAME, and a context that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file: Path = tmp_path_factory.mktemp("tls") / "server.pem"
+    text = serialization.Encoding.PEM
+    private = key.private_bytes(text, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file.write_bytes(private + certificate.public_bytes(text))
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(file)
+    server = Website()
+    server.socket = server_side.wrap_socket(server.socket, server_side=True)
+    with running(server):
+        yield server, ssl.create_default_context(cafile=str(file))
+
+
+def test_the_certificate_is_checked_against_the_name_not_the_address(
+    certified: tuple[Website, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, trusting = certified
+    monkeypatch.setattr(transport, "tls", lambda: trusting)
+    rules = Rules(10_000, (NAME, "other.example.org"))
+    look_ups(monkeypatch, ["127.0.0.1"], ["127.0.0.1"])
+    assert NAME in fetch(f"https://{NAME}:{server.server_port}/host", rules).text
+    with pytest.raises(httpx.ConnectError, match="certificate"):
+        fetch(f"https://other.example.org:{server.server_port}/host", rules)
+
+
+def test_a_certificate_that_nobody_knows_is_refused(certified: tuple[Website, ssl.SSLContext]) -> None:
+    server, _ = certified
+    with pytest.raises(httpx.ConnectError, match="certificate"):
+        fetch(f"https://127.0.0.1:{server.server_port}/host", Rules(10_000, ("127.0.0.1",)))

@@ -1,0 +1,214 @@
+"""read_page against a loopback website: content, files, limits, redirects, and a sentence for each way to fail."""
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mas.tools.files.paging import MAX_PAGE_CHARS
+from mas.tools.http import throttle as pace
+from mas.tools.http.settings import WebSettings
+from mas.tools.results import ToolError
+from mas.tools.web.read_page import read_page
+from tests.mas.tools.web.at_work import LOOPBACK, a_question, events, recorded, using
+from tests.servers.loopback import running
+from tests.servers.website import Website
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Website]:
+    with running(Website()) as server:
+        yield server
+
+
+def read(server: Website, path: str, page: int = 1, search: str | None = None, **changes: Any) -> str:
+    fast: dict[str, Any] = {"attempts": 1, "seconds": 20, "pages_per_minute_and_host": None}
+    with using(WebSettings(allow_private_hosts=[LOOPBACK], **{**fast, **changes})):
+        return asyncio.run(read_page(server.base_url + path, page, search))
+
+
+def test_the_main_content_comes_as_markdown_under_title_date_and_address(site: Website) -> None:
+    shown = read(site, "/article")
+    first, rest = shown.split("\n", 1)
+    assert first == f"Marrow Point, dated 2021-05-06, {site.base_url}/article; page 1 of 1"
+    assert "## Keepers" in rest and "| Ruth Odell | 1874 |" in rest
+    assert f"[the list of keepers]({site.base_url}/keepers)" in rest
+    assert "About this site" not in rest and "track()" not in rest
+
+
+def test_a_search_looks_through_the_rest_of_the_page_if_the_main_content_has_nothing(site: Website) -> None:
+    assert "> " in read(site, "/article", search="birch")
+    assert "lines that contain 'quiet lamps': 1" in read(site, "/article", search="quiet lamps")
+    assert "lines that contain 'elephant': 0" in read(site, "/article", search="elephant")
+
+
+def test_a_page_of_tables_alone_is_shown_whole(site: Website) -> None:
+    assert "| Team | Points |\n| --- | --- |\n| Otters | 12 |" in read(site, "/tables")
+
+
+def test_pages_hold_every_paragraph_once_and_say_how_to_go_on(site: Website) -> None:
+    with a_question():
+        first = read(site, "/long")
+        count = int(re.search(r"page 1 of (\d+); the rest: page=2", first)[1])  # type: ignore[index]
+        pages = [first, *(read(site, "/long", page) for page in range(2, count + 1))]
+        with pytest.raises(ToolError, match=f"no page {count + 1}"):
+            read(site, "/long", count + 1)
+    found = [int(each) for page in pages for each in re.findall(r"Paragraph (\d+) of", page)]
+    assert found == list(range(2_000))
+    assert all(len(page) <= MAX_PAGE_CHARS for page in pages)
+
+
+def test_the_next_page_of_a_question_is_not_fetched_again(site: Website) -> None:
+    before = len(site.requests)
+    with a_question():
+        for page in (1, 2, 3):
+            with contextlib.suppress(ToolError):
+                read(site, "/article", page)
+    assert len(site.requests) - before == 1
+    with a_question():
+        read(site, "/article")
+    assert len(site.requests) - before == 2
+
+
+def test_a_page_made_by_scripts_points_to_the_browser(site: Website) -> None:
+    with pytest.raises(ToolError, match="no text without JavaScript: open it with the browser tools"):
+        read(site, "/js-only")
+
+
+@pytest.mark.parametrize(
+    ("path", "texts"),
+    [
+        ("/text", ["text.txt: text", "line two"]),
+        ("/data.json", ["data.json: JSON", '"name": "Rome"']),
+        ("/towns.csv", ["towns.csv: table", "2 | Oslo | 9"]),
+        ("/report.pdf", ["report.pdf: PDF", "Forty-one lamps were counted"]),
+        ("/download", ["download: PDF", "Forty-one lamps were counted"]),
+        ("/latin1", ["Caf\N{LATIN SMALL LETTER E WITH ACUTE} am Fluss"]),
+        ("/odd-charset", ["still a page"]),
+        ("/utf16", ["caf\N{LATIN SMALL LETTER E WITH ACUTE} in sixteen bits"]),
+        ("/wrong-meta", ["caf\N{LATIN SMALL LETTER E WITH ACUTE}"]),
+        ("/odd-soup", ["soup"]),
+        ("/gzip", ["Ruth Odell"]),
+        ("/chain/4", ["/article; page 1", "Ruth Odell"]),
+    ],
+)
+def test_files_encodings_and_redirects(site: Website, path: str, texts: list[str]) -> None:
+    shown = read(site, path)
+    assert all(text in shown for text in texts)
+
+
+def test_what_no_prompt_can_hold_is_mended(site: Website) -> None:
+    shown = read(site, "/surrogate")
+    shown.encode("utf-8")
+    assert "\x00" not in shown and "a pair" in shown
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/status/404", r"127\.0\.0\.1 has no page at this address \(404\)"),
+        ("/status/410", r"has no page at this address \(410\)"),
+        ("/status/401", r"does not let this page be read \(401\); try the browser"),
+        ("/status/403", r"does not let this page be read \(403\); try the browser"),
+        ("/status/418", r"refuses the request \(418\)"),
+        ("/status/429", r"too many requests \(429\)"),
+        ("/status/500", r"trouble of its own \(500\)"),
+        ("/status/502", r"trouble of its own \(502\)"),
+        ("/status/503", r"trouble of its own \(503\)"),
+        ("/empty", "The page has no text"),
+        ("/video", "gives video/mp4, not text"),
+        ("/binary", "cannot be shown"),
+        ("/loop", "redirects in a circle or too often"),
+        ("/chain/20", "redirects in a circle or too often"),
+        ("/reset", "broke off or gave no proper reply"),
+        ("/cut", "broke off or gave no proper reply"),
+        ("/no-http", "broke off or gave no proper reply"),
+        ("/many-headers", "broke off or gave no proper reply"),
+        ("/brotli", "compressed in a way"),
+        ("/bad-gzip", "compressed in a way"),
+        ("/endless", "larger than 3000000 bytes"),
+        ("/bomb", "larger than 3000000 bytes"),
+        ("/to?url=file:///etc/passwd", "does not begin with http"),
+        ("/to?url=http://127.0.0.2:1/", "not public"),
+        ("/to?url=http://[::1]:1/", "not public"),
+    ],
+)
+def test_each_failure_has_its_sentence(site: Website, path: str, sentence: str) -> None:
+    with pytest.raises(ToolError, match=sentence) as failed:
+        read(site, path, max_file_bytes=3_000_000)
+    assert len(str(failed.value)) < 400 and "/tmp" not in str(failed.value)
+
+
+def test_html_has_a_limit_of_its_own(site: Website) -> None:
+    with pytest.raises(ToolError, match="larger than 1000 bytes"):
+        read(site, "/article", max_bytes=1_000)
+
+
+@pytest.mark.parametrize("path", ["/hang", "/drip"])
+def test_the_time_is_for_the_whole_page(site: Website, path: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(ToolError, match=r"did not answer (within 0\.5 seconds|in time)"):
+        read(site, path, seconds=0.5)
+    assert time.monotonic() - started < 3
+
+
+def test_a_page_nested_out_of_all_reason_ends_in_a_sentence_or_a_page(site: Website) -> None:
+    try:
+        assert "deep" in read(site, "/nested")
+    except ToolError as error:
+        assert "no text" in str(error)
+
+
+def test_the_pages_of_each_host_keep_a_pace_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_next_free", {})
+    one_a_minute = WebSettings(allow_private_hosts=[LOOPBACK], pages_per_minute_and_host=1)
+
+    async def at_once(url: str) -> str:
+        async with asyncio.timeout(0.5):
+            return await read_page(url)
+
+    with running(Website()) as first, running(Website()) as second, using(one_a_minute):
+        for _ in range(pace.BURST):
+            asyncio.run(read_page(f"{first.base_url}/text"))
+        with pytest.raises(TimeoutError):
+            asyncio.run(at_once(f"{first.base_url}/text"))
+        assert "line two" in asyncio.run(read_page(f"{second.base_url}/text"))
+        assert len(first.requests) == pace.BURST
+
+
+def test_what_passes_is_tried_again() -> None:
+    with running(Website(["429_retry_after_1", "reset", "ok"])) as server:
+        assert "Ruth Odell" in read(server, "/article", attempts=3)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("path", ["/leak", "/to?url={base}/leak", "/chain/1?then=/leak"])
+def test_a_blocked_page_is_refused_without_its_content_also_behind_a_redirect(site: Website, path: str) -> None:
+    before = len(site.requests)
+    with recorded() as trace, pytest.raises(ToolError, match="This page is blocked") as refused:
+        read(site, path.replace("{base}", site.base_url), blocked_sites=["/leak"])
+    assert "gold answer" not in str(refused.value)
+    assert len(events(trace, "blocked page")) == 1
+    assert "/leak" not in [each.path for each in site.requests[before:]]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://localhost/", "file:///etc/passwd", "notaurl", ""])
+def test_the_guard_stands_before_the_tool(url: str) -> None:
+    with using(WebSettings()), pytest.raises(ToolError, match="This URL is refused"):
+        asyncio.run(read_page(url))
+
+
+def test_proxies_and_passwords_of_the_environment_are_not_used(
+    site: Website, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    assert "asked for" in read(site, "/host")
+    assert "authorization" not in site.requests[-1].headers

@@ -1,0 +1,279 @@
+"""Answers that the model's server always fails: how they count in the sealed test, and the way to a verdict."""
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.analysis.comparison.comparison import Comparison, comparison
+from eval.analysis.comparison.pairing import answers_from
+from eval.benchmarks.toy_set import ToyBenchmark
+from eval.runs.record import Record, Usage
+from eval.workflows.paired_evaluation import Arm, answers
+from optimize.gate.failed_answers import AGAINST, COUNTED_AS_RIGHT, HALT, Counted, failed_line, held_against
+from optimize.gate.gate import GateSettings, GateVerdict, judge
+from optimize.pipeline.terminal import shown_again
+from optimize.session.termination import LEAST
+from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
+
+FAILED = None  # in place of whether an answer is right
+
+
+def side(*rows: Sequence[bool | None], cost_usd: float = 0.02) -> list[Record]:
+    """A question a row, an epoch a column."""
+    return [
+        Record(
+            "r", f"q{place}", epoch, 1, "t", "?", None, "1", "17",
+            answer=None if right is FAILED else "17", score=None if right is FAILED else float(right),
+            error="500" if right is FAILED else None, error_class="infrastructure" if right is FAILED else None,
+            usage=Usage(1, cost_usd=cost_usd),
+        )
+        for place, row in enumerate(rows)
+        for epoch, right in enumerate(row, start=1)
+    ]  # fmt: skip
+
+
+def made(counted: Counted) -> Comparison:
+    return comparison(answers_from(counted.parent), answers_from(counted.winner))
+
+
+def gain(parent: Sequence[bool | None], winner: Sequence[bool | None]) -> float:
+    """On one question."""
+    return made(held_against(side(parent), side(winner))).accuracy.difference
+
+
+@pytest.mark.parametrize("fails", ["parent", "winner"])
+def test_whatever_an_answer_failed_on_one_side_would_have_been_the_gain_is_no_larger(fails: str) -> None:
+    pairs = list(itertools.product((False, True), repeat=2))
+    for parent, winner, failed in itertools.product(pairs, pairs, [*pairs[1:]]):
+        true = sum(winner) / 2 - sum(parent) / 2
+        kept = {"parent": parent, "winner": winner}
+        kept[fails] = [FAILED if lost else right for lost, right in zip(failed, kept[fails], strict=True)]  # type: ignore[assignment]
+        assert gain(**kept) <= true, (parent, winner, failed)
+
+
+def test_a_question_that_neither_could_be_asked_is_a_tie() -> None:
+    assert gain((FAILED, FAILED), (FAILED, FAILED)) == 0
+    assert gain((FAILED, True), (True, FAILED)) == 0, "in whichever epochs"
+    assert gain((FAILED, FAILED), (FAILED, True)) == 0, "the parent's second counts as right"
+
+
+def test_what_the_parent_failed_alone_counts_as_right_and_is_told() -> None:
+    counted = held_against(
+        side((FAILED, FAILED, False), (False, False, False), (FAILED, False, False)),
+        side((True, FAILED, True), (True, FAILED, True), (False, False, False)),
+    )
+    assert counted.n_failed == {"parent": 3, "winner": 2, "as_right": 2}
+    assert counted.questions == ["q0", "q2", "q1"]
+    assert [each.answer for each in counted.parent if each.correct] == [COUNTED_AS_RIGHT] * 2
+    found = made(counted)
+    assert (found.first.n_correct, found.second.n_correct) == (2, 4)
+    assert (found.first.errors_by_class, found.second.errors_by_class) == ({"infrastructure": 1}, {"infrastructure": 2})
+
+
+def test_where_the_server_failed_nothing_all_counts_as_it_is() -> None:
+    parent, winner = side((True, False)), side((False, True))
+    assert held_against(parent, winner) == Counted(parent, winner, {"parent": 0, "winner": 0, "as_right": 0}, [])
+
+
+def test_a_set_is_not_cheaper_for_the_answers_that_it_failed() -> None:
+    dear, cheap = side(*[(True,)] * 40), side(*[(True,)] * 39, (FAILED,), cost_usd=0.01)
+    settings = GateSettings("cost", margin=0.2)
+    assert judge(settings, made(held_against(dear[:39], cheap[:39])), False, []).published
+    verdict = judge(settings, made(held_against(dear, cheap)), False, [])
+    assert verdict.reasons == [
+        "The cost of 1 of the 40 sealed questions is unknown, so that the answers cannot be called cheaper."
+    ]
+
+
+def test_the_verdict_says_in_words_how_many_failed_and_to_which_questions() -> None:
+    counts = {"parent": 9, "winner": 1, "as_right": 8}
+    verdict = {"sealed": {"failed_answers": counts}, "winner": {"candidate_id": "c1"}}
+    assert failed_line({**verdict, "failed_questions": [f"q{n}" for n in range(7)]}) == (
+        "answers that the server failed each time: 9 before, 1 with c1 (to q0, q1, q2, q3, q4 and 2 more); 8 of before "
+        "count as right, the others as wrong"
+    )
+    verdict = {**verdict, "sealed": {"failed_answers": {**counts, "as_right": 0}}}
+    assert failed_line({**verdict, "failed_questions": ["q0"]}) == (
+        "answers that the server failed each time: 9 before, 1 with c1 (to q0); all count as wrong"
+    )
+    assert failed_line({**verdict, "failed_questions": []}) is None
+    assert failed_line({"finish_reason": "metric_errors"}) is None
+
+
+# ---------------------------------------------------------------- the whole command
+
+
+N_SEALED, EPOCHS = 20, 3
+OPTIONS = (
+    *(*MINI_BOOTSTRAP, f"data.n_test={N_SEALED}", f"gate.epochs={EPOCHS}"),
+    *("model.num_retries=0", "run.concurrency=4"),
+)
+QUESTIONS = {each.id: each.question for each in ToyBenchmark(8, 8, N_SEALED).load("test").examples}
+Messages = list[dict[str, Any]]
+Right = dict[str, dict[str, int]]  # side → question → right answers
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedServer]:
+    monkeypatch.setattr("optimize.gate.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
+    with simulated_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Right:
+    """What both sides answer where nothing fails: a request has the same reply each time."""
+    place = tmp_path_factory.mktemp("alone")
+    with simulated_server() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("optimize.gate.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
+        assert tuned_here(place / "run", over_http(server, *OPTIONS), place / "shelf") == 0
+    return {name: right(place / "run", name) for name in ("parent", "winner")}
+
+
+def right(folder: Path, name: str) -> dict[str, int]:
+    counts = dict.fromkeys(QUESTIONS, 0)
+    for record in answers(Arm(name, folder / "sealed" / name, None, None)):  # type: ignore[arg-type]
+        counts[record.example_id] += record.correct
+    return counts
+
+
+def about(*ids: str) -> Callable[[Messages], bool]:
+    return lambda messages: any(QUESTIONS[each] in json.dumps(messages, ensure_ascii=False) for each in ids)
+
+
+def has_examples(messages: Messages) -> bool:
+    """Bootstrap's winner has them, its parent has none."""
+    return any(message["role"] == "assistant" for message in messages)
+
+
+def accuracy(right: dict[str, int]) -> float:
+    return pytest.approx(sum(right.values()) / (N_SEALED * EPOCHS))  # type: ignore[return-value]
+
+
+@pytest.mark.slow  # whole runs
+def test_a_question_that_always_fails_leaves_a_way_to_a_verdict_that_says_so(
+    alone: Right, server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two questions fail both: more answers in a row than a server that is down is allowed."""
+    failing = list(QUESTIONS)[:2]
+    server.always_fails = about(*failing)
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS)
+    for _ in range(2):
+        before = server.asked
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
+        stopped, going_on = capsys.readouterr().err.splitlines()
+        assert stopped.startswith(
+            f"stopped: the server failed 12 of the sealed answers, and again when asked once more, to {failing[0]}, "
+            f"{failing[1]}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict without "
+        )
+        assert "LMServerError" in stopped
+        assert re.fullmatch(r"go on with: python \S+ resume=\S+", going_on)
+        assert run.read("verdict") is None
+    assert server.asked - before == 2 * 12, "nothing else is asked again"
+    before = server.asked
+    assert tuned_here(run.folder, [*asked, f"run.failed_answers={AGAINST}"], tmp_path / "shelf") == 0
+    assert server.asked - before == 2 * 12
+    verdict, said = run.verdict, capsys.readouterr().out
+    assert verdict["sealed"]["failed_answers"] == {"parent": 6, "winner": 6, "as_right": 0}
+    assert verdict["failed_questions"] == failing
+    for name, arm in (("baseline", "parent"), ("winner", "winner")):
+        assert verdict[name]["errors"]["infrastructure"] == 6
+        assert verdict[name]["accuracy"] == accuracy(alone[arm] | dict.fromkeys(failing, 0))
+    assert f"  {failed_line(verdict)}\n" in said
+    assert shown_again(str(run.folder)) == 0
+    assert f"  {failed_line(verdict)}\n" in capsys.readouterr().out
+
+
+@pytest.mark.slow  # whole runs
+@pytest.mark.parametrize("fails", ["parent", "winner"])
+def test_answers_that_fail_on_one_side_alone_count_against_the_new_prompts(
+    fails: str, alone: Right, server: SimulatedServer, tmp_path: Path
+) -> None:
+    """The first time, too, where it is so asked for: the run does not stop."""
+    one = next(each for each in QUESTIONS if alone["winner"][each] > alone["parent"][each])
+    server.always_fails = lambda messages: about(one)(messages) and has_examples(messages) == (fails == "winner")
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS, f"run.failed_answers={AGAINST}")
+    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+    verdict, failed = run.verdict, {"parent": 0, "winner": 0, fails: EPOCHS}
+    assert verdict["sealed"]["failed_answers"] == {**failed, "as_right": failed["parent"]}
+    assert verdict["failed_questions"] == [one]
+    counted = {"parent": alone["parent"], "winner": alone["winner"]}
+    counted[fails] = counted[fails] | {one: failed["parent"]}
+    assert verdict["baseline"]["accuracy"] == accuracy(counted["parent"])
+    assert verdict["winner"]["accuracy"] == accuracy(counted["winner"])
+    gains = sum(alone["winner"].values()) - sum(alone["parent"].values())
+    assert verdict["gain"] < gains / (N_SEALED * EPOCHS), "what was won on that question is won no more"
+
+
+@pytest.mark.slow  # whole runs
+@pytest.mark.parametrize("choice", [HALT, AGAINST])
+def test_too_many_failed_answers_are_no_verdict_whatever_is_asked_for(
+    choice: str, server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three questions of twenty: more than one answer in ten."""
+    server.always_fails = about(*list(QUESTIONS)[:3])
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS, f"run.failed_answers={choice}")
+    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
+    stopped, going_on = capsys.readouterr().err.splitlines()
+    assert stopped.startswith(
+        "stopped: the server failed 18 of the 120 sealed answers, and again when asked once more: too many for a "
+        "verdict; going on asks them again. The first error: "
+    )
+    assert AGAINST not in stopped
+    assert re.fullmatch(r"go on with: python \S+ resume=\S+", going_on)
+    assert run.read("verdict") is None
+    server.always_fails = lambda messages: False
+    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+    assert run.verdict["failed_questions"] == []
+
+
+@pytest.mark.slow  # whole runs
+def test_a_server_that_is_down_gives_no_verdict_however_often_it_is_asked(
+    server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.always_fails = about(*QUESTIONS)
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS, f"run.failed_answers={AGAINST}")
+    n_asked, said = [], ""
+    for _ in range(5):
+        before = server.asked
+        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
+        n_asked.append(server.asked - before)
+        said = capsys.readouterr().err
+        assert run.read("verdict") is None
+    assert f"\nstopped: the model's server has failed {LEAST} questions in a row once more" in said
+    assert max(n_asked[1:]) < N_SEALED * EPOCHS, "a part of what both sides were to answer, in a late session, too"
+
+
+@pytest.mark.slow  # whole runs
+def test_a_test_that_was_judged_is_not_asked_again_under_another_name(
+    server: SimulatedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`against` was given in a later session, so that it is not in what the run was started with."""
+    shelf = tmp_path / "shelf"
+
+    def published_under_a_name_that_is_taken(*given: Any, **named: Any) -> GateVerdict:
+        (shelf / "w").mkdir(parents=True, exist_ok=True)
+        return replace(judge(*given, **named), published=True, finish_reason="improved")
+
+    monkeypatch.setattr("optimize.pipeline.verdict.judge", published_under_a_name_that_is_taken)
+    one = next(iter(QUESTIONS))
+    server.always_fails = about(one)
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS)
+    assert tuned_here(run.folder, asked, shelf) == 3
+    assert tuned_here(run.folder, [*asked, f"run.failed_answers={AGAINST}"], shelf) == 3
+    said = capsys.readouterr().err.splitlines()
+    assert "The sealed test is done and kept: none of it is asked again" in said[-2]
+    assert said[-1].endswith(f" name=ANOTHER_NAME run.failed_answers={AGAINST}")
+    server.always_fails = lambda messages: False
+    before = server.asked
+    assert tuned_here(run.folder, [*asked, "name=other"], shelf) == 0
+    assert server.asked == before
+    assert run.verdict["failed_questions"] == [one]
+    assert run.verdict["sealed"]["failed_answers"] == {"parent": EPOCHS, "winner": EPOCHS, "as_right": 0}
+    assert run.verdict["set"] == "shelf/other"

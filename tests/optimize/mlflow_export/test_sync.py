@@ -1,0 +1,82 @@
+"""`optimize/sync.py`: what is missing in MLflow is sent, and told."""
+
+from pathlib import Path
+
+import pytest
+
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, told
+from eval.config.tracking import LocalTracking
+from eval.runs.lock import RunLock
+from eval.runs.mlflow_state import read_state
+from optimize.session.run_files import MARKER
+from optimize.sync import task
+from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, verdict
+
+
+def synced(*arguments: object) -> int:
+    return told(lambda: task([str(each) for each in arguments]))
+
+
+def test_a_run_is_sent_where_it_belongs_as_often_as_one_likes(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_tuning(tmp_path / "run", PROPOSALS, tracking=local, verdict=verdict())
+    for _ in range(2):
+        assert synced(folder) == FINISHED
+        out = capsys.readouterr().out
+        assert f"run: FINISHED, 3 of 3 proposals in {local.shown_uri}" in out
+        assert "see it: " in out
+    state = read_state(folder)
+    assert state is not None
+    assert (state.complete, state.counts) == (True, {"proposals": {"store": 3, "mlflow": 3}})
+    assert len(client(local).search_runs([state.experiment_id])) == 4
+
+
+def test_a_run_that_does_not_say_where_is_told_so(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_tuning(
+        tmp_path / "run",
+        PROPOSALS[:1],
+        config={"tracking": {"_target_": "eval.config.tracking.NoTracking"}},
+    )
+    assert synced(folder) == USER_ERROR
+    assert "tracking=off is how run was made; say where it shall go" in capsys.readouterr().err
+    where = ["tracking=local", f"tracking.folder={local.folder}", f"tracking.experiment='{local.experiment}'"]
+    assert synced(folder, *where) == FINISHED
+    assert "run: KILLED, 1 of 1 proposals" in capsys.readouterr().out
+
+
+def test_a_run_that_goes_on_sends_itself(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_tuning(tmp_path / "run", tracking=local, ended_at=None)
+    lock = RunLock(folder / MARKER)
+    lock.take()
+    try:
+        assert synced(folder) == USER_ERROR
+    finally:
+        lock.release()
+    assert "run is still going on, and sends itself" in capsys.readouterr().err
+
+
+def test_an_mlflow_that_is_not_there_is_told_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
+    assert synced(folder, "tracking=server", "tracking.uri=http://127.0.0.1:9") == STOPPED
+    assert capsys.readouterr().err.endswith("try again with: python optimize/sync.py run\n")
+    assert read_state(folder) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "name one tuning run"),
+        (["nowhere"], "nowhere is no run"),
+        (["latest", "model=offline"], "model is not an option here"),
+    ],
+)
+def test_mistakes_are_told(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert synced(*arguments) == USER_ERROR
+    assert sentence in capsys.readouterr().err

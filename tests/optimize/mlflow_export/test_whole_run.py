@@ -1,0 +1,49 @@
+"""One tuning run from its command line to its pages in MLflow, a local store."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.tracking import LocalTracking
+from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
+from tests.optimize.mlflow_export.tuning_folder import client
+from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
+from tests.optimize.tuning_command import NAME
+
+
+@pytest.mark.slow
+def test_a_published_run_is_in_mlflow_with_its_proposals_its_gate_and_its_set(tmp_path: Path) -> None:
+    mlflow = tmp_path / "mlflow"
+    model = Obedient(reflected=f"[[ ## new_instruction ## ]]\nAnswer it. {ALWAYS}\n\n[[ ## completed ## ]]")
+    where = ("tracking=local", f"tracking.folder={mlflow}", "tracking.wait_seconds=120")
+    tuned = planted_run(tmp_path, *where, "budget.metric_calls=60", model=model, optimizer=GepaOptimizer())
+    assert (tuned.code, tuned.verdict["finish_reason"]) == (0, "improved"), (tuned.out, tuned.err)
+    assert "warning" not in tuned.out + tuned.err and "see it: " in tuned.out
+
+    local = LocalTracking(folder=str(mlflow))
+    store = client(local)
+    runs = store.search_runs([each.experiment_id for each in store.search_experiments()])
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    (parent,) = parents
+    children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
+    assert len(children) == len(tuned.proposals) >= 1
+    assert parent.info.status == "FINISHED"
+    assert parent.data.tags["simulated"] == "true" and "Simulated model" in parent.data.tags["mlflow.note.content"]
+    gained = {name: value for name, value in parent.data.metrics.items() if "gain" in name}
+    assert tuned.verdict["gain"] in gained.values(), parent.data.metrics
+    champion = store.get_prompt_version_by_alias("toy.finalize", "champion-simulated")
+    assert champion.template == tuned.kept.texts["finalize"]
+    assert store.get_prompt_version_by_alias("toy.finalize", NAME).version == champion.version
+
+    before = [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in runs]
+    synced = subprocess.run(
+        [sys.executable, str(PROJECT_ROOT / "optimize" / "sync.py"), str(tuned.folder), *where[:2]],
+        cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert (synced.returncode, synced.stderr) == (0, "")
+    again = store.search_runs([each.experiment_id for each in store.search_experiments()])
+    assert [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in again] == before
+    assert store.get_prompt_version_by_alias("toy.finalize", "champion-simulated").version == champion.version

@@ -1,0 +1,140 @@
+"""A tuning run's folder made by hand, as `optimize/run.py` leaves it, and what MLflow has of one.
+
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
+    everything(sent, local)                # to be compared before and after
+
+Each has a system, a run id and sealed questions of its own: all tests share one store and one registry.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eval.config.tracking import LocalTracking
+from eval.mlflow_export.sending import clients
+from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
+from optimize.mlflow_export.send import SentTuning
+from optimize.search.candidate import PARENT
+from optimize.session.budget import Spend
+from optimize.session.run_files import RunFiles
+
+STARTED, ENDED = "2026-11-21T10:00:00+00:00", "2026-11-21T11:00:00+00:00"
+TEXTS = {"planner": "You plan.", "finalizer": "You answer."}
+_numbers = count()
+
+
+def a_proposal(number: int, decision: str = "accepted", parent: str = PARENT, **changes: Any) -> dict[str, Any]:
+    return {
+        "candidate_id": f"c{number:03}",
+        "parent_ids": [parent],
+        "agents": ["finalizer"],
+        "origin": "reflection",
+        "decision": decision,
+        "reason": f"reason {number}",
+        "iteration": number,
+        "minibatch_before": 0.25,
+        "minibatch_after": 0.5,
+        "val_score": 0.25 * number if decision == "accepted" else None,
+        "spend": Spend(metric_calls=3, lm_calls=number).to_dict(),
+        **changes,
+    }
+
+
+PROPOSALS = (a_proposal(1), a_proposal(2, "rejected", parent="c001"), a_proposal(3, "cut_off"))
+
+
+def verdict(published: bool = True, winner: str | None = "c001", **changes: Any) -> dict[str, Any]:
+    return {
+        "published": published,
+        "finish_reason": "improved" if published else "not_significant",
+        "gain": 0.125,
+        "gain_ci95": [0.01, 0.24],
+        "p": 0.03,
+        "spend": Spend(metric_calls=60, lm_calls=180, cost_usd=1.5).to_dict(),
+        "baseline": {"accuracy": 0.25, "ci95": [0.2, 0.3]},
+        "winner": {"candidate_id": winner, "accuracy": 0.375, "ci95": [0.3, 0.45]} if winner else None,
+        "sealed": {"n_questions": 8, "epochs": 5, "wins": 4, "losses": 1, "ties": 3, "test": "sign flip"},
+        "cost": {"usd_per_answer": 0.01},
+        "gate": {"reasons": ["better by more than gate.min_gain"]},
+        **changes,
+    }
+
+
+def a_tuning(
+    folder: Path,
+    proposals: Sequence[Mapping[str, Any]] = (),
+    *,
+    tracking: LocalTracking | None = None,
+    verdict: Mapping[str, Any] | None = None,
+    shortlist: Sequence[Mapping[str, Any]] = (),
+    demos: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> Path:
+    """`demos`: of every candidate's finalizer."""
+    number = next(_numbers)
+    folder.mkdir(parents=True)
+    files, own = RunFiles(folder), str(facts.get("system", f"tuned_{number}"))
+    where = {"_target_": "eval.config.tracking.LocalTracking", **asdict(tracking)} if tracking else {}
+    settings = {"optimizer": {"name": "gepa"}, "budget": {"usd": None, "metric_calls": 600}, "tracking": where}
+    (folder / "config.yaml").write_text(yaml.safe_dump({**settings, **(config or {})}), "utf-8")
+    about = {"system": own, "model": "gpt-4o-mini", "reflection_model": "gpt-4o", "optimizer": "gepa", "seed": 7}
+    ids = {"run_id": f"tuning-{number}", "name": f"set_{number}", "split_digest": "5d", "sealed_digest": f"5e{number}"}
+    when = {"started_at": STARTED, "ended_at": ENDED, "phase": "sealed", "sealed_opened_before": 2}
+    files.write("tuning", {**about, **ids, **when, "simulated": False, "origin": {"mlflow.user": "ann"}, **facts})
+    files.write("splits", {"train": ["q1"], "val": ["q2"], "sealed": ["q3"]})
+    write_set(folder, PARENT, TEXTS, own)
+    for each in proposals:
+        propose(folder, each, own, demos)
+    if shortlist:
+        files.write("shortlist", list(shortlist))
+    if verdict:
+        files.write("leaks", {})
+        files.write("verdict", verdict)
+    return folder
+
+
+def propose(folder: Path, proposal: Mapping[str, Any], system: str, demos: Mapping[str, Any] | None = None) -> None:
+    name = proposal["candidate_id"]
+    write_set(folder, name, {**TEXTS, "finalizer": f"You answer, as {name} of {system} does."}, system, demos)
+    with (folder / "proposals.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(proposal) + "\n")
+
+
+def write_set(
+    folder: Path, name: str, texts: dict[str, str], system: str, demos: Mapping[str, Any] | None = None
+) -> None:
+    own = {"finalizer": list(demos["finalizer"])} if demos else {}
+    write_prompt_set(folder / "candidates" / name, PromptSet(name, system, texts, folder, demos=own))
+
+
+def client(settings: LocalTracking) -> Any:
+    return clients(settings)[0]
+
+
+def everything(sent: SentTuning, settings: LocalTracking) -> dict[str, Any]:
+    """All that MLflow shows of a tuning run."""
+    mlflow = client(settings)
+    return {run_id: _of_run(mlflow, run_id) for run_id in (sent.parent_run_id, *sent.children.values())}
+
+
+def _of_run(mlflow: Any, run_id: str) -> dict[str, Any]:
+    run = mlflow.get_run(run_id)
+    history = {
+        name: [(each.value, each.timestamp) for each in mlflow.get_metric_history(run_id, name)]
+        for name in run.data.metrics
+    }
+    files = [
+        (each.path, each.file_size) for folder in ("", "prompts") for each in mlflow.list_artifacts(run_id, folder)
+    ]
+    return {"run": run.to_dictionary(), "history": history, "files": sorted(files, key=str)}
+
+
+def written(settings: LocalTracking, run_id: str, name: str) -> str:
+    """A file of a run in MLflow."""
+    return Path(client(settings).download_artifacts(run_id, name)).read_text("utf-8")

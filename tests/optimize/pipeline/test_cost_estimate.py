@@ -1,0 +1,168 @@
+"""What a tuning run is expected to take, and what its budget makes of that."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from eval.benchmarks.dataset import Example
+from eval.config.evaluation import EvalConfig, read_config
+from mas.llm.prices import Price
+from mas.runtime.errors import UserError
+from optimize.pipeline.cost_estimate import UNLIMITED, Amount, Estimate, Plan, planned
+from optimize.questions.splits import Splits
+from optimize.search.optimizer import SearchCost
+from optimize.session.budget import BudgetSettings
+from tests.eval.config.test_evaluation import composed
+
+LOCAL = ("model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1", "model.name=mine")
+SHORTLIST, GATE = SimpleNamespace(size=3, epochs=2), SimpleNamespace(epochs=5)
+PLAN = Plan(baseline=10, search=100, reflections=20, shortlist=80, sealed=200)
+FREE = BudgetSettings(metric_calls=None)
+
+
+@dataclass
+class Greedy:
+    """Takes all that it may."""
+
+    name: str = "greedy"
+    needs_reflection: bool = True
+
+    def check(self) -> None: ...
+
+    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
+        return SearchCost(max_metric_calls, max_metric_calls // 6 * n_agents)
+
+    def search(self, search: Any) -> Any: ...
+
+
+@dataclass
+class Modest(Greedy):
+    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
+        return SearchCost(min(max_metric_calls, 5 * n_val), 0)
+
+
+@dataclass
+class Measured:
+    lm_calls: float = 2.5
+    input_tokens: float = 1000
+    output_tokens: float = 100
+    cost_usd: float | None = 0.01
+
+
+def splits(train: int = 20, val: int = 30, sealed: int = 50) -> Splits:
+    def some(n: int, of: str) -> tuple[Example, ...]:
+        return tuple(Example(f"{of}{number}", f"{of} {number}?", target="1") for number in range(n))
+
+    return Splits.of((some(train, "a"), some(val, "b"), some(sealed, "c")))
+
+
+def base(*overrides: str) -> EvalConfig:
+    return read_config(composed(*LOCAL, *overrides))
+
+
+def test_each_phase_is_counted() -> None:
+    plan = planned(Greedy(), splits(), 7, BudgetSettings(metric_calls=600), SHORTLIST, GATE)
+    assert plan == Plan(baseline=30, search=570, reflections=700, shortlist=4 * 2 * 30, sealed=2 * 5 * 50)
+
+
+def test_a_budget_that_not_a_single_candidate_fits_into_is_refused() -> None:
+    with pytest.raises(UserError, match=r"budget.metric_calls=60 is too small: .* take 30 answers each"):
+        planned(Greedy(), splits(), 7, BudgetSettings(metric_calls=60), SHORTLIST, GATE)
+
+
+def test_a_search_that_nothing_would_end_is_refused() -> None:
+    with pytest.raises(UserError, match="nothing would end the search"):
+        planned(Greedy(), splits(), 7, FREE, SHORTLIST, GATE)
+    assert planned(Modest(), splits(), 7, FREE, SHORTLIST, GATE).search == 120
+    plan = planned(Greedy(), splits(), 7, BudgetSettings(metric_calls=None, usd=3.0), SHORTLIST, GATE)
+    assert plan.search is None
+    estimate = Estimate(plan, Amount(1, 1, 1, 1), Amount(), "x")
+    assert estimate.lines(FREE)[2] == "  search      answers until a budget ends it"
+    assert estimate.total.answers is None
+    assert UNLIMITED > 10**12
+
+
+def test_the_numbers_follow_an_earlier_run_and_the_models_prices(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    usage = {"lm_calls": 40, "input_tokens": 40_000, "output_tokens": 4_000}
+    summary = {"stopped": None, "simulated": False, "n": 10, "usage": usage}
+    (tmp_path / "before" / "summary.json").write_text(json.dumps(summary))
+    (tmp_path / "before" / "config.yaml").write_text(yaml.safe_dump({"system": {"name": "gaia"}}))
+    found = base()
+    found.model.prices = {"mine": Price(1.0, 10.0), "writer": Price(10.0, 100.0)}
+    estimate = Estimate.guessed(PLAN, found, "writer", tmp_path)
+    assert estimate.answer == Amount(4.0, 4000.0, 400.0, 0.008)
+    assert estimate.reflection == Amount(1.0, 3800.0, 600, 0.098)
+    lines = estimate.lines(FREE)
+    assert lines == [
+        "estimate, with prompts as long as today's (from before):",
+        "  baseline    10 answers ≈ 40 LM calls, 40,000 tokens in, 4,000 out, $0.08",
+        "  search      100 answers + 20 reflections ≈ 420 LM calls, 476,000 tokens in, 52,000 out, $2.76",
+        "  shortlist   80 answers ≈ 320 LM calls, 320,000 tokens in, 32,000 out, $0.64",
+        "  sealed test 200 answers ≈ 800 LM calls, 800,000 tokens in, 80,000 out, $1.60",
+        "  total       390 answers + 20 reflections ≈ 1,580 LM calls, 1,636,000 tokens in, 168,000 out, $5.08",
+    ]
+
+
+def test_without_a_price_the_money_is_not_known_and_a_simulated_model_costs_nothing() -> None:
+    assert all(
+        line.endswith("cost n/a: no price is known") for line in Estimate.guessed(PLAN, base(), None).lines(FREE)[1:]
+    )
+    simulated = Estimate.guessed(PLAN, read_config(composed("model=offline")), None).lines(FREE)
+    assert simulated[-1] == "  nothing is paid: the model is simulated"
+    assert "$" not in "".join(simulated)
+
+
+def test_of_an_unknown_system_only_answers_are_counted() -> None:
+    found = base()
+    found.system.name = "mine"
+    estimate = Estimate.guessed(PLAN, found, None)
+    assert estimate.lines(BudgetSettings(lm_calls=1))[0] == (
+        "estimate, with prompts as long as today's (what an answer takes is not known of system=mine yet):"
+    )
+    assert estimate.lines(BudgetSettings(lm_calls=1))[-1] == "  total       390 answers + 20 reflections"
+    estimate.check(BudgetSettings(lm_calls=1))
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (
+            {"lm_calls": 499},
+            r"budget.lm_calls=499 is too small: the sealed test alone, 200 answers, takes about 500 LM calls",
+        ),
+        ({"tokens": 219_000}, "takes about 220,000 tokens"),
+        ({"usd": 1.99}, r"takes about \$2.00"),
+    ],
+)
+def test_a_budget_that_not_even_the_sealed_test_fits_into_is_refused(budget: dict[str, Any], words: str) -> None:
+    estimate = Estimate.from_measured(PLAN, Measured())
+    estimate.check(BudgetSettings(lm_calls=500, tokens=220_000, usd=2.0))
+    with pytest.raises(UserError, match=words):
+        estimate.check(BudgetSettings(**budget))
+
+
+def test_a_budget_that_will_cut_the_run_short_is_told() -> None:
+    estimate = Estimate.from_measured(PLAN, Measured(), Price(1.0, 1.0))
+    assert len(estimate.lines(BudgetSettings(lm_calls=10_000, usd=100.0))) == 6
+    assert estimate.lines(BudgetSettings(usd=3.5))[6:] == ["budget.usd=3.5 will probably end the search early"]
+    assert estimate.lines(BudgetSettings(lm_calls=700))[6:] == [
+        "warning: baseline, shortlist and sealed test take about 725 LM calls, more than budget.lm_calls=700: probably "
+        "nothing is left for the search"
+    ]
+
+
+def test_what_is_measured_takes_the_guess_s_place() -> None:
+    estimate = Estimate.from_measured(PLAN, Measured(cost_usd=None))
+    assert estimate.lines(FREE)[0] == "estimate, with prompts as long as today's (from the baseline's answers):"
+    assert estimate.total.takes.lm_calls == 390 * 2.5 + 20
+    assert estimate.total.takes.usd is None
+    estimate.check(BudgetSettings(usd=0.01))  # what is not known refuses nothing
+    assert (
+        replace(estimate, free=True).lines(BudgetSettings(usd=0.01))[-1] == "  nothing is paid: the model is simulated"
+    )

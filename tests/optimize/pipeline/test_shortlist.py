@@ -1,0 +1,91 @@
+"""Which candidates are asked afresh, and which of them is tested."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from optimize.search.candidate import Candidate, Proposal
+from optimize.search.optimizer import Search, SearchOutcome
+from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, Planted, planted_run
+
+
+@dataclass
+class Scored(Planted):
+    """Each candidate with its own score and fate: (text of the finalizer, score on validation, decision)."""
+
+    found: Sequence[tuple[str, float | None, Any]] = ()
+
+    def search(self, search: Search) -> SearchOutcome:
+        parent = search.parent.prompts
+        for number, (text, score, decision) in enumerate(self.found, start=1):
+            texts: Mapping[str, str] = {**parent.texts, "finalize": text or parent.texts["finalize"]}
+            candidate = Candidate(
+                f"c{number:03}", replace(parent, texts=dict(texts)), ("parent",), ("finalize",), "planted"
+            )
+            search.proposed(Proposal(candidate, decision, "planted", val_score=score))
+        return SearchOutcome()
+
+
+def listed(place: Path, *overrides: str, found: Sequence[tuple[str, float | None, Any]]) -> list[str]:
+    tuned = planted_run(place, *overrides, optimizer=Scored([], found=found))
+    return [each["candidate_id"] for each in tuned.read("shortlist")]
+
+
+def test_the_best_come_first_each_only_once_and_none_that_was_cut_off(tmp_path: Path) -> None:
+    found = [
+        (SLIGHTLY, 0.3, "accepted"),
+        (ALWAYS, 0.9, "accepted"),
+        ("Half.", None, "rejected"),  # never scored on validation
+        (ALWAYS, 0.9, "accepted"),  # the same as c002
+        ("Much.", 1.0, "cut_off"),
+        ("", 1.0, "accepted"),  # the parent itself
+        ("Some.", 0.5, "accepted"),
+        ("Bad.", 0.2, "accepted"),  # as the parent
+    ]
+    assert listed(tmp_path, found=found) == ["parent", "c002", "c007", "c001"]
+    assert listed(tmp_path / "two", "shortlist.size=1", found=found) == ["parent", "c002"]
+
+
+def test_it_is_the_fresh_answers_that_decide(tmp_path: Path) -> None:
+    found = [("Lucky.", 1.0, "accepted"), (ALWAYS, 0.5, "accepted")]
+    tuned = planted_run(tmp_path, "shortlist.epochs=2", optimizer=Scored([], found=found))
+    first, second, third = tuned.read("shortlist")
+    assert [each["fresh_score"] for each in (first, second, third)] == [0.2, 0.2, 1.0]
+    assert (second["val_score"], third["val_score"]) == (1.0, 0.5)
+    assert all(each["cost_usd"] > 0 for each in (first, second, third))
+    assert tuned.verdict["winner"]["candidate_id"] == "c002"
+    assert tuned.verdict["best_val"]["candidate_id"] == "c001"
+    assert "  c001: 20.0% asked afresh (100.0% in the search)" in tuned.out
+
+
+def test_the_room_for_the_sealed_test_is_that_of_both_sides(tmp_path: Path) -> None:
+    """The winner's prompt is several times as long as the parent's, at whose length the test would fit."""
+    long = f"{ALWAYS} {'Take care. ' * 900}"
+    tuned = planted_run(tmp_path, "budget.tokens=500000", texts={"finalize": long})
+    parent, winner = tuned.read("shortlist")
+    spent, of_one = tuned.verdict["spend"], winner["input_tokens"] + winner["output_tokens"]
+    left = 500_000 - spent["input_tokens"] - spent["output_tokens"]
+    assert 2 * 30 * (parent["input_tokens"] + parent["output_tokens"]) < left < 30 * of_one
+    assert (tuned.code, tuned.verdict["finish_reason"]) == (3, "budget")
+    assert "it was not opened" in tuned.verdict["reasons"][0]
+    assert not (tuned.folder / "sealed").exists()
+
+
+def test_a_single_candidate_is_spoken_of_as_one(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, texts={"finalize": "Lucky."})
+    (reason,) = tuned.verdict["reasons"]
+    assert reason.startswith("asked afresh, the only candidate was not better than the prompts it began with")
+    several = Scored([], found=[("Lucky.", 1.0, "accepted"), ("Luckier.", 1.0, "accepted")])
+    (reason,) = planted_run(tmp_path / "two", optimizer=several).verdict["reasons"]
+    assert reason.startswith("asked afresh, none of the best 2 was better than")
+
+
+def test_a_shortlist_that_is_there_is_not_asked_again(tmp_path: Path) -> None:
+    found = [(ALWAYS, 0.9, "accepted")]
+    first = planted_run(tmp_path, "budget.lm_calls=225", optimizer=Scored([], found=found))
+    assert first.code == 3 and first.read("shortlist")
+    model = Obedient()
+    second = planted_run(tmp_path, "budget.lm_calls=999", "resume=run", model=model, optimizer=Scored([], found=found))
+    assert second.verdict["published"] is True
+    assert len(model.requests) == 2 * 30 * 3, "the sealed test alone"

@@ -1,0 +1,211 @@
+"""A set is published whole, once, with what is known about it, and without anything of the machine."""
+
+import getpass
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eval.cli.paths import PROJECT_ROOT
+from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
+from mas.runtime.errors import UserError
+from optimize.publishing import publish as publishing
+from optimize.publishing.provenance import Provenance, headline, provenance_of
+from optimize.publishing.publish import check_free, publish, reject
+
+AGENTS = ("plan", "solve")
+DEMOS: dict[str, list[dict[str, Any]]] = {
+    "solve": [{"task": "1 + 1 = ünï", "working": ["a", {"b": 1.5}], "result": "2"}]
+}
+PARENT = PromptSet("toy_baseline", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("toy_baseline"))
+TUNED = PromptSet("c004", "toy", {"plan": "Plan well.\n\n  - so\n", "solve": "Solve «it»."}, Path("c004"), demos=DEMOS)
+FACTS = {
+    "optimizer": "gepa",
+    "seed": 3,
+    "simulated": True,
+    "model": "/home/somebody/models/llama-3",
+    "reflection_model": "gpt-x",
+    "parent_set": "toy_baseline",
+    "split_digest": "aa",
+    "sealed_digest": "bb",
+    "origin": {"mlflow.user": "somebody", "harness.host": "box", "mlflow.source.git.commit": "abc123"},
+}
+CONFIG = {"gate": {"min_gain": 0.0}, "system": {"agents": {"plan": {"model": "gpt-y"}, "solve": {"model": None}}}}
+VERDICT = {
+    "published": True,
+    "finish_reason": "improved",
+    "baseline": {"accuracy": 0.4, "ci95": [0.3, 0.5]},
+    "winner": {"candidate_id": "c004", "accuracy": 0.5, "ci95": [0.4, 0.6]},
+    "gain": 0.1,
+    "gain_ci95": [0.02, 0.18],
+    "p": 0.012,
+    "spend": {"lm_calls": 12},
+    "gate": {"passed": True, "reasons": ["read from http://joe:secret@host/v1 and /home/somebody/x/y.txt"]},
+}
+LEAKS = {
+    "blocked": False,
+    "checked": {"train": 1, "val": 1, "test": 1},
+    "hits": [{"status": "shown", "split": "train", "kind": "gold", "place": "text line 1"}],
+}
+
+
+def told(**changes: Any) -> Provenance:
+    made = provenance_of(FACTS, CONFIG, VERDICT, LEAKS, run="run_1", parent=PARENT, candidate_id="c004", gated=True)
+    return replace(made, **changes)
+
+
+def test_a_published_set_is_read_as_it_was_written(tmp_path: Path) -> None:
+    returned = publish(TUNED, tmp_path / "prompts" / "tuned", told())
+    read = read_prompt_set("tuned", AGENTS, "toy", tmp_path)
+    assert digest(read) == digest(TUNED)
+    assert (read.texts, read.demos, read.edited) == (TUNED.texts, TUNED.demos, ())
+    assert replace(returned, folder=read.folder, provenance={}) == replace(read, provenance={})
+    assert dict(returned.provenance) == dict(read.provenance)
+
+
+def test_provenance_says_where_a_set_comes_from(tmp_path: Path) -> None:
+    publish(TUNED, tmp_path / "tuned", told())
+    provenance = yaml.safe_load((tmp_path / "tuned" / "provenance.yaml").read_text("utf-8"))
+    assert provenance["set"] == "tuned" and provenance["digest"] == digest(TUNED)
+    assert provenance["parent"] == {"name": "toy_baseline", "digest": digest(PARENT)}
+    assert provenance["models"] == {"task": "llama-3", "agents": {"plan": "gpt-y"}, "reflection": "gpt-x"}
+    assert provenance["scores"]["gain_ci95"] == [0.02, 0.18] and provenance["scores"]["winner"]["accuracy"] == 0.5
+    assert provenance["leaks"]["hits"] == {"shown train gold": 1}
+    assert provenance["gate"]["settings"] == {"min_gain": 0.0} and provenance["gate"]["verdict"]["passed"] is True
+    assert (provenance["gated"], provenance["simulated"], provenance["seed"], provenance["run"]) == (
+        True,
+        True,
+        3,
+        "run_1",
+    )
+    assert provenance["versions"]["commit"] == "abc123" and provenance["versions"]["dspy"]
+    assert provenance["date"].endswith("+00:00")
+    names = {path.name for path in (tmp_path / "tuned").iterdir()} - {"provenance.yaml"}
+    assert provenance["checksums"].keys() == names and "demos.json" in names
+    assert headline(provenance).startswith(
+        "tuned from toy_baseline by gepa, gain +10.0 points on sealed questions (95% "
+    )
+
+
+def test_a_gain_on_questions_that_the_parent_knew_says_so() -> None:
+    scores = {"gain": 0.1, "p": 0.01, "sealed": {"known_to_parent": 9}}
+    assert "gain +10.0 points on sealed questions, 9 of which its parent was tuned on, p" in headline(
+        {"scores": scores}
+    )
+
+
+def test_nothing_of_the_machine_or_a_secret_is_in_it(tmp_path: Path) -> None:
+    publish(TUNED, tmp_path / "tuned", told())
+    text = (tmp_path / "tuned" / "provenance.yaml").read_text("utf-8")
+    for private in ("somebody", "box", "secret", str(tmp_path), str(PROJECT_ROOT), "/home"):
+        assert private not in text
+    assert f"/{getpass.getuser()}/" not in text
+    secret = provenance_of(
+        FACTS, {"gate": {"k": "sk-1"}}, {}, None, run="r", parent=PARENT, candidate_id="c", gated=False,
+        redact=lambda text: text.replace("sk-1", "[redacted]"),
+    )  # fmt: skip
+    assert secret.gate["settings"] == {"k": "[redacted]"} and secret.leaks is None and secret.scores == {}
+
+
+def test_scores_of_another_candidate_are_not_its_own() -> None:
+    other = provenance_of(FACTS, CONFIG, VERDICT, None, run="r", parent=PARENT, candidate_id="c001", gated=False)
+    assert other.scores == {} and other.gate["verdict"] == {}
+    assert "not tested" in headline(other.to_dict()) and "UNGATED" in headline(other.to_dict())
+
+
+def test_an_edited_set_is_seen(tmp_path: Path) -> None:
+    publish(TUNED, tmp_path / "prompts" / "tuned", told())
+    (tmp_path / "prompts" / "tuned" / "plan_system_prompt.txt").write_text("Mine.\n", "utf-8")
+    assert read_prompt_set("tuned", AGENTS, "toy", tmp_path).edited == ("plan_system_prompt.txt",)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "../x", ".hidden", "a b", "-x", "x.", "ä", "x" * 101, "a\n", "~"]
+)
+def test_a_name_that_is_no_plain_folder_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="plain name"):
+        check_free(name, tmp_path)
+
+
+def test_a_taken_name_is_refused_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    publish(TUNED, tmp_path / "tuned", told())
+    before = {path: path.read_bytes() for path in (tmp_path / "tuned").iterdir()}
+    for name in ("tuned", "Tuned"):
+        with pytest.raises(UserError, match="ever overwritten"):
+            check_free(name, tmp_path)
+    with pytest.raises(UserError, match="ever overwritten"):
+        publish(PARENT, tmp_path / "tuned", told())
+    assert before == {path: path.read_bytes() for path in (tmp_path / "tuned").iterdir()}
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    for name in ("empty", "gone"):
+        with pytest.raises(UserError, match="ever overwritten"):
+            check_free(name, tmp_path)
+    assert check_free("other", tmp_path / "no_shelf_yet") == tmp_path / "no_shelf_yet" / "other"
+
+
+@pytest.fixture
+def failing_move(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def move(made: Path, folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(publishing, "_move", move)
+    return iter(())
+
+
+def test_what_fails_half_way_leaves_nothing(tmp_path: Path, failing_move: None) -> None:
+    with pytest.raises(UserError, match="no space left"):
+        publish(TUNED, tmp_path / "tuned", told())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kill_before_the_move_leaves_no_set(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, sys\n"
+        "from mas.prompt_sets.prompt_set import PromptSet\n"
+        "from optimize import provenance, publish\n"
+        "publish._move = lambda made, folder: os._exit(9)\n"
+        "told = provenance.Provenance('toy', True, False, {'name': 'p', 'digest': 'd'}, 'c1', 'run', 'gepa')\n"
+        "prompts = PromptSet('c', 'toy', {'plan': 'Plan.', 'solve': 'Solve.'}, pathlib.Path('c'))\n"
+        "publish.publish(prompts, pathlib.Path(sys.argv[1]), told)\n"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "prompts" / "tuned"], cwd=PROJECT_ROOT, timeout=60
+    )
+    assert killed.returncode == 9
+    with pytest.raises(UserError, match="available: none"):
+        read_prompt_set("tuned", AGENTS, "toy", tmp_path)
+    publish(TUNED, tmp_path / "prompts" / "tuned", told())
+    assert digest(read_prompt_set("tuned", AGENTS, "toy", tmp_path)) == digest(TUNED)
+
+
+def test_a_resumed_run_finds_the_set_that_it_has_published(tmp_path: Path) -> None:
+    first = publish(TUNED, tmp_path / "tuned", told())
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "tuned").iterdir()}
+    assert publish(TUNED, tmp_path / "tuned", told()) == first
+    assert files == {path: path.stat().st_mtime_ns for path in (tmp_path / "tuned").iterdir()}
+    for prompts, provenance in ((PARENT, told()), (TUNED, told(run="run_2")), (TUNED, told(gated=False))):
+        with pytest.raises(UserError, match="ever overwritten"):
+            publish(prompts, tmp_path / "tuned", provenance)
+
+
+def test_a_rejected_set_says_why_and_may_be_written_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        kept = reject(TUNED, tmp_path, "c004", told(gated=False, finish_reason="not_significant"))
+    assert kept.folder == tmp_path / "rejected" / "c004"
+    read = read_prompt_set(kept.folder, AGENTS, "toy", tmp_path)
+    assert read.provenance["finish_reason"] == "not_significant" and read.provenance["gated"] is False
+    assert read.description.startswith("UNGATED (not_significant)")
+    assert digest(read) == digest(TUNED) and read.edited == ()
+
+
+def test_numbers_that_are_none_do_not_keep_a_set_from_being_published(tmp_path: Path) -> None:
+    scores = {"gain": float("nan"), "gain_ci95": None, "p": None}
+    kept = publish(TUNED, tmp_path / "tuned", told(scores=scores, spend={"cost_usd": float("inf")}))
+    assert json.dumps(dict(kept.provenance))

@@ -1,0 +1,302 @@
+"""Who learns from what: own splits, a sealed level, and hashed ones that do not care about the order of the rows."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval.benchmarks.dataset import Example, Split
+from eval.benchmarks.fingerprint import question_mark
+from eval.benchmarks.gaia import GaiaBenchmark
+from eval.benchmarks.sample_set import SampleBenchmark
+from eval.benchmarks.toy_set import ToyBenchmark
+from mas.runtime.errors import UserError
+from optimize.questions.splits import PARTS, Splits, SplitSettings, make_splits
+from optimize.questions.stratify import attachment_kind, share_out, stratum
+
+SUFFIXES = (None, ".csv", ".xlsx", ".png", ".mp3")
+
+
+@dataclass
+class Rows:
+    """Data with the given questions."""
+
+    examples: Sequence[Example]
+    name: str = "mine"
+    default_split: str = "all"
+    bad_rows: tuple[str, ...] = ()
+
+    def load(self, split: str) -> Split:
+        return Split(tuple(self.examples), self.bad_rows)
+
+
+@dataclass
+class Levelled(Rows):
+    sealed_level: ClassVar[str] = GaiaBenchmark.sealed_level
+    sealed_name: ClassVar[str] = GaiaBenchmark.sealed_name
+
+
+@dataclass
+class Presplit(Rows):
+    tuning_splits: ClassVar[tuple[str, str, str]] = ("a", "b", "c")
+    parts: Mapping[str, Sequence[Example]] = field(default_factory=dict)
+
+    def load(self, split: str) -> Split:
+        return Split(tuple(self.parts[split]))
+
+
+def example(number: int, level: str | None = None, suffix: str | None = None, target: str | None = "4") -> Example:
+    file = Path(f"/data/{number}{suffix}") if suffix else None
+    return Example(f"q{number:03d}", f"What is {number} plus one?", file, target, level)
+
+
+def questions(n: int, level: str | None = None) -> list[Example]:
+    return [example(number, level) for number in range(n)]
+
+
+def without_files(examples: Sequence[Example]) -> list[Example]:
+    return [replace(each, file=None) for each in examples]
+
+
+def parts_of(splits: Splits) -> list[set[str]]:
+    return [{each.id for each in getattr(splits, name)} for name in PARTS]
+
+
+DRAWN = st.lists(st.tuples(st.sampled_from(["1", "2", "3", None]), st.sampled_from(SUFFIXES)), min_size=12, max_size=70)
+SHARES = st.tuples(*[st.floats(0.1, 0.4)] * 2).map(lambda two: (*two, 1 - sum(two)))
+
+
+@given(DRAWN, SHARES, st.integers(0, 99))
+def test_every_question_is_in_one_part_and_each_stratum_is_shared_out_to_within_one(
+    drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], seed: int
+) -> None:
+    examples = [example(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
+    parts = share_out(examples, shares, seed)
+    assert sorted(each.id for part in parts for each in part) == [each.id for each in examples]
+    sizes = Counter(map(stratum, examples))
+    for part, share in zip(parts, shares, strict=True):
+        found = Counter(map(stratum, part))
+        assert all(abs(found[name] - size * share) < 1 + 1e-9 for name, size in sizes.items())
+
+
+@given(DRAWN, SHARES, st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_does_not_matter(
+    drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], random: Random
+) -> None:
+    examples = [example(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
+    shuffled = list(examples)
+    random.shuffle(shuffled)
+    assert share_out(examples, shares, 0) == share_out(shuffled, shares, 0)
+
+
+@given(DRAWN, SHARES, st.data())
+def test_without_one_question_hardly_another_moves(
+    drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], data: st.DataObject
+) -> None:
+    examples = [example(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
+    gone = data.draw(st.sampled_from(examples))
+    places = [
+        {each.id: place for place, part in enumerate(share_out(rows, shares, 0)) for each in part}
+        for rows in (examples, [each for each in examples if each is not gone])
+    ]
+    moved = [each for each in examples if each is not gone and places[0][each.id] != places[1][each.id]]
+    assert len(moved) <= len(shares) - 1  # one at each cut
+    assert {stratum(each) for each in moved} <= {stratum(gone)}
+
+
+def test_another_seed_gives_other_splits_and_the_same_seed_the_same() -> None:
+    splits = [make_splits(Rows(questions(40)), SplitSettings(seed=seed)) for seed in (0, 0, 1)]
+    assert splits[0] == splits[1]
+    assert parts_of(splits[0]) != parts_of(splits[2])
+    assert [len(part) for part in parts_of(splits[0])] == [10, 10, 20]
+
+
+def test_small_strata_do_not_all_land_in_the_largest_part() -> None:
+    examples = [example(number, level=str(number)) for number in range(200)]  # each a stratum of its own
+    sizes = [len(part) for part in share_out(examples, (0.25, 0.25, 0.5), 0)]
+    assert 30 <= sizes[0] <= 70
+    assert 30 <= sizes[1] <= 70
+
+
+def test_strata_too_small_to_share_out_are_shared_out_together() -> None:
+    for seed in range(30):
+        splits = make_splits(Rows([example(n, level=str(n)) for n in range(8)]), SplitSettings(seed=seed))
+        assert min(len(part) for part in parts_of(splits)) >= 2
+
+
+def test_files_are_told_apart_by_kind() -> None:
+    kinds = [attachment_kind(example(1, suffix=suffix)) for suffix in (None, ".CSV", ".xlsx", ".pdf", ".xyz")]
+    assert kinds == ["none", "table", "table", "text", "xyz"]
+
+
+def test_the_sample_and_the_toy_come_with_splits_of_their_own() -> None:
+    for data, sealed in ((SampleBenchmark(), 69), (ToyBenchmark(n_test=30), 30)):
+        splits = make_splits(data, SplitSettings())
+        assert splits.train == data.load("train").examples
+        assert splits.val == data.load("val").examples
+        assert splits.sealed == data.load("test").examples
+        assert len(splits.sealed) == sealed
+        assert splits.warnings == ()
+
+
+def test_what_asks_sealed_questions_alone_is_told_where_there_is_such_an_option() -> None:
+    levels = [example(n, level) for n, level in enumerate(["1"] * 8 + ["2"] * 8)]
+    cases: list[tuple[Any, SplitSettings, str | None, str | None]] = [
+        (ToyBenchmark(), SplitSettings(), None, "split=test"),
+        (ToyBenchmark(), SplitSettings(), "test", None),
+        (SampleBenchmark(), SplitSettings(sealed_level="2"), "test", "split=test level=2"),
+        (Levelled(levels), SplitSettings(), None, "level=1"),
+        (Rows(levels), SplitSettings(sealed_level="2"), None, "level=2"),
+        (Rows(levels), SplitSettings(), None, None),
+    ]
+    for data, settings, split, option in cases:
+        splits = make_splits(data, settings, split)
+        assert splits.sealed_option == option
+        assert splits.to_dict()["sealed_option"] == option
+
+
+def test_the_marks_know_what_was_learnt_from_and_picked_by_and_tell_no_question() -> None:
+    splits = make_splits(Rows(questions(20)), SplitSettings())
+    assert splits.tuned_on is not None
+    again = {question_mark(each.question.upper()) for each in splits.train}
+    assert splits.tuned_on.learnt_from == again
+    assert splits.tuned_on.picked_by == {question_mark(each.question) for each in splits.val}
+    assert not any(each.question in json.dumps(splits.to_dict()) for each in questions(20))
+
+
+def test_a_named_split_or_a_sealed_level_is_shared_out_although_there_are_splits() -> None:
+    parts = parts_of(make_splits(ToyBenchmark(), SplitSettings(), split="test"))
+    assert set().union(*parts) == {each.id for each in ToyBenchmark().load("test").examples}
+    assert 120 <= len(parts[2]) <= 130
+    sealed = make_splits(SampleBenchmark(), SplitSettings(sealed_level="2")).sealed
+    assert {each.level for each in sealed} == {"2"}
+
+
+def test_own_splits_that_share_a_question_are_refused() -> None:
+    many = questions(9)
+    parts = {
+        "a": many[:3],
+        "b": many[3:6],
+        "c": [*many[6:], replace(many[0], id="other", question="WHAT is 0  plus one?")],
+    }
+    with pytest.raises(UserError, match="the question q000 of a is asked again in c as other"):
+        make_splits(Presplit([], parts=parts), SplitSettings())
+    with pytest.raises(UserError, match="the id q000 is in a and in c"):
+        make_splits(Presplit([], parts={**parts, "c": many[:3]}), SplitSettings())
+
+
+def test_the_same_text_about_another_file_is_another_question(tmp_path: Path) -> None:
+    for name, text in (("1.txt", "a"), ("2.txt", "b"), ("3.txt", "a")):
+        (tmp_path / name).write_text(text)
+    many = questions(9)
+    asked = [replace(many[n], question="How many rows?", file=tmp_path / f"{n}.txt") for n in (1, 2, 3)]
+    parts = {"a": [asked[0], many[4]], "b": [asked[1], many[5]], "c": many[6:8]}
+    assert make_splits(Presplit([], parts=parts), SplitSettings()).train == tuple(parts["a"])
+    with pytest.raises(UserError, match="asked again"):
+        make_splits(Presplit([], parts={**parts, "c": [asked[2], many[6]]}), SplitSettings())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_same_question_twice_stays_in_one_part(seed: int) -> None:
+    many = questions(20)
+    twice = [*many, *(replace(each, id=f"{each.id}-again", level="9") for each in many)]
+    splits = make_splits(Rows(twice), SplitSettings(seed=seed))
+    for part in parts_of(splits):
+        assert {f"{id}-again" for id in part if "again" not in id} == {id for id in part if "again" in id}
+
+
+def test_of_gaia_level_1_is_sealed_and_the_other_levels_are_halved() -> None:
+    examples = [example(n, level) for n, level in enumerate(["1"] * 53 + ["2"] * 86 + ["3"] * 26)]
+    splits = make_splits(Levelled(examples), SplitSettings())
+    assert Counter(each.level for each in splits.sealed) == {"1": 53}
+    assert Counter(each.level for each in splits.train) == {"2": 43, "3": 13}
+    assert Counter(each.level for each in splits.val) == {"2": 43, "3": 13}
+    assert splits.warnings == ()
+    assert Counter(each.level for each in make_splits(Levelled(examples), SplitSettings(sealed_level="3")).sealed) == {
+        "3": 26
+    }
+
+
+def test_gaia_level_1_alone_is_learnt_from_with_a_warning() -> None:
+    splits = make_splits(Levelled(questions(53, level="1"), name="gaia_level1"), SplitSettings())
+    assert [len(part) for part in parts_of(splits)] in ([13, 13, 27], [13, 14, 26], [14, 13, 26])
+    assert "data=gaia_level1 has GAIA Level 1 alone" in splits.warnings[0]
+    assert "must not be reported as GAIA Level 1" in splits.warnings[0]
+
+
+def test_a_sealed_question_that_another_level_asks_too_is_not_learnt_from() -> None:
+    examples = [example(n, level) for n, level in enumerate(["1"] * 4 + ["2"] * 12)]
+    copy = replace(examples[0], id="copy", level="2")
+    splits = make_splits(Levelled([*examples, copy]), SplitSettings())
+    assert "copy" not in set().union(*parts_of(splits))
+    assert splits.warnings == ("left out: 1 question of other levels that level 1 asks as well",)
+
+
+def test_questions_without_gold_answers_are_left_out_and_counted() -> None:
+    rows = [*questions(20), *(example(n, target=None) for n in range(20, 23))]
+    splits = make_splits(Rows(rows, bad_rows=("line 3: empty",)), SplitSettings())
+    assert sum(len(part) for part in parts_of(splits)) == 20
+    assert splits.warnings == (
+        "left out: 1 bad rows, the first being line 3: empty",
+        "left out: 3 questions without a gold answer",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (SplitSettings(train=0), "splits.train=0 is out of range"),
+        (SplitSettings(val=float("nan")), "splits.val=nan is out of range"),
+        (SplitSettings(train=0.6, val=0.5), "more than all"),
+        (SplitSettings(sealed_level=" "), "splits.sealed_level is empty"),
+        (SplitSettings(seed=-1), "splits.seed=-1 is out of range"),
+        (SplitSettings(train=0.5, val=0.5), "leave nothing to be sealed"),
+        (SplitSettings(train=0.05), "make 1 train, 5 val, 14 sealed, and each part needs 2"),
+        (SplitSettings(sealed_level="7"), "there are: 2"),
+        (SplitSettings(sealed_level="2"), "none would be left to learn from"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: SplitSettings, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        make_splits(Rows(questions(20, level="2")), settings)
+
+
+def test_too_few_questions_are_refused() -> None:
+    for n in (0, 1, 5):
+        with pytest.raises(UserError, match="each part needs 2"):
+            make_splits(Rows(questions(n)), SplitSettings())
+
+
+def test_a_missing_attachment_is_a_sentence(tmp_path: Path) -> None:
+    rows = [*questions(20), Example("f", "How many?", tmp_path / "gone.csv", "1")]
+    with pytest.raises(UserError, match=r"an attachment cannot be read \(.*gone.csv: no such file"):
+        make_splits(Rows(rows), SplitSettings())
+
+
+def test_a_resumed_run_has_the_same_splits_in_whatever_order() -> None:
+    rows = questions(20)
+    splits = make_splits(Rows(rows), SplitSettings())
+    saved = json.loads(json.dumps(splits.to_dict()))
+    assert "What is" not in json.dumps(saved)
+    make_splits(Rows(rows[::-1]), SplitSettings()).check_same(saved)
+    with pytest.raises(UserError, match="split otherwise than when the run began: "):
+        make_splits(Rows(rows), SplitSettings(seed=1)).check_same(saved)
+    changed = make_splits(Rows([replace(each, target="5") for each in rows]), SplitSettings())
+    with pytest.raises(UserError, match="gold answers or attachments are not those"):
+        changed.check_same(saved)
+    assert changed.sealed_digest != splits.sealed_digest
+
+
+def test_the_sealed_digest_is_that_of_the_sealed_questions_alone() -> None:
+    parts = {"a": questions(9)[:3], "b": questions(9)[3:6], "c": questions(9)[6:]}
+    one = make_splits(Presplit([], parts=parts), SplitSettings())
+    other = make_splits(Presplit([], parts={**parts, "a": parts["a"][:2]}), SplitSettings())
+    assert one.sealed_digest == other.sealed_digest
+    assert one.digest != other.digest

@@ -1,0 +1,84 @@
+"""What DSPy's optimisers do not do while they are a part of this program."""
+
+import logging
+import time
+from contextvars import ContextVar
+from typing import Any
+
+import dspy
+import dspy.evaluate.evaluate
+import dspy.teleprompt.bootstrap
+import dspy.teleprompt.random_search
+import gepa.core.engine
+import gepa.proposer.merge
+import pytest
+from dspy.utils.parallelizer import ParallelExecutor
+
+from optimize.search.dspy_compat import PatientExecutor, undisturbed
+
+SLOW_SECONDS = 1.4  # DSPy looks for stragglers once a second
+
+
+class Slow(dspy.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def forward(self, example_id: str) -> dspy.Prediction:
+        self.asked.append(example_id)
+        time.sleep(SLOW_SECONDS if example_id == "slow" else 0)
+        return dspy.Prediction(score=1.0)
+
+
+def evaluate(program: Slow) -> float:
+    examples = [dspy.Example(example_id=each).with_inputs("example_id") for each in ("slow", "quick")]
+    result = dspy.Evaluate(devset=examples, metric=lambda gold, pred: pred.score, num_threads=4)(program)
+    return float(result.score)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DSPy's 120 s are 0.3 s."""
+    init = ParallelExecutor.__init__
+
+    def hurried(self: Any, *args: Any, **settings: Any) -> None:
+        init(self, *args, **{"timeout": 0.3, **settings})
+
+    monkeypatch.setattr(ParallelExecutor, "__init__", hurried)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_slow_example_is_asked_once() -> None:
+    program = Slow()
+    assert undisturbed(lambda: evaluate(program)) == 100.0
+    assert sorted(program.asked) == ["quick", "slow"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_dspy_alone_asks_a_slow_example_again() -> None:
+    """If this fails, DSPy has changed, and `PatientExecutor` may go."""
+    program = Slow()
+    evaluate(program)
+    assert program.asked.count("slow") > 1
+
+
+def test_everything_is_as_before_afterwards_also_after_an_error() -> None:
+    def found() -> list[Any]:
+        bootstrap, random_search = dspy.teleprompt.bootstrap, dspy.teleprompt.random_search
+        names = [vars(module).get("print") for module in (bootstrap, random_search)]
+        patched = [dspy.evaluate.evaluate.ParallelExecutor, bootstrap.tqdm, gepa.core.engine.tqdm]
+        levels = [logging.getLogger(name).level for name in ("dspy", "gepa")]
+        return [*names, *patched, *levels, vars(gepa.proposer.merge).get("set")]
+
+    before = found()
+    inside = undisturbed(found)
+    assert inside != before and PatientExecutor in inside
+    with pytest.raises(ZeroDivisionError):
+        undisturbed(lambda: 1 / 0)
+    assert found() == before
+
+
+def test_the_work_has_the_callers_context() -> None:
+    variable: ContextVar[str] = ContextVar("variable")
+    variable.set("the caller's")
+    assert undisturbed(variable.get) == "the caller's"

@@ -1,0 +1,135 @@
+"""The system as DSPy's optimisers see it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from eval.cli.paths import PROJECT_ROOT
+from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
+from mas.systems.gaia.system import GaiaSystem
+from mas.tools.settings import ToolSettings
+from tests.mas.systems.gaia.building import build
+from tests.optimize.toy_search import toy, toy_search
+from tests.scripted_model import UNREADABLE, Call, ScriptedModel, answering, in_turn, reject
+
+DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
+
+
+def gaia() -> tuple[GaiaSystem, PromptSet]:
+    system = GaiaSystem()
+    return system, read_prompt_set("baseline", system.agent_names, "gaia", PROJECT_ROOT)
+
+
+def test_only_the_agents_that_are_tuned_are_its_predictors_under_their_own_names(tmp_path: Path) -> None:
+    with toy_search(tmp_path, agents=("solve", "plan")) as search:
+        assert [name for name, _ in search.student.named_predictors()] == ["plan", "solve"]
+        assert list(search.student.prompts.texts) == ["plan", "solve", "finalize"]
+
+
+def test_copies_have_prompts_of_their_own_and_share_models_and_trials(tmp_path: Path) -> None:
+    with toy_search(tmp_path) as search:
+        copied = search.student.deepcopy()
+        for one, other in zip(search.student.predictors(), copied.predictors(), strict=True):
+            assert one is not other and one.lm is other.lm
+        assert copied.trials is search.student.trials
+        plan = copied.predictors()[0]
+        plan.signature = plan.signature.with_instructions("Plan it.")
+        assert copied.prompts.texts["plan"] == "Plan it."
+        assert search.student.prompts.texts["plan"] == toy()[2].texts["plan"]
+
+
+def test_a_copy_shares_tools_that_could_not_be_copied(tmp_path: Path) -> None:
+    system, prompts = gaia()
+    program = system.build(ScriptedModel(answering()), prompts, ToolSettings(), None)
+    program.toolboxes["uncopyable"] = (each for each in ())
+    with toy_search(tmp_path, program=program, prompts=prompts) as search:
+        copied = search.student.deepcopy()
+        assert copied.program.toolboxes is program.toolboxes
+        assert copied.trial(search.val_ids[0]).record.answer == "42"
+
+
+def test_a_reset_copy_loses_the_examples_of_tuned_agents_and_nothing_else(tmp_path: Path) -> None:
+    finalized = {"result_to_finalize": "6", "final_answer": "6", "final_reasoning_trace": "Added up."}
+    prompts = replace(toy()[2], demos={"plan": [DEMO], "finalize": [finalized]})
+    with toy_search(tmp_path, prompts=prompts, agents=("plan", "solve")) as search:
+        reset = search.student.reset_copy()
+        assert search.student.prompts.demos == prompts.demos
+        assert reset.prompts.demos == {"finalize": [finalized]}
+        assert all(predictor.lm is not None for predictor in reset.predictors())
+
+
+def test_its_prompts_are_what_it_would_publish(tmp_path: Path) -> None:
+    with toy_search(tmp_path) as search:
+        search.student.predictors()[0].demos = [dspy.Example(augmented=True, **DEMO)]
+        search.student.trial(search.val_ids[0])
+        found = search.student.prompts
+        assert found.demos == {"plan": [DEMO]}
+        assert digest(found) == digest(replace(toy()[2], demos={"plan": [DEMO]}))
+
+
+def test_changed_prompts_are_asked_anew(tmp_path: Path) -> None:
+    with toy_search(tmp_path) as search:
+        search.student.trial(search.val_ids[0])
+        sent = search.model.sent
+        plan = search.student.predictors()[0]
+        plan.signature = plan.signature.with_instructions("Plan it.")
+        search.student.trial(search.val_ids[0])
+        assert search.model.sent > sent
+        assert search.trials.n_reached == 2
+
+
+def test_the_callers_trace_gets_the_steps_of_this_copy_also_from_memory(tmp_path: Path) -> None:
+    with toy_search(tmp_path) as search:
+        for student in (search.student.deepcopy(), search.student.deepcopy()):
+            with dspy.context(trace=[]):
+                prediction = student(example_id=search.val_ids[0])
+                trace = dspy.settings.trace
+            assert [id(step[0]) for step in trace] == [id(each) for each in student.predictors()]
+            assert [next(iter(step[2].keys())) for step in trace] == ["steps", "working", "final_answer"]
+            assert prediction.final_answer == prediction.trial.record.answer
+        assert search.trials.n_reached == 1
+
+
+def test_of_an_agent_with_tools_only_the_call_that_ends_its_request_is_a_step(tmp_path: Path) -> None:
+    _, prompts = gaia()
+    answer = {"expert_answer": "42", "reasoning_trace": "worked out"}
+    program = build(ScriptedModel(answering(expert=in_turn([Call("calculator", {"expression": "6*7"})], answer))))
+    with toy_search(tmp_path, program=program, prompts=prompts) as search:
+        steps = search.student.trial(search.val_ids[0]).steps
+        (expert,) = [step for step in steps if step[0] is program.expert]
+        assert expert[2].expert_answer == "42"
+        assert "tools" not in expert[1]
+        (turn,) = expert[1]["history"].messages
+        assert turn["tool_calls"].tool_calls[0].name == "calculator"
+
+
+def test_a_reply_that_nobody_could_read_is_a_step_of_its_agent(tmp_path: Path) -> None:
+    system, prompts = gaia()
+    plan = {"research_steps": [], "expert_steps": ["work it out"]}
+    script = answering(planner=in_turn(UNREADABLE, UNREADABLE, plan))
+    program = system.build(ScriptedModel(script), prompts, ToolSettings(), None)
+    with toy_search(tmp_path, program=program, prompts=prompts) as search:
+        steps = search.student.trial(search.val_ids[0]).steps
+        planned = [step for step in steps if step[0] is program.planner]
+        assert [list(step[2].keys()) for step in planned] == [["research_steps", "expert_steps"], ["unreadable_reply"]]
+        _, inputs, outputs = planned[1]
+        assert outputs.unreadable_reply == UNREADABLE
+        assert list(inputs) == ["request"] and inputs["request"]
+
+
+def test_for_demos_an_agent_shows_its_last_readable_step_alone(tmp_path: Path) -> None:
+    system, prompts = gaia()
+    script = answering(critic_expert=in_turn(reject("units?"), {"decision": "approve", "feedback": "good"}))
+    program = system.build(ScriptedModel(script), prompts, ToolSettings(), None)
+
+    def decisions(student: Any) -> list[str]:
+        with dspy.context(trace=[]):
+            student(example_id=search.val_ids[0])
+            return [step[2].decision for step in dspy.settings.trace if step[0] is student.program.critic_expert]
+
+    with toy_search(tmp_path, program=program, prompts=prompts) as search:
+        assert decisions(search.student) == ["reject", "approve"]
+        assert decisions(search.student.for_demos()) == ["approve"]
+        assert decisions(search.student.for_demos().deepcopy()) == ["approve"]

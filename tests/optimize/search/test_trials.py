@@ -1,0 +1,155 @@
+"""Answers that an optimiser asks for: each paid for once, none beyond the budget, and none scored that was cut off."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dspy.lm15 import BillingError
+
+from optimize.session.budget import BudgetSettings
+from tests.optimize.toy_search import CountedModel, ToySearch, toy, toy_search
+
+CALLS_AN_ANSWER = 3
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Iterator[ToySearch]:
+    with toy_search(tmp_path) as opened:
+        yield opened
+
+
+def rows(folder: Path) -> list[Any]:
+    with closing(sqlite3.connect(folder / "trials.db")) as database:
+        return database.execute("SELECT * FROM trials").fetchall()
+
+
+def test_the_same_question_to_the_same_prompts_is_asked_and_counted_once(search: ToySearch) -> None:
+    first = search.student.trial(search.val_ids[0])
+    again = search.student.deepcopy().trial(search.val_ids[0])
+    assert first.record is again.record and first.reached
+    assert search.model.sent == CALLS_AN_ANSWER
+    assert search.purse.spend().metric_calls == search.trials.n_reached == 1
+
+
+def test_threads_that_ask_the_same_at_once_share_one_answer(tmp_path: Path) -> None:
+    async def slow(request: Any) -> None:
+        await asyncio.sleep(0.05)
+
+    with toy_search(tmp_path, model=CountedModel(slow)) as search, ThreadPoolExecutor(8) as pool:
+        trials = list(pool.map(search.student.trial, [search.val_ids[0]] * 8))
+        assert search.model.sent == CALLS_AN_ANSWER
+        assert {id(trial.record) for trial in trials} == {id(trials[0].record)}
+
+
+def test_an_answer_that_memory_has_lost_is_replayed_and_not_counted_again(tmp_path: Path) -> None:
+    with toy_search(tmp_path, kept_answers=1) as search:
+        one, two = search.val_ids[:2]
+        scores = [search.student.trial(each).record.score for each in (one, two, one)]
+        assert scores[0] == scores[2]
+        assert search.model.sent == 2 * CALLS_AN_ANSWER
+        assert search.purse.spend().metric_calls == search.trials.n_reached == 2
+
+
+def test_each_first_answer_is_a_row_also_after_a_second_session(tmp_path: Path) -> None:
+    for _ in range(2):
+        with toy_search(tmp_path) as search:
+            trial = search.student.trial(search.val_ids[0])
+    ((candidate, example_id, epoch, score, error_class, lm_calls, cost_usd, wall_seconds),) = rows(tmp_path)
+    assert (example_id, epoch, score, error_class) == (search.val_ids[0], 1, trial.record.score, None)
+    assert (len(candidate), lm_calls, cost_usd) == (64, CALLS_AN_ANSWER, 0.0) and wall_seconds > 0
+
+
+def test_another_epoch_is_a_fresh_answer_and_may_go_uncounted(search: ToySearch) -> None:
+    ids = search.val_ids[:6]
+    first = search.trials.answers(search.student, ids)
+    fresh = search.trials.answers(search.student, ids, epoch=2, counted=False)
+    assert [trial.record.epoch for trial in fresh] == [2] * 6
+    assert [trial.record.example_id for trial in fresh] == ids
+    assert search.model.sent >= 2 * 6 * CALLS_AN_ANSWER
+    assert [trial.record.answer for trial in first] != [trial.record.answer for trial in fresh]
+    assert search.purse.spend().metric_calls == 6
+
+
+def test_beyond_the_budget_of_answers_nothing_is_asked_and_the_score_is_nought(tmp_path: Path) -> None:
+    with toy_search(tmp_path, budget=BudgetSettings(metric_calls=2)) as search:
+        trials = [search.student.trial(each) for each in search.val_ids[:4]]
+        assert [trial.reached for trial in trials] == [True, True, False, False]
+        assert [trial.record.score for trial in trials[2:]] == [0.0, 0.0]
+        assert "budget.metric_calls" in trials[2].record.explanation
+        assert search.model.sent == 2 * CALLS_AN_ANSWER
+        assert search.student.trial(search.val_ids[0]).reached, "what is known costs nothing"
+        assert search.trials.reason is None, "the shortlist may go on asking"
+    assert len(rows(tmp_path)) == 2
+
+
+def test_an_answer_that_runs_out_of_requests_half_way_is_kept_nowhere(tmp_path: Path) -> None:
+    with toy_search(tmp_path, budget=BudgetSettings(lm_calls=CALLS_AN_ANSWER + 1)) as search:
+        one, two = (search.student.trial(each) for each in search.val_ids[:2])
+        assert one.reached and not two.reached
+        assert search.model.sent == CALLS_AN_ANSWER + 1
+    assert len(rows(tmp_path)) == 1
+
+
+def test_a_provider_that_takes_no_more_calls_ends_everything(tmp_path: Path) -> None:
+    async def refuse(request: Any) -> None:
+        raise BillingError("no credit left")
+
+    with toy_search(tmp_path, model=CountedModel(refuse)) as search:
+        trials = [search.student.trial(each) for each in search.val_ids[:3]]
+        assert not any(trial.reached for trial in trials)
+        assert "no credit left" in str(search.trials.reason)
+        assert search.model.sent == 1
+    assert rows(tmp_path) == []
+
+
+def test_a_scorer_that_fails_is_counted_apart(tmp_path: Path) -> None:
+    def broken(question: str, answer: str | None, target: str) -> Any:
+        raise ZeroDivisionError("no verdict")
+
+    with toy_search(tmp_path, scorer=broken) as search:
+        trial = search.student.trial(search.val_ids[0])
+        assert trial.reached and trial.record.score is None
+        assert (search.trials.n_reached, search.trials.n_metric_errors) == (1, 1)
+        assert "no verdict" in str(search.trials.metric_error)
+
+
+def test_cancelling_ends_what_is_in_flight_at_once(tmp_path: Path) -> None:
+    cancelled: list[float] = []
+
+    async def hang(request: Any) -> None:
+        if search.model.sent == 4:  # as many as are asked at once
+            cancelled.append(time.monotonic())
+            search.trials.cancel()
+        await asyncio.sleep(30)
+
+    with toy_search(tmp_path, model=CountedModel(hang), threads=4) as search:
+        trials = search.trials.answers(search.student, search.val_ids)
+        assert time.monotonic() - cancelled[0] < 3
+        assert not any(trial.reached for trial in trials)
+        assert search.model.sent == 4, "the rest was not begun"
+    assert rows(tmp_path) == []
+
+
+def test_a_defect_of_the_harness_is_raised_and_not_scored(search: ToySearch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("optimize.search.trials.steps_of", lambda *_: 1 / 0)
+    assert not search.student.trial(search.val_ids[0]).reached
+    with pytest.raises(ZeroDivisionError):
+        search.trials.check()
+    with pytest.raises(ZeroDivisionError):
+        search.trials.answers(search.student, search.val_ids)
+
+
+def test_questions_that_fail_are_answers_in_error(tmp_path: Path) -> None:
+    """The simulated model's replies cannot be read now and then."""
+    examples = toy()[1]["train"]
+    with toy_search(tmp_path, max_metric_calls=60) as search:
+        trials = search.trials.answers(search.student, [each.id for each in examples])
+        malformed = [trial for trial in trials if trial.record.error_class == "malformed"]
+        assert malformed and all(trial.reached and trial.record.score is None for trial in malformed)
+        assert search.trials.n_metric_errors == 0

@@ -1,0 +1,311 @@
+"""What a tuning run may spend: what is refused, when, in which words, and by how much a budget can be exceeded."""
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eval.benchmarks.dataset import Example
+from eval.execution.runner import Runner
+from eval.runs.call_log import CallLog
+from eval.runs.record import Record
+from eval.scorers.gaia import GaiaScorer
+from mas.llm.profiles.model import AgentModel
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import LimitReachedError, Payment, Question, Sample, Settle
+from mas.simulation.model import OfflineModel
+from optimize.session.budget import REFLECTION, BudgetSettings, Purse, Spend, spent_before
+
+FREE = Payment(cost_usd=0.0)
+NO_LIMIT = BudgetSettings(metric_calls=None)
+
+
+def purse(spent: Spend | None = None, clock: Callable[[], float] = time.monotonic, **budget: Any) -> Purse:
+    return Purse(BudgetSettings(**{"metric_calls": None, **budget}), spent or Spend(), clock=clock)
+
+
+def cost(usd: float | None = 0.0, tokens: int = 0) -> Payment:
+    return Payment(input_tokens=tokens, cost_usd=usd)
+
+
+def refusal(of: Purse, reflection: bool = False) -> LimitReachedError:
+    with pytest.raises(LimitReachedError) as raised:
+        of.reserve_call(reflection)
+    assert str(raised.value) == of.over
+    return raised.value
+
+
+@pytest.mark.parametrize("option", [option.name for option in fields(BudgetSettings)])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_a_budget_of_nothing_is_a_mistake(option: str, value: float) -> None:
+    with pytest.raises(UserError, match=rf"budget\.{option}={value} is out of range; expected more than 0"):
+        BudgetSettings(**{option: value}).check()
+    BudgetSettings(**{option: 1}).check()
+    BudgetSettings(**{option: None}).check()
+
+
+def test_without_a_budget_nothing_is_refused_and_everything_is_counted() -> None:
+    held = Purse(NO_LIMIT)
+    for payment in (Payment(100, 40, 20, 0.25), Payment(cost_usd=None), FREE, None):
+        held.reserve_call()(payment)
+    held.reserve_call(reflection=True)(Payment(10, 0, 5, 0.5))
+    assert held.take_metric_call()
+    spend = held.spend()
+    assert 0 < spend.seconds < 60
+    spend.seconds = 0.0
+    assert spend == Spend(1, 4, 1, 110, 25, 0.75, 1)
+    assert held.over is None
+
+
+def test_requests_are_counted_exactly_with_those_in_flight() -> None:
+    held = purse(lm_calls=3)
+    first, second, third = (held.reserve_call() for _ in range(3))
+    error = refusal(held)
+    assert error.limit == "budget.lm_calls"
+    assert str(error) == "the run has used its 3 requests (budget.lm_calls=3)"
+    for settle in (first, second):
+        settle(FREE)
+    third(None)  # it was never sent
+    assert held.spend().lm_calls == 2
+    refusal(held)
+    assert held.over == str(error), "what was refused once stays refused"
+
+
+def test_what_is_used_up_is_no_reason_to_stop_before_somebody_wants_more() -> None:
+    held = purse(lm_calls=1)
+    held.reserve_call()(FREE)
+    assert held.over is None, "a resumed run has it all spent, and has to go through its replies again"
+    refusal(held)
+    assert held.over is not None
+
+
+def test_money_in_flight_is_taken_to_be_as_much_as_the_dearest_request() -> None:
+    held = purse(usd=1.0)
+    held.reserve_call()(cost(0.3))
+    held.reserve_call()(cost(0.1))
+    in_flight = [held.reserve_call() for _ in range(2)]  # 0.4 spent, then 0.7 expected
+    error = refusal(held)
+    assert str(error) == "what is in flight may use up the rest of the run's 1 US dollars (budget.usd=1.0)"
+    for settle in in_flight:
+        settle(cost(0.1))
+    assert held.spend().cost_usd == pytest.approx(0.6)
+    held.release()
+    held.reserve_call()(cost(0.4))
+    assert str(refusal(held)) == "the run has used its 1 US dollars (budget.usd=1.0)"
+
+
+def test_the_reflections_requests_are_not_taken_for_the_systems() -> None:
+    held = purse(tokens=1_000)
+    held.reserve_call(reflection=True)(cost(tokens=700))
+    held.reserve_call()(cost(tokens=10))
+    for _ in range(20):  # 710 spent, 10 each
+        held.reserve_call()
+    held.reserve_call(reflection=True)
+    assert str(refusal(held)).startswith("what is in flight may use up the rest of the run's 1,000 tokens (budget.tok")
+
+
+def test_a_request_of_unknown_cost_is_taken_for_the_dearest() -> None:
+    held = purse(usd=1.0)
+    held.reserve_call()(cost(0.3))
+    held.reserve_call()(cost(None))
+    held.reserve_call()(cost(None))
+    held.reserve_call()(cost(0.05))
+    spend = held.spend()
+    assert (spend.cost_usd, spend.unknown_cost_calls) == (pytest.approx(0.35), 2)
+    held.reserve_call()(cost(0.05))
+    refusal(held)
+
+
+def test_time_is_that_of_all_sessions() -> None:
+    now = [100.0]
+    held = purse(Spend(seconds=50.0), clock=lambda: now[0], seconds=60.0)
+    held.reserve_call()(FREE)
+    now[0] = 110.0
+    assert held.spend().seconds == 60.0
+    assert not held.take_metric_call()
+    assert held.over == "the run has used its 60 seconds (budget.seconds=60.0)"
+    assert refusal(held).limit == "budget.seconds"
+
+
+def test_answers_are_counted_and_their_end_refuses_no_request() -> None:
+    held = purse(metric_calls=2)
+    assert [held.take_metric_call() for _ in range(4)] == [True, True, False, False]
+    assert held.over == "the run has used its 2 scored answers (budget.metric_calls=2)"
+    held.reserve_call()(FREE)
+    assert held.spend().metric_calls == 2
+
+
+def test_no_answer_is_begun_once_a_request_was_refused() -> None:
+    held = purse(lm_calls=1)
+    held.reserve_call()
+    refusal(held)
+    assert not held.take_metric_call()
+
+
+def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> None:
+    held = purse(lm_calls=5, usd=1.0)
+    held.keep_back(Spend(lm_calls=3, cost_usd=0.5))
+    held.reserve_call()(cost(0.1))
+    held.reserve_call()(cost(0.1))
+    error = refusal(held)
+    assert str(error) == (
+        "the search has used its share: 3 of the run's 5 requests are kept back for what follows (budget.lm_calls=5)"
+    )
+    held.release()
+    assert held.over is None
+    for _ in range(3):
+        held.reserve_call()(cost(0.1))
+    assert str(refusal(held)) == "the run has used its 5 requests (budget.lm_calls=5)"
+
+
+@pytest.mark.parametrize("kept_back", [Spend(metric_calls=2), Spend(metric_calls=9)])
+def test_answers_are_kept_back_as_well(kept_back: Spend) -> None:
+    held = purse(metric_calls=3)
+    held.keep_back(kept_back)
+    assert [held.take_metric_call() for _ in range(3)] == [kept_back.metric_calls == 2, False, False]
+    held.release()
+    assert held.take_metric_call()
+
+
+def test_a_payment_is_told_unless_nothing_was_sent() -> None:
+    paid: list[Payment] = []
+    held = Purse(NO_LIMIT)
+    for payment in (cost(0.5), FREE, None):
+        held.reserve_call(paid=paid.append)(payment)
+    assert paid == [cost(0.5), FREE]
+
+
+# ---------------------------------------------------------------- the bound
+
+Requests = list[tuple[bool, int, bool]]  # of the reflection, its tokens, and whether the next begins before it ends
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    budget=st.integers(1, 300),
+    requests=st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.booleans()), max_size=60),
+)
+def test_in_any_order_a_budget_is_exceeded_by_less_than_the_requests_in_flight_cost(
+    budget: int, requests: Requests
+) -> None:
+    held, seen = purse(tokens=budget), [0, 0]
+    in_flight: list[tuple[Settle, bool, int]] = []
+    last: list[int] = []  # tokens of those in flight when the last one was let go
+    known = True  # as dear ones of the same kind had been answered by then
+    for reflection, tokens, goes_on in requests:
+        with suppress(LimitReachedError):
+            in_flight.append((held.reserve_call(reflection), reflection, tokens))
+            last = [each for _, _, each in in_flight]
+            known = all(each <= seen[kind] for _, kind, each in in_flight)
+        if not goes_on:
+            _settle_all(in_flight, seen)
+    _settle_all(in_flight, seen)
+    beyond = held.spend().input_tokens - budget
+    assert beyond < max(1, sum(last))
+    assert not known or beyond < max(1, *last, 0)
+
+
+def _settle_all(in_flight: list[tuple[Settle, bool, int]], seen: list[int]) -> None:
+    for settle, reflection, tokens in in_flight:
+        settle(cost(tokens=tokens))
+        seen[reflection] = max(seen[reflection], tokens)
+    in_flight.clear()
+
+
+@dataclass
+class Worker:
+    """Sends requests until one is refused."""
+
+    held: Purse
+    costs: Iterator[float]
+
+    def __call__(self) -> None:
+        with suppress(LimitReachedError):
+            for usd in self.costs:
+                settle = self.held.reserve_call()
+                time.sleep(0.0001)  # the others come in between
+                settle(cost(usd))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_threads_at_once_keep_the_bound_and_the_count(seed: int) -> None:
+    draw, threads, budget_usd, budget_calls = random.Random(seed), 8, 2.0, 150 + seed
+    by_money, by_count = purse(usd=budget_usd), purse(lm_calls=budget_calls)
+    for held in (by_money, by_count):
+        costs = [[draw.uniform(0.0, 0.03) for _ in range(400)] for _ in range(threads)]
+        workers = [threading.Thread(target=Worker(held, iter(each))) for each in costs]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert budget_usd - threads * 0.03 <= by_money.spend().cost_usd < budget_usd + 0.03 * threads
+    assert by_money.over is not None
+    assert by_count.spend().lm_calls == budget_calls
+
+
+# ---------------------------------------------------------------- in a run
+
+
+def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    held = Purse(NO_LIMIT)
+    for sample in (Sample("q1"), Sample("q1", epoch=2), Sample("reflection"), REFLECTION, REFLECTION):
+        paid = lambda payment, sample=sample: log.pay(sample, payment)  # noqa: E731
+        held.reserve_call(sample == REFLECTION, paid)(Payment(100, 10, 20, 0.25))
+        held.reserve_call(sample == REFLECTION, paid)(None)
+    held.reserve_call(paid=lambda payment: log.pay(Sample("q2"), payment))(Payment())
+    log.close()
+    log = CallLog(tmp_path / "calls.db")
+    before = spent_before(log, seconds=7.0)
+    log.close()
+    assert before == Spend(0, 6, 2, 500, 100, 1.25, 1, 7.0)
+    assert before.minus(held.spend()).lm_calls == 0
+    resumed = purse(before, lm_calls=8, usd=1.75)
+    resumed.reserve_call()
+    assert refusal(resumed).limit == "budget.usd", "1.25 + 0.25 for the unknown one + 0.25 in flight; 0.25 is the mean"
+
+
+class Asking:
+    """A program that asks the simulated model so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.lm = times, OfflineModel().lm(AgentModel())
+
+    async def acall(self, question: str, file: object = None) -> dict[str, Any]:
+        with dspy.context(lm=self.lm):
+            for number in range(self.times):
+                with suppress(ValueError):
+                    await self.lm.acall(f"{question} {number}")
+        return {"final_answer": "42", "final_reasoning_trace": "because"}
+
+
+def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() -> None:
+    records: list[Record] = []
+    held = purse(lm_calls=5)
+    runner = Runner(
+        run_id="run-1",
+        program=Asking(3),
+        scorer=GaiaScorer(),
+        concurrency=1,
+        deadline_seconds=30.0,
+        listener=lambda thread_id, sample: lambda level, event, fields: None,
+        redact=lambda text: text,
+        finished=records.append,
+        question=lambda sample: Question(sample, reserve=held.reserve_call),
+    )
+    asyncio.run(runner.run([(Example(name, f"{name}?", target="42"), Sample(name)) for name in "ab"]))
+    first, second = records
+    assert (first.error, first.score) == (None, 1.0)
+    assert (second.error_class, second.limit, second.score) == ("limit", "budget.lm_calls", None)
+    assert second.error == "the run has used its 5 requests (budget.lm_calls=5)"
+    assert held.spend().lm_calls == 5

@@ -1,0 +1,129 @@
+"""The configuration of a tuning run as it is read and checked; the mistakes themselves: test_mistakes.py."""
+
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from eval.cli.paths import PROJECT_ROOT
+from mas.runtime.errors import UserError
+from optimize.session.config import OptimizeConfig, read_config
+from tests.servers.running import RunningServer
+
+
+def configured(*overrides: str) -> OptimizeConfig:
+    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
+        return read_config(compose("optimize", ["system=toy", "data=toy", "model=offline", *overrides]))
+
+
+def test_the_defaults_are_the_owners_command() -> None:
+    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
+        config = read_config(compose("optimize"))
+    base = config.base
+    assert (base.system.name, base.model.name, base.data.name, base.prompts) == (
+        "gaia", "gpt-4o-mini", "gaia", "baseline",
+    )  # fmt: skip
+    assert (config.optimizer.name, config.name, config.gate.objective) == ("gepa", "tuned", "accuracy")
+    assert config.yes is False, "nothing is spent unasked"
+
+
+def test_all_agents_are_tuned_unless_some_are_named() -> None:
+    config = configured()
+    config.check()
+    assert config.agents == ["plan", "solve", "finalize"]
+    some = configured("agents=[finalize]")
+    some.check()
+    assert some.agents == ["finalize"]
+
+
+def test_answers_outside_the_search_have_the_same_terms_and_their_own_epochs() -> None:
+    config = configured("run.deadline_seconds=7", "limits.lm_calls=3", "tools.max_output_chars=9", "run.dir=/nowhere")
+    evaluation = config.evaluation(epochs=5, concurrency=2)
+    assert (evaluation.run.epochs, evaluation.run.concurrency, evaluation.run.deadline_seconds) == (5, 2, 7)
+    assert (evaluation.run.dir, evaluation.cache.lm) == (None, "off"), "fresh answers, in a folder of the run's"
+    assert evaluation.cache.tools == "run", "nothing of another run's"
+    assert (evaluation.limits.lm_calls, evaluation.tools.max_output_chars) == (3, 9)
+    assert evaluation.system is config.base.system and evaluation.model is config.base.model
+
+
+def test_the_prompts_to_begin_with_are_the_systems_own_or_those_named(tmp_path: Path) -> None:
+    assert configured().check().name == "toy_baseline"
+    (tmp_path / "set.yaml").write_text("system: toy\ndescription: mine\n")
+    for agent in ("plan", "solve", "finalize"):
+        (tmp_path / f"{agent}_system_prompt.txt").write_text(f"{agent}!")
+    assert configured(f"prompts={tmp_path}").check().texts["plan"] == "plan!"
+
+
+@pytest.mark.parametrize(
+    ("mine", "published", "refused"),
+    [(True, "run: {run}\ngated: true", False), (True, "run: other\ngated: true", True),
+     (True, "run: {run}\ngated: false", True), (True, None, True), (False, "run: {run}\ngated: true", True)],
+    ids=["its own", "another run's", "by hand", "of nobody", "a new run"],
+)  # fmt: skip
+def test_only_a_run_that_goes_on_may_find_its_own_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mine: bool, published: str | None, refused: bool
+) -> None:
+    run, there = tmp_path / "run", tmp_path / "prompts" / "tuned"
+    run.mkdir()
+    (run / "tuning.json").write_text("{}")
+    config = configured("name=tuned", *([f"resume={run}", f"run.dir={run}"] if mine else []))
+    there.mkdir(parents=True)
+    if published:
+        (there / "provenance.yaml").write_text(published.format(run="run"))
+    monkeypatch.setattr("optimize.session.config.PROJECT_ROOT", tmp_path)
+    if refused:
+        with pytest.raises(UserError, match="prompts/tuned is there already"):
+            config.check()
+    else:
+        assert config.check().name == "toy_baseline"
+
+
+def test_the_splits_have_a_seed_of_their_own() -> None:
+    config = configured("seed=7")
+    assert (config.seed, config.splits.seed) == (7, 0)
+    assert configured("splits.seed=7").splits.seed == 7
+
+
+def test_a_name_is_checked_when_going_on_as_well() -> None:
+    with pytest.raises(UserError, match="name=a/b is no plain name"):
+        configured("name=a/b", "resume=latest").check()
+
+
+PRICE = "++model.prices={m: {input_usd_per_million: 1, output_usd_per_million: 1}}"
+
+
+def test_costs_are_no_aim_where_there_are_none(llm_server: RunningServer) -> None:
+    with pytest.raises(UserError, match=r"gate\.objective=cost means nothing with model=offline, which is simulated"):
+        configured("gate.objective=cost").check()
+    model = ("model=openai_compatible", f"model.base_url={llm_server.base_url}", "model.name=m", "name=in_a_test")
+    configured(*model, "gate.objective=cost", PRICE, "reflection_model=another").check()
+    configured(*model).check()
+    with pytest.raises(UserError, match=r"gate\.objective=cost cannot be judged, because no price is known for m; "):
+        configured(*model, "gate.objective=cost").check()
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ((), False),
+        (("++model.prices={m: {input_usd_per_million: 1, output_usd_per_million: 1}}",), True),
+        (
+            (
+                "++model.prices={m: {input_usd_per_million: 1, output_usd_per_million: 1}}",
+                "reflection_model=another",
+            ),
+            False,
+        ),
+    ],
+    ids=["none", "the model's", "not the reflection's"],
+)
+def test_a_budget_of_money_needs_the_price_of_every_model(
+    llm_server: RunningServer, given: tuple[str, ...], known: bool
+) -> None:
+    model = ("model=openai_compatible", f"model.base_url={llm_server.base_url}", "model.name=m", "budget.usd=1")
+    config = configured(*model, *given, "name=priced_in_a_test")
+    if known:
+        config.check()
+    else:
+        with pytest.raises(UserError, match=r"budget\.usd=1 cannot be kept, because no price is known for (m|another)"):
+            config.check()

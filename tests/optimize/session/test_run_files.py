@@ -1,0 +1,118 @@
+"""The files of a run: whole or not there, without secrets, and read back as they were."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.prompt_sets.tuned_on import TunedOn
+from optimize.search.candidate import PARENT, Candidate, Proposal, made_of
+from optimize.session.budget import Spend
+from optimize.session.run_files import RunFiles
+
+PROMPTS = PromptSet("parent", "toy", {"plan": "Plan.", "solve": "Solve «it»."}, Path("parent"))
+DEMO = {"solve": [{"task": "1 + 1", "result": "2 key-123"}]}
+
+
+def proposal(number: int, **changes: object) -> Proposal:
+    candidate = Candidate(f"c{number:03}", PROMPTS, ("parent",), ("plan",), "reflection")
+    return replace(Proposal(candidate, "rejected", "no better", spend=Spend(lm_calls=number)), **changes)  # type: ignore[arg-type]
+
+
+def test_a_candidate_says_what_it_was_tuned_on_and_its_parent_only_what_that_was(tmp_path: Path) -> None:
+    files, before = RunFiles(tmp_path), TunedOn(frozenset({"aa"}), frozenset({"bb"}))
+    prompts = replace(PROMPTS, tuned_on=before)
+    files.write("splits", {"tuned_on": {"learnt_from": ["cc"], "picked_by": ["dd"]}})
+    for candidate in (Candidate(PARENT, prompts), Candidate("c001", prompts), Candidate("c002", PROMPTS)):
+        files.keep(candidate)
+    parent, derived, first = (files.candidate(id, ["plan", "solve"], "toy") for id in (PARENT, "c001", "c002"))
+    assert parent.tuned_on == before
+    assert derived.tuned_on == TunedOn(frozenset({"aa", "cc"}), frozenset({"bb", "dd"}))
+    assert first.tuned_on == TunedOn(frozenset({"cc"}), frozenset({"dd"}))
+
+
+def test_what_was_written_is_read_and_what_was_not_is_none(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path)
+    assert files.read("verdict") is None
+    files.write("verdict", {"gain": 0.1, "reason": "ünï"})
+    assert files.read("verdict") == {"gain": 0.1, "reason": "ünï"}
+    files.update(phase="search")
+    files.update(phase="gate", spend={})
+    assert files.read("tuning") == {"phase": "gate", "spend": {}}
+    files.remove("verdict")
+    assert files.read("verdict") is None
+
+
+def test_a_write_that_fails_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path)
+    files.write("search", {"a": 1})
+    with pytest.raises(TypeError):
+        files.write("search", {"a": object()})
+    broken = RunFiles(tmp_path, redact=lambda text: text[:0] if text == "never" else _full())
+    with pytest.raises(OSError, match="No space"):
+        broken.write("search", {"a": 2})
+    assert files.read("search") == {"a": 1}
+
+
+def _full() -> str:
+    raise OSError(28, "No space left on device")
+
+
+def test_proposals_come_in_their_order_with_their_prompts(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path)
+    assert files.proposals() == []
+    files.begin_proposals()
+    for number in (1, 2):
+        files.propose(proposal(number))
+    first, second = files.proposals()
+    assert (first["candidate_id"], second["candidate_id"]) == ("c001", "c002")
+    assert (first["agents"], first["parent_ids"], first["spend"]["lm_calls"]) == (["plan"], ["parent"], 1)
+    assert "candidate" not in first and "Plan." not in json.dumps(first), "the prompts are in their own folder"
+    assert files.candidate("c002", ["plan", "solve"], "toy").texts == PROMPTS.texts
+
+
+def test_a_half_line_is_no_proposal(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path)
+    files.propose(proposal(1))
+    with (tmp_path / "proposals.jsonl").open("a") as file:
+        file.write('{"candidate_id": "c0')
+    assert [line["candidate_id"] for line in files.proposals()] == ["c001"]
+
+
+def test_another_candidate_of_the_same_id_takes_its_place(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path)
+    files.keep(Candidate("c001", PROMPTS))
+    before = (tmp_path / "candidates" / "c001").stat().st_ino
+    files.keep(Candidate("c001", PROMPTS))
+    assert (tmp_path / "candidates" / "c001").stat().st_ino == before, "the same is left alone"
+    files.keep(Candidate("c001", replace(PROMPTS, texts={"plan": "Other.", "solve": "S."})))
+    assert files.candidate("c001", ["plan", "solve"], "toy").texts["plan"] == "Other."
+
+
+def test_no_secret_is_written(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path, redact=lambda text: text.replace("key-123", "***"))
+    said = replace(PROMPTS, texts={"plan": "Use key-123.", "solve": "S."}, demos=DEMO)
+    files.propose(replace(proposal(1, reason="the server said key-123"), candidate=Candidate("c001", said)))
+    files.write("verdict", {"reasons": ["key-123"]})
+    assert not [each for each in tmp_path.rglob("*") if each.is_file() and b"key-123" in each.read_bytes()]
+    kept = files.candidate("c001", ["plan", "solve"], "toy")
+    assert (kept.texts["plan"], kept.demos["solve"][0]["result"]) == ("Use ***.", "2 ***")
+    inode = (tmp_path / "candidates" / "c001").stat().st_ino
+    files.keep(Candidate("c001", said))
+    assert (tmp_path / "candidates" / "c001").stat().st_ino == inode, "it is the same one"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "words"),
+    [
+        (Candidate("c001", PROMPTS, ("parent",), ("plan", "solve"), "reflection"), "plan, solve"),
+        (Candidate("c041", PROMPTS, ("c004", "c008"), (), "merge"), "merge of c004 and c008"),
+        (Candidate("c041", PROMPTS, ("c004", "c008"), ("plan",), "merge"), "merge of c004 and c008"),
+        (Candidate("c001", PROMPTS, ("parent",), (), "bootstrap"), "bootstrap of parent"),
+        (Candidate("c001", PROMPTS), "copy of parent"),
+    ],
+)
+def test_a_candidate_is_told_by_what_it_is_made_of(candidate: Candidate, words: str) -> None:
+    assert made_of(candidate) == words
