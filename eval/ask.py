@@ -12,9 +12,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.cli.arguments import Parser
-from eval.cli.command import FAILURES, FINISHED, STOPPED, leave, told
+from eval.cli.command import FAILURES, FINISHED, STOPPED, exit_now, run_cli
 from eval.cli.overrides import composed
 from eval.config.evaluation import EvalConfig, read_config
 from eval.reports.live_steps import Steps, print_answer
@@ -49,18 +49,18 @@ def task(arguments: list[str]) -> int:
     prompts = config.check_system()
     config.check_model()
     file = given.file.absolute() if given.file else None
-    return answer(Example("question", encodable(given.question), file), config, prompts)
+    return answer(Sample("question", encodable(given.question), file), config, prompts)
 
 
-def answer(example: Example, config: EvalConfig, prompts: PromptSet | None) -> int:
-    from eval.execution.single_answer import answered
+def answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -> int:
+    from eval.execution.single_answer import answer_sample
 
     console = Console()
     if config.needs_model and config.model.simulated:
         console.print(SIMULATED_NOTICE, style="bold yellow")
     try:
         with Steps(console, config.redact) as steps:
-            record = answered(example, config, prompts, steps.observer)
+            record = answer_sample(sample, config, prompts, steps.observer)
     except KeyboardInterrupt:
         print("error: interrupted; nothing is stored.", file=sys.stderr)
         return STOPPED
@@ -71,4 +71,4 @@ def answer(example: Example, config: EvalConfig, prompts: PromptSet | None) -> i
 
 
 if __name__ == "__main__":
-    leave(told(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from eval.cli.arguments import Parser
-from eval.cli.command import FINISHED, STOPPED, leave, told
+from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
 from eval.runs.folder import find_run
 
 
@@ -60,4 +60,4 @@ def task(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    leave(told(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

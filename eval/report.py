@@ -11,7 +11,7 @@ import argparse
 import sys
 
 from eval.cli.arguments import Parser
-from eval.cli.command import STOPPED, leave, told
+from eval.cli.command import STOPPED, exit_now, run_cli
 from eval.runs.folder import DATABASE, find_run
 from mas.runtime.errors import UserError
 
@@ -46,4 +46,4 @@ def task(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    leave(told(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

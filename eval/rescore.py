@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from eval.cli.arguments import Parser
-from eval.cli.command import MISTAKES, STOPPED, leave, told
+from eval.cli.command import MISTAKES, STOPPED, exit_now, run_cli
 from eval.cli.paths import shown
 from eval.runs.folder import DATABASE, find_run
 from mas.runtime.errors import UserError
@@ -82,4 +82,4 @@ def task(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    leave(told(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

@@ -11,30 +11,30 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.cli.command import leave, run_command, told, typed, typed_list
+from eval.cli.command import exit_now, get_task_overrides, get_typed_list, run_cli, run_command
 from eval.config.evaluation import read_config
 from eval.workflows.resume import shown_again
-from eval.workflows.sweep.sweep import as_job, concluded
+from eval.workflows.sweep.sweep import finish_sweep, run_as_job
 
 
 def task(composed: DictConfig) -> int:
-    return as_job(lambda: _evaluated(composed))
+    return run_as_job(lambda: _evaluated(composed))
 
 
 def _evaluated(composed: DictConfig) -> int:
-    config = read_config(composed, raw_ids=typed_list("ids"))
+    config = read_config(composed, raw_ids=get_typed_list("ids"))
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     if config.run.resume and (code := shown_again(config, resolved)) is not None:
         return code
     prompts = config.check()
     from eval.workflows.evaluate import Request, evaluate
 
-    return evaluate(Request(config, resolved, prompts, typed()))
+    return evaluate(Request(config, resolved, prompts, get_task_overrides()))
 
 
 def main() -> int:
-    return told(lambda: concluded(run_command(task, "eval")))
+    return run_cli(lambda: finish_sweep(run_command(task, "eval")))
 
 
 if __name__ == "__main__":
-    leave(main())
+    exit_now(main())

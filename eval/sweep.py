@@ -11,7 +11,7 @@ import argparse
 import sys
 
 from eval.cli.arguments import Parser
-from eval.cli.command import FINISHED, MISTAKES, STOPPED, WORST_FIRST, leave, sentence, told
+from eval.cli.command import FINISHED, MISTAKES, STOPPED, WORST_FIRST, describe_mistake, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import NoTracking
 from mas.runtime.errors import UserError
@@ -42,7 +42,7 @@ def task(arguments: list[str]) -> int:
     try:
         tracking, secrets = tracking_of(folder, notes)
     except MISTAKES as error:
-        print(f"warning: the sweep's page is not sent to MLflow: {sentence(error)}", file=sys.stderr)
+        print(f"warning: the sweep's page is not sent to MLflow: {describe_mistake(error)}", file=sys.stderr)
         tracking, secrets = NoTracking(), ()
     try:
         result = make_table(folder, notes, tracking, secrets)
@@ -56,4 +56,4 @@ def task(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    leave(told(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.arguments import Parser
-from eval.cli.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, leave, sentence, told
+from eval.cli.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, describe_mistake, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.folder import DATABASE, all_runs, find_run
 from eval.runs.run_info import kept_config
@@ -99,7 +99,7 @@ def _one_of_many(folder: Path, overrides: Sequence[str]) -> int:
     try:
         return synced(folder, overrides)
     except MISTAKES as error:
-        print(f"error: {folder.name}: {sentence(error)}", file=sys.stderr)
+        print(f"error: {folder.name}: {describe_mistake(error)}", file=sys.stderr)
         return USER_ERROR
 
 
@@ -217,4 +217,4 @@ def _complete_files(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    leave(told(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eval.cli.arguments import Parser
-from eval.cli.command import FINISHED, leave, told
+from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import shown
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.diff_page import notes, write_page
@@ -102,4 +102,4 @@ def _show_demo(sign: str, number: int, demo: Demo, style: str, console: Console)
 
 
 if __name__ == "__main__":
-    leave(told(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

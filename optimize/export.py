@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from eval.cli.arguments import Parser
-from eval.cli.command import FINISHED, leave, told
+from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT, shown
 from mas.runtime.errors import UserError
 from optimize.mlflow_export.folder import PROPOSALS, KeptTuning, read_tuning
@@ -127,4 +127,4 @@ def _percent(share: Any) -> str:
 
 
 if __name__ == "__main__":
-    leave(told(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

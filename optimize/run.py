@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.cli.command import leave, run_command, told, typed
+from eval.cli.command import exit_now, get_task_overrides, run_cli, run_command
 from optimize.pipeline.terminal import shown_again
 from optimize.session.config import read_config
 from optimize.session.request import Request
@@ -30,13 +30,13 @@ def task(composed: DictConfig, given: Sequence[str]) -> int:
     prompts = config.check()
     from optimize.pipeline.tuning import tune
 
-    return tune(Request(config, resolved, prompts, typed()))
+    return tune(Request(config, resolved, prompts, get_task_overrides()))
 
 
 def main() -> int:
     given = sys.argv[1:]
-    return told(lambda: run_command(functools.partial(task, given=given), "optimize", resumed_arguments))
+    return run_cli(lambda: run_command(functools.partial(task, given=given), "optimize", resumed_arguments))
 
 
 if __name__ == "__main__":
-    leave(main())
+    exit_now(main())

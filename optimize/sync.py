@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.arguments import Parser
-from eval.cli.command import FINISHED, MISTAKES, STOPPED, leave, told
+from eval.cli.command import FINISHED, MISTAKES, STOPPED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.workflows.sync import check_place, interruptible, sole_sender, tracking_overrides
 from mas.runtime.errors import UserError
@@ -116,4 +116,4 @@ def _secrets(folder: Path, settings: Any) -> list[str]:
 
 
 if __name__ == "__main__":
-    leave(told(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

@@ -1,6 +1,6 @@
 """Print the structure of the source packages, and fail on what the architecture and the style rules forbid.
 
-    python scripts/check_structure.py            # one row per package, then the violations; exit code 1 if there are any
+    python scripts/check_structure.py            # a row per package, then violations; exit code 1 if any
     python scripts/check_structure.py --any      # also every signature that holds `Any`
 
 Counted per package: modules at its top (without `__init__.py`), source lines, circles among its children (packages and
@@ -70,7 +70,7 @@ def child_of(package: str, name: str) -> str | None:
 
 
 def find_circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the strongly connected components with more than one member (Tarjan, by reachability: graphs are small)."""
+    """Return the strongly connected components with more than one member, by reachability: the graphs are small."""
     reachable: dict[str, set[str]] = {}
     for start in edges:
         seen: set[str] = set()
@@ -109,24 +109,24 @@ def check_imports(modules: Mapping[str, Module]) -> list[str]:
         top = [name for name in modules if name.rpartition(".")[0] == package and name not in packages]
         lines = sum(module.lines for name, module in modules.items() if f"{name}.".startswith(f"{package}."))
         edges: dict[str, set[str]] = defaultdict(set)
-        examples: dict[tuple[str, str], str] = {}
+        samples: dict[tuple[str, str], str] = {}
         for name, module in modules.items():
             source = child_of(package, name)
             for imported in module.imports(modules) if source else ():
                 target = child_of(package, imported)
                 if source and target and source != target:
                     edges[source].add(target)
-                    examples.setdefault((source, target), f"{name} imports {imported}")
+                    samples.setdefault((source, target), f"{name} imports {imported}")
         circles = find_circles(edges)
         level = {child.strip(): i for i, line in enumerate(layers.get(package, ())) for child in line.split("|")}
         upward = [
-            example
-            for (source, target), example in sorted(examples.items())
+            sample
+            for (source, target), sample in sorted(samples.items())
             if source in level and target in level and level[target] < level[source]
         ]
         print(f"{package:34} {len(top):7} {lines:6} {len(circles):7} {len(upward):6}")
         problems += [f"circle in {package}: {', '.join(circle)}" for circle in circles]
-        problems += [f"upward import in {package}: {example}" for example in upward]
+        problems += [f"upward import in {package}: {sample}" for sample in upward]
         if len(top) > MOST_MODULES:
             problems.append(f"{package} has {len(top)} modules at its top, more than {MOST_MODULES}")
     return problems
@@ -156,7 +156,13 @@ def signatures_with_any(modules: Mapping[str, Module]) -> list[str]:
         for node in ast.walk(module.tree):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+            arguments = [
+                *node.args.posonlyargs,
+                *node.args.args,
+                *node.args.kwonlyargs,
+                node.args.vararg,
+                node.args.kwarg,
+            ]
             annotated = [(each.arg, each.annotation) for each in arguments if each] + [("return", node.returns)]
             for name, annotation in annotated:
                 if annotation and any(isinstance(part, ast.Name) and part.id == "Any" for part in ast.walk(annotation)):
@@ -170,7 +176,8 @@ def main(arguments: list[str]) -> int:
     problems = check_imports(modules) + check_style(modules)
     with_any = signatures_with_any(modules)
     small = [module for module in modules.values() if module.lines < 60 and module.path.name != "__init__.py"]
-    print(f"\n{len(modules)} files, {sum(module.lines for module in modules.values())} lines, {len(small)} under 60 lines,")
+    lines = sum(module.lines for module in modules.values())
+    print(f"\n{len(modules)} files, {lines} lines, {len(small)} files under 60 lines,")
     print(f"{len(with_any)} parameters and results with Any")
     if len(with_any) > MOST_ANY:
         problems.append(f"{len(with_any)} signatures hold Any, more than {MOST_ANY}")

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.execution.runner import Runner
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Sample
+from mas.runtime.sample_context import SampleKey
 from mas.systems.toy.system import ToySystem
 from mas.tools.settings import ToolSettings
 from tests.eval.command_line import EvalCommand, dataset, question
@@ -116,7 +116,7 @@ async def ask(schedule: Any, *, deadline_seconds: float = 30.0, swallowing: bool
             redact=lambda text: text,
             finished=lambda record: None,
         )
-        record = await runner.record_of(Example("q1", "What is 6 * 7?", target=ANSWER), Sample("q1"))
+        record = await runner.record_of(Sample("q1", "What is 6 * 7?", target=ANSWER), SampleKey("q1"))
         runner.stop.heed(record)
         requests = server.requests()
     return Outcome(

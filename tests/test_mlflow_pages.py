@@ -53,7 +53,7 @@ class Stored:
 
     def correct(self, name: str) -> dict[str, bool]:
         """By question."""
-        return {record.example_id: record.correct for record in records_in_store(self.folders[name])}
+        return {record.sample_id: record.correct for record in records_in_store(self.folders[name])}
 
 
 @pytest.fixture(scope="module")
@@ -121,14 +121,14 @@ def test_two_runs_are_compared_question_by_question(stored: Stored, page: Any) -
     page.set_viewport_size({"width": 1600, "height": 900})
     better = sum(stored.correct("careful").values()) / LIMIT
     assert f"{round(better * 100)}%" in text
-    shown = [example_id for example_id in stored.correct("careful") if f"{example_id}: " in text]
+    shown = [sample_id for sample_id in stored.correct("careful") if f"{sample_id}: " in text]
     assert len(shown) >= 5, "the rows that fit on the page"
 
 
 def test_both_traces_of_a_question_stand_side_by_side(stored: Stored, page: Any) -> None:
     of_careful, of_baseline = stored.correct("careful"), stored.correct("baseline")
     changed = next(each for each, correct in of_careful.items() if correct != of_baseline[each])
-    chosen = next(each for each in records_in_store(stored.folders["careful"]) if each.example_id == changed)
+    chosen = next(each for each in records_in_store(stored.folders["careful"]) if each.sample_id == changed)
     see(page, f"{stored.comparison}&selectedEvaluationId={trace_id(key_of(chosen))}", "Comparing 2 traces", "answer")
     picture(page, stored.pictures, "mlflow-side-by-side")
     text = see(page, None, "planner")

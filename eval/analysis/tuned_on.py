@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval.benchmarks.fingerprint import question_mark
+from eval.benchmarks.fingerprint import fingerprint
 from eval.runs.kept_prompts import KEPT
 from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
@@ -102,7 +102,7 @@ def tuned_facts(
             edited[digest(each)] = each.name
         elif TUNED_ON_FILE in each.provenance.get("checksums", {}):
             edited.pop(digest(each), None)  # restored; of a copy without provenance nothing can be said
-    marks = {each.id: question_mark(each.question, files.get(each.id)) for each in questions}
+    marks = {each.id: fingerprint(each.question, files.get(each.id)) for each in questions}
     names, found = [], None
     for each in sets:
         if each.tuned_on is not None:

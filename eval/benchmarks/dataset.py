@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Example:
+class Sample:
     """A question, its attachment and, apart from both, its gold answer.
 
     Only `question` and `file` ever reach a system; `target` goes to the scorer alone.
@@ -25,12 +25,12 @@ class Example:
 class Split:
     """The examples of one split, the rows that were skipped (only with `on_bad_row: skip`), and how they were read."""
 
-    examples: tuple[Example, ...]
+    samples: tuple[Sample, ...]
     bad_rows: tuple[str, ...] = ()  # one sentence a row: file, line, what is wrong
     notes: tuple[str, ...] = ()  # to be told once: what was guessed, such as a column by its usual name
 
 
-class Benchmark(Protocol):
+class Dataset(Protocol):
     """A source of examples; the dataclass fields of an implementation are its keys in `conf/data/`."""
 
     def load(self, split: str) -> Split:

@@ -12,12 +12,12 @@ import unicodedata
 from collections.abc import Iterable
 from hashlib import sha256
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 
 _CHARS = 16
 
 
-def question_mark(text: str, file_sha256: str | None = None) -> str:
+def fingerprint(text: str, file_sha256: str | None = None) -> str:
     """The beginning of a SHA-256 in hexadecimal digits.
 
     Args:
@@ -33,38 +33,38 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def dataset_digest(examples: Iterable[Example]) -> str:
+def dataset_digest(samples: Iterable[Sample]) -> str:
     """SHA-256 over each question's id, text, gold answer and attachment, in the order in which they are asked.
 
     Raises:
         OSError: an attachment cannot be read.
     """
-    return _of_lines(map(_line, examples))
+    return _of_lines(map(_line, samples))
 
 
-def digest_in_any_order(examples: Iterable[Example]) -> str:
+def digest_in_any_order(samples: Iterable[Sample]) -> str:
     """The same for a set of questions, of which the order means nothing.
 
     Raises:
         OSError: an attachment cannot be read.
     """
-    return _of_lines(sorted(map(_line, examples)))
+    return _of_lines(sorted(map(_line, samples)))
 
 
-def file_digest(example: Example) -> str | None:
+def file_digest(sample: Sample) -> str | None:
     """SHA-256 of the attachment's content; None without one.
 
     Raises:
         OSError: it cannot be read.
     """
-    if example.file is None:
+    if sample.file is None:
         return None
-    with example.file.open("rb") as file:
+    with sample.file.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _line(example: Example) -> bytes:
-    fields = [example.id, example.question, example.target, file_digest(example)]
+def _line(sample: Sample) -> bytes:
+    fields = [sample.id, sample.question, sample.target, file_digest(sample)]
     return json.dumps(fields).encode("ascii") + b"\n"  # escapes lone surrogates
 
 

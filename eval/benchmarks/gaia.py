@@ -21,7 +21,7 @@ REVISION = "682dd723ee1e1697e00360edccf2366dc8418dd9"
 
 
 @dataclass
-class GaiaBenchmark:
+class GaiaDataset:
     """The keys of `conf/data/gaia*.yaml`, explained there."""
 
     sealed_level: ClassVar[str] = "1"  # a prompt search learns from the other levels and is tested on this one

@@ -19,7 +19,7 @@ _REPO = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+", re.ASCII)
 
 
 @dataclass
-class HuggingFaceBenchmark:
+class HuggingFaceDataset:
     """The keys of `conf/data/hf.yaml`, explained there."""
 
     repo: str

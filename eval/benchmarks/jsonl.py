@@ -24,7 +24,7 @@ ENOUGH = ("id", "question")  # the gold answers are a matter of each row
 
 
 @dataclass
-class JsonlBenchmark:
+class JsonlDataset:
     """The keys of `conf/data/jsonl.yaml`, explained there."""
 
     path: str

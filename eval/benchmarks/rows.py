@@ -16,7 +16,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from eval.benchmarks.columns import AS_GAIA, Columns, FoundColumns
-from eval.benchmarks.dataset import Example, Split
+from eval.benchmarks.dataset import Sample, Split
 from mas.runtime.errors import UserError
 
 ON_BAD_ROW = ("refuse", "skip")
@@ -111,34 +111,34 @@ def read_rows(
         UserError: the first bad row if bad rows are refused, or no good row at all.
     """
     check_on_bad_row(on_bad_row)
-    examples: dict[str, Example] = {}
+    samples: dict[str, Sample] = {}
     places: dict[str, str] = {}
     bad: list[str] = []
     for number, row in enumerate(rows, start=1):
         try:
-            example = _example(row, number, attachments, columns)
-            if example.id in places:
-                raise BadRowError(_asked_before(example, places[example.id], columns))
+            sample = _sample(row, number, attachments, columns)
+            if sample.id in places:
+                raise BadRowError(_asked_before(sample, places[sample.id], columns))
         except BadRowError as error:
             if on_bad_row == "refuse":
                 hint = "mend the row, or leave bad rows out with data.on_bad_row=skip"
                 raise UserError(f"{row.place}: {error}; {hint}.") from error
             bad.append(f"{row.place}: {error}")
         else:
-            examples[example.id], places[example.id] = example, row.place
-    if not examples:
+            samples[sample.id], places[sample.id] = sample, row.place
+    if not samples:
         reason = f"all {len(bad)} are bad, the first one being {bad[0]}" if bad else "the metadata is empty"
         raise UserError(f"No rows are left in {attachments.metadata or attachments.folder}: {reason}; mend the data.")
-    return Split(tuple(examples.values()), tuple(bad), columns.notes)
+    return Split(tuple(samples.values()), tuple(bad), columns.notes)
 
 
-def _asked_before(example: Example, place: str, columns: FoundColumns) -> str:
+def _asked_before(sample: Sample, place: str, columns: FoundColumns) -> str:
     if columns.ids_from_questions:
         return f"it asks the same as {place}, and ids are made from the questions (data.columns.id=null numbers them)"
-    return f"the id {example.id!r} is already that of {place}"
+    return f"the id {sample.id!r} is already that of {place}"
 
 
-def _example(row: Row, number: int, attachments: Attachments, columns: FoundColumns) -> Example:
+def _sample(row: Row, number: int, attachments: Attachments, columns: FoundColumns) -> Sample:
     if row.problem is not None:
         raise BadRowError(row.problem)
     if not isinstance(row.content, Mapping):
@@ -148,7 +148,7 @@ def _example(row: Row, number: int, attachments: Attachments, columns: FoundColu
     cells = {key: _Cell(column or "", content.get(column) if column else None) for key, column in names.items()}
     name, question = cells["file"].text(required=False), cells["question"].text()
     made = question_id(question, name) if columns.ids_from_questions else str(number)
-    return Example(
+    return Sample(
         id=cells["id"].id() if names["id"] else made,
         question=question,
         file=attachments.find(name) if name else None,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from eval.benchmarks.dataset import Split
-from eval.benchmarks.jsonl import JsonlBenchmark
+from eval.benchmarks.jsonl import JsonlDataset
 
 SAMPLE = Path(__file__).parent / "sample"
 SAMPLE_VERSION = 4  # goes up whenever a question or a file changes: scores of two versions are not comparable
@@ -18,7 +18,7 @@ ALIASES = {"validation": "val"}  # GAIA's name for it
 
 
 @dataclass
-class SampleBenchmark:
+class BundledDataset:
     """The keys of `conf/data/sample.yaml`, explained there."""
 
     version: ClassVar[int] = SAMPLE_VERSION
@@ -39,5 +39,5 @@ class SampleBenchmark:
         """
         return self._files().load(ALIASES.get(split, split))
 
-    def _files(self) -> JsonlBenchmark:
-        return JsonlBenchmark(path=str(SAMPLE), on_bad_row=self.on_bad_row)
+    def _files(self) -> JsonlDataset:
+        return JsonlDataset(path=str(SAMPLE), on_bad_row=self.on_bad_row)

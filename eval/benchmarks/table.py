@@ -74,7 +74,7 @@ class _TableBenchmark(ABC):
 
 
 @dataclass
-class CsvBenchmark(_TableBenchmark):
+class CsvDataset(_TableBenchmark):
     """The keys of `conf/data/csv.yaml`, explained there. Cells stay text as written; an empty one is missing."""
 
     delimiter: str = ","
@@ -125,7 +125,7 @@ class CsvBenchmark(_TableBenchmark):
 
 
 @dataclass
-class ParquetBenchmark(_TableBenchmark):
+class ParquetDataset(_TableBenchmark):
     """The keys of `conf/data/parquet.yaml`, explained there. Only the columns that are mapped are read."""
 
     name: str = "parquet"

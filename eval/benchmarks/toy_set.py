@@ -12,7 +12,7 @@ from decimal import Decimal
 from random import Random
 from typing import ClassVar
 
-from eval.benchmarks.dataset import Example, Split
+from eval.benchmarks.dataset import Sample, Split
 from eval.benchmarks.drawing import Drawn, Family, names, rounded, shuffled
 from mas.runtime.errors import UserError
 
@@ -183,7 +183,7 @@ DIFFICULTIES = (1, 1, 2, 2, 3)
 
 
 @dataclass
-class ToyBenchmark:
+class ToyDataset:
     """The keys of `conf/data/toy.yaml`, explained there."""
 
     version: ClassVar[int] = TOY_VERSION
@@ -210,12 +210,12 @@ class ToyBenchmark:
         self.check()
         if split not in self._sizes():
             raise UserError(f"The toy data has no split {split!r}: use one of {', '.join(self._sizes())}.")
-        return Split(tuple(example for made_for, example in self._examples() if made_for == split))
+        return Split(tuple(sample for made_for, sample in self._samples() if made_for == split))
 
     def _sizes(self) -> dict[str, int]:
         return {"train": self.n_train, "val": self.n_val, "test": self.n_test}
 
-    def _examples(self) -> Iterator[tuple[str, Example]]:
+    def _samples(self) -> Iterator[tuple[str, Sample]]:
         """All splits' examples, since a question must not come again in a later split."""
         asked: set[str] = set()
         families = list(FAMILIES)
@@ -224,9 +224,9 @@ class ToyBenchmark:
                 family = families[index % len(families)]
                 difficulty = DIFFICULTIES[index // len(families) % len(DIFFICULTIES)]
                 drawn = _new(family, difficulty, Random(f"{self.seed}/{split}/{index}"), asked)
-                example_id = f"toy-{self.seed}-{split}-{index:03d}"
+                sample_id = f"toy-{self.seed}-{split}-{index:03d}"
                 tags = {"kind": "none", "family": family, "difficulty": str(difficulty)}
-                yield split, Example(example_id, drawn.question, None, drawn.answer, str(drawn.level), tags)
+                yield split, Sample(sample_id, drawn.question, None, drawn.answer, str(drawn.level), tags)
 
 
 def _new(family: str, difficulty: int, rng: Random, asked: set[str]) -> Drawn:

@@ -25,7 +25,7 @@ class Output:
 
 
 @contextmanager
-def lasting_output() -> Iterator[Output]:
+def survive_broken_pipe() -> Iterator[Output]:
     """Standard output and standard error inside; both as they were outside."""
     before, output = (sys.stdout, sys.stderr), Output()
     sys.stdout, sys.stderr = (_Lasting(stream, output) if stream else stream for stream in before)

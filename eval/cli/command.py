@@ -19,11 +19,11 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from eval.cli.broken_pipe import lasting_output
+from eval.cli.broken_pipe import survive_broken_pipe
 from eval.cli.help_text import register_help
 from eval.cli.overrides import check_overrides, read_flags
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from eval.cli.signals import CLOSED, heard_by
+from eval.cli.signals import CLOSED, handle_signals
 from eval.cli.terminal_text import visible
 from eval.workflows.resume import resumed_arguments
 from mas.runtime.errors import UserError
@@ -68,16 +68,16 @@ def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]],
             return USER_ERROR if end.code else FINISHED
         return FINISHED
 
-    codes.append(told(jobs))
+    codes.append(run_cli(jobs))
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
 
 
-def told(command: Callable[[], int]) -> int:
+def run_cli(command: Callable[[], int]) -> int:
     """The exit code of `command`; a user's mistake in it is told in one sentence.
 
     SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not.
     """
-    with lasting_output() as output:
+    with survive_broken_pipe() as output:
         code = _told(command)
     if output.lost:
         print(f"error: what it printed could not be written: {output.lost.lower()}; make room.", file=sys.stderr)
@@ -87,7 +87,7 @@ def told(command: Callable[[], int]) -> int:
 
 def _told(command: Callable[[], int]) -> int:
     try:
-        with heard_by(
+        with handle_signals(
             _interrupt, CLOSED
         ):  # until `eval.execution.stop_controller` takes over for the questions, and again from then on
             return command()
@@ -115,7 +115,7 @@ def _interrupt(reason: str) -> NoReturn:
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Whether it is the user's, so that `sentence` has something to say about it."""
+    """Whether it is the user's, so that `describe_mistake` has something to say about it."""
     return isinstance(error, MISTAKES) or (isinstance(error, ValueError) and _raised_by_hydra(error))
 
 
@@ -125,7 +125,7 @@ def _raised_by_hydra(error: BaseException) -> bool:
     return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("hydra.")
 
 
-def leave(code: int) -> NoReturn:
+def exit_now(code: int) -> NoReturn:
     """End the process now. A tool that hangs in a thread would keep an ordinary exit waiting for it."""
     for stream in (sys.stdout, sys.stderr):
         if stream:  # None: it was closed before the process began
@@ -147,26 +147,26 @@ def _guarded(task: Task, composed: DictConfig) -> int:
 
 
 def _complain(error: Exception) -> int:
-    print(f"error: {visible(sentence(error))}", file=sys.stderr)
+    print(f"error: {visible(describe_mistake(error))}", file=sys.stderr)
     return USER_ERROR
 
 
-def typed() -> list[str]:
+def get_task_overrides() -> list[str]:
     """The overrides of this job, as they were typed."""
     return list(HydraConfig.get().overrides.task)
 
 
-def typed_list(key: str) -> list[str] | None:
+def get_typed_list(key: str) -> list[str] | None:
     """The items of `key=[a,b]` as they were typed, before Hydra took `1e10` for a number; None if not given."""
     found = None
-    for override in typed():
+    for override in get_task_overrides():
         name, _, value = override.partition("=")
         if name.lstrip("+") == key:
             found = [item.strip().strip("'\"") for item in value.strip().strip("[]").split(",") if item.strip()]
     return found
 
 
-def sentence(error: BaseException) -> str:
+def describe_mistake(error: BaseException) -> str:
     """One sentence that says what was wrong, what was expected and how to mend it."""
     if isinstance(error, UserError):
         return str(error)

@@ -101,7 +101,8 @@ def composed(overrides: Sequence[str]) -> DictConfig:
 
     Raises:
         UserError: something that is no override, a question without quotes most likely; or that no group takes.
-        HydraException, OmegaConfBaseException: the same mistakes as in `eval/run.py`; see `eval.cli.command.sentence`.
+        HydraException, OmegaConfBaseException: the same mistakes as in `eval/run.py`; see
+        `eval.cli.command.describe_mistake`.
     """
     check_overrides(overrides, "eval")
     load_dotenv(PROJECT_ROOT / ".env")

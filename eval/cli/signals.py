@@ -17,7 +17,7 @@ ENDING = {signal.SIGINT: "Ctrl-C", **CLOSED}
 
 
 @contextmanager
-def heard_by(hear: Callable[[str], None], names: Mapping[signal.Signals, str] = ENDING) -> Iterator[None]:
+def handle_signals(hear: Callable[[str], None], names: Mapping[signal.Signals, str] = ENDING) -> Iterator[None]:
     """Each of the signals calls `hear` with its name inside, and is whose it was before outside.
 
     Only the main thread gets any: in another nothing is changed.

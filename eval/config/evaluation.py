@@ -18,7 +18,7 @@ from eval.runs.folder import check_free
 from mas.llm.profiles.model import check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import QuestionLimits
+from mas.runtime.sample_context import SampleLimits
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
@@ -75,7 +75,7 @@ class EvalConfig:
     selection: Selection
     tools: ToolSettings
     run: RunSettings
-    limits: QuestionLimits
+    limits: SampleLimits
     cache: CacheSettings
     prompts: str | None  # prompt set: a folder under prompts/, or a path; null: none
     split: str  # of the dataset
@@ -199,7 +199,7 @@ class _Plain:
     seed: int = 0
     tools: ToolSettings = field(default_factory=ToolSettings)
     run: RunSettings = field(default_factory=RunSettings)
-    limits: QuestionLimits = field(default_factory=QuestionLimits)
+    limits: SampleLimits = field(default_factory=SampleLimits)
     cache: CacheSettings = field(default_factory=CacheSettings)
 
 
@@ -292,7 +292,7 @@ def refuse_unless(valid: bool, key: str, value: object, expected: str) -> None:
         raise UserError(f"{key}={value} is out of range; expected {expected}.")
 
 
-def check_limits(limits: QuestionLimits, tools: ToolSettings) -> None:
+def check_limits(limits: SampleLimits, tools: ToolSettings) -> None:
     """
     Raises:
         UserError: one of them is out of range.

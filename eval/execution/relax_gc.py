@@ -15,7 +15,7 @@ THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collecti
 
 
 @contextmanager
-def rare_collection() -> Iterator[None]:
+def relax_gc() -> Iterator[None]:
     """What is there now is looked at no more, and what comes is looked at more seldom."""
     before = gc.get_threshold()
     gc.freeze()

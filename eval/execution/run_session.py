@@ -16,7 +16,7 @@ from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.execution.budget import Budget, with_unseen
 from eval.execution.progress import RunProgress
-from eval.execution.relax_gc import rare_collection
+from eval.execution.relax_gc import relax_gc
 from eval.execution.runner import Runner, Try
 from eval.execution.stop_controller import Stop, signals_to
 from eval.runs.call_log import CallLog, SharedCache
@@ -26,7 +26,7 @@ from eval.runs.store import RunStore, StoreError
 from eval.runs.tool_cache import ToolCache, remove_tool_results
 from eval.workflows.resume import samples_left
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Payment, Question, Sample
+from mas.runtime.sample_context import Payment, SampleContext, SampleKey
 from mas.runtime.trace import Level, Listener
 
 CALL_LOG = "calls.db"
@@ -46,7 +46,7 @@ def _call_log(store: RunStore, folder: Path) -> CallLog:
     return call_log
 
 
-class Questions:
+class RunSession:
     """Made for one session of a run; its store is open for writing."""
 
     def __init__(self, config: EvalConfig, store: RunStore, folder: Path, logs: RunLogs, console: Console) -> None:
@@ -70,7 +70,7 @@ class Questions:
         self,
         program: Any,
         shown: Callable[[Record], None],
-        on_terms: Callable[[Question], Question] = lambda each: each,
+        on_terms: Callable[[SampleContext], SampleContext] = lambda each: each,
     ) -> Iterator[Runner]:
         """The runner that asks them, and that keeps what comes of it; for one session.
 
@@ -89,19 +89,19 @@ class Questions:
             if results is not None:
                 stack.enter_context(closing(results))
 
-            def question(sample: Sample) -> Question:
+            def question(sample_key: SampleKey) -> SampleContext:
                 def spent(payment: Payment) -> None:
-                    call_log.pay(sample, payment)
+                    call_log.pay(sample_key, payment)
                     self.budget.spend(payment)
 
-                replies = call_log.for_sample(sample)
-                return on_terms(Question(sample, self.config.limits, replies, cache, spent, tool_log=results))
+                replies = call_log.for_sample(sample_key)
+                return on_terms(SampleContext(sample_key, self.config.limits, replies, cache, spent, tool_log=results))
 
             def finished(record: Record) -> None:
-                sample = Sample(record.example_id, record.epoch, record.attempt)
-                record.usage = with_unseen(record, call_log.paid(sample))
+                sample_key = SampleKey(record.sample_id, record.epoch, record.attempt)
+                record.usage = with_unseen(record, call_log.paid(sample_key))
                 self.store.write(record)
-                call_log.forget(sample)
+                call_log.forget(sample_key)
                 shown(record)
                 _log_question(record, self.logs)
 
@@ -129,7 +129,7 @@ class Questions:
 
     def _run(self, runner: Runner, tries: Sequence[Try]) -> str | None:
         try:
-            with signals_to(self.stop), rare_collection():
+            with signals_to(self.stop), relax_gc():
                 run_blocking(runner.run(tries))
         except StoreError as error:
             return str(error)
@@ -139,7 +139,7 @@ class Questions:
         return self.stop.reason
 
     def _runner(
-        self, program: Any, question: Callable[[Sample], Question], finished: Callable[[Record], None]
+        self, program: Any, question: Callable[[SampleKey], SampleContext], finished: Callable[[Record], None]
     ) -> Runner:
         return Runner(
             run_id=self.store.meta()["run_id"],
@@ -155,10 +155,10 @@ class Questions:
             cost_without_calls=0.0 if self.config.needs_model else None,
         )
 
-    def _listener(self, thread_id: str, sample: Sample) -> Listener:
+    def _listener(self, thread_id: str, sample_key: SampleKey) -> Listener:
         """The question's log lines. A log that cannot be written ends the run, never a question."""
         try:
-            listen = self.logs.listener(thread_id, sample.example_id, sample.epoch, sample.attempt)
+            listen = self.logs.listener(thread_id, sample_key.sample_id, sample_key.epoch, sample_key.attempt)
         except OSError as error:
             self._no_log(error)
             return lambda level, event, fields: None
@@ -179,7 +179,7 @@ def _log_question(record: Record, logs: RunLogs) -> None:
     log = logs.entry_point.error if record.error else logs.entry_point.info
     log(
         "question finished",
-        task_id=record.example_id,
+        task_id=record.sample_id,
         epoch=record.epoch,
         attempt=record.attempt,
         correlation_id=record.thread_id,

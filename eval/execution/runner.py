@@ -18,19 +18,19 @@ from typing import Any
 import dspy
 
 from eval.analysis.tool_counts import tool_counts
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.contamination.web_results import blocked_hosts, web_leaks
 from eval.execution.budget import usage_of
 from eval.execution.failure import Failure, describe, out_of_time, refusal
 from eval.execution.scoring import Scoring
 from eval.execution.stop_controller import QUOTA_OR_KEY, Stop
 from eval.runs.record import Record
-from eval.runs.redaction import cleaned
+from eval.runs.redaction import redact
 from eval.scorers.score import Scorer
-from mas.runtime.sample_context import Question, QuestionLimits, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Listener, Observer, Trace, recording, span
 
-Try = tuple[Example, Sample]
+Try = tuple[Sample, SampleKey]
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Runner:
     scorer: Scorer
     concurrency: int  # questions at once
     deadline_seconds: float  # wall time of one question
-    listener: Callable[[str, Sample], Listener]  # thread id, sample → where the trace's log lines go
+    listener: Callable[[str, SampleKey], Listener]  # thread id, sample → where the trace's log lines go
     redact: Callable[[str], str]  # takes secrets out of an error message
     finished: Callable[[Record], None]  # keeps the record; called on the runner's own loop
-    question: Callable[[Sample], Question] = Question  # its limits, its call log
+    question: Callable[[SampleKey], SampleContext] = SampleContext  # its limits, its call log
     stop: Stop = field(default_factory=Stop)
     observer: Observer | None = None  # shows the spans of every question as they open and end
     cost_without_calls: float | None = None  # 0.0 if every call that a question can cost money by is seen here
@@ -72,17 +72,17 @@ class Runner:
                 self.finished(record)
             self.stop.heed(record)
 
-    async def record_of(self, example: Example, sample: Sample) -> Record:
+    async def record_of(self, sample: Sample, sample_key: SampleKey) -> Record:
         """Answer and score one example; whatever goes wrong with it becomes part of its record."""
         thread_id = uuid.uuid4().hex
-        trace = Trace(thread_id, self.listener(thread_id, sample), self.observer)
-        record = blank_record(self.run_id, example, sample, thread_id)
-        question = replace(self.question(sample), over_at=time.monotonic() + self.deadline_seconds)
+        trace = Trace(thread_id, self.listener(thread_id, sample_key), self.observer)
+        record = blank_record(self.run_id, sample, sample_key, thread_id)
+        question = replace(self.question(sample_key), deadline=time.monotonic() + self.deadline_seconds)
         with recording(trace), dspy.context(trace=[]):  # DSPy's own would keep the calls of all questions, up to 10,000
-            with closing(question), at_work(question):
-                await self._answer(example, record, trace, question)
+            with closing(question), use_context(question):
+                await self._answer(sample, record, trace, question)
             record.wall_seconds, record.waited_seconds = trace.seconds, question.waited_seconds
-            with closing(self._judging(question)) as judging, at_work(judging):
+            with closing(self._judging(question)) as judging, use_context(judging):
                 await Scoring(self.scorer, self.deadline_seconds, self.redact).score(record)
         refused = question.refused or judging.refused
         if refused and record.error_class != QUOTA_OR_KEY:  # an agent has swallowed it
@@ -90,17 +90,17 @@ class Runner:
         self._complete(record, trace)
         return record
 
-    def _judging(self, question: Question) -> Question:
+    def _judging(self, question: SampleContext) -> SampleContext:
         """For the scorer's own calls: what they take is no spending of the question, and has a deadline of its own."""
         over_at = time.monotonic() + self.deadline_seconds
-        return replace(question, limits=QuestionLimits(), over_at=over_at, _timeout=None)
+        return replace(question, limits=SampleLimits(), deadline=over_at, _timeout=None)
 
-    async def _answer(self, example: Example, record: Record, trace: Trace, question: Question) -> None:
+    async def _answer(self, sample: Sample, record: Record, trace: Trace, question: SampleContext) -> None:
         failure, deadline = None, asyncio.timeout(self.deadline_seconds)
         try:
             async with deadline, question.within_working_time():
-                with span("question", example.id) as current:
-                    await self._ask(example, record)
+                with span("question", sample.id) as current:
+                    await self._ask(sample, record)
                     current.outputs = {"answer": record.answer}
         except Exception as error:  # noqa: BLE001  the boundary of one question: its failure becomes data
             failure = describe(error, trace)
@@ -113,8 +113,8 @@ class Runner:
                 record.answer, record.error = self.redact(trace.answer), None
                 record.error_class = record.error_component = None
 
-    async def _ask(self, example: Example, record: Record) -> None:
-        prediction = await self.program.acall(question=example.question, file=example.file)
+    async def _ask(self, sample: Sample, record: Record) -> None:
+        prediction = await self.program.acall(question=sample.question, file=sample.file)
         answer = prediction.get("final_answer")
         record.answer = None if answer is None else self.redact(str(answer))
         record.reasoning_trace = self.redact(str(prediction.get("final_reasoning_trace") or ""))
@@ -131,11 +131,11 @@ class Runner:
                 record.seconds_by_agent[each.name] = record.seconds_by_agent.get(each.name, 0.0) + each.seconds
         record.limit = record.limit or trace.limit
         told = {"error": record.error, "error_component": record.error_component} if record.error else {}
-        record.state = cleaned({**trace.state, **told}, self.redact)
+        record.state = redact({**trace.state, **told}, self.redact)
         steps = [vars(each) for each in trace.spans]
-        record.leaks = cleaned(web_leaks(record.question, record.target, steps), self.redact)
+        record.leaks = redact(web_leaks(record.question, record.target, steps), self.redact)
         record.blocked_pages = blocked_hosts(steps)
-        record.trajectory = cleaned(steps, self.redact)
+        record.trajectory = redact(steps, self.redact)
         record.calls_by_tool, record.tool_errors = tool_counts(record.trajectory)
 
     def _fail(self, record: Record, failure: Failure) -> None:
@@ -156,18 +156,18 @@ async def side_by_side(work: Sequence[tuple[Runner, Sequence[Try]]], stop: Stop)
             await stop.until_over(workers)
 
 
-def blank_record(run_id: str, example: Example, sample: Sample, thread_id: str) -> Record:
+def blank_record(run_id: str, sample: Sample, sample_key: SampleKey, thread_id: str) -> Record:
     """A question's record before anything is known of its answer."""
     return Record(
         run_id=run_id,
-        example_id=example.id,
-        epoch=sample.epoch,
-        attempt=sample.attempt,
+        sample_id=sample.id,
+        epoch=sample_key.epoch,
+        attempt=sample_key.attempt,
         thread_id=thread_id,
-        question=example.question,
-        file=example.file.name if example.file else None,
-        level=example.level,
-        target=example.target,
+        question=sample.question,
+        file=sample.file.name if sample.file else None,
+        level=sample.level,
+        target=sample.target,
         started_at=datetime.now(UTC).isoformat(),
     )
 

@@ -3,7 +3,7 @@
 answered(Example("question", "What is 2 + 2?"), config, prompts, print).answer      # "4"
 """
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.run_session import MissingServices
 from eval.execution.runner import Runner
@@ -11,11 +11,11 @@ from eval.runs.record import Record
 from eval.scorers.score import Score
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Question, Sample
+from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.runtime.trace import Observer
 
 
-def answered(example: Example, config: EvalConfig, prompts: PromptSet | None, observer: Observer) -> Record:
+def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None, observer: Observer) -> Record:
     """The question's record, unscored; its spans go to `observer` as they open and end.
 
     Raises:
@@ -32,11 +32,11 @@ def answered(example: Example, config: EvalConfig, prompts: PromptSet | None, ob
             listener=lambda _thread_id, _sample: lambda _level, _event, _fields: None,
             redact=config.redact,
             finished=lambda _record: None,
-            question=lambda sample: Question(sample, config.limits),
+            question=lambda sample_key: SampleContext(sample_key, config.limits),
             observer=observer,
         )
         missing.tell()
-        return run_blocking(runner.record_of(example, Sample(example.id)))
+        return run_blocking(runner.record_of(sample, SampleKey(sample.id)))
 
 
 def _no_score(question: str, answer: str | None, target: str) -> Score:

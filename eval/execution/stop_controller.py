@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from eval.cli.signals import heard_by
+from eval.cli.signals import handle_signals
 from eval.runs.record import Record
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no question after it would fare better
@@ -68,7 +68,7 @@ class Stop:
         if record.error_class == QUOTA_OR_KEY:
             self.now(f"the model's provider takes no more calls, for want of quota or for the key ({record.error})")
         elif self._fail_fast:
-            self.now(f"question {record.example_id} failed ({record.error}) and run.fail_fast is on")
+            self.now(f"question {record.sample_id} failed ({record.error}) and run.fail_fast is on")
         elif too_many_errors(self._errors, self._finished, self._max_errors):
             self.drain(f"{self._errors} of {self._finished} questions failed (run.max_errors={self._max_errors:g})")
 
@@ -133,7 +133,7 @@ class Stop:
 @contextmanager
 def signals_to(stop: Stop) -> Iterator[None]:
     """Ctrl-C and its like are `stop`'s inside."""
-    with heard_by(lambda reason: stop.signalled(f"interrupted by {reason}")):
+    with handle_signals(lambda reason: stop.signalled(f"interrupted by {reason}")):
         yield
 
 

@@ -26,13 +26,13 @@ class Expected:
 
     def __init__(self) -> None:
         self.sent = Sent()
-        self._last_has_verdict: dict[tuple[str, int], bool] = {}  # example id, epoch
+        self._last_has_verdict: dict[tuple[str, int], bool] = {}  # sample id, epoch
 
     def add(self, record: Record) -> None:
         """By the same rules as `trace_of`; a try that a later one replaces has lost its verdict."""
         from eval.mlflow_export.assessments import assessment_names
 
-        key = (record.example_id, record.epoch)
+        key = (record.sample_id, record.epoch)
         lost = self._last_has_verdict.get(key, False)
         self._last_has_verdict[key] = record.scored
         self.sent = self.sent.plus(Sent(1, len(record.trajectory) or 1, len(assessment_names(record)) - lost))

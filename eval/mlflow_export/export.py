@@ -72,7 +72,7 @@ class Export:
         self.unsent = 0  # records that were read for the page's numbers alone
         self._expected = Expected()
         self.sent = Sent()  # what went to MLflow
-        self.refused: list[str] = []  # example ids of records that MLflow does not take
+        self.refused: list[str] = []  # sample ids of records that MLflow does not take
         self._run: TrackedRun | None = None
         self._row = 0  # the last one that is dealt with
         self._there: set[str] = set()  # ids of traces that MLflow had before
@@ -132,7 +132,7 @@ class Export:
             try:
                 self._send([] if self._has(record) else [record])
             except Exception:  # noqa: BLE001 - whatever MLflow has against this record, the others must not wait for it
-                self.refused.append(record.example_id)
+                self.refused.append(record.sample_id)
         self._dealt_with(row, records)
         return len(records)
 

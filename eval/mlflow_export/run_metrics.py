@@ -43,7 +43,7 @@ class RunNumbers:
 
     def add(self, record: Record) -> None:
         """The order does not matter, except that a record must come once."""
-        key = (record.example_id, record.epoch)
+        key = (record.sample_id, record.epoch)
         if key not in self._final or record.attempt > self._final[key].attempt:
             self._final[key] = _Final(record.attempt, record.scored, record.correct, record.wall_seconds)
         for step in record.trajectory:
@@ -86,9 +86,9 @@ class RunNumbers:
     def _by_kind(self, planned: list[PlannedQuestion], epochs: int) -> dict[str, float]:
         """Over the rows that the summary counts: every record with a gold answer, and what of the plan has none."""
         verdicts: defaultdict[str, list[bool]] = defaultdict(list)
-        for (example_id, _), final in self._final.items():
+        for (sample_id, _), final in self._final.items():
             if final.scored:
-                verdicts[example_id].append(final.correct)
+                verdicts[sample_id].append(final.correct)
         groups: defaultdict[str, defaultdict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
         for question in planned:
             never_run = sum((question.id, epoch) not in self._final for epoch in range(1, epochs + 1))

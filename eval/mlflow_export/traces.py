@@ -146,7 +146,7 @@ def request_preview(record: Record) -> str:
     """The question with its id in front: equal in two runs exactly where the same draw of a question was asked."""
     epoch = f" · epoch {record.epoch}" if record.epoch > 1 else ""
     attempt = f" · try {record.attempt}" if record.attempt > 1 else ""
-    return short(f"{record.example_id}{epoch}{attempt}: {record.question}", PREVIEW_CHARS)
+    return short(f"{record.sample_id}{epoch}{attempt}: {record.question}", PREVIEW_CHARS)
 
 
 def _response(record: Record) -> str:
@@ -168,9 +168,9 @@ def _metadata(record: Record, run_id: str) -> dict[str, str]:
 def _tags(record: Record) -> dict[str, str]:
     usage: Usage = record.usage
     found = {
-        "mlflow.traceName": record.example_id,
+        "mlflow.traceName": record.sample_id,
         "harness.run_id": record.run_id,
-        "harness.question_id": record.example_id,
+        "harness.question_id": record.sample_id,
         "harness.level": record.level,
         "harness.epoch": record.epoch,
         "harness.attempt": record.attempt,

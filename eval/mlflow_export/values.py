@@ -12,11 +12,11 @@ from typing import Any
 from eval.runs.record import Record
 
 ROOT = 0  # the question's own span in a trajectory
-RecordKey = tuple[str, str, int, int]  # run id, example id, epoch, attempt
+RecordKey = tuple[str, str, int, int]  # run id, sample id, epoch, attempt
 
 
 def key_of(record: Record) -> RecordKey:
-    return (record.run_id, record.example_id, record.epoch, record.attempt)
+    return (record.run_id, record.sample_id, record.epoch, record.attempt)
 
 
 def trace_id(key: RecordKey) -> str:

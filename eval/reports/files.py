@@ -56,7 +56,7 @@ def _answer(record: Record) -> dict[str, str]:
     unjudged = record.error_component == "scorer"  # the answer stands; only its score is missing
     answered = (record.error is None or unjudged) and record.answer is not None
     return {
-        "task_id": record.example_id,
+        "task_id": record.sample_id,
         "model_answer": str(record.answer) if answered else "",
         "reasoning_trace": record.reasoning_trace,
         "thread_id": record.thread_id,

@@ -3,7 +3,7 @@
 It shows gold answers, and so is for the run's owner. The page is written in pieces; of the answers only so many are
 kept and shown that 10,000 questions need no more memory than 2,000.
 
-    write_report(folder / "report.html", summary, store.records(), example_ids)
+    write_report(folder / "report.html", summary, store.records(), sample_ids)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ def write_report(
     path: Path,
     summary: Mapping[str, Any],
     records: Iterable[Record],
-    example_ids: Sequence[str] = (),
+    sample_ids: Sequence[str] = (),
     about: Iterable[tuple[str, str]] = (),
 ) -> None:
     """Write the page; a reader sees the old one or the whole new one.
@@ -40,13 +40,13 @@ def write_report(
         path: of the page.
         summary: what `eval.analysis.summary.summary.summarise` returned.
         records: as given to it, with their steps if these are to be shown; states are not needed.
-        example_ids: the dataset's order; records of other ids follow in the given order.
+        sample_ids: the dataset's order; records of other ids follow in the given order.
         about: names and what is to be said of what the run measured.
 
     Raises:
         OSError: the page cannot be written; one that is already there stays as it was.
     """
-    shown = shown_questions(records, example_ids, max_shown(summary["epochs"]))
+    shown = shown_questions(records, sample_ids, max_shown(summary["epochs"]))
     page = template(_TEMPLATE, {"percent": percent, "interval": interval, "changes": changes})
     stream = page.stream(_page(summary, shown, list(about)))
     stream.enable_buffering(_PIECE)

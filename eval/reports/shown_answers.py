@@ -126,13 +126,13 @@ def _bytes(answer: Answer) -> int:
     return len(answer.steps.encode("utf-8", "surrogatepass"))
 
 
-def shown_questions(records: Iterable[Record], example_ids: Sequence[str], max_questions: int) -> Shown:
+def shown_questions(records: Iterable[Record], sample_ids: Sequence[str], max_questions: int) -> Shown:
     """The first questions in the dataset's order, with the last attempt at each epoch."""
-    place = {example_id: place for place, example_id in enumerate(dict.fromkeys(example_ids))}
+    place = {sample_id: place for place, sample_id in enumerate(dict.fromkeys(sample_ids))}
     rows: dict[int, ShownQuestion] = {}
     shown = Shown()
     for record in records:
-        at = place.setdefault(record.example_id, len(place))
+        at = place.setdefault(record.sample_id, len(place))
         if at < max_questions:
             question = rows.setdefault(at, _question(record))
             before = question.answers.get(record.epoch)
@@ -147,7 +147,7 @@ def shown_questions(records: Iterable[Record], example_ids: Sequence[str], max_q
 
 def _question(record: Record) -> ShownQuestion:
     target = None if record.target is None else cut(record.target)
-    return ShownQuestion(record.example_id, record.level or "", cut(record.question), record.file or "", target)
+    return ShownQuestion(record.sample_id, record.level or "", cut(record.question), record.file or "", target)
 
 
 def _answer(record: Record) -> Answer:

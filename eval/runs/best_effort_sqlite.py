@@ -26,7 +26,7 @@ def warned(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
-class KeptFile:
+class BestEffortSqlite:
     tables: tuple[str, ...] = ()
     instead = "its calls are made again"  # what its loss means, in words
     anew = "its calls are made anew"  # the same, once a broken one is set aside

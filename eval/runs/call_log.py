@@ -24,13 +24,13 @@ from collections.abc import Callable, Container
 from pathlib import Path
 
 from eval.execution.budget import PAID
-from eval.runs.best_effort_sqlite import KeptFile, as_bytes, as_text, warned
+from eval.runs.best_effort_sqlite import BestEffortSqlite, as_bytes, as_text, warned
 from eval.runs.record import Usage
-from mas.runtime.sample_context import Payment, Replies, Sample
+from mas.runtime.sample_context import Payment, Replies, SampleKey
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies(
-    sample TEXT NOT NULL,        -- JSON: example id, epoch, attempt; empty in the cache that all runs share
+    sample TEXT NOT NULL,        -- JSON: sample id, epoch, attempt; empty in the cache that all runs share
     key BLOB NOT NULL,
     reply BLOB NOT NULL,         -- UTF-8, lone surrogates as they are
     PRIMARY KEY(sample, key)
@@ -51,17 +51,17 @@ INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE S
 _TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
 
 
-class _ReplyFile(KeptFile):
+class _ReplyFile(BestEffortSqlite):
     tables: tuple[str, ...] = (_SCHEMA,)
     instead = "its calls go to the model again"
     anew = "interrupted questions ask their calls anew"
 
-    def get(self, sample: str, key: str) -> str | None:
-        rows = self.execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample, as_bytes(key))
+    def get(self, sample_key: str, key: str) -> str | None:
+        rows = self.execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample_key, as_bytes(key))
         return as_text(rows[0][0]) if rows else None
 
-    def put(self, sample: str, key: str, reply: str) -> None:
-        self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample, as_bytes(key), as_bytes(reply))
+    def put(self, sample_key: str, key: str, reply: str) -> None:
+        self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample_key, as_bytes(key), as_bytes(reply))
 
     def count(self) -> int:
         rows = self.execute("SELECT count(*) FROM replies")
@@ -75,17 +75,17 @@ class CallLog:
         """Open the file or make it. A broken one is set aside and a new one begun."""
         self._file = _RunFile(path, "the run's call log", warn, set_aside=True)
 
-    def for_sample(self, sample: Sample) -> Replies:
+    def for_sample(self, sample_key: SampleKey) -> Replies:
         """The replies of this draw of this question, apart from those of all others."""
-        return _SampleReplies(self._file, _name(sample))
+        return _SampleReplies(self._file, _name(sample_key))
 
-    def pay(self, sample: Sample, payment: Payment) -> None:
+    def pay(self, sample_key: SampleKey, payment: Payment) -> None:
         """Note what one more request of the question has cost."""
-        self._file.pay(_name(sample), payment)
+        self._file.pay(_name(sample_key), payment)
 
-    def paid(self, sample: Sample) -> Usage:
+    def paid(self, sample_key: SampleKey) -> Usage:
         """All that was noted for this question, in all sessions of the run."""
-        return self._file.paid("WHERE sample = ?", _name(sample))
+        return self._file.paid("WHERE sample = ?", _name(sample_key))
 
     def total(self) -> Usage:
         """All that was noted for samples that are not forgotten, in all sessions of the run: one row of SQL each."""
@@ -95,9 +95,9 @@ class CallLog:
         """The same of a run that forgets what is finished: it is in no record yet."""
         return self.total()
 
-    def forget(self, sample: Sample) -> None:
+    def forget(self, sample_key: SampleKey) -> None:
         """The question is finished and stored: nobody will ask for its replies any more."""
-        self._file.forget(_name(sample))
+        self._file.forget(_name(sample_key))
 
     def forget_finished(self, finished: Container[tuple[str, int, int]]) -> None:
         """Those of them that were stored in the instant before the process was killed, by (id, epoch, attempt)."""
@@ -119,9 +119,9 @@ class _RunFile(_ReplyFile):
 
     tables = (_SCHEMA, _PAYMENTS)
 
-    def pay(self, sample: str, payment: Payment) -> None:
+    def pay(self, sample_key: str, payment: Payment) -> None:
         tokens = (payment.input_tokens, payment.cached_input_tokens, payment.output_tokens)
-        self.execute(_PAY, sample, *tokens, payment.cost_usd or 0.0, payment.cost_usd is None)
+        self.execute(_PAY, sample_key, *tokens, payment.cost_usd or 0.0, payment.cost_usd is None)
 
     def paid(self, where: str = "", *values: str) -> Usage:
         rows = self.execute(f"{_TOTAL} {where}", *values)
@@ -133,12 +133,14 @@ class _RunFile(_ReplyFile):
         usage.cost_usd = known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
         return usage
 
-    def forget(self, sample: str) -> None:
+    def forget(self, sample_key: str) -> None:
         for table in ("replies", "payments"):
-            self.execute(f"DELETE FROM {table} WHERE sample = ?", sample)
+            self.execute(f"DELETE FROM {table} WHERE sample = ?", sample_key)
 
     def samples(self) -> list[str]:
-        return [sample for (sample,) in self.execute("SELECT sample FROM replies UNION SELECT sample FROM payments")]
+        return [
+            sample_key for (sample_key,) in self.execute("SELECT sample FROM replies UNION SELECT sample FROM payments")
+        ]
 
     def close_and_tidy(self) -> None:
         empty = self.is_open and not self.samples()
@@ -149,8 +151,8 @@ class _RunFile(_ReplyFile):
 
 
 class _SampleReplies:
-    def __init__(self, file: _ReplyFile, sample: str) -> None:
-        self._file, self._sample = file, sample
+    def __init__(self, file: _ReplyFile, sample_key: str) -> None:
+        self._file, self._sample = file, sample_key
 
     def get(self, key: str) -> str | None:
         return self._file.get(self._sample, key)
@@ -163,11 +165,11 @@ class SharedCache(_SampleReplies):
     """Replies for whoever asks the same again, in any run. Any number of threads and processes."""
 
     def __init__(self, path: Path, warn: Callable[[str], None] = warned) -> None:
-        super().__init__(_ReplyFile(path, "the shared cache", warn), sample="")
+        super().__init__(_ReplyFile(path, "the shared cache", warn), sample_key="")
 
     def close(self) -> None:
         self._file.close()
 
 
-def _name(sample: Sample) -> str:
-    return json.dumps([sample.example_id, sample.epoch, sample.attempt])
+def _name(sample_key: SampleKey) -> str:
+    return json.dumps([sample_key.sample_id, sample_key.epoch, sample_key.attempt])

@@ -17,7 +17,7 @@ from typing import Any, Self
 import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
-from eval.runs.redaction import plain
+from eval.runs.redaction import to_jsonable
 from mas.runtime.trace import Level, Listener
 
 FLUSH_SECONDS = 0.5
@@ -173,7 +173,7 @@ class _Shorten:
         }
 
     def _field(self, name: str, value: Any) -> Any:
-        value = self._redacted(value if isinstance(value, str) else plain(value))
+        value = self._redacted(value if isinstance(value, str) else to_jsonable(value))
         if isinstance(value, str):
             return _cut(value, _MAX_TRACEBACK_CHARS if name == "exception" else MAX_FIELD_CHARS)
         if isinstance(value, dict | list) and len(text := json.dumps(value)) > MAX_FIELD_CHARS:

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Record:
     """One (run, example, epoch, try). Rows in error have no score and count as wrong."""
 
     run_id: str
-    example_id: str
+    sample_id: str
     epoch: int  # from 1
     attempt: int  # the contract's "try", from 1
     thread_id: str  # correlation id, also of the logs
@@ -99,9 +99,9 @@ class PlannedQuestion:
     tags: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, example: Example) -> "PlannedQuestion":
-        name = example.file.name if example.file else None
-        return cls(example.id, example.question, name, example.target, example.level, dict(example.tags))
+    def of(cls, sample: Sample) -> "PlannedQuestion":
+        name = sample.file.name if sample.file else None
+        return cls(sample.id, sample.question, name, sample.target, sample.level, dict(sample.tags))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -111,7 +111,7 @@ def not_run(run_id: str, planned: PlannedQuestion, epoch: int) -> Record:
     """What a question counts as that the run stopped short of: never stored, and never left out of a denominator."""
     return Record(
         run_id=run_id,
-        example_id=planned.id,
+        sample_id=planned.id,
         epoch=epoch,
         attempt=1,
         thread_id="",

@@ -13,7 +13,7 @@ from typing import Any
 _MAX_DEPTH = 40
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def to_jsonable(value: Any, depth: int = 0) -> Any:
     """The value as what JSON can hold, whatever a system left in its state; never raises for the value's type.
 
     Pydantic models and dataclasses become objects, sets become sorted lists, paths their bare name (an absolute path
@@ -32,37 +32,37 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 def _plain_container(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping):
-        return {_plain_key(key): plain(element, depth) for key, element in value.items()}
+        return {_plain_key(key): to_jsonable(element, depth) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(element, depth) for element in value]
+        return [to_jsonable(element, depth) for element in value]
     if isinstance(value, set | frozenset):
-        return sorted((plain(element, depth) for element in value), key=repr)
+        return sorted((to_jsonable(element, depth) for element in value), key=repr)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name), depth) for each in dataclasses.fields(value)}
+        return {each.name: to_jsonable(getattr(value, each.name), depth) for each in dataclasses.fields(value)}
     if hasattr(value, "model_dump") and not isinstance(value, type):
-        return plain(value.model_dump(), depth)
+        return to_jsonable(value.model_dump(), depth)
     return repr(value)
 
 
 def _plain_key(key: Any) -> str:
-    return key if isinstance(key, str) else str(plain(key))
+    return key if isinstance(key, str) else str(to_jsonable(key))
 
 
 Redact = Callable[[str], str]
 
 
-def cleaned(value: Any, redact: Redact) -> Any:
+def redact(value: Any, redact: Redact) -> Any:
     """Text by text, and as the store will hold it, only where there is a secret: that walk is slow."""
     text = _as_text(value)
     if text is not None and redact(text) == text:
         return value
-    return _each_text(plain(value), redact)
+    return _each_text(to_jsonable(value), redact)
 
 
 def _as_text(value: Any) -> str | None:
     """All texts in it, as they are, among marks of JSON; None if JSON cannot hold it."""
     try:
-        text = json.dumps(value, default=plain, ensure_ascii=False)
+        text = json.dumps(value, default=to_jsonable, ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):
         return None
     return text.replace('\\"', '"').replace("\\\\", "\\")

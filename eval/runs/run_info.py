@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import file_digest
 from eval.config.tracking import without_passwords
 from eval.runs.folder import DATABASE
@@ -102,7 +102,7 @@ def kept_config(folder: Path) -> dict[str, Any]:
 FILES = "file_sha256"  # in a store's meta: JSON, question's id → SHA-256 of its attachment
 
 
-def task_facts(examples: Iterable[Example], scorer: Any, revision: str | None) -> dict[str, str]:
+def task_facts(samples: Iterable[Sample], scorer: Any, revision: str | None) -> dict[str, str]:
     """What a run's store keeps of its task.
 
     Args:
@@ -113,7 +113,7 @@ def task_facts(examples: Iterable[Example], scorer: Any, revision: str | None) -
     Raises:
         OSError: an attachment cannot be read.
     """
-    kept = list(examples)
+    kept = list(samples)
     files = {each.id: digest for each in kept if (digest := file_digest(each)) is not None}
     questions = questions_sha256(map(PlannedQuestion.of, kept), files)
     assert questions is not None  # every attachment has just been read

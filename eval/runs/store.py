@@ -22,10 +22,10 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.runs.lock import Holder, RunInUseError, RunLock
 from eval.runs.record import PlannedQuestion, Record
-from eval.runs.redaction import plain
+from eval.runs.redaction import to_jsonable
 from eval.runs.stored_text import encoded, escaped, line, unescaped
 
 SCHEMA_VERSION = 2
@@ -33,7 +33,7 @@ _SCHEMA = f"""
 BEGIN;
 CREATE TABLE IF NOT EXISTS records(
     row INTEGER PRIMARY KEY,     -- the order of writing
-    example_id TEXT NOT NULL,    -- as inside a JSON string: escaped, so any Python string fits
+    sample_id TEXT NOT NULL,    -- as inside a JSON string: escaped, so any Python string fits
     epoch INT NOT NULL,
     attempt INT NOT NULL,
     thread_id TEXT NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS records(
     finished_at TEXT NOT NULL,   -- UTC, ISO 8601
     line_bytes INT NOT NULL,     -- of the whole Record as a line of JSON
     data TEXT NOT NULL,          -- the Record as JSON, without what is in `details`
-    UNIQUE(example_id, epoch, attempt)
+    UNIQUE(sample_id, epoch, attempt)
 );
 CREATE TABLE IF NOT EXISTS details(row INTEGER PRIMARY KEY, data TEXT NOT NULL);  -- state and trajectory: most of it
 CREATE TABLE IF NOT EXISTS questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, data TEXT NOT NULL);
@@ -55,7 +55,7 @@ _PAGE_ROWS = 200  # of records without details, some KB each
 _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 
-Key = tuple[str, int, int]  # example id, epoch, attempt
+Key = tuple[str, int, int]  # sample id, epoch, attempt
 
 
 class StoreError(Exception):
@@ -166,7 +166,7 @@ class RunStore:
         error_class = record.error_class or (None if record.error is None else "unknown")
         cost_usd = record.usage.at_least_usd + record.scorer_usage.at_least_usd
         row = (
-            *(None, escaped(record.example_id), record.epoch, record.attempt, escaped(record.thread_id), error_class),
+            *(None, escaped(record.sample_id), record.epoch, record.attempt, escaped(record.thread_id), error_class),
             *(cost_usd, datetime.now(UTC).isoformat(), len(line(data, details)), data),
         )
         with self._transaction():
@@ -206,28 +206,28 @@ class RunStore:
     def final_records(self) -> Iterator[Record]:
         """The last attempt at each (question, epoch), in the order of the plan; without trajectory and state."""
         finals = self._all(
-            "SELECT row, max(attempt) FROM records LEFT JOIN questions ON id = example_id GROUP BY example_id, epoch "
+            "SELECT row, max(attempt) FROM records LEFT JOIN questions ON id = sample_id GROUP BY sample_id, epoch "
             "ORDER BY place IS NULL, coalesce(place, row), epoch"
         )
         for row, _ in finals:
             yield Record.from_dict(json.loads(self._all("SELECT data FROM records WHERE row = ?", row)[0][0]))
 
     def keys(self) -> dict[tuple[str, int], tuple[int, str | None]]:
-        """(example id, epoch) → the last attempt's number and its error class, if it failed; no record is read."""
-        rows = self._all("SELECT example_id, epoch, max(attempt), error_class FROM records GROUP BY example_id, epoch")
+        """(sample id, epoch) → the last attempt's number and its error class, if it failed; no record is read."""
+        rows = self._all("SELECT sample_id, epoch, max(attempt), error_class FROM records GROUP BY sample_id, epoch")
         return {(unescaped(escaped_id), epoch): (attempt, kind) for escaped_id, epoch, attempt, kind in rows}
 
     def finished_keys(self) -> set[Key]:
-        """The (example id, epoch, attempt) of every row, in error or not."""
-        rows = self._all("SELECT example_id, epoch, attempt FROM records")
+        """The (sample id, epoch, attempt) of every row, in error or not."""
+        rows = self._all("SELECT sample_id, epoch, attempt FROM records")
         return {(unescaped(escaped_id), epoch, attempt) for escaped_id, epoch, attempt in rows}
 
     def correlation_ids(self) -> Iterator[dict[str, Any]]:
         """Of every row: `task_id, thread_id, epoch, attempt`, in the order they were written."""
-        for example_id, thread_id, epoch, attempt in self._all(
-            "SELECT example_id, thread_id, epoch, attempt FROM records ORDER BY row"
+        for sample_id, thread_id, epoch, attempt in self._all(
+            "SELECT sample_id, thread_id, epoch, attempt FROM records ORDER BY row"
         ):
-            ids = {"task_id": unescaped(example_id), "thread_id": unescaped(thread_id)}
+            ids = {"task_id": unescaped(sample_id), "thread_id": unescaped(thread_id)}
             yield {**ids, "epoch": epoch, "attempt": attempt}
 
     def cost_usd(self) -> float:
@@ -243,14 +243,14 @@ class RunStore:
         found = self._all("SELECT finished_at FROM records ORDER BY row DESC LIMIT 1")
         return str(found[0][0]) if found else None
 
-    def plan(self, questions: Iterable[Example | PlannedQuestion], epochs: int, again: bool = False) -> None:
+    def plan(self, questions: Iterable[Sample | PlannedQuestion], epochs: int, again: bool = False) -> None:
         """Keep what the run is to answer, and how often; once, unless `again` replaces it (run.allow_config_change).
 
         Raises:
             StoreError: it has been planned already, an id occurs twice, or the disk refuses it.
         """
         planned = [each if isinstance(each, PlannedQuestion) else PlannedQuestion.of(each) for each in questions]
-        rows = [(escaped(each.id), json.dumps(plain(each.to_dict()))) for each in planned]
+        rows = [(escaped(each.id), json.dumps(to_jsonable(each.to_dict()))) for each in planned]
         with self._transaction():
             if again:
                 self._database.execute("DELETE FROM questions")
@@ -270,7 +270,7 @@ class RunStore:
 
     def missing(self, epoch: int) -> list[PlannedQuestion]:
         """The questions of the plan that have no row of this epoch yet, in the same order."""
-        done = "SELECT 1 FROM records WHERE example_id = id AND epoch = ?"
+        done = "SELECT 1 FROM records WHERE sample_id = id AND epoch = ?"
         rows = self._all(f"SELECT data FROM questions WHERE NOT EXISTS ({done}) ORDER BY place", epoch)
         return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
 

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from eval.runs.record import Record
-from eval.runs.redaction import plain
+from eval.runs.redaction import to_jsonable
 
 _DETAILS = ("state", "trajectory")  # the last fields of a record
 
@@ -24,11 +24,11 @@ def encoded(record: Record) -> tuple[str, str]:
 
 
 def _json(value: dict[str, Any]) -> str:
-    """Most states are plain already, and `plain` takes longer than all the rest of a write."""
+    """Most states are plain already, and `to_jsonable` takes longer than all the rest of a write."""
     try:
-        return json.dumps(value, default=plain, allow_nan=False)
+        return json.dumps(value, default=to_jsonable, allow_nan=False)
     except (ValueError, TypeError, RecursionError):  # not a number, a key that is no text, a loop
-        return json.dumps(plain(value))
+        return json.dumps(to_jsonable(value))
 
 
 def line(data: str, details: str) -> str:

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from eval.runs.best_effort_sqlite import KeptFile, as_bytes, as_text, warned
-from eval.runs.redaction import cleaned
+from eval.runs.best_effort_sqlite import BestEffortSqlite, as_bytes, as_text, warned
+from eval.runs.redaction import redact
 from mas.runtime.sample_context import KeptResult, Replies
 
 TOOL_CACHE = "tools.db"
 
 
-class _ResultFile(KeptFile):
+class _ResultFile(BestEffortSqlite):
     tables = (
         """
 CREATE TABLE IF NOT EXISTS results(
@@ -45,7 +45,7 @@ class ToolCache:
     """One run's view of a file. Any thread; any number of processes if it is shared, else the one with the store."""
 
     def __init__(
-        self, file: KeptFile, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+        self, file: BestEffortSqlite, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
     ) -> None:
         """`redact`: takes the run's secrets out of a text."""
         self._file, self._run_id, self._redact, self._warn = file, run_id, redact, warn
@@ -77,7 +77,7 @@ class ToolCache:
             return None
 
     def keep(self, key: str, result: KeptResult) -> None:
-        events = json.dumps(cleaned(list(result.events), self._redact), default=str)
+        events = json.dumps(redact(list(result.events), self._redact), default=str)
         kept_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._file.execute(
             "INSERT OR IGNORE INTO results VALUES(?, ?, ?, ?, ?)",

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from eval.analysis.tool_counts import offered_tools
 from eval.analysis.tuned_on import tuned_facts, used_to_tune
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import dataset_digest
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import without_passwords
-from eval.execution.run_session import MissingServices, Questions, spent_usd
+from eval.execution.run_session import MissingServices, RunSession, spent_usd
 from eval.execution.runner import Try
 from eval.mlflow_export.exporter_launcher import Following
 from eval.reports.files import write_summary
@@ -62,10 +62,10 @@ def evaluate(request: Request) -> int:
     """
     config = request.config
     split = config.data.load(config.split)
-    examples = select(split.examples, config.selection)
-    if config.run.fail_under is not None and not any(example.target is not None for example in examples):
+    samples = select(split.samples, config.selection)
+    if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
-    digests = _digests(request, examples)
+    digests = _digests(request, samples)
     resumed = run_to_resume(config.run.resume) if config.run.resume else None
     changes = _changes(resumed, request, digests) if resumed else {}
     missing = MissingServices(config)
@@ -74,11 +74,11 @@ def evaluate(request: Request) -> int:
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         tools = {"tools": json.dumps(offered_tools(program))}
-        facts = {**digests, **joined(folder, config), **tools, **_facts(request, examples, split.bad_rows)}
+        facts = {**digests, **joined(folder, config), **tools, **_facts(request, samples, split.bad_rows)}
         with _opened(folder) as store:
             run = _Run(request, folder, store, missing, split.notes)
             try:
-                return run.execute(program, examples, facts, changes)
+                return run.execute(program, samples, facts, changes)
             except (OSError, StoreError) as error:  # a full disk: no question fails this way, the run's own files can
                 print(f"stopped: {error}; what is finished is in {folder / DATABASE}", file=sys.stderr)
                 print(going_on(folder), file=sys.stderr)
@@ -89,10 +89,10 @@ def evaluate(request: Request) -> int:
                 raise InterruptedRunError(f"stopped by {signal_of(interrupt)}.\n{going_on(folder)}") from interrupt
 
 
-def _digests(request: Request, examples: Sequence[Example]) -> dict[str, str]:
+def _digests(request: Request, samples: Sequence[Sample]) -> dict[str, str]:
     return {
         "prompts_sha256": digest(request.prompts) if request.prompts else "",
-        "dataset_sha256": dataset_digest(examples),
+        "dataset_sha256": dataset_digest(samples),
     }
 
 
@@ -108,11 +108,11 @@ def _opened(folder: Path, read_only: bool = False) -> RunStore:
         raise UserError(f"{error}.") from error
 
 
-def _facts(request: Request, examples: Sequence[Example], bad_rows: Sequence[str]) -> dict[str, str]:
+def _facts(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> dict[str, str]:
     config = request.config
     kept = _kept(config, yaml.safe_dump(request.resolved, sort_keys=False, allow_unicode=True))
     return {
-        **task_facts(examples, yaml.safe_load(kept).get("scorer"), getattr(config.data, "revision", None)),
+        **task_facts(samples, yaml.safe_load(kept).get("scorer"), getattr(config.data, "revision", None)),
         "config": kept,
         "system": config.system.name,
         "model": config.model_name,
@@ -147,12 +147,12 @@ class _Run:
         self.console = Console()
 
     def execute(
-        self, program: Any, examples: Sequence[Example], facts: Mapping[str, str], changes: Mapping[str, str]
+        self, program: Any, samples: Sequence[Sample], facts: Mapping[str, str], changes: Mapping[str, str]
     ) -> int:
         self._check_budget()
-        session = self._begin(examples, facts, changes)
+        session = self._begin(samples, facts, changes)
         with Following(self.config.tracking, self.folder, self.config.secrets()) as following:
-            summary, interrupted = self._questions(program, examples, session, changes)
+            summary, interrupted = self._questions(program, samples, session, changes)
             self.store.close()
             tracked = following.finish(self._line)
         if tracked.link:
@@ -168,18 +168,18 @@ class _Run:
         return code
 
     def _questions(
-        self, program: Any, examples: Sequence[Example], session: Session, changes: Mapping[str, str]
+        self, program: Any, samples: Sequence[Sample], session: Session, changes: Mapping[str, str]
     ) -> tuple[dict[str, Any], bool]:
         """Ask what is left, write the run's files; the summary, and whether it was interrupted."""
         with RunLogs(self.folder, redact=self.config.secrets()) as logs:
-            questions = Questions(self.config, self.store, self.folder, logs, self.console)
-            tries = self._tries(examples)
+            questions = RunSession(self.config, self.store, self.folder, logs, self.console)
+            tries = self._tries(samples)
             self.missing.tell()
-            self._announce(len(tries), len(examples) * self.config.run.epochs)
-            self._warn_of_tuning(examples)
+            self._announce(len(tries), len(samples) * self.config.run.epochs)
+            self._warn_of_tuning(samples)
             logs.entry_point.info("run started", questions=len(tries), changes=dict(changes))
             stopped = questions.run(program, tries)
-            if stopped is None and self._tries(examples, retry_errors=False):
+            if stopped is None and self._tries(samples, retry_errors=False):
                 stopped = WITHOUT_RECORD
             session.end(stopped, self.config.model.gate_history() if self.config.needs_model else [])
             summary = write_reports(self.folder, self.store)
@@ -191,9 +191,9 @@ class _Run:
         if budget is not None and spent >= budget:
             raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={budget:g}; give it more.")
 
-    def _begin(self, examples: Sequence[Example], facts: Mapping[str, str], changes: Mapping[str, str]) -> Session:
+    def _begin(self, samples: Sequence[Sample], facts: Mapping[str, str], changes: Mapping[str, str]) -> Session:
         run_id = self.store.meta().get("run_id") or uuid.uuid4().hex[:12]
-        planned = [PlannedQuestion.of(example) for example in examples]
+        planned = [PlannedQuestion.of(sample) for sample in samples]
         if not self.config.run.resume and self.store.keys():  # it came to be since the configuration was checked
             raise UserError(f"{self.folder} already holds a run; go on with it by run.resume, or name a new folder.")
         if planned != self.store.planned():  # of this run, or of a process that died before its run began
@@ -211,12 +211,12 @@ class _Run:
         if self.request.prompts is not None:
             keep_prompts(self.folder, self.store, self.request.prompts)
 
-    def _tries(self, examples: Sequence[Example], retry_errors: bool | None = None) -> list[Try]:
+    def _tries(self, samples: Sequence[Sample], retry_errors: bool | None = None) -> list[Try]:
         """What is left to run."""
         retry = self.config.run.retry_errors if retry_errors is None else retry_errors
-        by_id = {example.id: example for example in examples}
-        samples = samples_left(list(by_id), self.config.run.epochs, self.store.keys(), retry)
-        return [(by_id[sample.example_id], sample) for sample in samples]
+        by_id = {sample.id: sample for sample in samples}
+        sample_keys = samples_left(list(by_id), self.config.run.epochs, self.store.keys(), retry)
+        return [(by_id[sample_key.sample_id], sample_key) for sample_key in sample_keys]
 
     def _announce(self, left: int, planned: int) -> None:
         if self.config.simulated:
@@ -230,9 +230,9 @@ class _Run:
         if self.config.needs_model and not self.config.model.simulated and left:
             self._line(estimate(self.config, left))
 
-    def _warn_of_tuning(self, examples: Sequence[Example]) -> None:
-        used, scored = used_to_tune(self.store.meta()), {each.id for each in examples if each.target is not None}
-        if used and (warning := used.among(scored).warning(len(scored), len(examples) - len(scored))):
+    def _warn_of_tuning(self, samples: Sequence[Sample]) -> None:
+        used, scored = used_to_tune(self.store.meta()), {each.id for each in samples if each.target is not None}
+        if used and (warning := used.among(scored).warning(len(scored), len(samples) - len(scored))):
             self._line(f"warning: {warning}")
 
     def _line(self, text: str) -> None:

@@ -19,11 +19,11 @@ from typing import Any
 from rich.console import Console
 
 from eval.analysis.tuned_on import tuned_facts
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.progress import RunProgress
-from eval.execution.relax_gc import rare_collection
-from eval.execution.run_session import Questions
+from eval.execution.relax_gc import relax_gc
+from eval.execution.run_session import RunSession
 from eval.execution.runner import Runner, Try, side_by_side
 from eval.execution.stop_controller import Stop, signals_to
 from eval.reports.from_store import write_reports
@@ -37,7 +37,7 @@ from eval.workflows.resume import samples_left
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Question
+from mas.runtime.sample_context import SampleContext
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Arm:
     program: Any  # dspy.Module
 
 
-def run_arms(
+def evaluate_pairs(
     arms: Sequence[Arm],
     config: EvalConfig,
-    examples: Sequence[Example],
+    samples: Sequence[Sample],
     facts: Mapping[str, str],
     stop: Stop,
     console: Console,
-    on_terms: Callable[[Question], Question] = lambda question: question,
+    on_terms: Callable[[SampleContext], SampleContext] = lambda question: question,
 ) -> str | None:
     """Ask every arm what is left of it, `config.run.epochs` times each question.
 
@@ -66,7 +66,7 @@ def run_arms(
         facts: for the `meta` of each store, the configuration (`config`, YAML) among them.
         stop: ends all of them.
         console: where the bar goes.
-        on_terms: as for `Questions.asking`.
+        on_terms: as for `RunSession.asking`.
 
     Returns:
         Why it ended early; None: every answer is there. What the model's server failed to answer is asked again by a
@@ -76,7 +76,7 @@ def run_arms(
         UserError: another process writes to one of the folders.
     """
     with ExitStack() as stack:
-        sessions = [_ArmSession(stack, arm, config, examples, facts, stop, console) for arm in arms]
+        sessions = [_ArmSession(stack, arm, config, samples, facts, stop, console) for arm in arms]
         total = sum(len(each.tries) for each in sessions)
         progress = stack.enter_context(RunProgress(total, console))
         work = [(stack.enter_context(each.asking(progress, on_terms)), each.tries) for each in sessions]
@@ -100,7 +100,7 @@ class _ArmSession:
         stack: ExitStack,
         arm: Arm,
         config: EvalConfig,
-        examples: Sequence[Example],
+        samples: Sequence[Sample],
         facts: Mapping[str, str],
         stop: Stop,
         console: Console,
@@ -111,23 +111,23 @@ class _ArmSession:
             self.store = stack.enter_context(RunStore(arm.folder / DATABASE))
         except StoreError as error:
             raise UserError(f"{error}.") from error
-        self.session = self._begin(examples, facts)
-        by_id = {example.id: example for example in examples}
+        self.session = self._begin(samples, facts)
+        by_id = {sample.id: sample for sample in samples}
         left = samples_left(list(by_id), config.run.epochs, self.store.keys(), retry_errors=True)
-        self.tries: list[Try] = [(by_id[sample.example_id], sample) for sample in left]
+        self.tries: list[Try] = [(by_id[sample_key.sample_id], sample_key) for sample_key in left]
         logs = stack.enter_context(RunLogs(arm.folder, redact=config.secrets()))
-        self.questions = Questions(config, self.store, arm.folder, logs, console)
+        self.questions = RunSession(config, self.store, arm.folder, logs, console)
         self.questions.stop = stop
 
-    def asking(self, progress: RunProgress, on_terms: Callable[[Question], Question]) -> Any:
+    def asking(self, progress: RunProgress, on_terms: Callable[[SampleContext], SampleContext]) -> Any:
         return self.questions.asking(self.arm.program, progress.update, on_terms)
 
     def end(self, stopped: str | None) -> None:
         self.session.end(stopped, self.config.model.gate_history() if self.config.needs_model else [])
         write_reports(self.arm.folder, self.store)
 
-    def _begin(self, examples: Sequence[Example], facts: Mapping[str, str]) -> Session:
-        planned = [PlannedQuestion.of(example) for example in examples]
+    def _begin(self, samples: Sequence[Sample], facts: Mapping[str, str]) -> Session:
+        planned = [PlannedQuestion.of(sample) for sample in samples]
         if planned != self.store.planned():
             self.store.plan(planned, self.config.run.epochs, again=True)
         run_id = self.store.meta().get("run_id") or uuid.uuid4().hex[:12]
@@ -140,7 +140,7 @@ class _ArmSession:
 
 def _run(work: Sequence[tuple[Runner, Sequence[Try]]], stop: Stop) -> str | None:
     try:
-        with signals_to(stop), rare_collection():
+        with signals_to(stop), relax_gc():
             run_blocking(side_by_side(work, stop))
     except StoreError as error:
         return str(error)

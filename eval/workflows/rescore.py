@@ -42,7 +42,7 @@ _NOT_COPIED = (
     "task_version",  # it covers the scorer
 )
 
-Gold = Mapping[str, str | None]  # example id → gold answer; None: unscored
+Gold = Mapping[str, str | None]  # sample id → gold answer; None: unscored
 
 
 def rescored(original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str] = ()) -> Path:
@@ -111,7 +111,7 @@ def _gold_answers(file: Path, ids: Collection[str]) -> dict[str, str | None]:
         raise UserError(f"gold={file} is not a file under {Path.cwd()}; give the path of one that exists.")
     rows = [_gold_row(row, ids) for row in read_metadata(file)]
     try:
-        return {example.id: example.target for example in read_rows(rows, Attachments(file.parent)).examples}
+        return {sample.id: sample.target for sample in read_rows(rows, Attachments(file.parent)).samples}
     except UserError as error:
         problem = str(error).partition("; mend the row")[0].rstrip(".")
         raise UserError(f"{problem}; mend the file of gold answers.") from error
@@ -121,13 +121,13 @@ def _gold_row(row: Row, ids: Collection[str]) -> Row:
     """With a question, which every dataset's row must have, and without whatever else it holds."""
     if row.problem or not isinstance(row.content, Mapping):
         return row
-    example_id, answer = row.content.get(_ID), row.content.get(_ANSWER)
-    known = isinstance(example_id, str | int) and str(example_id).strip() in ids
-    if example_id is not None and not known:
-        return Row(row.place, problem=f"the run has no question with the {_ID} {example_id!r}")
+    sample_id, answer = row.content.get(_ID), row.content.get(_ANSWER)
+    known = isinstance(sample_id, str | int) and str(sample_id).strip() in ids
+    if sample_id is not None and not known:
+        return Row(row.place, problem=f"the run has no question with the {_ID} {sample_id!r}")
     if answer is None or not str(answer).strip():
         return Row(row.place, problem=f'{_ANSWER!r} is missing or empty ("?" leaves the question unscored)')
-    named = {} if example_id is None else {_ID: example_id}
+    named = {} if sample_id is None else {_ID: sample_id}
     return Row(row.place, {**named, _QUESTION: "?", _ANSWER: answer})
 
 
@@ -145,9 +145,9 @@ async def _copied(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
         for record in some:
-            record.run_id, record.target = run_id, gold.get(record.example_id, record.target)
+            record.run_id, record.target = run_id, gold.get(record.sample_id, record.target)
             _forget_score(record)
-            if record.example_id in gold:
+            if record.sample_id in gold:
                 record.leaks = web_leaks(record.question, record.target, record.trajectory)
         await asyncio.gather(*map(scoring.score, some))
         for record in some:

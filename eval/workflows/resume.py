@@ -22,7 +22,7 @@ from eval.runs.folder import DATABASE, LATEST, all_runs, find_run
 from eval.runs.store import RunStore, StoreError
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import Sample
+from mas.runtime.sample_context import SampleKey
 
 RESUME = "run.resume"
 RESCORED_FROM = "rescored_from"  # in a store's meta: the run whose answers these are
@@ -168,18 +168,18 @@ def _unmeasured(key: str) -> bool:
     return any(key == each or key.startswith(f"{each}.") for each in UNMEASURED)
 
 
-Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (example id, epoch) → last attempt, its error class
+Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
 
 
-def samples_left(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool) -> list[Sample]:
+def samples_left(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool) -> list[SampleKey]:
     """What is still to be run: all questions of the first epoch, then of the second, and so on."""
     again = (*UNFINISHED, *RETRIED) if retry_errors else UNFINISHED
     left = []
     for epoch in range(1, epochs + 1):
-        for example_id in ids:
-            attempt, error_class = done.get((example_id, epoch), (0, None))
+        for sample_id in ids:
+            attempt, error_class = done.get((sample_id, epoch), (0, None))
             if attempt == 0 or error_class in again:
-                left.append(Sample(example_id, epoch, attempt + 1))
+                left.append(SampleKey(sample_id, epoch, attempt + 1))
     return left
 
 

@@ -3,22 +3,22 @@
 import random
 from collections.abc import Sequence
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import Selection
 from mas.runtime.errors import UserError
 
 
-def select(examples: Sequence[Example], selection: Selection) -> list[Example]:
+def select(samples: Sequence[Sample], selection: Selection) -> list[Sample]:
     """Filter by level and ids, shuffle, then take the first `limit`.
 
     Raises:
         UserError: an id or level that no question has.
     """
-    chosen = list(examples)
+    chosen = list(samples)
     if selection.level is not None:
-        chosen = [example for example in chosen if example.level == selection.level]
+        chosen = [sample for sample in chosen if sample.level == selection.level]
         if not chosen:
-            levels = sorted({example.level or "none" for example in examples})
+            levels = sorted({sample.level or "none" for sample in samples})
             raise UserError(f"level={selection.level} has no question; levels of this split: {', '.join(levels)}.")
     if selection.ids:
         chosen = _by_id(chosen, selection.ids)
@@ -27,8 +27,8 @@ def select(examples: Sequence[Example], selection: Selection) -> list[Example]:
     return chosen[: selection.limit]
 
 
-def _by_id(examples: Sequence[Example], ids: Sequence[str]) -> list[Example]:
-    by_id = {example.id: example for example in examples}
+def _by_id(samples: Sequence[Sample], ids: Sequence[str]) -> list[Sample]:
+    by_id = {sample.id: sample for sample in samples}
     if unknown := [wanted for wanted in ids if wanted not in by_id]:
         known = ", ".join(list(by_id)[:5])
         raise UserError(f"ids: no question here has the id {unknown[0]}; the first of {len(by_id)} ids are: {known}.")

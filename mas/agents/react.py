@@ -23,14 +23,14 @@ from langgraph.runtime import Runtime
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.media import attached_media, remark_on
 from mas.runtime.safe_call import awaited, in_thread
-from mas.runtime.sample_context import KeptResult, LimitReachedError, current_question
+from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
 from mas.runtime.text import encodable
 from mas.runtime.trace import Span, event, span
 from mas.runtime.untrusted import marked
 from mas.tools.read_only import kept_observation
 from mas.tools.results import FROM_THE_WEB, ToolError, is_from_the_web
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import at_hand
+from mas.tools.tool_context import use_tool_context
 
 NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
 
@@ -135,7 +135,7 @@ async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
     """
     toolbox, turn = runtime.context.toolbox, state["turns"][-1]
     calls: dspy.ToolCalls = turn["tool_calls"]
-    if question := current_question():
+    if question := current_context():
         for _ in calls.tool_calls:  # all of them before the first one runs: none is left running when the limit is hit
             question.spend_tool_call()
     outcomes = await asyncio.gather(*(_run(call, toolbox) for call in calls.tool_calls))
@@ -159,7 +159,7 @@ async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
         with span("tool", call.name, inputs=arguments) as current:
             if is_from_the_web(getattr(toolbox.tools.get(call.name), "func", None)):
                 current.attributes[FROM_THE_WEB] = True
-            with at_hand(toolbox.settings, toolbox.resources):
+            with use_tool_context(toolbox.settings, toolbox.resources):
                 returned = await _returned(call.name, arguments, toolbox, current)
             shown = marked(returned, toolbox.tools.get(call.name))
             text = _observation(shown, toolbox.settings.max_output_chars)
@@ -176,7 +176,7 @@ async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
 
 async def _returned(name: str, arguments: dict[str, Any], toolbox: Toolbox, current: Span) -> str:
     """What the tool returned as text, now or when it was last asked the same."""
-    kept = await kept_observation(current_question(), toolbox.tools.get(name), arguments)
+    kept = await kept_observation(current_context(), toolbox.tools.get(name), arguments)
     if (found := kept.find()) is not None:
         return _replayed(found, current)
     with kept.asking():

@@ -99,7 +99,7 @@ class Cycle:
         return max(MIN_PACE, self.taken / max(now - self.began, RECENT_SECONDS / 10))
 
 
-class Adaptive:
+class AdaptiveLimit:
     """The policy alone: no clock, no queue; `now` is monotonic seconds and never goes back."""
 
     def __init__(self, ceiling: int, start: int = START) -> None:

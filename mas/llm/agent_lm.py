@@ -7,13 +7,13 @@ import dspy
 from dspy.clients.base_lm import BaseLM
 from dspy.utils.exceptions import LMAuthError, LMBillingError, LMConfigurationError, LMError, LMUnexpectedError
 
-from mas.llm.call_policy import CallTerms
+from mas.llm.call_policy import CallPolicy
 from mas.llm.engine import AgentEngine, SyncAgentEngine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
-from mas.runtime.sample_context import LimitReachedError, current_question
+from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.text import encodable
 
-FREE_TERMS = CallTerms()
+FREE_TERMS = CallPolicy()
 _REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # of every request to come, too
 
 
@@ -31,7 +31,7 @@ class AgentLM(dspy.LM):
         *,
         native_tools: bool,
         deadline_seconds: float,
-        terms: CallTerms = FREE_TERMS,
+        terms: CallPolicy = FREE_TERMS,
         **settings: Any,
     ) -> None:
         terms = dataclasses.replace(terms, deadline_seconds=deadline_seconds)
@@ -56,7 +56,7 @@ class AgentLM(dspy.LM):
             raise _noted(error) from error.__cause__
 
     async def _acall_for_a_thread(self, *args: Any, **kwargs: Any) -> Any:
-        question = current_question()
+        question = current_context()
         if question is None:
             return await self.acall(*args, **kwargs)
         async with question.until_over():
@@ -90,7 +90,7 @@ def _noted(error: Any) -> Exception:
     told: Exception = error
     if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, LimitReachedError):
         told = error.__cause__
-    elif isinstance(error, _REFUSALS) and (question := current_question()) is not None:
+    elif isinstance(error, _REFUSALS) and (question := current_context()) is not None:
         question.refused = " ".join(f"{type(error).__name__}: {error}".split())
     return told
 

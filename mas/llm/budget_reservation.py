@@ -21,16 +21,16 @@ from dspy.lm15 import (
 )
 
 from mas.llm.prices import Price
-from mas.runtime.sample_context import Payment, Question
+from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.trace import Span
 
 _NOTHING_OWED = Payment(cost_usd=0.0)
 
 
-class Bill:
-    """However the request ends, `Question.reserve` is answered exactly once: what is in flight is never miscounted."""
+class BudgetReservation:
+    """Reservation of one request: `SampleContext.reserve` is answered exactly once, however the request ends."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: SampleContext) -> None:
         self._question, self._settle, self._settled = question, question.reserve_lm_call(), False
 
     def pay(self, payment: Payment) -> None:
@@ -53,12 +53,12 @@ class Bill:
 
 
 @contextmanager
-def billed(question: Question) -> Iterator[Bill]:
+def billed(question: SampleContext) -> Iterator[BudgetReservation]:
     """
     Raises:
         LimitReachedError: the question, or the run that it belongs to, may not ask any more.
     """
-    bill = Bill(question)
+    bill = BudgetReservation(question)
     try:
         yield bill
     finally:
@@ -71,7 +71,7 @@ _NEVER_SENT = (CapabilityError, ConfigurationError, LockTimeoutError)
 
 
 @contextmanager
-def noted_if_cut_off(price: Price | None, bill: Bill, current: Span) -> Iterator[None]:
+def record_aborted_cost(price: Price | None, bill: BudgetReservation, current: Span) -> Iterator[None]:
     """What ends the request inside goes on its way; the span and the run's account say what it may have cost."""
     try:
         yield

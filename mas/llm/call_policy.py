@@ -13,13 +13,13 @@ NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
-class CallTerms:
+class CallPolicy:
     """Shared by all calls of one LM; the gate by all LMs of a profile."""
 
     url: str = ""  # of the endpoint, as replies are kept under it; "offline": the simulated model
     limits: Limits = NO_LIMITS
     price: Price | None = None  # None: unknown
-    gate: Any = None  # mas.llm.rate_limiter.Gate; None: any number of requests at once
+    gate: Any = None  # mas.llm.rate_limiter.RateLimiter; None: any number of requests at once
     counts_tokens: bool = False  # the gate limits tokens a minute: it is told how many a request will need
     num_retries: int = 0
     retry_base_seconds: float = 1.0  # bound of the first wait

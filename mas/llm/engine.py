@@ -21,14 +21,14 @@ from dspy._vendor.lm15.serde import request_to_dict
 from dspy.lm15 import RateLimitError, Request, Response
 from dspy.utils.exceptions import LMTimeoutError
 
-from mas.llm.budget_reservation import Bill, billed, noted_if_cut_off
-from mas.llm.call_policy import CallTerms
+from mas.llm.budget_reservation import BudgetReservation, billed, record_aborted_cost
+from mas.llm.call_policy import CallPolicy
 from mas.llm.prices import FREE
-from mas.llm.rate_limiter import HeldError
+from mas.llm.rate_limiter import BackoffTooLongError
 from mas.llm.replay import KeptReplies, Source
 from mas.llm.reply_validation import accepted, charge, check_not_empty
 from mas.llm.retrying import SERVER_FAULTS, retrying
-from mas.runtime.sample_context import Question, Sample, current_question
+from mas.runtime.sample_context import SampleContext, SampleKey, current_context
 from mas.runtime.trace import span
 
 MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
@@ -42,7 +42,7 @@ class _Call:
     """One request with its attempts."""
 
     request: Request
-    question: Question
+    question: SampleContext
     content: dict[str, Any] = field(init=False)  # the request as JSON
     deadline_seconds: float  # of all attempts together
     attempts: int = 0
@@ -97,7 +97,7 @@ class _Call:
 class AgentEngine:
     """An asynchronous engine of DSPy's LM over another one. Copies share the connections."""
 
-    def __init__(self, inner: Any, terms: CallTerms) -> None:
+    def __init__(self, inner: Any, terms: CallPolicy) -> None:
         self.inner, self.terms = inner, terms
 
     async def complete(self, request: Request) -> Response:
@@ -109,7 +109,7 @@ class AgentEngine:
             LMTimeoutError: no whole answer in time.
             TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: no whole answer came back.
         """
-        question, terms = current_question() or Question(Sample("")), self.terms
+        question, terms = current_context() or SampleContext(SampleKey("")), self.terms
         call = _Call(request, question, terms.deadline_seconds)
         kept = KeptReplies(call.question, terms.url, call.content)
         if (found := kept.find()) is not None:
@@ -137,11 +137,11 @@ class AgentEngine:
             finally:
                 call.idle_since = time.monotonic()
 
-    async def _answered(self, call: _Call, kept: KeptReplies, slot: Any, bill: Bill) -> Response:
+    async def _answered(self, call: _Call, kept: KeptReplies, slot: Any, bill: BudgetReservation) -> Response:
         terms = self.terms
         with span("lm", call.request.model, inputs=call.shown(), **call.attributes()) as current:
             terms.limits.check_inputs(call.request)
-            with noted_if_cut_off(terms.price, bill, current):
+            with record_aborted_cost(terms.price, bill, current):
                 response = await self._sent(call, slot)
             bill.pay(charge(response, terms.price, call.question, current))
             check_not_empty(response)
@@ -159,7 +159,7 @@ class AgentEngine:
                 tokens = call.tokens() if self.terms.counts_tokens else 0
                 try:
                     slot = await stack.enter_async_context(self.terms.gate.slot(tokens, call.left_seconds))
-                except HeldError as error:
+                except BackoffTooLongError as error:
                     message = f"{error}: the server has asked for a pause that is longer than this call may last"
                     raise RateLimitError(message, retry_after=error.seconds) from error
             yield slot
@@ -188,18 +188,18 @@ class AgentEngine:
 class SyncAgentEngine:
     """The synchronous counterpart: one attempt, without gate, log and cache."""
 
-    def __init__(self, inner: Any, terms: CallTerms) -> None:
+    def __init__(self, inner: Any, terms: CallPolicy) -> None:
         self.inner, self.terms = inner, terms
 
     def complete(self, request: Request) -> Response:
-        question, terms = current_question() or Question(Sample("")), self.terms
+        question, terms = current_context() or SampleContext(SampleKey("")), self.terms
         call = _Call(request, question, terms.deadline_seconds, attempts=1)
         with (
             billed(question) as bill,
             span("lm", request.model, inputs=call.shown(), **call.attributes()) as current,
         ):
             terms.limits.check_inputs(request)
-            with noted_if_cut_off(terms.price, bill, current):
+            with record_aborted_cost(terms.price, bill, current):
                 response: Response = self.inner.complete(request)
             bill.pay(charge(response, terms.price, question, current))
             check_not_empty(response)

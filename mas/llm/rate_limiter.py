@@ -21,7 +21,7 @@ from typing import Any
 
 from aiolimiter import AsyncLimiter
 
-from mas.llm.adaptive_limit import START, Adaptive, Sent
+from mas.llm.adaptive_limit import START, AdaptiveLimit, Sent
 
 BURST_SECONDS = 0.1
 
@@ -54,7 +54,7 @@ class Rate:
                 left -= part
 
 
-class HeldError(Exception):
+class BackoffTooLongError(Exception):
     """The server asked for a pause that lasts longer than the request can wait."""
 
     def __init__(self, seconds: float) -> None:
@@ -65,7 +65,7 @@ class HeldError(Exception):
 class Slot:
     """Leave to send one request; say how it ended, at most once (nothing said: it tells nothing about the server)."""
 
-    def __init__(self, gate: "Gate", sent: Sent) -> None:
+    def __init__(self, gate: "RateLimiter", sent: Sent) -> None:
         self._gate, self._sent = gate, sent
         self._in_flight = True  # as far as is known
 
@@ -94,7 +94,7 @@ class Slot:
         self._gate.give_back()
 
 
-class Gate:
+class RateLimiter:
     """One per endpoint; made anywhere, bound to the event loop of its first request, and anew once that is closed."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Gate:
             raise ValueError(f"max_concurrency is {max_concurrency}; at least 1 request must be able to pass")
         self._rates = (requests_per_minute, tokens_per_minute)
         known = any(rate is not None for rate in self._rates)
-        self.policy = Adaptive(max_concurrency, start=max_concurrency if known else START)
+        self.policy = AdaptiveLimit(max_concurrency, start=max_concurrency if known else START)
         self.in_flight = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -146,7 +146,7 @@ class Gate:
 
     def _check_pause(self, patience_seconds: float) -> None:
         if (pause := self.policy.hold_until - self.now()) > max(0.0, patience_seconds):
-            raise HeldError(pause)
+            raise BackoffTooLongError(pause)
 
     async def _room(self, patience_seconds: Callable[[], float]) -> None:
         """Wait, as the first in the queue, until the pace and the limit let a request go."""

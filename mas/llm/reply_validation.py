@@ -13,7 +13,7 @@ from dspy.lm15 import Request, Response, TextPart, ThinkingPart, ToolCallPart
 from mas.llm.limits import Limits
 from mas.llm.prices import Price
 from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
-from mas.runtime.sample_context import Payment, Question
+from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.text import encodable
 from mas.runtime.trace import Span
 
@@ -21,7 +21,7 @@ MAX_REPLY_CHARS = 1_000_000  # twice what the longest-winded models may write; m
 BEGINNING_CHARS = 1_000  # of a longer one, that is kept
 
 
-def charge(response: Response, price: Price | None, question: Question, current: Span) -> Payment:
+def charge(response: Response, price: Price | None, question: SampleContext, current: Span) -> Payment:
     """Note what the reply cost and how it ended. A reply that turns out to be useless has been paid for as well.
 
     Returns:

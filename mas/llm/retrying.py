@@ -16,7 +16,7 @@ from tenacity import AsyncRetrying, RetryCallState
 from tenacity.wait import wait_random_exponential
 
 from mas.runtime.errors import EmptyReplyError
-from mas.runtime.sample_context import Question
+from mas.runtime.sample_context import SampleContext
 
 MAX_WAIT_SECONDS = 60.0  # of a wait that no server asked for
 SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)
@@ -24,7 +24,7 @@ PASSING = (RateLimitError, *SERVER_FAULTS, LockTimeoutError)  # a used-up quota 
 
 
 def retrying(
-    question: Question, num_retries: int, base_seconds: float, left_seconds: Callable[[], float]
+    question: SampleContext, num_retries: int, base_seconds: float, left_seconds: Callable[[], float]
 ) -> AsyncRetrying:
     """The retries of one call: `await retrying(…)(function, argument)`; its last failure is raised as it was.
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mas.prompt_sets.provenance import edited_files, read_provenance
-from mas.prompt_sets.signature_cache import remembering
+from mas.prompt_sets.signature_cache import cache_signatures
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn, read_tuned_on
 from mas.runtime.errors import UserError
 from mas.runtime.text import encodable
@@ -136,7 +136,7 @@ def apply_prompt_set(program: Program, prompt_set: PromptSet) -> None:
         )
     demos = {agent: _demos(agent, predictors[agent].signature, prompt_set) for agent in predictors}
     for agent, text in prompt_set.texts.items():
-        predictors[agent].signature = remembering(predictors[agent].signature.with_instructions(text))
+        predictors[agent].signature = cache_signatures(predictors[agent].signature.with_instructions(text))
         predictors[agent].demos = demos[agent]
 
 

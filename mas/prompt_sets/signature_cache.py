@@ -7,7 +7,7 @@ lasting.delete("tools") is lasting.delete("tools")      # True; DSPy's own would
 from typing import Any
 
 
-def remembering(signature: Any) -> Any:
+def cache_signatures(signature: Any) -> Any:
     """The signature with each outcome of its `delete` kept.
 
     DSPy takes the fields `history`, `tools` and `tool_calls` out of it for every single request, and makes a new
@@ -17,7 +17,7 @@ def remembering(signature: Any) -> Any:
 
     def delete_once(name: str) -> Any:
         if name not in made:
-            made[name] = remembering(delete(name))
+            made[name] = cache_signatures(delete(name))
         return made[name]
 
     signature.delete = staticmethod(delete_once)

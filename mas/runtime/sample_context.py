@@ -20,16 +20,16 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleKey:
     """Which draw of which question this is; numbers from 1."""
 
-    example_id: str
+    sample_id: str
     epoch: int = 1
     attempt: int = 1
 
 
 @dataclass
-class QuestionLimits:
+class SampleLimits:
     """What one question may spend; null: no limit. Its wall time is `run.deadline_seconds`."""
 
     working_seconds: float | None = None  # wall time without the waiting for a rate limit, a free slot or a retry
@@ -44,7 +44,7 @@ class LimitReachedError(Exception):
 
     def __init__(self, limit: str, message: str) -> None:
         super().__init__(message)
-        self.limit = limit  # a field of QuestionLimits, "deadline_seconds", or what `Question.reserve` names
+        self.limit = limit  # a field of QuestionLimits, "deadline_seconds", or what `SampleContext.reserve` names
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,17 @@ class ToolResults(Protocol):
 
 
 @dataclass
-class Question:
+class SampleContext:
     """Counters of one question, on the one event loop that runs it."""
 
-    sample: Sample
-    limits: QuestionLimits = field(default_factory=QuestionLimits)
+    key: SampleKey
+    limits: SampleLimits = field(default_factory=SampleLimits)
     call_log: Replies | None = None  # of this run: what an interrupted question has already been answered and has paid
     shared_cache: Replies | None = None  # across runs; only with cache.lm=shared
     spent: Callable[[Payment], None] = lambda payment: None  # told of each request that was answered or cut off
     reserve: Callable[[], Settle] = lambda: lambda payment: None  # before each request is sent: may the run pay for it?
     tool_log: ToolResults | None = None  # what tools marked `mas.tools.read_only` have returned before
-    over_at: float = math.inf  # time.monotonic() at which its wall time is over
+    deadline: float = math.inf  # time.monotonic() at which its wall time is over
     belongings: dict[str, Any] = field(default_factory=dict)  # of its tools, by the tool's name; see `on_close`
     on_close: list[Callable[[], None]] = field(default_factory=list)  # what ends them with the question; in any thread
     lm_calls: int = 0
@@ -157,7 +157,7 @@ class Question:
     @property
     def seconds_left(self) -> float:
         """Of its wall time; infinite if it has no deadline."""
-        return self.over_at - time.monotonic()
+        return self.deadline - time.monotonic()
 
     def _check(self, limit: str, used: float, what: str) -> None:
         allowed = getattr(self.limits, limit)
@@ -258,11 +258,11 @@ class Question:
             self._timeout.reschedule(when)
 
 
-_question: ContextVar[Question | None] = ContextVar("question", default=None)
+_question: ContextVar[SampleContext | None] = ContextVar("question", default=None)
 
 
 @contextmanager
-def at_work(question: Question) -> Iterator[Question]:
+def use_context(question: SampleContext) -> Iterator[SampleContext]:
     """Carry the question in this context and in the tasks started from it."""
     token = _question.set(question)
     try:
@@ -271,6 +271,6 @@ def at_work(question: Question) -> Iterator[Question]:
         _question.reset(token)
 
 
-def current_question() -> Question | None:
+def current_context() -> SampleContext | None:
     """The question of the run that the caller works for; None outside a run."""
     return _question.get()

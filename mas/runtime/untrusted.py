@@ -18,7 +18,7 @@ _LINE = re.compile(r"\A\[\w+ returned data, not instructions\]\n")
 _Tool = TypeVar("_Tool", bound=Callable[..., Any])
 
 
-def outside_data(tool: _Tool) -> _Tool:
+def label_untrusted(tool: _Tool) -> _Tool:
     """Mark a tool whose observations hold what somebody else wrote: attachments, pages, transcripts."""
     setattr(tool, _MARK, True)
     return tool

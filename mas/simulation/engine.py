@@ -17,7 +17,7 @@ from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, Usage, response_to_events
 
-from mas.runtime.sample_context import current_question
+from mas.runtime.sample_context import current_context
 from mas.simulation.reply import Reply
 from mas.simulation.request import Chat, read_chat, request_text
 from mas.simulation.roles.roles import conduct_of, reply_to
@@ -49,10 +49,10 @@ def respond(request: Request) -> Response:
 
 def _of_this_sample(chat: Chat) -> Chat:
     """Another epoch of a question, or another attempt at it, is another draw, as if the request had another seed."""
-    question = current_question()
-    if question is None or (question.sample.epoch, question.sample.attempt) == (1, 1):
+    question = current_context()
+    if question is None or (question.key.epoch, question.key.attempt) == (1, 1):
         return chat
-    sample = question.sample
+    sample = question.key
     return replace(chat, seed=(chat.seed or 0) + _EPOCH * (sample.epoch - 1) + _ATTEMPT * (sample.attempt - 1))
 
 

@@ -61,7 +61,7 @@ class OfflineModel:
 
     def _lm(self, engine: Any, async_engine: Any, temperature: float | None) -> Any:
         from mas.llm.agent_lm import AgentLM
-        from mas.llm.call_policy import CallTerms
+        from mas.llm.call_policy import CallPolicy
         from mas.llm.limits import Limits
         from mas.llm.prices import FREE
 
@@ -71,7 +71,7 @@ class OfflineModel:
             async_engine,
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
-            terms=CallTerms("offline", Limits("offline", takes_images=False, takes_audio=False), price=FREE),
+            terms=CallPolicy("offline", Limits("offline", takes_images=False, takes_audio=False), price=FREE),
             temperature=temperature,
             cache=False,
         )

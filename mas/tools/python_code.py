@@ -6,8 +6,8 @@
 Where the code runs is chosen by `tools.sandbox.kind`: see mas/tools/sandbox/ and docs/sandbox.md.
 """
 
-from mas.runtime.sample_context import current_question
-from mas.runtime.untrusted import outside_data
+from mas.runtime.sample_context import current_context
+from mas.runtime.untrusted import label_untrusted
 from mas.tools.attachments import attached_files
 from mas.tools.results import ToolError
 from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
@@ -20,7 +20,7 @@ FRESH = "[a new Python session: all variables and imports of earlier calls are l
 NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
 
-@outside_data
+@label_untrusted
 async def python(code: str) -> str:
     """Run Python code and return what it prints and the value of its last expression, or the traceback.
 
@@ -32,7 +32,7 @@ async def python(code: str) -> str:
     """
     settings = _settings()
     text = _checked(code, settings)
-    question = current_question()
+    question = current_context()
     if question is None:
         interpreter = Interpreter(settings, attached_files())
         try:

@@ -9,7 +9,7 @@ with attached([Path("/data/towns.csv")]):
 
 import re
 
-from mas.runtime.untrusted import outside_data
+from mas.runtime.untrusted import label_untrusted
 from mas.tools.attachments import AttachmentNotFoundError, resolve
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part
@@ -21,7 +21,7 @@ from mas.tools.results import ToolError
 _SURROGATES = re.compile("[\ud800-\udfff]")  # cannot be sent as utf-8
 
 
-@outside_data
+@label_untrusted
 @read_only
 def read_file(
     file: str,

@@ -1,6 +1,7 @@
 """Tools that only look: the same call with the same files and settings need not be made twice.
 
-`Question.tool_log` has what they returned, before it was marked and cut for a prompt: to this sample alone (a search
+`SampleContext.tool_log` has what they returned, before it was marked and cut for a prompt: to this sample alone (a
+search
 for prompts), or to any question of this run or of others (`cache.tools`). A failure is not kept, nor is a makeshift
 that the tool itself calls so.
 
@@ -25,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mas.runtime.sample_context import KeptResult, Question, ToolResults
+from mas.runtime.sample_context import KeptResult, SampleContext, ToolResults
 from mas.tools.attachments import attached_digests, attached_files
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import tool_settings
@@ -132,7 +133,7 @@ class KeptObservation:
         return returned if kept is None else kept.returned
 
 
-async def kept_observation(question: Question | None, tool: Any, arguments: Mapping[str, Any]) -> KeptObservation:
+async def kept_observation(question: SampleContext | None, tool: Any, arguments: Mapping[str, Any]) -> KeptObservation:
     """`tool`: a `dspy.Tool`; None: there is none of that name. Nothing is kept of one that is not marked."""
     if question is None or question.tool_log is None or tool is None or not is_read_only(tool.func):
         return KeptObservation()

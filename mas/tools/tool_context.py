@@ -17,7 +17,7 @@ _at_hand: ContextVar[tuple[ToolSettings, Mapping[str, Any]]] = ContextVar("at_ha
 
 
 @contextmanager
-def at_hand(settings: ToolSettings, resources: Mapping[str, Any]) -> Iterator[None]:
+def use_tool_context(settings: ToolSettings, resources: Mapping[str, Any]) -> Iterator[None]:
     """For the calls made inside, and in the tasks and threads started with this context."""
     token = _at_hand.set((settings, resources))
     try:

@@ -69,12 +69,12 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Trail:
+class AgentSteps:
     steps: tuple[Step, ...]
     unusable: tuple[tuple[str, str], ...]  # agent, reason
 
     @classmethod
-    def of(cls, record: Record) -> "Trail":
+    def of(cls, record: Record) -> "AgentSteps":
         spans = {span["id"]: span for span in record.trajectory if "id" in span}
         steps = tuple(_step(span, spans) for span in spans.values() if span.get("kind") == "agent")
         return cls(steps, tuple(_unusable(spans)))

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eval.runs.record import Record
-from optimize.feedback.agent_steps import Step, Trail
+from optimize.feedback.agent_steps import AgentSteps, Step
 from optimize.feedback.expectation import Remark
-from optimize.feedback.target_matcher import Gold, numbers_of
+from optimize.feedback.target_matcher import TargetMatcher, numbers_of
 
 RETRY_LIMIT = "retry_limit:"
 _MIN_TELLING_NUMBER = 100  # smaller whole numbers are counts, ranks and the like, and may come from anywhere
@@ -25,30 +25,30 @@ _MIN_CALCULATED = 10
 
 
 @dataclass(frozen=True)
-class Blame:
+class Attribution:
     agent: str | None  # None: nothing went wrong, or nothing can be told
     reason: Remark = ()  # about that agent
 
 
-def blame_for(record: Record, trail: Trail, gold: Gold) -> Blame:
+def attribute_failure(record: Record, trail: AgentSteps, gold: TargetMatcher) -> Attribution:
     """The agent to which a wrong or failed question is due; nobody for a right one."""
     if record.correct:
-        return Blame(None)
+        return Attribution(None)
     if record.error is not None:
         return _failed(record, trail)
     case = _Case(record, trail, gold)
     found = (rule(case) for rule in _RULES)
-    return next((blame for blame in found if blame), Blame(None))
+    return next((blame for blame in found if blame), Attribution(None))
 
 
 @dataclass(frozen=True)
 class _Case:
     record: Record
-    trail: Trail
-    gold: Gold
+    trail: AgentSteps
+    gold: TargetMatcher
 
     def holds(self, step: Step) -> bool:
-        return self.gold.held_by(step.answer)
+        return self.gold.contained_in(step.answer)
 
     @property
     def evidence(self) -> list[Step]:
@@ -57,7 +57,7 @@ class _Case:
         return [step for step in self.trail.work if step.agent not in others]
 
 
-def _failed(record: Record, trail: Trail) -> Blame:
+def _failed(record: Record, trail: AgentSteps) -> Attribution:
     """No answer came of it: the agent at work when it ended, if it was one."""
     agents = {step.agent for step in trail.steps}
     with_tool = [step.agent for step in trail.steps if any(tool.error for tool in step.tools)]
@@ -65,7 +65,7 @@ def _failed(record: Record, trail: Trail) -> Blame:
     if at_fault is None and record.error_class == "tool" and with_tool:
         at_fault = with_tool[-1]
     if at_fault is None:
-        return Blame(None)
+        return Attribution(None)
     why = {
         "malformed": "its reply could not be read: output fields were missing or not in the form asked for",
         "truncated": "its reply was too long and was cut off",
@@ -75,11 +75,13 @@ def _failed(record: Record, trail: Trail) -> Blame:
         "limit": f"it was at work when a limit was reached ({record.limit})",
     }.get(record.error_class or "")
     if why is None:  # the model's provider, or a defect: no fault of a prompt
-        return Blame(None)
-    return Blame(at_fault, (f"The question failed with this agent: {why}.", "The question failed with this agent."))
+        return Attribution(None)
+    return Attribution(
+        at_fault, (f"The question failed with this agent: {why}.", "The question failed with this agent.")
+    )
 
 
-def _retries_exhausted(case: _Case) -> Blame | None:
+def _retries_exhausted(case: _Case) -> Attribution | None:
     limit = case.record.limit or ""
     if not limit.startswith(RETRY_LIMIT):
         return None
@@ -89,10 +91,12 @@ def _retries_exhausted(case: _Case) -> Blame | None:
         return _false_alarm(wronged.agent)
     unread = any(agent == worker for agent, _ in case.trail.unusable)
     why = "some of its replies could not be read" if unread else "its work was rejected until its retries ran out"
-    return Blame(worker, (f"The question was given up: {why}.", "The question was given up with this agent's work."))
+    return Attribution(
+        worker, (f"The question was given up: {why}.", "The question was given up with this agent's work.")
+    )
 
 
-def _spoilt_in_the_end(case: _Case) -> Blame | None:
+def _spoilt_in_the_end(case: _Case) -> Attribution | None:
     """The draft was right and the final answer is not, or only its form is wrong."""
     finish, draft, gold = case.trail.finish, case.trail.draft, case.gold
     if finish is None or draft is None:
@@ -100,10 +104,10 @@ def _spoilt_in_the_end(case: _Case) -> Blame | None:
     answer = case.record.answer or ""
     if not case.holds(draft):
         return None
-    if gold.held_by(answer):
+    if gold.contained_in(answer):
         inherited = gold.reordered(draft.answer) or gold.rounded_off(draft.answer)  # the finish could not mend it
         at_fault = draft if inherited else finish
-        return Blame(
+        return Attribution(
             at_fault.agent,
             (
                 "The answer was right in content, and this agent did not give it the form that the question asks for.",
@@ -111,7 +115,7 @@ def _spoilt_in_the_end(case: _Case) -> Blame | None:
                 "The final form was due to this agent.",
             ),
         )
-    return Blame(
+    return Attribution(
         finish.agent,
         (
             "The draft that this agent received was right, and what it made of it was not: the content was changed "
@@ -121,15 +125,15 @@ def _spoilt_in_the_end(case: _Case) -> Blame | None:
     )
 
 
-def _rejected_though_right(case: _Case) -> Blame | None:
+def _rejected_though_right(case: _Case) -> Attribution | None:
     for critic, step in case.trail.reviews():
         if critic.rejects and step in case.trail.drafts and case.holds(step):
             return _false_alarm(critic.agent)
     return None
 
 
-def _false_alarm(critic: str) -> Blame:
-    return Blame(
+def _false_alarm(critic: str) -> Attribution:
+    return Attribution(
         critic,
         (
             "This agent rejected a draft that was right in content, and the right answer was lost: a false alarm.",
@@ -138,14 +142,14 @@ def _false_alarm(critic: str) -> Blame:
     )
 
 
-def _plan_is_empty(case: _Case) -> Blame | None:
+def _plan_is_empty(case: _Case) -> Attribution | None:
     plan = case.trail.plan
     if plan is None or plan.said.strip():
         return None
-    return Blame(plan.agent, ("The plan was empty.", "This agent delivered nothing."))
+    return Attribution(plan.agent, ("The plan was empty.", "This agent delivered nothing."))
 
 
-def _file_not_read(case: _Case) -> Blame | None:
+def _file_not_read(case: _Case) -> Attribution | None:
     file, trail = case.record.file, case.trail
     if not file:
         return None
@@ -154,27 +158,27 @@ def _file_not_read(case: _Case) -> Blame | None:
         return None
     if tried:
         why = "The attached file was never read: the tool call that was to open it failed."
-        return Blame(tried[-1][0].agent, (why, "The evidence was never retrieved: a tool failed."))
+        return Attribution(tried[-1][0].agent, (why, "The evidence was never retrieved: a tool failed."))
     if trail.plan and file not in trail.plan.said:
         why = "The plan does not name the attached file, and nobody read it: the evidence was never retrieved."
-        return Blame(trail.plan.agent, (why, "The plan left out the evidence."))
+        return Attribution(trail.plan.agent, (why, "The plan left out the evidence."))
     offered = [step for step in trail.work if step.offered and step is not trail.plan]
     if not offered:
         return None
     why = "The attached file was never read with a tool: the evidence was never retrieved."
-    return Blame(offered[0].agent, (why, "The evidence was never retrieved."))
+    return Attribution(offered[0].agent, (why, "The evidence was never retrieved."))
 
 
-def _tools_failed(case: _Case) -> Blame | None:
+def _tools_failed(case: _Case) -> Attribution | None:
     """An agent whose last tool call failed went on without what it had asked for."""
     for step in case.trail.work:
         if step.tools and all(tool.error for tool in step.tools):
             why = "Every tool call of this agent failed, and it went on without the evidence."
-            return Blame(step.agent, (why, "The tools of this agent failed."))
+            return Attribution(step.agent, (why, "The tools of this agent failed."))
     return None
 
 
-def _values_from_nowhere(case: _Case) -> Blame | None:
+def _values_from_nowhere(case: _Case) -> Attribution | None:
     """A report with figures that stand in nothing its author saw: made up, rounded off or copied wrongly."""
     for step in case.evidence:
         seen = numbers_of(step.seen) | numbers_of(case.record.question)
@@ -184,11 +188,11 @@ def _values_from_nowhere(case: _Case) -> Blame | None:
                 "This agent reported values that stand in nothing it had read: made up, rounded off or copied wrongly, "
                 "where the exact values of the source were needed as evidence."
             )
-            return Blame(step.agent, (why, "The evidence was not reported with its exact values."))
+            return Attribution(step.agent, (why, "The evidence was not reported with its exact values."))
     return None
 
 
-def _evidence_lost(case: _Case) -> Blame | None:
+def _evidence_lost(case: _Case) -> Attribution | None:
     """What the tools returned held the answer, and no report of that agent does."""
     by_agent: dict[str, list[Step]] = {}
     for step in case.evidence:
@@ -197,26 +201,26 @@ def _evidence_lost(case: _Case) -> Blame | None:
         returned = any(case.gold.within(tool.seen) for step in steps for tool in step.tools)
         if returned and not any(case.gold.within(step.said) for step in steps):
             why = "The evidence was in what the tools returned to this agent, and its report left it out."
-            return Blame(agent, (why, "This agent lost the evidence."))
+            return Attribution(agent, (why, "This agent lost the evidence."))
     return None
 
 
-def _draft_is_wrong(case: _Case) -> Blame | None:
+def _draft_is_wrong(case: _Case) -> Attribution | None:
     """Nothing before it is known to be wrong; so, as far as can be told, the draft is."""
     draft = case.trail.draft
     if draft is None:
         return None
     if case.gold.within(draft.seen) and not case.gold.within(case.record.question):
         why = "The evidence was in front of this agent, and it did not draw the right answer from it."
-        return Blame(draft.agent, (why, "This agent did not make the right use of its evidence."))
+        return Attribution(draft.agent, (why, "This agent did not make the right use of its evidence."))
     if _out_of_the_head(draft, case.record):
         why = (
             "As far as can be told, this agent's result is wrong: the number comes from no tool and from nothing it "
             "was given, so it was calculated without the tools that it has."
         )
-        return Blame(draft.agent, (why, "The calculation was done without a tool."))
+        return Attribution(draft.agent, (why, "The calculation was done without a tool."))
     why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
-    return Blame(draft.agent, (why, "As far as can be told, it went wrong here.", "The draft was at fault."))
+    return Attribution(draft.agent, (why, "As far as can be told, it went wrong here.", "The draft was at fault."))
 
 
 def _out_of_the_head(draft: Step, record: Record) -> bool:
@@ -225,7 +229,7 @@ def _out_of_the_head(draft: Step, record: Record) -> bool:
     return draft.offered and bool(re.search(r"\d", draft.answer)) and bool(numbers) and not numbers & given
 
 
-_RULES: tuple[Callable[[_Case], Blame | None], ...] = (
+_RULES: tuple[Callable[[_Case], Attribution | None], ...] = (
     _retries_exhausted,
     _spoilt_in_the_end,
     _rejected_though_right,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eval.scorers.numeric import quantity
-from optimize.feedback.target_matcher import NUMBER_WORDS, Gold, elements
+from optimize.feedback.target_matcher import NUMBER_WORDS, TargetMatcher, elements
 
 Kind = Literal["number", "list", "date", "decision", "word", "words", "text"]
 Remark = tuple[str, ...]  # wordings of one thing, from the most telling to the vaguest
@@ -51,13 +51,13 @@ _KINDS: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Expectation:
-    gold: Gold
+    gold: TargetMatcher
     question: str
     kind: Kind
 
     @classmethod
     def of(cls, target: str, question: str) -> "Expectation":
-        return cls(Gold(target), question, kind_of(target))
+        return cls(TargetMatcher(target), question, kind_of(target))
 
     @property
     def wordings(self) -> Remark:
@@ -76,7 +76,7 @@ class Expectation:
 
     def content_is_right(self, answer: str) -> bool:
         """Whether only the form is wrong: prose, unit, separators, rounding, the order of a list."""
-        return self.gold.held_by(answer)
+        return self.gold.contained_in(answer)
 
     def faults(self, answer: str | None) -> list[Remark]:
         """How the answer differs in kind; empty if it does not."""

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
-from optimize.feedback.agent_steps import Step, Trail
-from optimize.feedback.attribution import RETRY_LIMIT, Blame, blame_for
+from optimize.feedback.agent_steps import AgentSteps, Step
+from optimize.feedback.attribution import RETRY_LIMIT, Attribution, attribute_failure
 from optimize.feedback.expectation import Expectation, Remark
-from optimize.feedback.target_matcher import Gold
+from optimize.feedback.target_matcher import TargetMatcher
 
 MAX_QUOTED_CHARS = 300  # of a message of an error or of the scorer
 MAX_FAILURES = 3  # of a kind, told to one agent
@@ -31,11 +31,11 @@ NOT_ASKED = "The question was not asked."
 
 def feedback_for(agent: str, record: Record, expectation: Expectation) -> str:
     """The feedback to one agent, by the name of its predictor."""
-    trail = Trail.of(record)
+    trail = AgentSteps.of(record)
     return unquoted(_remarks(agent, record, expectation, trail), expectation.gold)
 
 
-def unquoted(remarks: Iterable[Remark], gold: Gold) -> str:
+def unquoted(remarks: Iterable[Remark], gold: TargetMatcher) -> str:
     """Of each remark the first wording with which the text does not quote the gold answer; no remark if there is none.
 
     Checked on the text as a whole: the end of one sentence and the beginning of the next may make a quotation, too.
@@ -50,8 +50,8 @@ def unquoted(remarks: Iterable[Remark], gold: Gold) -> str:
     return text
 
 
-def _remarks(agent: str, record: Record, expectation: Expectation, trail: Trail) -> Iterator[Remark]:
-    blame = blame_for(record, trail, expectation.gold)
+def _remarks(agent: str, record: Record, expectation: Expectation, trail: AgentSteps) -> Iterator[Remark]:
+    blame = attribute_failure(record, trail, expectation.gold)
     own = list(_own(agent, record, trail, expectation.gold, blame))
     yield _verdict(record)
     if record.correct:
@@ -85,7 +85,9 @@ def _verdict(record: Record) -> Remark:
     return ("The final answer was wrong.", "The outcome was not correct.", "Unsolved.")
 
 
-def _about_answer(agent: str, record: Record, expectation: Expectation, trail: Trail, blame: Blame) -> Iterator[Remark]:
+def _about_answer(
+    agent: str, record: Record, expectation: Expectation, trail: AgentSteps, blame: Attribution
+) -> Iterator[Remark]:
     """How it differs from what was expected: its form for the agent that finishes, all of it for who is to blame."""
     answer = record.answer or ""
     concerned = blame.agent in (None, agent)
@@ -106,7 +108,7 @@ def _about_answer(agent: str, record: Record, expectation: Expectation, trail: T
         yield (f"The scorer explains: {_cut(record.explanation)}",)
 
 
-def _about_blame(agent: str, blame: Blame, has_faults: bool) -> Iterator[Remark]:
+def _about_blame(agent: str, blame: Attribution, has_faults: bool) -> Iterator[Remark]:
     if blame.agent == agent:
         yield ("It first went wrong with this agent.", "This is where it went wrong.")
         yield blame.reason
@@ -121,7 +123,7 @@ def _about_blame(agent: str, blame: Blame, has_faults: bool) -> Iterator[Remark]
         yield ("Where it went wrong cannot be told.", "The cause is unknown.")
 
 
-def _own(agent: str, record: Record, trail: Trail, gold: Gold, blame: Blame) -> Iterator[Remark]:
+def _own(agent: str, record: Record, trail: AgentSteps, gold: TargetMatcher, blame: Attribution) -> Iterator[Remark]:
     """What befell the agent itself, whoever is to blame."""
     known = _told(record.error or "")
     reasons = dict.fromkeys(_told(reason) for name, reason in trail.unusable if name == agent)
@@ -143,12 +145,14 @@ def _tool_failures(steps: Iterable[Step]) -> Iterator[Remark]:
         )
 
 
-def _as_critic(agent: str, record: Record, trail: Trail, gold: Gold, blame: Blame) -> Iterator[Remark]:
+def _as_critic(
+    agent: str, record: Record, trail: AgentSteps, gold: TargetMatcher, blame: Attribution
+) -> Iterator[Remark]:
     """Misses and false alarms, each told once: of drafts by the gold answer, of other work only if it is to blame."""
     told: dict[Remark, None] = {}
     for critic, judged in trail.reviews(agent):
         is_draft = judged in trail.drafts
-        right = is_draft and gold.held_by(judged.answer)
+        right = is_draft and gold.contained_in(judged.answer)
         wrong = (is_draft and not right) or (judged.agent == blame.agent and record.error is None and not is_draft)
         if critic.rejects and right:
             told[_FALSE_ALARM] = None
@@ -170,7 +174,7 @@ _MISS: Remark = (
 _HIT: Remark = ("As a critic, this agent rejected a draft that was indeed wrong.", "Its rejection was justified.")
 
 
-def _at_the_limit(agent: str, record: Record, trail: Trail) -> Iterator[Remark]:
+def _at_the_limit(agent: str, record: Record, trail: AgentSteps) -> Iterator[Remark]:
     worker = (record.limit or "").removeprefix(RETRY_LIMIT)
     if any(critic.rejects and judged.agent == worker for critic, judged in trail.reviews(agent)):
         yield (

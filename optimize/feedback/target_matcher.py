@@ -30,7 +30,7 @@ _ROUNDED_BY = Decimal("0.005")  # share of the value; what differs more may well
 _MIN_STRONG_CHARS, _MIN_STRONG_NUMBER = 4, 100  # what is shorter or smaller turns up in any text by chance
 
 
-class Gold:
+class TargetMatcher:
     """One gold answer with its normal forms: letters and digits alone, its numbers, the elements of a list."""
 
     def __init__(self, target: str) -> None:
@@ -65,7 +65,7 @@ class Gold:
         """Whether the text, as an answer, is right apart from its form: prose, unit, separators, rounding."""
         return lenient_match(text, self.text) or self.rounds(text)
 
-    def held_by(self, answer: str) -> bool:
+    def contained_in(self, answer: str) -> bool:
         """Whether the answer's content is right, as far as can be told, and at most its form wrong."""
         if self.matches(answer) or self.reordered(answer):
             return True

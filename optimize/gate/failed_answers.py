@@ -38,7 +38,7 @@ class Counted:
 def held_against(parent: Sequence[Record], winner: Sequence[Record]) -> Counted:
     """Both sides' answers, one a question and epoch, as they count."""
     of_parent, of_winner = (
-        Counter(record.example_id for record in side if failed_by_server(record)) for side in (parent, winner)
+        Counter(record.sample_id for record in side if failed_by_server(record)) for side in (parent, winner)
     )
     as_right = of_parent - of_winner  # question → answers of the parent
     return Counted(
@@ -82,8 +82,8 @@ def _with_some_right(parent: Sequence[Record], as_right: Counter[str]) -> Iterat
     for record in parent:
         if not failed_by_server(record):
             yield record
-        elif left[record.example_id]:
-            left[record.example_id] -= 1
+        elif left[record.sample_id]:
+            left[record.sample_id] -= 1
             yield _as_right(record)
         else:
             yield _unpriced(record)

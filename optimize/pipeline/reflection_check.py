@@ -56,9 +56,9 @@ def check_reflection(lm: Any) -> str:
     from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 
     causes = []
-    for examples in (EXAMPLES, EXAMPLES[::-1]):  # another request: the same may have the same reply
+    for samples in (EXAMPLES, EXAMPLES[::-1]):  # another request: the same may have the same reply
         try:
-            return _proposal(lm, examples)
+            return _proposal(lm, samples)
         except (AdapterParseError, EmptyReplyError, RefusedReplyError, TruncatedReplyError, ValueError) as error:
             causes.append(f"{type(error).__name__}: {error}".split("\n")[0][:200])
     raise ReflectionUnparsableError(
@@ -67,7 +67,7 @@ def check_reflection(lm: Any) -> str:
     )
 
 
-def _proposal(lm: Any, examples: Sequence[Mapping[str, Any]]) -> str:
+def _proposal(lm: Any, samples: Sequence[Mapping[str, Any]]) -> str:
     import dspy
     from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 
@@ -75,5 +75,5 @@ def _proposal(lm: Any, examples: Sequence[Mapping[str, Any]]) -> str:
 
     rewriting = Rewriting(PROMPTS, over=lambda: None, max_chars=None)
     with dspy.context(lm=lm):  # the search's own proposer, but what goes wrong is raised
-        texts = InstructionProposer.__call__(rewriting, PROMPTS.texts, {AGENT: examples}, [AGENT])
+        texts = InstructionProposer.__call__(rewriting, PROMPTS.texts, {AGENT: samples}, [AGENT])
     return str(texts[AGENT])

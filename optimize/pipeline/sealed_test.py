@@ -17,10 +17,10 @@ from eval.runs.folder import DATABASE
 from eval.runs.record import Record
 from eval.runs.run_info import task_facts
 from eval.runs.store import RunStore, StoreError
-from eval.workflows.paired_evaluation import Arm, answers, run_arms
+from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from eval.workflows.resume import RETRIED, UNFINISHED
 from mas.prompt_sets.prompt_set import PromptSet
-from mas.runtime.sample_context import LimitReachedError, Question, Sample, Settle, current_question
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle, current_context
 from optimize.gate.failed_answers import AGAINST, HALT, listed, most_always_failing, too_many
 from optimize.gate.sealed_log import Before, SealedSet, note_opening, opened_before, warning
 from optimize.session.termination import EndedError, FailuresInARow, HaltedError, failed_by_server
@@ -77,7 +77,7 @@ def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
     """What is left of both: no answer yet, or one that the model's server failed."""
     evaluation = run.config.evaluation(run.config.gate.epochs, max(1, run.config.run.concurrency // len(arms)))
     stop = _Ending(run)
-    stopped = run_arms(
+    stopped = evaluate_pairs(
         arms, evaluation, run.splits.sealed, _facts(run), stop, run.console, lambda each: _on_the_runs_budget(run, each)
     )
     if stopped:
@@ -92,7 +92,7 @@ def _failed(arms: Sequence[Arm]) -> list[Record]:
 
 
 def _why_halted(failed: Sequence[Record]) -> str:
-    questions = list(dict.fromkeys(record.example_id for record in failed))
+    questions = list(dict.fromkeys(record.sample_id for record in failed))
     return (
         f"the server failed {len(failed)} of the sealed answers, and again when asked once more, to "
         f"{listed(questions)}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict "
@@ -181,15 +181,15 @@ def _facts(run: TuningRun) -> dict[str, str]:
     }
 
 
-def _on_the_runs_budget(run: TuningRun, question: Question) -> Question:
+def _on_the_runs_budget(run: TuningRun, question: SampleContext) -> SampleContext:
     """Each request is reserved and paid for in the run's budget; one that is used up ends the test, not a question."""
-    paid = functools.partial(run.call_log.pay, Sample(SEALED))
+    paid = functools.partial(run.call_log.pay, SampleKey(SEALED))
 
     def reserve() -> Settle:
         try:
             return run.purse.reserve_call(paid=paid)
         except LimitReachedError as error:
-            if at_work := current_question():
+            if at_work := current_context():
                 at_work.refused = str(error)
             raise
 

@@ -154,11 +154,11 @@ def _val_score(proposals: Sequence[dict[str, Any]], candidate_id: str) -> float:
 def _asked_afresh(run: TuningRun, candidate_id: str, val_score: float, measured: Baseline) -> Listed:
     prompts: PromptSet = run.prompts_of(candidate_id)
     epochs = run.config.shortlist.epochs
-    scores: dict[str, list[float]] = {example_id: [] for example_id in run.val_ids}
+    scores: dict[str, list[float]] = {sample_id: [] for sample_id in run.val_ids}
     records: list[Record] = []
     for epoch in range(_FIRST_FRESH_EPOCH, _FIRST_FRESH_EPOCH + epochs):
-        for example_id, trial in zip(run.val_ids, run.answers(prompts, epoch), strict=True):
-            scores[example_id].append(trial.record.score or 0.0)
+        for sample_id, trial in zip(run.val_ids, run.answers(prompts, epoch), strict=True):
+            scores[sample_id].append(trial.record.score or 0.0)
             records.append(trial.record)
     means = [fmean(each) for each in scores.values()]
     taken = AnswerMeans.of(records)

@@ -14,7 +14,7 @@ from optimize.session.tuning_run import TuningRun
 _UNITS = {"lm_calls": "requests"}
 
 
-def keep_room(run: TuningRun, parent: AnswerMeans) -> None:
+def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
     """For the shortlist and the sealed test, until `run.purse.release()`."""
     after_search = answers_afresh(run) + answers_of_test(run)
     run.purse.keep_back(parent.answers(after_search, run.config.run.concurrency))

@@ -23,7 +23,7 @@ from optimize.pipeline.preflight import checked_splits, confirmed, reflection_an
 from optimize.pipeline.search import search
 from optimize.pipeline.shortlist import shortlist
 from optimize.pipeline.terminal import show_verdict
-from optimize.pipeline.test_budget import check_room, keep_room
+from optimize.pipeline.test_budget import check_room, reserve_test_budget
 from optimize.pipeline.verdict import ended_without_test, tested
 from optimize.session.request import Request
 from optimize.session.resuming import find_tuning_run, going_on
@@ -101,7 +101,7 @@ def _phases(run: TuningRun) -> None:
     measured = baseline(run)
     run.show(f"  {measured.val_score:.1%} of {measured.n_questions} questions")
     _begin(run, "search", "3/8 search")
-    keep_room(run, measured)
+    reserve_test_budget(run, measured)
     proposals = search(run)
     run.purse.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.contamination.forms import HINT, LONGEST, PASSAGE, SHORT, Form, all_common, gold_forms, passages
 from eval.contamination.text import Piece, Reading, squeezed
 
@@ -29,7 +29,7 @@ class Trace:
 
     kind: Kind
     split: SplitName
-    example_id: str
+    sample_id: str
     weak: bool = False  # so short or common that alone it proves nothing
     specific: bool = False  # so long that it is hardly met by chance
 
@@ -54,15 +54,15 @@ class Lookup:
     _in_training: set[bytes] = field(default_factory=set, repr=False)  # keys that the training questions hold
 
     @staticmethod
-    def of(train: Sequence[Example], val: Sequence[Example], sealed: Sequence[Example]) -> "Lookup":
+    def of(train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample]) -> "Lookup":
         lookup = Lookup()
-        splits: tuple[tuple[SplitName, Sequence[Example]], ...] = (("train", train), ("val", val), ("test", sealed))
-        for split, examples in splits:
-            lookup._sizes[split] = len(examples)
-            for example in examples:
-                lookup._add(split, example)
-        for example in train:
-            lookup._in_training |= lookup.keys(Reading(example.question))
+        splits: tuple[tuple[SplitName, Sequence[Sample]], ...] = (("train", train), ("val", val), ("test", sealed))
+        for split, samples in splits:
+            lookup._sizes[split] = len(samples)
+            for sample in samples:
+                lookup._add(split, sample)
+        for sample in train:
+            lookup._in_training |= lookup.keys(Reading(sample.question))
         lookup._forget_training_passages()
         return lookup
 
@@ -120,19 +120,19 @@ class Lookup:
     def _key(self, how: str, text: str) -> bytes:
         return hashlib.blake2b(f"{how} {text}".encode("utf-8", "replace"), digest_size=12, key=self._salt).digest()
 
-    def _add(self, split: SplitName, example: Example) -> None:
+    def _add(self, split: SplitName, sample: Sample) -> None:
         forms: list[tuple[Kind, Iterable[Form]]] = [
-            ("question", passages(example.question, PASSAGE)),
-            ("near", passages(example.question, HINT)),
-            ("id", _id_forms(example.id)),
+            ("question", passages(sample.question, PASSAGE)),
+            ("near", passages(sample.question, HINT)),
+            ("id", _id_forms(sample.id)),
         ]
-        if example.target is not None and example.target.strip() != "?":
-            forms.append(("gold", gold_forms(example.target)))
-        if example.file is not None:
-            forms.append(("file", _file_forms(example.file.stem, example.file.suffix, example.id)))
+        if sample.target is not None and sample.target.strip() != "?":
+            forms.append(("gold", gold_forms(sample.target)))
+        if sample.file is not None:
+            forms.append(("file", _file_forms(sample.file.stem, sample.file.suffix, sample.id)))
         for kind, each in forms:
             for form in set(each):
-                self._learn(form, Trace(kind, split, example.id, form.weak, form.specific))
+                self._learn(form, Trace(kind, split, sample.id, form.weak, form.specific))
 
     def _learn(self, form: Form, trace: Trace) -> None:
         if form.how == "word":
@@ -152,18 +152,18 @@ class Lookup:
             self._traces[key] = mine
 
 
-def _id_forms(example_id: str) -> Iterator[Form]:
-    words = [word.text for word in Reading(example_id).words]
+def _id_forms(sample_id: str) -> Iterator[Form]:
+    words = [word.text for word in Reading(sample_id).words]
     run = "".join(words)
     if _SHORTEST_ID <= len(run) <= LONGEST and not all_common(words, max_digits=4):
         yield Form("word", run)
 
 
-def _file_forms(stem: str, suffix: str, example_id: str) -> Iterator[Form]:
+def _file_forms(stem: str, suffix: str, sample_id: str) -> Iterator[Form]:
     words = [word.text for word in Reading(stem).words]
     run = "".join(words)
     if len(run) <= SHORT or len(run) > LONGEST or all_common(words, max_digits=4):
         return  # data.csv, image_2.png, the_table.xlsx
     yield Form("word", run + squeezed(Reading(suffix).words))
-    if len(run) >= _SHORTEST_STEM and stem != example_id:
+    if len(run) >= _SHORTEST_STEM and stem != sample_id:
         yield Form("word", run)

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from eval.analysis.tool_counts import offered_tools
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.contamination.text import Reading, readings
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.leak_lookup import Find, Kind, Lookup, SplitName
@@ -40,7 +40,7 @@ class Hit:
     split: SplitName
     agent: str
     place: str  # "text line 12", "demo 2 field result"
-    example_id: str
+    sample_id: str
     status: Status
     note: str = ""
     excerpt: str | None = None  # only of training questions; hits in it are masked
@@ -60,7 +60,7 @@ class LeakReport:
     def summary(self) -> str:
         """One line for people; which questions were concerned, but never what they say."""
         blocking = [hit for hit in self.hits if hit.status == "blocking"]
-        told = [f"{hit.split} {hit.kind} ({hit.agent}, {hit.place}, {hit.example_id})" for hit in blocking[:_SHOWN]]
+        told = [f"{hit.split} {hit.kind} ({hit.agent}, {hit.place}, {hit.sample_id})" for hit in blocking[:_SHOWN]]
         more = [f"{len(blocking) - _SHOWN} more"] if len(blocking) > _SHOWN else []
         others = Counter(hit.status for hit in self.hits if hit.status != "blocking")
         quiet = [f"{n} {_QUIET[status]}" for status, n in others.items()]
@@ -88,7 +88,7 @@ class LeakIndex:
         self._lookup = lookup
 
     @staticmethod
-    def of(train: Sequence[Example], val: Sequence[Example], sealed: Sequence[Example]) -> "LeakIndex":
+    def of(train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample]) -> "LeakIndex":
         return LeakIndex(Lookup.of(train, val, sealed))
 
     def check(self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = ()) -> LeakReport:
@@ -107,7 +107,7 @@ class LeakIndex:
             mine = list(_findings(lookup, prompts, agent, usual))
             theirs = list(_findings(lookup, parent, agent, usual)) if agent in parent.texts else []
             for hit in _judged(agent, mine, theirs):
-                place = (hit.kind, hit.split, hit.agent, hit.place, hit.example_id)
+                place = (hit.kind, hit.split, hit.agent, hit.place, hit.sample_id)
                 if place not in hits or _RANK[hit.status] > _RANK[hits[place].status]:
                     hits[place] = hit
         return LeakReport(list(hits.values()), lookup.sizes())
@@ -147,7 +147,7 @@ class _Passage:
         """Whether something of the same question stands in the same paragraph, or field, apart from the find itself."""
         return any(
             (hint.start >= find.end or hint.end <= find.start) and self._together(find, hint)
-            for hint in self._hints.get((find.trace.split, find.trace.example_id), ())
+            for hint in self._hints.get((find.trace.split, find.trace.sample_id), ())
         )
 
     def excerpt(self, find: Find) -> str:
@@ -165,7 +165,7 @@ class _Passage:
         hints: dict[tuple[str, str], list[Find]] = {}
         for find in self.finds:
             if find.trace.kind != "gold":
-                hints.setdefault((find.trace.split, find.trace.example_id), []).append(find)
+                hints.setdefault((find.trace.split, find.trace.sample_id), []).append(find)
         return hints
 
     def _together(self, find: Find, hint: Find) -> bool:
@@ -196,7 +196,7 @@ def _judged(agent: str, mine: list[_Finding], theirs: list[_Finding]) -> Iterato
             trace.split,
             agent,
             each.passage.place(each.find),
-            trace.example_id,
+            trace.sample_id,
             status,
             note=OF_TRAINING if status == "allowed" else "",
             excerpt=each.passage.excerpt(each.find) if trace.split == "train" else None,
@@ -233,12 +233,12 @@ def _in_demo(lookup: Lookup, passages: Sequence[_Passage], training: set[str], u
     A name or a number in it that is the gold of another question stands beside that question, is all that a field
     says, or is long; otherwise it comes from the training question's own material.
     """
-    own = {find.key for passage in passages for find in passage.finds if find.trace.example_id in training}
+    own = {find.key for passage in passages for find in passage.finds if find.trace.sample_id in training}
     for passage in passages:
         for find in passage.finds:
             if find.trace.kind == "near":
                 continue
-            if find.trace.example_id in training or find.key in own:
+            if find.trace.sample_id in training or find.key in own:
                 yield _Finding(passage, find, allowed=True)
             elif find.trace.kind == "gold" and not (find.trace.specific or passage.is_all(find)):
                 if passage.beside(find):
@@ -251,7 +251,7 @@ def _training_examples(passages: Iterable[_Passage]) -> set[str]:
     """The training questions that a demo was made on, as far as it says so."""
     kinds = ("question", "id", "file")
     return {
-        find.trace.example_id
+        find.trace.sample_id
         for passage in passages
         for find in passage.finds
         if find.trace.split == "train" and find.trace.kind in kinds

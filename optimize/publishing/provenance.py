@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from eval.config.tracking import without_passwords
-from eval.runs.redaction import plain
+from eval.runs.redaction import to_jsonable
 from mas.prompt_sets.prompt_set import PromptSet, digest
 
 _PACKAGES = ("dspy", "gepa", "langgraph", "openai")
@@ -120,7 +120,7 @@ def versions(origin: Mapping[str, str]) -> dict[str, str]:
 def written(told: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, Any]:
     """What provenance.yaml says about a set as it is written now."""
     head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
-    content: dict[str, Any] = plain({**head, **told.to_dict(), "checksums": dict(checksums)})
+    content: dict[str, Any] = to_jsonable({**head, **told.to_dict(), "checksums": dict(checksums)})
     return content
 
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from eval.benchmarks.dataset import Example
-from eval.benchmarks.fingerprint import digest_in_any_order, file_digest, question_mark
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.fingerprint import digest_in_any_order, file_digest, fingerprint
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
 from optimize.questions.stratify import Part, sameness, share_out
@@ -90,7 +90,7 @@ class Splits:
     def to_dict(self) -> dict[str, Any]:
         """Without texts and gold answers: it may be shown, and kept beside what an optimiser reads."""
         return {
-            **{name: [example.id for example in getattr(self, name)] for name in PARTS},
+            **{name: [sample.id for sample in getattr(self, name)] for name in PARTS},
             "digest": self.digest,
             "sealed_digest": self.sealed_digest,
             "warnings": list(self.warnings),
@@ -124,13 +124,13 @@ class Splits:
             return
         mend = "put the data and splits.* back as they were, or start a new run"
         for name in PARTS:
-            before, now = set(saved.get(name, ())), {example.id for example in getattr(self, name)}
+            before, now = set(saved.get(name, ())), {sample.id for sample in getattr(self, name)}
             if before != now:
-                example = sorted(before ^ now)[0]
-                where = "no longer" if example in before else "now"
+                sample = sorted(before ^ now)[0]
+                where = "no longer" if sample in before else "now"
                 raise UserError(
                     f"the data are split otherwise than when the run began: {len(before ^ now)} questions differ in "
-                    f"{name} ({example} is {where} among them); {mend}."
+                    f"{name} ({sample} is {where} among them); {mend}."
                 )
         raise UserError(f"questions, gold answers or attachments are not those that the run began with; {mend}.")
 
@@ -138,7 +138,7 @@ class Splits:
 def make_splits(data: Any, settings: SplitSettings, split: str | None = None) -> Splits:
     """
     Args:
-        data: an `eval.benchmarks.dataset.Benchmark`.
+        data: an `eval.benchmarks.dataset.Dataset`.
         settings: shares, the level to seal, and the seed of the hashes.
         split: of the data, to be shared out; None: their own train, val and test splits, else their default split.
 
@@ -159,7 +159,7 @@ def _own(data: Any, names: Sequence[str]) -> Splits:
     loaded = [data.load(name) for name in names]
     parts, warnings = [], _bad_rows(row for each in loaded for row in each.bad_rows)
     for each in loaded:
-        part, unscored = _with_gold(each.examples)
+        part, unscored = _with_gold(each.samples)
         parts.append(part)
         warnings += unscored
     _check_apart(dict(zip(names, parts, strict=True)))
@@ -169,21 +169,21 @@ def _own(data: Any, names: Sequence[str]) -> Splits:
 
 def _shared_out(data: Any, settings: SplitSettings, split: str) -> Splits:
     loaded = data.load(split)
-    examples, unscored = _with_gold(loaded.examples)
+    samples, unscored = _with_gold(loaded.samples)
     warnings = _bad_rows(loaded.bad_rows) + unscored
     where, shares = f"data={data.name}, split {split}", (settings.train, settings.val)
-    level = _level_to_seal(examples, data, settings)
+    level = _level_to_seal(samples, data, settings)
     if level is None:
-        warnings += _unsealed(examples, data, settings)
+        warnings += _unsealed(samples, data, settings)
         rest = 1 - sum(shares)
         if rest < 1e-9:
             raise UserError(
                 f"splits.train={settings.train:g} and splits.val={settings.val:g} leave nothing to be sealed; make "
                 "them smaller."
             )
-        return Splits.of(_enough(examples, (*shares, rest), settings.seed, where), warnings)
-    sealed = tuple(sorted((each for each in examples if each.level == level), key=lambda each: each.id))
-    others, twice = _without(examples, sealed, level)
+        return Splits.of(_enough(samples, (*shares, rest), settings.seed, where), warnings)
+    sealed = tuple(sorted((each for each in samples if each.level == level), key=lambda each: each.id))
+    others, twice = _without(samples, sealed, level)
     warnings += twice
     train, val = _enough(others, shares, settings.seed, f"{where}, without level {level}")
     _check_sizes((train, val, sealed), where)
@@ -191,9 +191,9 @@ def _shared_out(data: Any, settings: SplitSettings, split: str) -> Splits:
     return Splits.of((train, val, sealed), warnings, shlex.join(options))
 
 
-def _level_to_seal(examples: Part, data: Any, settings: SplitSettings) -> str | None:
+def _level_to_seal(samples: Part, data: Any, settings: SplitSettings) -> str | None:
     """None: none is sealed whole."""
-    levels = sorted({each.level or "none" for each in examples})
+    levels = sorted({each.level or "none" for each in samples})
     asked, usual = settings.sealed_level, getattr(data, "sealed_level", None)
     if asked is None:
         return usual if usual in levels and len(levels) > 1 else None
@@ -210,9 +210,9 @@ def _level_to_seal(examples: Part, data: Any, settings: SplitSettings) -> str | 
     return asked
 
 
-def _unsealed(examples: Part, data: Any, settings: SplitSettings) -> list[str]:
+def _unsealed(samples: Part, data: Any, settings: SplitSettings) -> list[str]:
     usual = getattr(data, "sealed_level", None)
-    if usual is None or {each.level for each in examples} != {usual}:
+    if usual is None or {each.level for each in samples} != {usual}:
         return []
     name = getattr(data, "sealed_name", f"level {usual}")
     return [
@@ -221,10 +221,10 @@ def _unsealed(examples: Part, data: Any, settings: SplitSettings) -> list[str]:
     ]
 
 
-def _with_gold(examples: Iterable[Example]) -> tuple[Part, list[str]]:
-    examples = tuple(examples)
-    scored = tuple(each for each in examples if each.target is not None)
-    missing = len(examples) - len(scored)
+def _with_gold(samples: Iterable[Sample]) -> tuple[Part, list[str]]:
+    samples = tuple(samples)
+    scored = tuple(each for each in samples if each.target is not None)
+    missing = len(samples) - len(scored)
     return scored, [f"left out: {_count(missing)} without a gold answer"] if missing else []
 
 
@@ -233,11 +233,11 @@ def _bad_rows(rows: Iterable[str]) -> list[str]:
     return [f"left out: {len(found)} bad rows, the first being {found[0]}"] if found else []
 
 
-def _without(examples: Part, sealed: Part, level: str) -> tuple[Part, list[str]]:
+def _without(samples: Part, sealed: Part, level: str) -> tuple[Part, list[str]]:
     """The other levels' questions, but none that is sealed under another id."""
-    same, closed = sameness(examples), {each.id for each in sealed}
+    same, closed = sameness(samples), {each.id for each in sealed}
     texts = {same[id] for id in closed}
-    others = [each for each in examples if each.id not in closed]
+    others = [each for each in samples if each.id not in closed]
     kept = tuple(each for each in others if same[each.id] not in texts)
     twice = len(others) - len(kept)
     return kept, [f"left out: {_count(twice)} of other levels that level {level} asks as well"] if twice else []
@@ -260,11 +260,11 @@ def _check_apart(parts: Mapping[str, Part]) -> None:
             )
 
 
-def _enough(examples: Part, shares: Sequence[float], seed: int, where: str) -> list[Part]:
+def _enough(samples: Part, shares: Sequence[float], seed: int, where: str) -> list[Part]:
     """Alike in each stratum, unless the strata are so small that a part would be left nearly empty."""
-    parts = share_out(examples, shares, seed)
+    parts = share_out(samples, shares, seed)
     if min(map(len, parts)) < LEAST:
-        parts = share_out(examples, shares, seed, by_stratum=False)
+        parts = share_out(samples, shares, seed, by_stratum=False)
     _check_sizes(parts, where)
     return parts
 
@@ -280,7 +280,7 @@ def _check_sizes(parts: Sequence[Part], where: str) -> None:
 
 
 def _marks(part: Part) -> frozenset[str]:
-    return frozenset(question_mark(each.question, file_digest(each)) for each in part)
+    return frozenset(fingerprint(each.question, file_digest(each)) for each in part)
 
 
 def _unreadable(error: OSError) -> UserError:

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from math import floor
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import file_digest, normalised
 
-Part = tuple[Example, ...]
+Part = tuple[Sample, ...]
 
 _KINDS = {
     "table": ("csv", "tsv", "xls", "xlsx", "xlsm", "xlsb", "ods", "parquet"),
@@ -35,56 +35,56 @@ _KIND_OF = {f".{suffix}": kind for kind, suffixes in _KINDS.items() for suffix i
 Same = tuple[str, str | None]  # of questions that are one and the same: normalised text, digest of the attachment
 
 
-def share_out(examples: Sequence[Example], shares: Sequence[float], seed: int, by_stratum: bool = True) -> list[Part]:
+def share_out(samples: Sequence[Sample], shares: Sequence[float], seed: int, by_stratum: bool = True) -> list[Part]:
     """The parts, as large as `shares` say relative to each other, each in the order of the hashes.
 
     Raises:
         OSError: an attachment cannot be read; only those of questions with equal texts are.
     """
-    strata: dict[str, list[list[Example]]] = defaultdict(list)
-    for group in _groups(examples, seed):
+    strata: dict[str, list[list[Sample]]] = defaultdict(list)
+    for group in _groups(samples, seed):
         strata[stratum(group[0]) if by_stratum else ""].append(group)
-    parts: list[list[Example]] = [[] for _ in shares]
+    parts: list[list[Sample]] = [[] for _ in shares]
     for name, groups in strata.items():
         for part, found in zip(parts, _cut(groups, shares, _fraction(seed, f"stratum {name}")), strict=True):
             part.extend(found)
     return [tuple(sorted(part, key=lambda each: _fraction(seed, each.id))) for part in parts]
 
 
-def stratum(example: Example) -> str:
-    return f"level {example.level or 'none'}, {attachment_kind(example)}"
+def stratum(sample: Sample) -> str:
+    return f"level {sample.level or 'none'}, {attachment_kind(sample)}"
 
 
-def attachment_kind(example: Example) -> str:
+def attachment_kind(sample: Sample) -> str:
     """none, table, text, picture, …; a suffix that is not known is a kind of its own."""
-    if example.file is None:
+    if sample.file is None:
         return "none"
-    suffix = example.file.suffix.lower()
+    suffix = sample.file.suffix.lower()
     return _KIND_OF.get(suffix, suffix.lstrip(".") or "other")
 
 
-def sameness(examples: Iterable[Example]) -> dict[str, Same]:
+def sameness(samples: Iterable[Sample]) -> dict[str, Same]:
     """Of each example, by id: equal for those that are one and the same question. Case and spaces do not count.
 
     Raises:
         OSError: an attachment cannot be read.
     """
-    texts = {each.id: (each, normalised(each.question)) for each in examples}
+    texts = {each.id: (each, normalised(each.question)) for each in samples}
     often = Counter(text for _, text in texts.values())
     # The files matter only where the texts are equal: "How many rows are in the attached file?" may be many questions.
     return {id: (text, file_digest(each) if often[text] > 1 else None) for id, (each, text) in texts.items()}
 
 
-def _groups(examples: Sequence[Example], seed: int) -> list[list[Example]]:
+def _groups(samples: Sequence[Sample], seed: int) -> list[list[Sample]]:
     """The same questions together, in the order of the smallest hash of each group."""
-    same = sameness(examples)
-    groups: dict[Same, list[Example]] = defaultdict(list)
-    for example in sorted(examples, key=lambda each: (_fraction(seed, each.id), each.id)):
-        groups[same[example.id]].append(example)
+    same = sameness(samples)
+    groups: dict[Same, list[Sample]] = defaultdict(list)
+    for sample in sorted(samples, key=lambda each: (_fraction(seed, each.id), each.id)):
+        groups[same[sample.id]].append(sample)
     return list(groups.values())
 
 
-def _cut(groups: Sequence[Sequence[Example]], shares: Sequence[float], offset: float) -> list[list[Example]]:
+def _cut(groups: Sequence[Sequence[Sample]], shares: Sequence[float], offset: float) -> list[list[Sample]]:
     """
     Args:
         groups: of one stratum, in the order of their hashes.
@@ -93,7 +93,7 @@ def _cut(groups: Sequence[Sequence[Example]], shares: Sequence[float], offset: f
     """
     n, total = sum(map(len, groups)), sum(shares)
     cuts = [*(floor(n * share / total + offset) for share in list(accumulate(shares))[:-1]), n]
-    parts: list[list[Example]] = [[] for _ in shares]
+    parts: list[list[Sample]] = [[] for _ in shares]
     place = 0
     for group in groups:
         parts[next(part for part, cut in enumerate(cuts) if place < cut)].extend(group)

@@ -32,7 +32,7 @@ _LOGGERS = ("dspy", "gepa")
 _ABSENT = object()
 
 
-def undisturbed(work: Callable[[], T]) -> T:
+def run_isolated(work: Callable[[], T]) -> T:
     """What `work` returns; it runs in a thread of its own, in the caller's context.
 
     DSPy handles Ctrl-C itself where it runs in the main thread; here the caller's handler gets it at once.
@@ -68,7 +68,7 @@ class InOrder(set[Any]):
 
 
 @contextmanager
-def put_in_place(module: ModuleType, **names: Any) -> Iterator[None]:
+def replace_attribute(module: ModuleType, **names: Any) -> Iterator[None]:
     """The module's names stand for something else inside."""
     before = {name: vars(module).get(name, _ABSENT) for name in names}
     vars(module).update(names)
@@ -93,7 +93,7 @@ def _replaced() -> Iterator[None]:
             (gepa.core.engine, {"tqdm": bar}),
             (gepa.proposer.merge, {"set": InOrder}),
         ):
-            stack.enter_context(put_in_place(module, **names))
+            stack.enter_context(replace_attribute(module, **names))
         for name in _LOGGERS:
             stack.enter_context(_only_errors(logging.getLogger(name)))
         yield

@@ -1,8 +1,8 @@
 """The metric that the optimisers call: the run's own score, and feedback to one agent when its name is given.
 
     objective = Objective({example.id: example for example in train + val})
-    objective(dspy.Example(example_id="q1"), prediction)                        # 0.0
-    objective(dspy.Example(example_id="q1"), prediction, pred_name="expert")    # the same score, with .feedback
+    objective(dspy.Example(sample_id="q1"), prediction)                        # 0.0
+    objective(dspy.Example(sample_id="q1"), prediction, pred_name="expert")    # the same score, with .feedback
 
 The gold answer goes in and never comes out (`optimize.feedback.feedback`).
 """
@@ -13,14 +13,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
 from eval.scorers.score import Score, Scorer
 from mas.runtime.event_loop import run_blocking
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import NOT_ASKED, feedback_for
-from optimize.feedback.target_matcher import Gold
+from optimize.feedback.target_matcher import TargetMatcher
 
 NONSENSE = "qvxzzkrw"  # no word of any language, and no number
 MAX_TESTED, MAX_JUDGED = 5, 2  # examples that `self_test` tries; a scorer that waits may be a judge, whose calls cost
@@ -33,8 +33,8 @@ class Objective:
     A share of them that is not small means that the search is blind. Calls may come from several threads at once.
     """
 
-    def __init__(self, examples: Mapping[str, Example]) -> None:
-        self._examples = examples
+    def __init__(self, samples: Mapping[str, Sample]) -> None:
+        self._samples = samples
         self._lock = threading.Lock()
         self.calls = 0
         self.errors = 0
@@ -45,7 +45,7 @@ class Objective:
     ) -> Any:
         """
         Args:
-            gold: a `dspy.Example` with `example_id`, and nothing else that counts.
+            gold: a `dspy.Example` with `sample_id`, and nothing else that counts.
             pred: the student's prediction, with the `trial` in it.
             trace: of DSPy; not needed, nor is `pred_trace`.
             pred_name: the agent that is to learn from it; None: the score alone.
@@ -58,7 +58,7 @@ class Objective:
             trial = pred.trial
             score, error = _score(trial)
             if pred_name is not None:
-                feedback = self._feedback(gold.example_id, pred_name, trial)
+                feedback = self._feedback(gold.sample_id, pred_name, trial)
         except Exception as raised:  # noqa: BLE001  the boundary of one answer: counted, and told by the run
             error = f"{type(raised).__name__}: {raised}"
         with self._lock:
@@ -71,13 +71,13 @@ class Objective:
 
         return dspy.Prediction(score=score, feedback=feedback)
 
-    def _feedback(self, example_id: str, agent: str, trial: Any) -> str:
+    def _feedback(self, sample_id: str, agent: str, trial: Any) -> str:
         if not trial.reached:
             return NOT_ASKED
-        example = self._examples[example_id]
-        if example.target is None:
-            raise ValueError(f"question {example_id} has no gold answer")
-        return feedback_for(agent, trial.record, Expectation.of(example.target, example.question))
+        sample = self._samples[sample_id]
+        if sample.target is None:
+            raise ValueError(f"question {sample_id} has no gold answer")
+        return feedback_for(agent, trial.record, Expectation.of(sample.target, sample.question))
 
 
 def _score(trial: Any) -> tuple[float, str | None]:
@@ -88,37 +88,35 @@ def _score(trial: Any) -> tuple[float, str | None]:
     if record.error is not None:
         return 0.0, record.error if record.error_class == SCORER else None
     if record.score is None or not math.isfinite(record.score):
-        return 0.0, f"question {record.example_id} has no score"
+        return 0.0, f"question {record.sample_id} has no score"
     return float(record.score), None
 
 
-def self_test(scorer: Scorer, examples: Sequence[Example]) -> str | None:
+def self_test(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Try the scorer on gold answers, which must score 1, and on nonsense, which must score less.
 
     Returns:
         None if all is well, or a sentence that names the question and what is wrong with the scorer.
     """
-    scored = [example for example in examples if example.target is not None]
+    scored = [sample for sample in samples if sample.target is not None]
     if not scored:
         return "None of the questions has a gold answer, so no answer can be scored."
     waits = inspect.iscoroutinefunction(scorer) or inspect.iscoroutinefunction(type(scorer).__call__)
-    for example in scored[: MAX_JUDGED if waits else MAX_TESTED]:
-        if wrong := _tried(scorer, example, example.target or "") or _tried(scorer, example, NONSENSE):
+    for sample in scored[: MAX_JUDGED if waits else MAX_TESTED]:
+        if wrong := _tried(scorer, sample, sample.target or "") or _tried(scorer, sample, NONSENSE):
             return wrong
     return None
 
 
-def _tried(scorer: Scorer, example: Example, answer: str) -> str | None:
-    target = example.target or ""
+def _tried(scorer: Scorer, sample: Sample, answer: str) -> str | None:
+    target = sample.target or ""
     what = "nonsense" if answer is NONSENSE else "the gold answer itself"
     try:
-        value = run_blocking(_value(scorer, example, answer))
+        value = run_blocking(_value(scorer, sample, answer))
     except Exception as error:  # noqa: BLE001  a scorer may be the user's own
         message = " ".join(f"{type(error).__name__}: {error}".split())
-        told = "" if Gold(target).quoted_in(message) else f" ({message})"
-        return (
-            f"The scorer failed on question {example.id} with {what} as the answer{told}; mend it, or choose another."
-        )
+        told = "" if TargetMatcher(target).quoted_in(message) else f" ({message})"
+        return f"The scorer failed on question {sample.id} with {what} as the answer{told}; mend it, or choose another."
     if answer is NONSENSE:
         right, expected = value < 1, "less than 1"
     else:
@@ -126,11 +124,11 @@ def _tried(scorer: Scorer, example: Example, answer: str) -> str | None:
     if right:
         return None
     return (
-        f"The scorer gives {value:g} on question {example.id} with {what} as the answer; expected {expected}. Mend the "
+        f"The scorer gives {value:g} on question {sample.id} with {what} as the answer; expected {expected}. Mend the "
         "scorer or the question's gold answer."
     )
 
 
-async def _value(scorer: Scorer, example: Example, answer: str) -> float:
-    score = scorer(example.question, answer, example.target or "")
+async def _value(scorer: Scorer, sample: Sample, answer: str) -> float:
+    score = scorer(sample.question, answer, sample.target or "")
     return score.value if isinstance(score, Score) else (await score).value

@@ -16,7 +16,7 @@ class Search:
     """One search, ready to go. All of it is deterministic but the model's replies, which a resumed search replays."""
 
     parent: Candidate
-    student: Any  # optimize.search.student.Student: a dspy.Module that answers by example id and never raises
+    student: Any  # optimize.search.student.Student: a dspy.Module that answers by sample id and never raises
     metric: Callable[..., Any]  # optimize.search.objective.Objective, the five-argument metric that dspy.GEPA wants
     train_ids: Sequence[str]
     val_ids: Sequence[str]

@@ -1,10 +1,10 @@
-"""The system as DSPy's optimisers want it: a module that answers by example id, never raises, and shows its trace.
+"""The system as DSPy's optimisers want it: a module that answers by sample id, never raises, and shows its trace.
 
 Copies have prompts of their own and share the trials. Only the agents that are tuned are its predictors, under their
 own names; the rest keep their prompts.
 
     student = Student(program, prompts, trials, agents=["plan"])
-    student(example_id="q1").trial.record.score      # 1.0
+    student(sample_id="q1").trial.record.score      # 1.0
     student.prompts.texts["plan"]                     # as they are now
 """
 
@@ -120,20 +120,20 @@ class Student(dspy.Module):
             provenance={},
         )
 
-    def forward(self, example_id: str) -> dspy.Prediction:
+    def forward(self, sample_id: str) -> dspy.Prediction:
         """The answer to that example; its `trial` has the record, or says that nothing is asked any more."""
-        trial = self.trial(example_id)
+        trial = self.trial(sample_id)
         if dspy.settings.trace is not None:
             dspy.settings.trace.extend(last_of_each(trial.steps) if self._shows_last_only else trial.steps)
         return dspy.Prediction(final_answer=trial.record.answer, trial=trial)
 
-    def trial(self, example_id: str, epoch: int = 1, counted: bool = True) -> Trial:
+    def trial(self, sample_id: str, epoch: int = 1, counted: bool = True) -> Trial:
         """
         Args:
             epoch: of another one, the answer is drawn afresh.
             counted: as a metric call of the budget.
         """
-        answered = self.trials.ask(self.program, self._settle(), example_id, epoch, counted)
+        answered = self.trials.ask(self.program, self._settle(), sample_id, epoch, counted)
         predictors = dict(self.program.named_predictors())
         steps = [(predictors[agent], inputs, outputs) for agent, inputs, outputs in answered.steps]
         return Trial(answered.record, steps, answered.reached)

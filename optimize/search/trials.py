@@ -24,30 +24,30 @@ from typing import Any, Protocol
 
 import dspy
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.execution.runner import Runner, blank_record
 from eval.execution.scoring import SCORER
 from eval.execution.stop_controller import QUOTA_OR_KEY
 from eval.runs.record import Record
 from mas.runtime.event_loop import background_loop, run_blocking
-from mas.runtime.sample_context import LimitReachedError, Question, Sample, Settle
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle
 from optimize.search.student import Step, steps_of
 from optimize.session.budget import Spend
 from optimize.session.termination import FailuresInARow
 
-Key = tuple[str, str, int]  # digest of the prompts, example id, epoch
+Key = tuple[str, str, int]  # digest of the prompts, sample id, epoch
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS trials(
     candidate TEXT NOT NULL,     -- digest of its prompts
-    example_id TEXT NOT NULL,
+    sample_id TEXT NOT NULL,
     epoch INT NOT NULL,
     score REAL,                  -- NULL: in error
     error_class TEXT,
     lm_calls INT NOT NULL,       -- replayed ones included
     cost_usd REAL,               -- NULL: unknown
     wall_seconds REAL NOT NULL,
-    PRIMARY KEY(candidate, example_id, epoch)
+    PRIMARY KEY(candidate, sample_id, epoch)
 )"""
 
 _ADD = """
@@ -87,7 +87,7 @@ _LAST_WORDS_SECONDS = 5.0  # for what is cancelled, and takes no notice
 
 
 class Purse(Protocol):
-    """What is used of `optimize.session.budget.Purse`; from any thread."""
+    """What is used of `optimize.session.budget.BudgetLedger`; from any thread."""
 
     def take_metric_call(self) -> bool: ...
 
@@ -106,7 +106,7 @@ class Trial:
 class Student(Protocol):
     """What is used of `optimize.search.student.Student`."""
 
-    def trial(self, example_id: str, epoch: int, counted: bool) -> Trial: ...
+    def trial(self, sample_id: str, epoch: int, counted: bool) -> Trial: ...
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Trials:
     def __init__(
         self,
         runner: Runner,
-        examples: Mapping[str, Example],
+        samples: Mapping[str, Sample],
         purse: Purse,
         path: Path,
         stopped: Callable[[], str | None] = lambda: None,
@@ -135,7 +135,7 @@ class Trials:
             runner: its program counts for nothing; its `question` holds limits, call log and what is paid.
             stopped: why nothing more is to be asked, as of now.
         """
-        self.purse, self.examples = purse, examples
+        self.purse, self.samples = purse, samples
         self.reason: str | None = None  # why nothing more is asked, if neither budget nor caller is the reason
         self.failure: BaseException | None = None  # a defect of the harness itself; whoever searches is to raise it
         self.n_reached = self.n_metric_errors = 0  # different answers of this session, replayed ones included
@@ -190,13 +190,13 @@ class Trials:
         if self.failure is not None:
             raise self.failure
 
-    def ask(self, program: Any, candidate: str, example_id: str, epoch: int = 1, counted: bool = True) -> Answered:
+    def ask(self, program: Any, candidate: str, sample_id: str, epoch: int = 1, counted: bool = True) -> Answered:
         """
         Args:
             program: the system, with the prompts whose digest is `candidate`.
             counted: as a metric call.
         """
-        key = (candidate, example_id, epoch)
+        key = (candidate, sample_id, epoch)
         with self._turns:
             if (kept := self._kept.get(key)) is not None:
                 self._kept.move_to_end(key)
@@ -237,17 +237,17 @@ class Trials:
             self.metric_error = self.metric_error or record.error
 
     def _asked(self, program: Any, key: Key, counted: bool) -> Answered:
-        _, example_id, epoch = key
-        example, sample = self.examples[example_id], Sample(example_id, epoch)
+        _, sample_id, epoch = key
+        sample, sample_key = self.samples[sample_id], SampleKey(sample_id, epoch)
         if self.over is None and (not counted or self._may_count(key)):
             try:
-                if (answered := self._answered(program, example, sample)) is not None:
+                if (answered := self._answered(program, sample, sample_key)) is not None:
                     self._rows.add(key, answered.record)
                     return answered
             except Exception as error:  # noqa: BLE001  no optimiser lets it through: `check` raises it after the search
                 self.failure = self.failure or error
                 self.end(f"the answering itself failed: {error}")
-        record = blank_record(self._runner.run_id, example, sample, thread_id="")
+        record = blank_record(self._runner.run_id, sample, sample_key, thread_id="")
         record.score, record.explanation = 0.0, f"not asked: {self.over or 'no budget is left'}"
         return Answered(record, reached=False)
 
@@ -258,12 +258,12 @@ class Trials:
                 self._counted.add(key)
             return key in self._counted
 
-    def _answered(self, program: Any, example: Example, sample: Sample) -> Answered | None:
+    def _answered(self, program: Any, sample: Sample, sample_key: SampleKey) -> Answered | None:
         """None: it was kept from its end."""
         noting, refused = _Noting(program), threading.Event()
-        runner = replace(self._runner, program=noting, question=lambda sample: self._question(sample, refused))
+        runner = replace(self._runner, program=noting, question=lambda sample_key: self._question(sample_key, refused))
         try:
-            record = run_blocking(self._watched(runner, example, sample))
+            record = run_blocking(self._watched(runner, sample, sample_key))
         except CancelledError:
             return None
         if record is None or refused.is_set():
@@ -273,9 +273,9 @@ class Trials:
             return None
         return Answered(record, steps_of(program, noting.trace, record.trajectory))
 
-    def _question(self, sample: Sample, refused: threading.Event) -> Question:
+    def _question(self, sample_key: SampleKey, refused: threading.Event) -> SampleContext:
         """The question; that the budget refuses it a request is noted, since an agent may swallow the error."""
-        question = self._runner.question(sample)
+        question = self._runner.question(sample_key)
 
         def reserve() -> Settle:
             try:
@@ -286,12 +286,12 @@ class Trials:
 
         return replace(question, reserve=reserve)
 
-    async def _watched(self, runner: Runner, example: Example, sample: Sample) -> Record | None:
+    async def _watched(self, runner: Runner, sample: Sample, sample_key: SampleKey) -> Record | None:
         """On the agents' loop: the record, or None if it is cancelled."""
         if self._cancelled is None:
             self._cancelled = asyncio.get_running_loop().create_future()
         with dspy.context(disable_history=True):
-            work = asyncio.ensure_future(runner.record_of(example, sample))
+            work = asyncio.ensure_future(runner.record_of(sample, sample_key))
         waits: set[asyncio.Future[Any]] = {work, self._cancelled}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

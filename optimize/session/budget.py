@@ -9,7 +9,7 @@ from typing import Any
 
 from eval.runs.call_log import CallLog
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, Sample, Settle
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey, Settle
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Spend:
         return Spend(**{name: value - getattr(earlier, name) for name, value in asdict(self).items()})
 
 
-REFLECTION = Sample("reflection", epoch=0)  # whose requests the reflection's are; answers are numbered from 1
+REFLECTION = SampleKey("reflection", epoch=0)  # whose requests the reflection's are; answers are numbered from 1
 _UNITS = {
     "metric_calls": "scored answers",
     "lm_calls": "requests",
@@ -127,7 +127,7 @@ class _Account:
 
 
 @dataclass
-class Purse:
+class BudgetLedger:
     """Any thread."""
 
     budget: BudgetSettings

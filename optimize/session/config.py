@@ -25,7 +25,7 @@ from eval.config.evaluation import (
 from eval.runs.folder import DATABASE
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import QuestionLimits
+from mas.runtime.sample_context import SampleLimits
 from mas.tools.settings import ToolSettings
 from optimize.gate.failed_answers import AGAINST, HALT
 from optimize.gate.gate import GateSettings
@@ -76,7 +76,7 @@ class _Plain:
     gate: GateSettings = field(default_factory=GateSettings)
     run: TuningRunSettings = field(default_factory=TuningRunSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
-    limits: QuestionLimits = field(default_factory=QuestionLimits)
+    limits: SampleLimits = field(default_factory=SampleLimits)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from mas.runtime.sample_context import Replies
 
 
 @dataclass(frozen=True)
-class Veiled:
+class MaskedReplies:
     """With another secret than when it was kept, a reply comes back with that one."""
 
     replies: Replies

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.cli.signals import heard_by
+from eval.cli.signals import handle_signals
 from eval.runs.record import Record
 from eval.workflows.resume import RETRIED
 
@@ -71,7 +71,7 @@ class Halt:
     def on_signals(self) -> Iterator[None]:
         """Ctrl-C and its like are its own inside."""
         try:
-            with heard_by(self._signalled):
+            with handle_signals(self._signalled):
                 yield
         finally:
             if self._timer:
@@ -125,7 +125,7 @@ class FailuresInARow:
         elif record.attempt == 1:
             self._failures += 1
         else:
-            self._again.add(record.example_id)
+            self._again.add(record.sample_id)
         if self._failures >= self._allowed:
             return f"the model's server has failed {self._failures} answers in a row ({record.error})"
         if len(self._again) >= self._allowed_again:

@@ -24,7 +24,7 @@ from eval.runs.tool_cache import SampleResults
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
-from mas.runtime.sample_context import Question, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from optimize.publishing.leaks import LeakIndex, LeakReport, system_words
 from optimize.questions.splits import Splits
 from optimize.search.candidate import PARENT, Candidate
@@ -32,8 +32,8 @@ from optimize.search.objective import Objective
 from optimize.search.student import Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.begin import begin
-from optimize.session.budget import REFLECTION, Purse, Spend, spent_before
-from optimize.session.masked_replies import Veiled
+from optimize.session.budget import REFLECTION, BudgetLedger, Spend, spent_before
+from optimize.session.masked_replies import MaskedReplies
 from optimize.session.progress import progress_line, watching
 from optimize.session.request import Request
 from optimize.session.run_files import MARKER, RunFiles
@@ -53,14 +53,14 @@ class TuningRun:
         seconds_before = begin(request, splits, self.files, self.origin)
         self.parent = Candidate(PARENT, self.prompts_of(PARENT))
         self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
-        self.purse = Purse(self.config.budget, self._spent_before(seconds_before))
+        self.purse = BudgetLedger(self.config.budget, self._spent_before(seconds_before))
         base, missing = self.config.base, MissingServices(self.config.base)
         resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         self._program = base.system.build(base.model, self.parent.prompts, base.tools, resources)
         missing.tell()
-        examples = {each.id: each for each in (*splits.train, *splits.val)}
-        self.objective = Objective(examples)
-        self.trials = Trials(self._runner(), examples, self.purse, folder / TRIALS, lambda: self.halt.reason)
+        samples = {each.id: each for each in (*splits.train, *splits.val)}
+        self.objective = Objective(samples)
+        self.trials = Trials(self._runner(), samples, self.purse, folder / TRIALS, lambda: self.halt.reason)
         stack.callback(self.trials.close)
         self.halt = Halt(self.config.run.drain_seconds, self._cancel)
 
@@ -75,11 +75,11 @@ class TuningRun:
 
     @property
     def train_ids(self) -> list[str]:
-        return [example.id for example in self.splits.train]
+        return [sample.id for sample in self.splits.train]
 
     @property
     def val_ids(self) -> list[str]:
-        return [example.id for example in self.splits.val]
+        return [sample.id for sample in self.splits.val]
 
     # Programs and answers
 
@@ -115,25 +115,25 @@ class TuningRun:
             scorer=config.base.scorer,
             concurrency=config.run.concurrency,
             deadline_seconds=config.run.deadline_seconds,
-            listener=lambda thread_id, sample: lambda level, event, fields: None,
+            listener=lambda thread_id, sample_key: lambda level, event, fields: None,
             redact=config.redact,
             finished=lambda record: None,
             question=self._question,
         )
 
-    def _question(self, sample: Sample) -> Question:
-        replies = self._replies(sample)
-        paid = functools.partial(self.call_log.pay, sample)
-        return Question(
-            sample,
+    def _question(self, sample_key: SampleKey) -> SampleContext:
+        replies = self._replies(sample_key)
+        paid = functools.partial(self.call_log.pay, sample_key)
+        return SampleContext(
+            sample_key,
             self.config.base.limits,
             call_log=replies,
             tool_log=SampleResults(replies),
             reserve=functools.partial(self.purse.reserve_call, paid=paid),
         )
 
-    def _replies(self, sample: Sample) -> Veiled:
-        return Veiled(self.call_log.for_sample(sample), self.config.base.secrets)
+    def _replies(self, sample_key: SampleKey) -> MaskedReplies:
+        return MaskedReplies(self.call_log.for_sample(sample_key), self.config.base.secrets)
 
     @functools.cached_property
     def reflection_lm(self) -> Any:
@@ -143,14 +143,14 @@ class TuningRun:
     @contextmanager
     def reflecting(self) -> Iterator[None]:
         """The reflection's requests are logged, paid for and replayed like any other's."""
-        with at_work(self._reflection), self.asking():
+        with use_context(self._reflection), self.asking():
             yield
 
     @functools.cached_property
-    def _reflection(self) -> Question:
+    def _reflection(self) -> SampleContext:
         """One for the whole session: the same request, made again, is another one."""
         paid = functools.partial(self.call_log.pay, REFLECTION)
-        return Question(
+        return SampleContext(
             REFLECTION,
             call_log=self._replies(REFLECTION),
             reserve=functools.partial(self.purse.reserve_call, reflection=True, paid=paid),

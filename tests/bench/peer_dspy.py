@@ -22,8 +22,8 @@ class EightCalls(dspy.Module):
         return prediction
 
 
-def right(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
-    return bool(example.answer == prediction.answer)
+def right(sample: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
+    return bool(sample.answer == prediction.answer)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ import httpx
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from mas.llm.rate_limiter import Gate  # noqa: E402
+from mas.llm.rate_limiter import RateLimiter  # noqa: E402
 
 PER_SECOND, LATENCY_SECONDS, TRIES = 50.0, 0.2, 20
 
@@ -109,7 +109,10 @@ def server(burst: int, refusal_seconds: float, says_when: bool) -> Iterator[str]
 
 
 async def run(url: str, name: str, requests: int, workers: int) -> Result:
-    made = {"gate": lambda: Gate(workers), "known rate": lambda: Gate(workers, requests_per_minute=PER_SECOND * 60)}
+    made = {
+        "gate": lambda: RateLimiter(workers),
+        "known rate": lambda: RateLimiter(workers, requests_per_minute=PER_SECOND * 60),
+    }
     gate = made.get(name, NoGate)()
     limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
     async with httpx.AsyncClient(limits=limits, timeout=60, trust_env=False) as client:

@@ -92,24 +92,24 @@ def program_of(system: Any, prompts: PromptSet, model: OfflineModel) -> Any:
     return program
 
 
-async def outcomes(program: Any, examples: Sequence[Any], scorer: Any, concurrency: int = 16) -> list[Any]:
+async def outcomes(program: Any, samples: Sequence[Any], scorer: Any, concurrency: int = 16) -> list[Any]:
     """Each example's score: 1, 0, or the exception."""
     gate = asyncio.Semaphore(concurrency)
 
-    async def one(example: Any) -> Any:
+    async def one(sample: Any) -> Any:
         async with gate:
             try:
-                prediction = await program.acall(question=example.question, file=example.file)
+                prediction = await program.acall(question=sample.question, file=sample.file)
             except Exception as error:  # noqa: BLE001  a malformed reply counts as wrong here
                 return error
-            return scorer(example.question, prediction.final_answer, example.target).value
+            return scorer(sample.question, prediction.final_answer, sample.target).value
 
-    return await asyncio.gather(*map(one, examples))
+    return await asyncio.gather(*map(one, samples))
 
 
-def score(program: Any, examples: Sequence[Any], scorer: Any) -> float:
+def score(program: Any, samples: Sequence[Any], scorer: Any) -> float:
     return statistics.mean(value if isinstance(value, float) else 0.0 for value in asyncio.run(
-        outcomes(program, examples, scorer)
+        outcomes(program, samples, scorer)
     ))  # fmt: skip
 
 
@@ -120,12 +120,12 @@ def scores_of(
 
     system, data = system_and_data(system_name, data_name)
     prompts = read_prompt_set(system.default_prompts, system.agent_names, system.name, ROOT)
-    examples = data.load("val").examples
+    samples = data.load("val").samples
     for world in worlds:
         for name in names:
             variant = variants(prompts)[name]
             found = [
-                score(program_of(system, variant, OfflineModel(world=world, seed=seed)), examples, GaiaScorer())
+                score(program_of(system, variant, OfflineModel(world=world, seed=seed)), samples, GaiaScorer())
                 for seed in seeds
             ]
             spread = statistics.stdev(found) if len(found) > 1 else 0.0
@@ -139,11 +139,11 @@ def cost_of(count: int) -> None:
 
     system, data = system_and_data("gaia", "sample")
     prompts = read_prompt_set(system.default_prompts, system.agent_names, system.name, ROOT)
-    examples = [example for split in ("train", "val", "test") for example in data.load(split).examples]
+    samples = [sample for split in ("train", "val", "test") for sample in data.load(split).samples]
     calls, start, cpu = 0, time.perf_counter(), time.process_time()
     done, seed = 0, 0
     while done < count:
-        batch = examples[: count - done]
+        batch = samples[: count - done]
         program = program_of(system, prompts, OfflineModel(seed=seed))
         trace = Trace("bench", lambda *_: None)
         with recording(trace):

@@ -164,11 +164,11 @@ def _told(verdict: Any) -> str:
 def _requests_of_search(folder: Path, splits: Any) -> int:
     """Those of the first epoch and of the reflection; the shortlist's answers are of later ones."""
     from eval.runs.call_log import CallLog
-    from mas.runtime.sample_context import Sample
+    from mas.runtime.sample_context import SampleKey
     from optimize.session.budget import REFLECTION
 
     with contextlib.closing(CallLog(folder / "calls.db")) as log:
-        samples = [REFLECTION, *(Sample(each.id, 1) for each in (*splits.train, *splits.val))]
+        samples = [REFLECTION, *(SampleKey(each.id, 1) for each in (*splits.train, *splits.val))]
         return sum(log.paid(sample).lm_calls for sample in samples)
 
 
@@ -199,7 +199,7 @@ def _plain(world: str, seed: int, parent: Any, splits: Any, budget: int, setting
     def metric(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> float:
         return float(scorer(gold.question, pred.final_answer, gold.answer).value)
 
-    def examples(part: Any) -> list[Any]:
+    def samples(part: Any) -> list[Any]:
         return [dspy.Example(question=each.question, answer=each.target).with_inputs("question") for each in part]
 
     system, _ = system_and_data("toy", "toy")
@@ -214,7 +214,7 @@ def _plain(world: str, seed: int, parent: Any, splits: Any, budget: int, setting
         gepa_kwargs={"stop_callbacks": [lambda state: model.paid.requests >= budget]},
         **settings,
     )
-    best = optimizer.compile(program, trainset=examples(splits.train), valset=examples(splits.val))
+    best = optimizer.compile(program, trainset=samples(splits.train), valset=samples(splits.val))
     told = best.detailed_results
     scores, number = told.val_aggregate_scores, told.best_idx
     texts = {name: each.signature.instructions for name, each in best.named_predictors()}
@@ -226,12 +226,12 @@ def _plain(world: str, seed: int, parent: Any, splits: Any, budget: int, setting
 def _scored(
     world: str, seed: int, n_sealed: int, parent: Any, arms: dict[str, Shipped]
 ) -> tuple[float, dict[str, Shipped]]:
-    from eval.benchmarks.toy_set import ToyBenchmark
+    from eval.benchmarks.toy_set import ToyDataset
     from eval.scorers.gaia import GaiaScorer
     from tests.bench.simulated_worlds import program_of, score, system_and_data
 
     system, _ = system_and_data("toy", "toy")
-    questions = ToyBenchmark(n_train=1, n_val=1, n_test=n_sealed, seed=OTHER_QUESTIONS + seed).load("test").examples
+    questions = ToyDataset(n_train=1, n_val=1, n_test=n_sealed, seed=OTHER_QUESTIONS + seed).load("test").samples
     model = OfflineModel(world=world, seed=seed)
 
     def accuracy(prompts: Any) -> float:

@@ -132,16 +132,16 @@ def _result(job: Job, folder: Path, shelf: Path, data: Any, model: Any, seconds:
 def _gain_elsewhere(published: Path, model: Any) -> float:
     from simulated_worlds import program_of, score, system_and_data
 
-    from eval.benchmarks.toy_set import ToyBenchmark
+    from eval.benchmarks.toy_set import ToyDataset
     from eval.scorers.gaia import GaiaScorer
     from mas.prompt_sets.prompt_set import read_prompt_set
 
     system, _ = system_and_data("toy", "toy")
-    examples = ToyBenchmark(n_train=1, n_val=1, n_test=1000, seed=900_000 + model.seed).load("test").examples
+    samples = ToyDataset(n_train=1, n_val=1, n_test=1000, seed=900_000 + model.seed).load("test").samples
     before, after = (
         score(
             program_of(system, read_prompt_set(name, system.agent_names, system.name, ROOT), model),
-            examples,
+            samples,
             GaiaScorer(),
         )
         for name in (system.default_prompts, published)
@@ -151,7 +151,7 @@ def _gain_elsewhere(published: Path, model: Any) -> float:
 
 def _holds_an_answer(published: Path, parent: Path, data: Any) -> bool:
     """Without any code of the leak check: whether a new line has a gold answer of more than two characters in it."""
-    answers = {each.target for split in ("val", "test") for each in data.load(split).examples if len(each.target) > 2}
+    answers = {each.target for split in ("val", "test") for each in data.load(split).samples if len(each.target) > 2}
     for file in published.glob("*_system_prompt.txt"):
         old = (parent / file.name).read_text("utf-8")
         new = [line for line in file.read_text("utf-8").splitlines() if line not in old]
@@ -190,7 +190,7 @@ def true_gain(n_seeds: int = 10) -> tuple[float, float]:
     """The planted candidate's gain in accuracy and its standard error, over 3,000 questions of other seeds."""
     from simulated_worlds import program_of, score, system_and_data
 
-    from eval.benchmarks.toy_set import ToyBenchmark
+    from eval.benchmarks.toy_set import ToyDataset
     from eval.scorers.gaia import GaiaScorer
     from mas.prompt_sets.prompt_set import read_prompt_set
     from mas.simulation.model import OfflineModel
@@ -200,10 +200,10 @@ def true_gain(n_seeds: int = 10) -> tuple[float, float]:
     texts = {agent: "\n\n".join([text, *PLANTED.get(agent, ())]) for agent, text in parent.texts.items()}
     gains = []
     for seed in range(1000, 1000 + n_seeds):
-        examples = ToyBenchmark(n_train=1, n_val=1, n_test=300, seed=seed).load("test").examples
+        samples = ToyDataset(n_train=1, n_val=1, n_test=300, seed=seed).load("test").samples
         model = OfflineModel(seed=seed)
         before, after = (program_of(system, each, model) for each in (parent, replace(parent, texts=texts)))
-        gains.append(score(after, examples, GaiaScorer()) - score(before, examples, GaiaScorer()))
+        gains.append(score(after, samples, GaiaScorer()) - score(before, samples, GaiaScorer()))
     return statistics.mean(gains), statistics.stdev(gains) / len(gains) ** 0.5
 
 

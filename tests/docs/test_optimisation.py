@@ -11,7 +11,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from eval.benchmarks.dataset import Example, Split
+from eval.benchmarks.dataset import Sample, Split
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from optimize.diff import read_arguments as diff_arguments
 from optimize.export import read_arguments as export_arguments
@@ -132,7 +132,7 @@ class LikeGaia:
 
     def load(self, split: str) -> Split:
         made = (
-            Example(f"{level}-{number}", f"question {level} {number}", None, "x", level, {})
+            Sample(f"{level}-{number}", f"question {level} {number}", None, "x", level, {})
             for level, count in LEVELS
             for number in range(count)
         )

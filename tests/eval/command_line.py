@@ -53,7 +53,7 @@ class Finished:
     @property
     def records(self) -> dict[str, dict[str, Any]]:
         """By question."""
-        return {record["example_id"]: record for record in self.lines("records.jsonl")}
+        return {record["sample_id"]: record for record in self.lines("records.jsonl")}
 
     @property
     def system_log(self) -> list[dict[str, Any]]:

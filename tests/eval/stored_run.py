@@ -18,9 +18,9 @@ CONFIG = {"system": {"name": "toy"}, "scorer": {"_target_": "eval.scorers.exact.
 SESSION = {"started_at": "2026-11-21T08:00:00+00:00", "ended_at": "2026-11-21T08:00:09+00:00", "stopped": None}
 
 
-def answered(example_id: str, answer: str | None, gold: str | None = "17", **changes: Any) -> Record:
+def answered(sample_id: str, answer: str | None, gold: str | None = "17", **changes: Any) -> Record:
     record = Record(
-        "run-1", example_id, 1, 1, f"thread-{example_id}", f"What is {example_id}?", None, "1", gold,
+        "run-1", sample_id, 1, 1, f"thread-{sample_id}", f"What is {sample_id}?", None, "1", gold,
         answer=answer, score=None if gold is None else float(answer == gold), usage=Usage(2, cost_usd=0.5),
         reasoning_trace="because", state={"draft": answer}, trajectory=[{"id": 0, "kind": "lm"}],
     )  # fmt: skip
@@ -32,7 +32,7 @@ def stored_run(
 ) -> Path:
     """`planned`: ids; None: those of the records. `meta`: facts beside the usual ones, as text or what JSON takes."""
     facts = {"run_id": "run-1", "simulated": "false", "config": yaml.safe_dump(CONFIG), "sessions": [SESSION], **meta}
-    by_id = {record.example_id: record for record in records}
+    by_id = {record.sample_id: record for record in records}
     with RunStore(folder / "run.db") as store:
         store.plan([question(each, by_id.get(each)) for each in planned or by_id], epochs)
         for key, value in facts.items():
@@ -42,5 +42,5 @@ def stored_run(
     return folder
 
 
-def question(example_id: str, record: Record | None) -> PlannedQuestion:
-    return PlannedQuestion(example_id, f"What is {example_id}?", None, record.target if record else "17", "1")
+def question(sample_id: str, record: Record | None) -> PlannedQuestion:
+    return PlannedQuestion(sample_id, f"What is {sample_id}?", None, record.target if record else "17", "1")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eval.ask import read_arguments, task
-from eval.cli.command import told
+from eval.cli.command import run_cli
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH, TABLE, without_secrets
 from tests.servers.one_answer import refusal, server_that_answers
@@ -27,7 +27,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
 
     def command(*arguments: str) -> tuple[int, str, str]:
-        code = told(lambda: task(list(arguments)))
+        code = run_cli(lambda: task(list(arguments)))
         out, err = capsys.readouterr()
         return code, out, err
 

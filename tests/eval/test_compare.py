@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from eval.analysis.statistics.paired_tests import Pair, holm, paired_test
-from eval.cli.command import FINISHED, STOPPED, USER_ERROR, told
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.compare import task
 from eval.rescore import task as rescore
@@ -24,7 +24,7 @@ IDS = [f"q{n}" for n in range(1, 9)]
 
 
 def compare(*arguments: str | Path) -> int:
-    return told(lambda: task([str(each) for each in arguments]))
+    return run_cli(lambda: task([str(each) for each in arguments]))
 
 
 def run(folder: Path, right: int, epochs: int = 1, cost_usd: float = 0.5, **meta: Any) -> Path:
@@ -241,7 +241,7 @@ def test_real_runs_know_their_task_tools_and_prompts(
     assert set(made["differs"]["tools"]) == {"expert"}
     assert made["differs"]["options"]["model.seed"] == "1 → 2"
     rescored = tmp_path / "rescored"
-    told(lambda: rescore([str(second.folder), "scorer=exact", f"run.dir={rescored}"]))
+    run_cli(lambda: rescore([str(second.folder), "scorer=exact", f"run.dir={rescored}"]))
     capsys.readouterr()
     assert compare(second.folder, rescored) == USER_ERROR
     assert "their scorers differ" in capsys.readouterr().err

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
+from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.report import task
 from eval.reports.from_store import write_reports
 from eval.runs.mlflow_state import ExportState, write_state
-from eval.runs.redaction import plain
+from eval.runs.redaction import to_jsonable
 from eval.runs.store import RunStore
 from tests.eval.stored_run import SESSION, answered, stored_run
 
@@ -32,7 +32,7 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 def reported(folder: Path) -> int:
-    return told(lambda: task([str(folder)]))
+    return run_cli(lambda: task([str(folder)]))
 
 
 def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +43,7 @@ def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.Ca
     out = capsys.readouterr().out
     assert all(text in out for text in ("50.0%", "toy · scorer exact · run", f"results: {folder}"))
     assert "stopped" not in out
-    assert lines(folder / "records.jsonl") == [plain(vars(wrong)), plain(vars(right))]
+    assert lines(folder / "records.jsonl") == [to_jsonable(vars(wrong)), to_jsonable(vars(right))]
     assert lines(folder / "correlation_ids.jsonl")[0] == {
         "task_id": "q2", "thread_id": "thread-q2", "epoch": 1, "attempt": 1,
     }  # fmt: skip
@@ -146,7 +146,7 @@ def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.Captur
         (["a", "b"], "unrecognized arguments: b"),
         ([str(tmp_path)], "run.db cannot be opened"),
     ):
-        assert told(lambda: task(arguments)) == USER_ERROR  # noqa: B023
+        assert run_cli(lambda: task(arguments)) == USER_ERROR  # noqa: B023
         err = capsys.readouterr().err
         assert err.startswith("error: ")
         assert expected in err

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, told
+from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.rescore import task
 from eval.runs.kept_prompts import kept_prompts
 from eval.runs.record import Record, Usage
@@ -29,12 +29,12 @@ def new(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def rescore(tmp_path: Path, new: Path) -> Rescore:
-    return lambda *arguments: told(lambda: task([str(tmp_path / "old"), *arguments, f"run.dir={new}"]))
+    return lambda *arguments: run_cli(lambda: task([str(tmp_path / "old"), *arguments, f"run.dir={new}"]))
 
 
 def records(folder: Path) -> dict[str, Record]:
     with RunStore(folder / "run.db", read_only=True) as store:
-        return {record.example_id: record for record in store.records()}
+        return {record.sample_id: record for record in store.records()}
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def test_a_run_that_was_scored_anew_is_neither_gone_on_with_nor_mixed_with_anoth
     old, new = (tmp_path / "eval" / f"2026-11-21_0{hour}-00-00_{name}" for hour, name in ((8, "old"), (9, "new")))
     run = [*AGENT, *dataset(tmp_path / "data", order("a", "sleep 0 say 7"))]
     assert eval_command(*run, f"run.dir={old}").code == FINISHED
-    assert told(lambda: task([str(old), "scorer=exact", f"run.dir={new}"])) == FINISHED
+    assert run_cli(lambda: task([str(old), "scorer=exact", f"run.dir={new}"])) == FINISHED
     before = (new / "run.db").read_bytes()
 
     mixed = eval_command(*run, "run.epochs=2", f"run.dir={new}")

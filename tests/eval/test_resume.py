@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 from omegaconf import OmegaConf
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import dataset_digest
 from eval.cli.overrides import composed
 from eval.cli.paths import PROJECT_ROOT
@@ -23,7 +23,7 @@ from eval.runs.run_info import Session
 from eval.runs.store import RunStore
 from eval.workflows.resume import changes, of_the_run, put_before, resumed_arguments, resumed_run, samples_left
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import Sample
+from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset, question
 from tests.eval.obedient_agent import AGENT, told
 from tests.servers.faults import fault_server
@@ -103,24 +103,28 @@ def test_what_is_left_comes_epoch_by_epoch() -> None:
         ("a", 1): (1, None), ("b", 1): (1, "infrastructure"), ("c", 1): (1, "internal"), ("a", 2): (3, "quota_or_key"),
     }  # fmt: skip
     ids = ["a", "b", "c"]
-    assert samples_left(ids, 2, done, retry_errors=False) == [Sample("a", 2, 4), Sample("b", 2), Sample("c", 2)]
-    assert samples_left(ids, 1, done, retry_errors=True) == [Sample("b", 1, 2)]
-    assert samples_left(ids, 1, {}, retry_errors=True) == [Sample("a"), Sample("b"), Sample("c")]
+    assert samples_left(ids, 2, done, retry_errors=False) == [
+        SampleKey("a", 2, 4),
+        SampleKey("b", 2),
+        SampleKey("c", 2),
+    ]
+    assert samples_left(ids, 1, done, retry_errors=True) == [SampleKey("b", 1, 2)]
+    assert samples_left(ids, 1, {}, retry_errors=True) == [SampleKey("a"), SampleKey("b"), SampleKey("c")]
 
 
 def test_the_digest_of_a_dataset_is_of_all_that_matters_in_it(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("1")
     (tmp_path / "g.csv").write_text("1")
-    base = Example("a", "a?", tmp_path / "f.csv", target="1")
-    other = Example("b", "lone \udc80?", target="1")
+    base = Sample("a", "a?", tmp_path / "f.csv", target="1")
+    other = Sample("b", "lone \udc80?", target="1")
     digest = dataset_digest([base, other])
-    assert digest == dataset_digest([Example("a", "a?", tmp_path / "g.csv", target="1"), other])
+    assert digest == dataset_digest([Sample("a", "a?", tmp_path / "g.csv", target="1"), other])
     others = [
         [base],
         [other, base],
-        [Example("a", "b?", base.file, target="1"), other],
-        [Example("a", "a?", base.file, target="2"), other],
-        [Example("a", "a?", target="1"), other],
+        [Sample("a", "b?", base.file, target="1"), other],
+        [Sample("a", "a?", base.file, target="2"), other],
+        [Sample("a", "a?", target="1"), other],
     ]
     for changed in others:
         assert dataset_digest(changed) != digest
@@ -156,7 +160,7 @@ def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path
 
 def keys(folder: Path) -> list[tuple[str, int, int]]:
     with RunStore(folder / "run.db", read_only=True) as store:
-        return [(record.example_id, record.epoch, record.attempt) for record in store.records()]
+        return [(record.sample_id, record.epoch, record.attempt) for record in store.records()]
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_a_run_leaves_its_files_and_says_what_came_out(eval_command: EvalCommand
 def test_all_files_tell_the_same_and_come_from_the_store(eval_command: EvalCommand) -> None:
     finished = eval_command(OFFLINE, "limit=5", "shuffle=true")
     with RunStore(finished.folder / "run.db") as store:
-        stored = {record.example_id: record for record in store.records()}
+        stored = {record.sample_id: record for record in store.records()}
     assert len(stored) == 5
     assert finished.records.keys() == stored.keys()
     assert finished.summary["n_correct"] == sum(record.correct for record in stored.values())

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.runs import lock as run_lock
 from eval.runs.record import Record, Usage
 from eval.runs.store import RunStore, StoreError
@@ -43,19 +43,19 @@ class StoreMachine(RuleBasedStateMachine):
         shutil.rmtree(self.base)
 
     @precondition(lambda self: self.store)
-    @rule(example_id=IDS, epoch=NUMBERS, attempt=NUMBERS, text=TEXTS, error=ERRORS)
-    def write(self, example_id: str, epoch: int, attempt: int, text: str, error: str | None) -> None:
+    @rule(sample_id=IDS, epoch=NUMBERS, attempt=NUMBERS, text=TEXTS, error=ERRORS)
+    def write(self, sample_id: str, epoch: int, attempt: int, text: str, error: str | None) -> None:
         assert self.store
         record = Record(
-            "r", example_id, epoch, attempt, f"t{len(self.rows)}", "Which?", None, None, "17",
+            "r", sample_id, epoch, attempt, f"t{len(self.rows)}", "Which?", None, None, "17",
             answer=text, error=error, error_class=error, usage=Usage(cost_usd=0.5), state={"text": text},
         )  # fmt: skip
-        if (example_id, epoch, attempt) in self.rows:
+        if (sample_id, epoch, attempt) in self.rows:
             with pytest.raises(StoreError, match="only once"):
                 self.store.write(record)
         else:
             self.store.write(record)
-            self.rows[(example_id, epoch, attempt)] = record
+            self.rows[(sample_id, epoch, attempt)] = record
 
     @precondition(lambda self: self.store)
     @rule(key=st.sampled_from(["sessions", "finished\ud800"]), value=TEXTS)
@@ -68,12 +68,12 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(ids=st.lists(IDS, min_size=1, unique=True))
     def plan(self, ids: list[str]) -> None:
         assert self.store
-        examples = [Example(example_id, "Which?") for example_id in ids]
+        samples = [Sample(sample_id, "Which?") for sample_id in ids]
         if self.planned:
             with pytest.raises(StoreError, match="already has its questions"):
-                self.store.plan(examples, 2)
+                self.store.plan(samples, 2)
         else:
-            self.store.plan(examples, 2)
+            self.store.plan(samples, 2)
             self.planned = ids
 
     @precondition(lambda self: self.store)
@@ -127,7 +127,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert store.keys() == {
             key: (attempt, self.rows[(*key, attempt)].error_class) for key, attempt in finals.items()
         }
-        assert {(each.example_id, each.epoch): each.attempt for each in store.final_records()} == finals
+        assert {(each.sample_id, each.epoch): each.attempt for each in store.final_records()} == finals
         assert store.cost_usd() == 0.5 * len(self.rows)
         assert [each.id for each in store.planned()] == self.planned
         assert self.facts.items() <= store.meta().items()

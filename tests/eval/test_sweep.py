@@ -13,7 +13,7 @@ import yaml
 
 from eval import sweep as sweep_command
 from eval.analysis.statistics.paired_tests import Pair, paired_test
-from eval.cli.command import told
+from eval.cli.command import run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking
 from eval.runs.folder import DATABASE
@@ -44,7 +44,7 @@ def records(job: int) -> dict[str, dict[str, Any]]:
 
 
 def again(*arguments: str) -> int:
-    return told(lambda: sweep_command.task(list(arguments)))
+    return run_cli(lambda: sweep_command.task(list(arguments)))
 
 
 def test_a_sweep_ends_with_a_row_a_job_and_each_compared_with_the_first(eval_command: EvalCommand) -> None:

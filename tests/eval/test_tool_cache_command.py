@@ -21,7 +21,7 @@ from eval.cli.overrides import composed
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
 from eval.execution.stop_controller import Stop
-from eval.workflows.paired_evaluation import Arm, answers, run_arms
+from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
 from tests.servers.calling_model import CallingModel, calling
 from tests.servers.loopback import running
@@ -236,9 +236,9 @@ def test_side_by_side_programs_have_each_its_own_results(
         assert prompts is not None
         program = config.system.build(config.model, prompts, config.tools, {})
         arms = [Arm(name, tmp_path / name, prompts, program) for name in ("parent", "winner")]
-        examples = config.data.load(config.split).examples
+        samples = config.data.load(config.split).samples
         console = Console(file=io.StringIO())
-        assert run_arms(arms, config, examples, {"config": resolved}, Stop(say=lambda line: None), console) is None
+        assert evaluate_pairs(arms, config, samples, {"config": resolved}, Stop(say=lambda line: None), console) is None
         assert len(search.requests) == 2, "one of each"
     for arm in arms:
         assert sum(each.usage.replayed_tool_calls for each in answers(arm)) == 1

@@ -26,10 +26,10 @@ from dspy.lm15 import Response, Usage
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from eval.cli.command import told
+from eval.cli.command import run_cli
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.llm.agent_lm import AgentLM
-from mas.llm.call_policy import CallTerms
+from mas.llm.call_policy import CallPolicy
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from optimize.pipeline.terminal import shown_again
@@ -98,8 +98,8 @@ class Obedient(ScriptedModel):
 
     def learn(self, data: Any) -> None:
         for split in ("train", "val", "test"):
-            for number, example in enumerate(data.load(split).examples):
-                self.golds[example.question] = (number, example.target, split == "test")
+            for number, sample in enumerate(data.load(split).samples):
+                self.golds[sample.question] = (number, sample.target, split == "test")
 
     def lm(self, agent: AgentModel) -> Any:
         return AgentLM(
@@ -108,7 +108,7 @@ class Obedient(ScriptedModel):
             _AsyncEngine(self),
             native_tools=True,
             deadline_seconds=30.0,
-            terms=CallTerms("scripted", price=self.prices[self.name]),
+            terms=CallPolicy("scripted", price=self.prices[self.name]),
             temperature=agent.temperature,
             cache=False,
         )
@@ -170,5 +170,5 @@ def planted_run(
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr("optimize.gate.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
         patch.chdir(place)
-        code = told(command)
+        code = run_cli(command)
     return Tuned(code, out.getvalue(), err.getvalue(), folder, shelf)

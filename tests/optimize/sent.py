@@ -30,7 +30,7 @@ class Sent:
     agent: str
     body: dict[str, Any]
     outputs: tuple[str, ...]  # fields of a reply's text
-    examples: Sequence[Message]
+    samples: Sequence[Message]
     conversation: Sequence[Message]
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part
 from eval.execution.runner import Runner
@@ -19,13 +19,13 @@ from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Sample
+from mas.runtime.sample_context import SampleKey
 from mas.simulation.model import OfflineModel
 from mas.tools.settings import ToolSettings
 
 
 def records(
-    system_name: str, examples: Sequence[Example], world: str, texts: Mapping[str, str] | None = None, seed: int = 0
+    system_name: str, samples: Sequence[Sample], world: str, texts: Mapping[str, str] | None = None, seed: int = 0
 ) -> list[Record]:
     """One answer to each example, with the system's own settings and prompts; `texts` stand in for some of these."""
     system = build_part(OmegaConf.load(PROJECT_ROOT / "conf" / "system" / f"{system_name}.yaml"), "system")  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def records(
         redact=str,
         finished=found.append,
     )
-    run_blocking(runner.run([(example, Sample(example.id)) for example in examples]))
+    run_blocking(runner.run([(sample, SampleKey(sample.id)) for sample in samples]))
     return found
 
 

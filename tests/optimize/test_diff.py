@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from eval.cli.command import FINISHED, USER_ERROR, told
+from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from optimize.diff import show, task
@@ -142,11 +142,11 @@ def test_a_mistake_is_told_in_one_sentence(tmp_path: Path, capsys: pytest.Captur
         "nope:c001": "nope is no run",
     }
     for name, sentence in wrong.items():
-        assert told(lambda name=name: task(["toy_baseline", name])) == USER_ERROR  # type: ignore[misc]
+        assert run_cli(lambda name=name: task(["toy_baseline", name])) == USER_ERROR  # type: ignore[misc]
         said = capsys.readouterr().err
         assert sentence in said and said.count("\n") == 1
     with_html = ["toy_baseline", "toy_baseline", "--html", str(tmp_path / "no" / "x.html")]
-    assert told(lambda: task(with_html)) == USER_ERROR
+    assert run_cli(lambda: task(with_html)) == USER_ERROR
     assert "cannot be written" in capsys.readouterr().err
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.cli.command import FINISHED, USER_ERROR, told
+from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from optimize.export import task
@@ -23,7 +23,7 @@ LEAK = {
     "split": "val",
     "agent": "solve",
     "place": "text line 1",
-    "example_id": "v1",
+    "sample_id": "v1",
     "status": "blocking",
 }
 
@@ -129,7 +129,7 @@ def test_a_mistake_is_told_in_one_sentence(
     arguments: list[str], sentence: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [str(run) if each == "RUN" else each for each in arguments]
-    assert told(lambda: task(given, tmp_path / "prompts")) == USER_ERROR
+    assert run_cli(lambda: task(given, tmp_path / "prompts")) == USER_ERROR
     said = capsys.readouterr().err
     assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
     assert not (tmp_path / "prompts").exists()
@@ -138,5 +138,5 @@ def test_a_mistake_is_told_in_one_sentence(
 def test_a_name_that_is_taken_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [str(run), "--candidate", "c001", "--name", "by_hand"]
     task(given, tmp_path / "prompts")
-    assert told(lambda: task(given, tmp_path / "prompts")) == USER_ERROR
+    assert run_cli(lambda: task(given, tmp_path / "prompts")) == USER_ERROR
     assert "ever overwritten" in capsys.readouterr().err

@@ -106,26 +106,26 @@ def test_the_winner_of_bootstrap_is_sent_its_examples_as_the_conversations_that_
     assert texts(bootstrap.tuned.kept_folder) == texts(BASELINE)
     for row in bootstrap.sealed:
         asked = bootstrap.about(row, bootstrap.bodies)
-        assert [sent.agent for sent in asked if not sent.examples] == A_FILE, "the parent's arm has none"
-        assert [sent.agent for sent in asked if sent.examples] == A_FILE
+        assert [sent.agent for sent in asked if not sent.samples] == A_FILE, "the parent's arm has none"
+        assert [sent.agent for sent in asked if sent.samples] == A_FILE
         for sent in asked:
             assert sent.instructions == texts(BASELINE)[sent.agent]
-            if sent.examples:
+            if sent.samples:
                 assert told(sent) == by_demo(sent, kept)
 
 
 def test_examples_of_agents_with_tools_are_tool_calls_and_nobody_answers_none(bootstrap: Wire) -> None:
     sent_by = {row.about: bootstrap.about(row, bootstrap.bodies) for row in bootstrap.sealed}
-    examples = [(sent.agent, sent.examples) for asked in sent_by.values() for sent in asked if sent.examples]
+    samples = [(sent.agent, sent.samples) for asked in sent_by.values() for sent in asked if sent.samples]
     for agent in ("researcher", "expert"):
-        shown = [messages for name, messages in examples if name == agent]
+        shown = [messages for name, messages in samples if name == agent]
         assert shown
         for messages in shown:
             calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
             assert calls
             assert calls == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
             assert len(set(calls)) == len(calls)
-    answers = [turn[1] for _, messages in examples for turn in conversation_of(messages) if turn[0] == "answered"]
+    answers = [turn[1] for _, messages in samples for turn in conversation_of(messages) if turn[0] == "answered"]
     assert answers
     assert all(value not in ("None", "null", "") for answer in answers for value in answer.values())
 
@@ -135,7 +135,7 @@ def test_an_example_without_an_attachment_is_shown_as_a_whole_one(bootstrap: Wir
     reviews = [sent for sent in agents_requests(bootstrap.bodies) if sent.agent == "critic_planner"]
     of_sums = [sent for sent in reviews if any(row.file == "" for row in bootstrap.rows_in(sent.conversation))]
     assert {sections(sent.conversation[0]["content"])["file"] for sent in of_sums} == {"None"}, "as it is really asked"
-    asked = [message["content"] for sent in reviews for message in sent.examples if message["role"] == "user"]
+    asked = [message["content"] for sent in reviews for message in sent.samples if message["role"] == "user"]
     assert "None" in {sections(each)["file"] for each in asked}
     assert all(each.startswith("[[ ## plan_to_review ## ]]\n") for each in asked)
     assert "not supplied" not in json.dumps(bootstrap.bodies)
@@ -158,9 +158,9 @@ def test_no_gold_answer_is_in_any_request_unless_it_was_found_there(
             {asked.gold} if found and not (asked.file == "" and sent.agent == "expert" and not sent.called) else set()
         )
         assert wire.golds_in(sent.conversation) <= allowed, (sent.agent, asked.about)
-        shown = wire.rows_in(sent.examples)
+        shown = wire.rows_in(sent.samples)
         assert {row.id for row in shown} <= train
-        assert wire.golds_in(sent.examples) <= {row.gold for row in shown}
+        assert wire.golds_in(sent.samples) <= {row.gold for row in shown}
 
 
 def test_reflections_are_told_nothing_but_what_the_agents_read_and_wrote_themselves(gepa: Wire) -> None:
@@ -168,16 +168,16 @@ def test_reflections_are_told_nothing_but_what_the_agents_read_and_wrote_themsel
     shown = [(fields, json.loads(fields["examples_with_feedback"])) for fields in reflections(gepa.bodies)[1:]]
     assert len(shown) >= len(AGENTS)
     golds_seen, wrong = 0, 0
-    for fields, examples in shown:
+    for fields, samples in shown:
         assert gepa.golds_in(fields["current_instruction"]) == set()
-        for example in examples:
-            assert example.keys() == {"Inputs", "Generated Outputs", "Feedback"}
-            assert gepa.golds_in(example["Feedback"]) == set()
-            (row,) = gepa.rows_in(example)
+        for sample in samples:
+            assert sample.keys() == {"Inputs", "Generated Outputs", "Feedback"}
+            assert gepa.golds_in(sample["Feedback"]) == set()
+            (row,) = gepa.rows_in(sample)
             assert row.id in train
-            assert gepa.golds_in(example) <= {row.told}
-            golds_seen += len(gepa.golds_in(example))
-            wrong += "wrong" in example["Feedback"]
+            assert gepa.golds_in(sample) <= {row.told}
+            golds_seen += len(gepa.golds_in(sample))
+            wrong += "wrong" in sample["Feedback"]
     assert golds_seen, "the golds of this set do occur in what the agents wrote, so that the check is one"
     assert wrong
 
@@ -211,7 +211,7 @@ def test_the_eval_command_sends_a_set_with_examples_byte_for_byte_as_the_sealed_
         tested = bootstrap.about(row, bootstrap.bodies)
         for bodies, shown in ((with_examples, True), (without, False)):
             asked = [sent.body for sent in bootstrap.about(row, bodies)]
-            assert written(asked) == written([sent.body for sent in tested if bool(sent.examples) is shown])
+            assert written(asked) == written([sent.body for sent in tested if bool(sent.samples) is shown])
             assert len(asked) == len(A_FILE)
 
 
@@ -234,7 +234,7 @@ def test_agents_that_are_not_tuned_keep_their_prompts_and_are_never_reflected_on
 
 def told(sent: Sent) -> Counter[str]:
     """The turns of its examples, whatever the order of the examples."""
-    return Counter(map(repr, conversation_of(sent.examples)))
+    return Counter(map(repr, conversation_of(sent.samples)))
 
 
 def by_demo(sent: Sent, kept: dict[str, list[dict[str, Any]]]) -> Counter[str]:

@@ -41,7 +41,7 @@ def asked(folder: Path) -> Asked:
     """What the model was sent for each answer of a run, in order: all that a request is made of."""
     with RunStore(folder / DATABASE, read_only=True) as store:
         return {
-            (record.example_id, record.epoch): [each["inputs"] for each in record.trajectory if each["kind"] == "lm"]
+            (record.sample_id, record.epoch): [each["inputs"] for each in record.trajectory if each["kind"] == "lm"]
             for record in store.records()
         }
 

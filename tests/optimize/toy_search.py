@@ -23,10 +23,10 @@ from eval.runs.call_log import CallLog
 from eval.runs.tool_cache import SampleResults
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.agent_lm import AgentLM
-from mas.llm.call_policy import CallTerms
+from mas.llm.call_policy import CallPolicy
 from mas.llm.prices import FREE
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
-from mas.runtime.sample_context import Question, QuestionLimits, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.simulation.engine import AsyncOfflineEngine, OfflineEngine
 from mas.simulation.model import OfflineModel
 from mas.simulation.reflection.reflection import AsyncOfflineReflection
@@ -35,7 +35,7 @@ from optimize.search.candidate import PARENT, Candidate, Proposal
 from optimize.search.optimizer import Search, SearchOutcome
 from optimize.search.student import Student
 from optimize.search.trials import Trials
-from optimize.session.budget import REFLECTION, BudgetSettings, Purse
+from optimize.session.budget import REFLECTION, BudgetLedger, BudgetSettings
 
 
 @cache
@@ -44,7 +44,7 @@ def toy() -> tuple[Any, dict[str, list[Any]], PromptSet]:
         config = compose("eval", ["system=toy", "data=toy", "model=offline"])
         system, data = instantiate(config.system), instantiate(config.data)
     prompts = read_prompt_set(system.default_prompts, system.agent_names, system.name, PROJECT_ROOT)
-    return system, {split: list(data.load(split).examples) for split in ("train", "val")}, prompts
+    return system, {split: list(data.load(split).samples) for split in ("train", "val")}, prompts
 
 
 class CountedModel(OfflineModel):
@@ -72,7 +72,7 @@ class CountedModel(OfflineModel):
             _Counted(inner, self, answer),
             native_tools=True,
             deadline_seconds=60.0,
-            terms=CallTerms("offline", price=FREE),
+            terms=CallPolicy("offline", price=FREE),
             temperature=temperature,
             cache=False,
         )
@@ -110,7 +110,7 @@ class ToySearch:
     model: Any
     trials: Trials
     student: Student
-    purse: Purse
+    purse: BudgetLedger
     call_log: CallLog
     reflection_lm: Any
     seed: int
@@ -147,12 +147,12 @@ class ToySearch:
         )
 
     def run(self, optimizer: Any) -> SearchOutcome:
-        question = Question(
+        question = SampleContext(
             REFLECTION,
             call_log=self.call_log.for_sample(REFLECTION),
             reserve=partial(self.purse.reserve_call, reflection=True),
         )
-        with at_work(question):
+        with use_context(question):
             outcome: SearchOutcome = optimizer.search(self.search())
         return outcome
 
@@ -184,22 +184,22 @@ def toy_search(
     kept_answers: int = 400,
 ) -> Iterator[ToySearch]:
     """A second one in the same folder has the replies that the first one paid for."""
-    system, examples, baseline = toy()
+    system, samples, baseline = toy()
     model, prompts = model or CountedModel(), prompts or baseline
-    purse = Purse(budget or BudgetSettings(metric_calls=max_metric_calls))
+    purse = BudgetLedger(budget or BudgetSettings(metric_calls=max_metric_calls))
     with closing(CallLog(folder / "calls.db")) as call_log:
 
-        def question(sample: Sample) -> Question:
+        def question(sample: SampleKey) -> SampleContext:
             log = call_log.for_sample(sample)
-            return Question(
-                sample, QuestionLimits(), call_log=log, tool_log=SampleResults(log), reserve=purse.reserve_call
+            return SampleContext(
+                sample, SampleLimits(), call_log=log, tool_log=SampleResults(log), reserve=purse.reserve_call
             )
 
         runner = Runner(
             "tuning", None, scorer or GaiaScorer(), threads, 60.0, lambda *_: lambda *__: None, str, lambda _: None,
             question,
         )  # fmt: skip
-        known = {each.id: each for split in examples.values() for each in split}
+        known = {each.id: each for split in samples.values() for each in split}
 
         def stopped() -> str | None:
             return halted() or trials.reason or purse.over

@@ -322,13 +322,13 @@ def main() -> None:
     from eval.cli import paths
 
     paths.OUTPUTS = outputs
-    from eval.cli.command import leave
+    from eval.cli.command import exit_now
 
     run = importlib.import_module("optimize.run")
     run.Request = functools.partial(run.Request, shelf=shelf)  # type: ignore[attr-defined]
     if dies := os.environ.get(DIES):
         _dying(*dies.split())
-    leave(run.main())
+    exit_now(run.main())
 
 
 def _dying(when: str, module: str, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from eval.analysis.comparison.comparison import Comparison, comparison
 from eval.analysis.comparison.differing import Setup, differences, setup_of
-from eval.analysis.comparison.held_out import untuned
+from eval.analysis.comparison.held_out import compare_held_out
 from eval.analysis.comparison.pairing import Answers, Common, answers_of, in_common, obstacle, same_rule
 from eval.analysis.statistics.paired_tests import holm
 from eval.analysis.tuned_on import UsedToTune, not_known, used_to_tune
@@ -130,7 +130,7 @@ def _pair(first: ReadRun, second: ReadRun, intersection: bool) -> dict[str, Any]
         "run": second.label,
         "against": first.label,
         **made.to_dict(),
-        "used_to_tune": untuned(first.answers, second.answers, _compared_ids(first, common), used),
+        "used_to_tune": compare_held_out(first.answers, second.answers, _compared_ids(first, common), used),
         "left_out": dict(common.left_out) if common else {},
         "differs": differences(first.setup, second.setup),
         "notes": list(_notes(first, second, made, common)),

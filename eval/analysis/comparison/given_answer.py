@@ -68,7 +68,7 @@ def given_answers(records: Iterable[Record]) -> Given:
     """Of all attempts, in any order."""
     found: Given = {}
     for record in records:
-        epochs = found.setdefault(record.example_id, {})
+        epochs = found.setdefault(record.sample_id, {})
         now, before = GivenAnswer.of(record), epochs.get(record.epoch)
         if before is not None:
             last, other = (now, before) if now.attempt > before.attempt else (before, now)

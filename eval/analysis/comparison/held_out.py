@@ -11,7 +11,7 @@ from eval.analysis.statistics.paired_tests import paired_test
 from eval.analysis.tuned_on import UsedToTune
 
 
-def untuned(
+def compare_held_out(
     first: Answers, second: Answers, ids: Sequence[str], used: Mapping[str, UsedToTune | None]
 ) -> dict[str, Any] | None:
     """None: none of the questions is known to have been used.

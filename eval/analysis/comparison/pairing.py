@@ -47,19 +47,19 @@ class Answers:
     def task_version(self) -> str | None:
         return task_version(self.questions_sha256, self.scorer) if self.questions_sha256 else None
 
-    def of_question(self, example_id: str, counted: bool = True) -> list[GivenAnswer | None]:
+    def of_question(self, sample_id: str, counted: bool = True) -> list[GivenAnswer | None]:
         """By epoch. `counted`: those that are missing are None, and count as wrong; else they are left out."""
-        given = self.given.get(example_id, {})
+        given = self.given.get(sample_id, {})
         found = [given.get(epoch) for epoch in range(1, self.epochs + 1)]
         return found if counted else [each for each in found if each is not None]
 
     def n_leaked(self, ids: Iterable[str]) -> int:
         """How many of these questions met a web result that gives them away."""
-        return sum(any(each and each.leaked for each in self.of_question(example_id)) for example_id in ids)
+        return sum(any(each and each.leaked for each in self.of_question(sample_id)) for sample_id in ids)
 
-    def scores(self, example_id: str, counted: bool = True) -> tuple[float, ...]:
+    def scores(self, sample_id: str, counted: bool = True) -> tuple[float, ...]:
         """1 right, 0 wrong or in error, by epoch."""
-        return tuple(float(each is not None and each.correct) for each in self.of_question(example_id, counted))
+        return tuple(float(each is not None and each.correct) for each in self.of_question(sample_id, counted))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def answers_from(records: Iterable[Record]) -> Answers:
     """Of records with gold answers, all of a finished run."""
     kept = list(records)
     questions = {
-        each.example_id: PlannedQuestion(each.example_id, each.question, each.file, each.target, each.level)
+        each.sample_id: PlannedQuestion(each.sample_id, each.question, each.file, each.target, each.level)
         for each in kept
         if each.target is not None
     }
@@ -141,24 +141,24 @@ def pairs(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> 
 def in_common(first: Answers, second: Answers) -> Common:
     """The questions with the same text, gold answer and file, of which both have an answer."""
     ids, left_out, by_name = [], dict.fromkeys(_REASONS, 0), 0
-    for example_id in {**first.questions, **second.questions}:
-        reason = _why_left_out(example_id, first, second)
+    for sample_id in {**first.questions, **second.questions}:
+        reason = _why_left_out(sample_id, first, second)
         if reason:
             left_out[reason] += 1
             continue
-        ids.append(example_id)
-        has_file = first.questions[example_id].file is not None
-        by_name += has_file and not (example_id in first.files and example_id in second.files)
+        ids.append(sample_id)
+        has_file = first.questions[sample_id].file is not None
+        by_name += has_file and not (sample_id in first.files and sample_id in second.files)
     return Common(ids, {reason: count for reason, count in left_out.items() if count}, by_name)
 
 
-def _why_left_out(example_id: str, first: Answers, second: Answers) -> str | None:
-    one, other = first.questions.get(example_id), second.questions.get(example_id)
+def _why_left_out(sample_id: str, first: Answers, second: Answers) -> str | None:
+    one, other = first.questions.get(sample_id), second.questions.get(sample_id)
     if one is None or other is None:
         return ONE_ONLY
     if (one.question, one.target) != (other.question, other.target) or not _same_file(one, other, first, second):
         return OTHER_CONTENT
-    answered = first.of_question(example_id, counted=False) and second.of_question(example_id, counted=False)
+    answered = first.of_question(sample_id, counted=False) and second.of_question(sample_id, counted=False)
     return None if answered else UNANSWERED
 
 

@@ -46,7 +46,7 @@ def by_epochs(final: Iterable[Row], epochs: int) -> dict[str, Any] | None:
 def by_question(rows: Iterable[Row]) -> list[list[Row]]:
     questions: defaultdict[str, list[Row]] = defaultdict(list)
     for each in rows:
-        questions[each.example_id].append(each)
+        questions[each.sample_id].append(each)
     return list(questions.values())
 
 

@@ -13,7 +13,7 @@ from eval.runs.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    example_id: str
+    sample_id: str
     epoch: int
     attempt: int
     level: str | None
@@ -34,7 +34,7 @@ def row(record: Record) -> Row:
     rule, exact = record.parts.get("rule"), record.parts.get("exact")
     judged = record.score is not None and rule is not None and exact is not None
     return Row(
-        example_id=record.example_id,
+        sample_id=record.sample_id,
         epoch=record.epoch,
         attempt=record.attempt,
         level=None if record.level is None else intern(record.level),

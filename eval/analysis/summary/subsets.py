@@ -20,7 +20,7 @@ def accuracy_without(final: Sequence[Row], questions: Collection[str]) -> dict[s
         final: the last attempt at each (question, epoch).
         questions: ids of those to leave out.
     """
-    others = [each for each in final if each.scored and each.example_id not in questions]
+    others = [each for each in final if each.scored and each.sample_id not in questions]
     interval = clustered_interval([tally(rows) for rows in by_question(others)]) if questions else None
     return {
         "accuracy_without": sum(each.correct for each in others) / len(others) if questions and others else None,
@@ -29,18 +29,18 @@ def accuracy_without(final: Sequence[Row], questions: Collection[str]) -> dict[s
     }
 
 
-def leaks_of(final: Sequence[Row]) -> dict[str, Any]:
+def summarise_leaks(final: Sequence[Row]) -> dict[str, Any]:
     """`results` in the order of the answers; a question that met one in any epoch is left out of `accuracy_without`.
 
     Args:
         final: the last attempt at each (question, epoch).
     """
     met = [each for each in final if each.leaks]
-    questions = {each.example_id for each in met}
+    questions = {each.sample_id for each in met}
     return {
         "n_questions": len(questions),
         "results": [
-            {"example_id": each.example_id, "epoch": each.epoch, "tool": tool, "source": source}
+            {"sample_id": each.sample_id, "epoch": each.epoch, "tool": tool, "source": source}
             for each in met
             for tool, source in each.leaks
         ],
@@ -48,7 +48,7 @@ def leaks_of(final: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def blocked_of(attempts: Iterable[Row]) -> dict[str, Any]:
+def summarise_blocked(attempts: Iterable[Row]) -> dict[str, Any]:
     """Of all attempts: each block counts."""
     hosts: Counter[str] = Counter()
     for each in attempts:
@@ -64,7 +64,7 @@ def tuned_on_of(final: Sequence[Row], used: UsedToTune | None) -> dict[str, Any]
         final: the last attempt at each (question, epoch).
         used: the questions that its prompts were tuned on.
     """
-    questions = {each.example_id for each in final if each.scored}
+    questions = {each.sample_id for each in final if each.scored}
     if used is None or not questions:
         return None
     there = used.among(questions)
@@ -72,7 +72,7 @@ def tuned_on_of(final: Sequence[Row], used: UsedToTune | None) -> dict[str, Any]
         "prompts": there.prompts,
         "n_questions": len(there.ids) or (None if there.edited else 0),  # null: it is not known of how many
         "n_all": len(questions),
-        "n_unscored": len({each.example_id for each in final} - questions),  # beside these
+        "n_unscored": len({each.sample_id for each in final} - questions),  # beside these
         "edited": list(there.edited),  # sets whose tuned_on.json was edited or removed
         "n_learnt_from": len(there.learnt_from),
         "n_picked_by": len(there.picked_by),

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from eval.analysis.statistics.intervals import clustered_interval
 from eval.analysis.summary.epochs import agreement, by_epochs, by_question, tally
 from eval.analysis.summary.row import Row, row
-from eval.analysis.summary.subsets import blocked_of, leaks_of, tuned_on_of
+from eval.analysis.summary.subsets import summarise_blocked, summarise_leaks, tuned_on_of
 from eval.analysis.summary.totals import Spending
 from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import NOT_RUN, Record
@@ -32,7 +32,7 @@ class Attempt(Protocol):
     """A `Record` or a `Row`."""
 
     @property
-    def example_id(self) -> str: ...
+    def sample_id(self) -> str: ...
     @property
     def epoch(self) -> int: ...
     @property
@@ -99,7 +99,7 @@ def summarise(
         "incomplete": incomplete,  # true: the accuracies are floors, without intervals
         **_counts(final, incomplete),
         "n_unscored": sum(not each.scored for each in final),
-        "n_questions": len({each.example_id for each in final}),
+        "n_questions": len({each.sample_id for each in final}),
         "epochs": planned,
         "n_outside_plan": n_outside,
         "n_bad_rows": len(bad_rows),
@@ -113,8 +113,8 @@ def summarise(
         "mean_score": _mean_score(final),
         "judge_agreement": _judge_agreement(final),
         "used_to_tune": _without_interval(tuned_on_of(final, used), incomplete),
-        "leaks": _without_interval(leaks_of(final), incomplete),
-        "blocked_pages": blocked_of(attempts),
+        "leaks": _without_interval(summarise_leaks(final), incomplete),
+        "blocked_pages": summarise_blocked(attempts),
         "usage": spending.usage.to_dict(),
         "scorer_usage": spending.scorer_usage.to_dict(),
         "unfinished": dict(unfinished) if unfinished else None,  # outside `usage`, until it is in a record
@@ -132,14 +132,14 @@ def summarise(
 
 def planned_for(attempt: Attempt, epochs: int | None, question_ids: Collection[str] | None) -> bool:
     """Whether the plan has this question and epoch: it may have become smaller (`run.allow_config_change`)."""
-    return (epochs is None or attempt.epoch <= epochs) and (question_ids is None or attempt.example_id in question_ids)
+    return (epochs is None or attempt.epoch <= epochs) and (question_ids is None or attempt.sample_id in question_ids)
 
 
 def final_attempts(attempts: Iterable[AnAttempt]) -> list[AnAttempt]:
     """The last attempt at each (question, epoch), in the order in which these first appear."""
     final: dict[tuple[str, int], AnAttempt] = {}
     for each in attempts:
-        key = (each.example_id, each.epoch)
+        key = (each.sample_id, each.epoch)
         if key not in final or each.attempt > final[key].attempt:
             final[key] = each
     return list(final.values())
@@ -183,10 +183,10 @@ def _retried(attempts: Sequence[Row], final: Sequence[Row]) -> dict[str, Any]:
     """What trying again after an error changed; `accuracy_first_tries` is the accuracy had nothing been tried again."""
     first: dict[tuple[str, int], Row] = {}
     for each in attempts:
-        key = (each.example_id, each.epoch)
+        key = (each.sample_id, each.epoch)
         if key not in first or each.attempt < first[key].attempt:
             first[key] = each
-    again = [each for each in final if each is not first[each.example_id, each.epoch]]
+    again = [each for each in final if each is not first[each.sample_id, each.epoch]]
     scored = [each for each in first.values() if each.scored]
     return {
         "n": len(again),

@@ -51,8 +51,8 @@ def _is_fetched(data: object) -> bool:
 def _local(config: EvalConfig) -> Finding:
     """Raises UserError if they cannot be read, or none is selected."""
     split = config.data.load(config.split)
-    chosen = select(split.examples, config.selection)
-    counts = f"{config.data.name}, split {config.split}: {len(split.examples)} questions, {len(chosen)} selected"
+    chosen = select(split.samples, config.selection)
+    counts = f"{config.data.name}, split {config.split}: {len(split.samples)} questions, {len(chosen)} selected"
     what = "; ".join((counts, *split.notes))
     if split.bad_rows:
         return Finding("data", WARNING, f"{what}, {len(split.bad_rows)} bad rows skipped: {split.bad_rows[0]}")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eval.benchmarks.sample_set import SAMPLE
-from eval.cli.command import MISTAKES, is_mistake, sentence
+from eval.cli.command import MISTAKES, describe_mistake, is_mistake
 from eval.cli.overrides import composed
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import PARTS, EvalConfig, read_config
@@ -24,7 +24,7 @@ def of_configuration(overrides: list[str], deep: bool = False) -> Iterator[Findi
     except (*MISTAKES, ValueError) as error:
         if not is_mistake(error):
             raise
-        yield Finding("configuration", MISSING, sentence(error))
+        yield Finding("configuration", MISSING, describe_mistake(error))
         return
     chosen = ", ".join(f"{part}={getattr(getattr(config, part), 'name', '')}" for part in PARTS if part in NAMED)
     yield Finding("configuration", OK, chosen)

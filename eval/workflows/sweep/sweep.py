@@ -24,7 +24,15 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError, is_mistake, sentence, signal_of, typed
+from eval.cli.command import (
+    STOPPED,
+    USER_ERROR,
+    InterruptedRunError,
+    describe_mistake,
+    get_task_overrides,
+    is_mistake,
+    signal_of,
+)
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import NoTracking, Tracking, without_passwords
 from eval.workflows.sweep.notes import Job, SweepNotes, relative, write_notes
@@ -54,7 +62,7 @@ class _Sweep:
 _sweep: _Sweep | None = None  # of this process
 
 
-def as_job(run: Callable[[], int]) -> int:
+def run_as_job(run: Callable[[], int]) -> int:
     """Run one job; in a multirun its end is noted, also the end by a mistake, by Ctrl-C or by a defect."""
     hydra = HydraConfig.get() if HydraConfig.initialized() else None
     if hydra is None or hydra.mode != RunMode.MULTIRUN:
@@ -92,7 +100,7 @@ def joined(folder: Path, config: EvalConfig) -> dict[str, str]:
     return {"sweep": json.dumps({**facts, **own})}
 
 
-def concluded(code: int) -> int:
+def finish_sweep(code: int) -> int:
     """Make and show the sweep's table, if there was a sweep, and bring it into MLflow."""
     global _sweep
     sweep, _sweep = _sweep, None
@@ -125,7 +133,7 @@ def _begun(folder: Path, number: int) -> _Sweep:
 def _job(sweep: _Sweep, number: int) -> Job:
     jobs = sweep.notes.jobs
     while len(jobs) <= number:  # another sweeper decides as it goes what comes next
-        jobs.append(Job(len(jobs), [without_passwords(each) for each in typed()]))
+        jobs.append(Job(len(jobs), [without_passwords(each) for each in get_task_overrides()]))
     return jobs[number]
 
 
@@ -150,7 +158,7 @@ def _failure(error: BaseException) -> tuple[int | None, str]:
     if isinstance(error, InterruptedRunError | KeyboardInterrupt):
         return STOPPED, "stopped by Ctrl-C"
     if is_mistake(error):
-        return USER_ERROR, without_passwords(sentence(error))
+        return USER_ERROR, without_passwords(describe_mistake(error))
     return None, f"a defect of this program ({type(error).__name__})"
 
 

@@ -98,15 +98,15 @@ class ModelProfile(ABC):
 
     @functools.cached_property
     def _gate(self) -> Any:
-        from mas.llm.rate_limiter import Gate
+        from mas.llm.rate_limiter import RateLimiter
 
-        return Gate(self.max_connections, self.rate.requests_per_minute, self.rate.tokens_per_minute)
+        return RateLimiter(self.max_connections, self.rate.requests_per_minute, self.rate.tokens_per_minute)
 
     def _terms(self, name: str) -> Any:
-        from mas.llm.call_policy import CallTerms
+        from mas.llm.call_policy import CallPolicy
         from mas.llm.limits import Limits
 
-        return CallTerms(
+        return CallPolicy(
             url=self._url,
             limits=Limits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
             price=price_of(name, self.prices),

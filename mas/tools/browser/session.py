@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mas.runtime.event_loop import background_loop, run_blocking
-from mas.runtime.sample_context import current_question
+from mas.runtime.sample_context import current_context
 from mas.runtime.text import encodable
 from mas.tools.browser.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Offer
 from mas.tools.browser.page import cut
@@ -58,7 +58,7 @@ class BrowserSession:
         if asyncio.get_running_loop() is not background_loop():  # the connections are on that one
             there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
             return await asyncio.wrap_future(there)
-        if (question := current_question()) is not None:
+        if (question := current_context()) is not None:
             if BELONGING not in question.belongings:
                 question.belongings[BELONGING] = window = self._window()
                 question.on_close.append(window.close)
@@ -90,7 +90,7 @@ class BrowserSession:
         self._free.release()
 
     async def _wait_for_a_free_one(self) -> None:
-        question, seconds = current_question(), self._settings.action_seconds
+        question, seconds = current_context(), self._settings.action_seconds
         try:
             with question.waiting() if question is not None else nullcontext():
                 async with asyncio.timeout(seconds):

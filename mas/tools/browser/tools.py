@@ -6,7 +6,7 @@ browser_tools(session)["browser_click"]      # a dspy.Tool with the server's des
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mas.runtime.untrusted import outside_data
+from mas.runtime.untrusted import label_untrusted
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession
 from mas.tools.results import from_the_web
@@ -58,7 +58,7 @@ def _function(name: str, args: dict[str, Any], session: BrowserSession) -> Calla
         return await session.act(name, given)
 
     act.__name__ = name
-    return from_the_web(outside_data(act))
+    return from_the_web(label_untrusted(act))
 
 
 def arguments_of(schema: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mas.tools.files.document import Document, Source
-from mas.tools.files.reader_pool import read_apart
+from mas.tools.files.reader_pool import read_in_subprocess
 from mas.tools.results import ToolError
 from mas.tools.tool_context import tool_settings
 
@@ -118,7 +118,7 @@ def read_document(path: Path, member: str | None = None) -> Document:
 def _read(path: Path, _modified_ns: int, _bytes: int, member: str | None, languages: str) -> Document:
     """Kept for the next page or search; time and size are there to notice that the file has changed."""
     source = Source.of(path)
-    return read_here(source) if member is None and _is_light(source) else read_apart(source, member, languages)
+    return read_here(source) if member is None and _is_light(source) else read_in_subprocess(source, member, languages)
 
 
 def _is_light(source: Source) -> bool:

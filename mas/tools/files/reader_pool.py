@@ -86,7 +86,7 @@ class _Worker:
             self._process.kill()
 
 
-def read_apart(source: Source, member: str | None, ocr_languages: str = ENGLISH) -> Document:
+def read_in_subprocess(source: Source, member: str | None, ocr_languages: str = ENGLISH) -> Document:
     """The file, or a member of the archive that it is; `ocr_languages`: of texts in its pictures.
 
     Raises:

@@ -10,7 +10,7 @@ import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
 
-from mas.runtime.sample_context import current_question
+from mas.runtime.sample_context import current_context
 
 BURST = 10  # requests
 _next_free: dict[str, float] = {}  # service → time.monotonic()
@@ -37,5 +37,5 @@ async def waited(seconds: float) -> None:
 
 
 def _waiting() -> AbstractContextManager[None]:
-    question = current_question()
+    question = current_context()
     return nullcontext() if question is None else question.waiting()

@@ -6,7 +6,7 @@ document = await kept(("page", url), fetch_and_read)
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from mas.runtime.sample_context import current_question
+from mas.runtime.sample_context import current_context
 
 MAX_KEPT = 6  # of one question; the oldest goes
 _NAME = "web"
@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 
 async def kept(key: tuple[str, ...], make: Callable[[], Awaitable[_Result]]) -> _Result:
     """Made now, or when the question first asked for it; outside a question it is made each time."""
-    question = current_question()
+    question = current_context()
     if question is None:
         return await make()
     store = question.belongings.setdefault(_NAME, {})

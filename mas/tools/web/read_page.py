@@ -3,7 +3,7 @@
 await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 """
 
-from mas.runtime.untrusted import outside_data
+from mas.runtime.untrusted import label_untrusted
 from mas.tools.files.paging import matching
 from mas.tools.read_only import read_only
 from mas.tools.results import from_the_web
@@ -11,7 +11,7 @@ from mas.tools.tool_context import tool_settings
 
 
 @from_the_web
-@outside_data
+@label_untrusted
 @read_only
 async def read_page(url: str, page: int = 1, search: str | None = None) -> str:
     """Read a public web page, or a PDF, table or text file on the web, and return its content as text.

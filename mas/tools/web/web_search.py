@@ -3,9 +3,9 @@
 await web_search("height of K2 in metres")
 """
 
-from mas.runtime.sample_context import current_question
+from mas.runtime.sample_context import current_context
 from mas.runtime.trace import event
-from mas.runtime.untrusted import outside_data
+from mas.runtime.untrusted import label_untrusted
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import counted, not_to_be_kept, read_only
 from mas.tools.results import ToolError, from_the_web
@@ -17,7 +17,7 @@ _COUNT = "web_search"
 
 
 @from_the_web
-@outside_data
+@label_untrusted
 @counted(lambda: _spend(tool_settings().web))
 @read_only
 async def web_search(query: str) -> str:
@@ -89,7 +89,7 @@ def _spend(settings: WebSettings) -> None:
     Raises:
         ToolError: the question has made as many searches as it may.
     """
-    question, most = current_question(), settings.max_searches_per_question
+    question, most = current_context(), settings.max_searches_per_question
     if question is None:
         return
     made = question.belongings.get(_COUNT, 0)

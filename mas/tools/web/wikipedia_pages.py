@@ -8,7 +8,7 @@ import calendar
 import re
 from datetime import UTC, datetime
 
-from mas.runtime.untrusted import outside_data
+from mas.runtime.untrusted import label_untrusted
 from mas.tools.files.document import Part
 from mas.tools.files.paging import clipped
 from mas.tools.read_only import read_only
@@ -22,7 +22,7 @@ MAX_TITLE_CHARS = 255
 
 
 @from_the_web
-@outside_data
+@label_untrusted
 @read_only
 async def wikipedia_search(query: str) -> str:
     """Search Wikipedia and return the titles of the pages found, with their first sentences.
@@ -44,7 +44,7 @@ async def wikipedia_search(query: str) -> str:
 
 
 @from_the_web
-@outside_data
+@label_untrusted
 @read_only
 async def wikipedia_page(
     title: str, section: str | None = None, as_of: str | None = None, page: int = 1, search: str | None = None

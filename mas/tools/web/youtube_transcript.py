@@ -3,7 +3,7 @@
 await youtube_transcript("https://www.youtube.com/watch?v=dQw4w9WgXcQ", search="never")
 """
 
-from mas.runtime.untrusted import outside_data
+from mas.runtime.untrusted import label_untrusted
 from mas.tools.files.document import Part
 from mas.tools.files.paging import clipped
 from mas.tools.read_only import read_only
@@ -12,7 +12,7 @@ from mas.tools.tool_context import tool_settings
 
 
 @from_the_web
-@outside_data
+@label_untrusted
 @read_only
 async def youtube_transcript(
     url_or_id: str, language: str | None = None, page: int = 1, search: str | None = None

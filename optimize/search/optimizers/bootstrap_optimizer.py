@@ -43,9 +43,9 @@ class BootstrapOptimizer:
         Raises:
             what `search.proposed` raises, or what broke in the answering.
         """
-        from optimize.search.dspy_compat import undisturbed
+        from optimize.search.dspy_compat import run_isolated
 
-        undisturbed(lambda: self._compile(search))
+        run_isolated(lambda: self._compile(search))
         search.student.trials.check()
         return SearchOutcome()
 
@@ -54,10 +54,10 @@ class BootstrapOptimizer:
 
         from optimize.search.optimizers.demo_draws import DemoDraws, SearchOverError
 
-        def examples(ids: Any) -> list[Any]:
-            return [dspy.Example(example_id=each).with_inputs("example_id") for each in ids]
+        def samples(ids: Any) -> list[Any]:
+            return [dspy.Example(sample_id=each).with_inputs("sample_id") for each in ids]
 
-        train, val = examples(search.train_ids), examples(search.val_ids)
+        train, val = samples(search.train_ids), samples(search.val_ids)
         random.Random(search.seed).shuffle(train)  # DSPy's own draws have seeds that are always the same
         optimizer = dspy.BootstrapFewShotWithRandomSearch(
             metric=search.metric,

@@ -16,7 +16,7 @@ import dspy.teleprompt.random_search
 
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.search.dspy_compat import put_in_place
+from optimize.search.dspy_compat import replace_attribute
 from optimize.search.optimizer import Search
 from optimize.session.budget import Spend
 
@@ -54,7 +54,7 @@ class DemoDraws:
         self._best = fmean(score for _, _, score in parent(self._search.student).results)
         self._began = self._search.student.trials.purse.spend()
         self._check_over()
-        with put_in_place(dspy.teleprompt.random_search, Evaluate=Evaluate):
+        with replace_attribute(dspy.teleprompt.random_search, Evaluate=Evaluate):
             yield
 
     def _scored(self, program: Any, results: Sequence[tuple[Any, Any, float]]) -> None:

@@ -55,7 +55,7 @@ class GepaEvents:
         self._ids = [PARENT]  # by gepa's number
         self._texts: list[dict[str, str]] = []
         self._val_scores: list[Mapping[int, float]] = []
-        self._number_of_val = {example_id: number for number, example_id in enumerate(search.val_ids)}
+        self._number_of_val = {sample_id: number for number, sample_id in enumerate(search.val_ids)}
         self._proposed = 0
         self._now = _Iteration(0, self._spend())
 
@@ -160,7 +160,7 @@ class GepaEvents:
 
     def _best_of(self, parents: Iterable[int], outputs: Sequence[Any]) -> float:
         """The better parent's mean on the validation questions that a merge is tried on."""
-        numbers = [self._number_of_val[output.trial.record.example_id] for output in outputs]
+        numbers = [self._number_of_val[output.trial.record.sample_id] for output in outputs]
         return max(fmean(self._val_scores[parent][number] for number in numbers) for parent in parents)
 
     def _spend(self) -> Spend:

@@ -59,7 +59,7 @@ class GepaOptimizer:
         Raises:
             what `search.proposed` raises, or what broke in the answering.
         """
-        from optimize.search.dspy_compat import undisturbed
+        from optimize.search.dspy_compat import run_isolated
         from optimize.search.optimizers.gepa_events import GepaEvents
         from optimize.search.optimizers.rewriting import Rewriting
 
@@ -69,7 +69,7 @@ class GepaOptimizer:
         def stop(state: Any) -> bool:
             return bool(search.stopped() or rewriting.failed or events.failure)
 
-        undisturbed(lambda: self._compile(search, rewriting, {"callbacks": [events], "stop_callbacks": [stop]}))
+        run_isolated(lambda: self._compile(search, rewriting, {"callbacks": [events], "stop_callbacks": [stop]}))
         events.check()
         search.student.trials.check()
         if rewriting.fault:
@@ -79,8 +79,8 @@ class GepaOptimizer:
     def _compile(self, search: Search, rewriting: Any, gepa_kwargs: dict[str, Any]) -> None:
         import dspy
 
-        def examples(ids: Any) -> list[Any]:
-            return [dspy.Example(example_id=each).with_inputs("example_id") for each in ids]
+        def samples(ids: Any) -> list[Any]:
+            return [dspy.Example(sample_id=each).with_inputs("sample_id") for each in ids]
 
         optimizer = dspy.GEPA(
             metric=search.metric,
@@ -96,4 +96,4 @@ class GepaOptimizer:
             seed=search.seed,
             gepa_kwargs=gepa_kwargs,
         )
-        optimizer.compile(search.student, trainset=examples(search.train_ids), valset=examples(search.val_ids))
+        optimizer.compile(search.student, trainset=samples(search.train_ids), valset=samples(search.val_ids))

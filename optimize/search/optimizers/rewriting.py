@@ -74,13 +74,13 @@ class Rewriting(InstructionProposer):
         return {agent: text for agent, text in texts.items() if text is not None}
 
     def _rewritten(
-        self, candidate: dict[str, str], examples: Mapping[str, Sequence[Mapping[str, Any]]], agent: str
+        self, candidate: dict[str, str], samples: Mapping[str, Sequence[Mapping[str, Any]]], agent: str
     ) -> str | None:
         for _ in range(TRIES):
             if self._over() is not None or self.failed:
                 return None
             try:
-                text = super().__call__(candidate, dict(examples), [agent])[agent]
+                text = super().__call__(candidate, dict(samples), [agent])[agent]
             except Exception as error:  # noqa: BLE001  GEPA would ask again, and go on as if nothing had happened
                 self._note(error)
                 continue

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from eval.analysis.tuned_on import UsedToTune, tuned_facts, used_to_tune
-from eval.benchmarks.fingerprint import question_mark
-from eval.benchmarks.toy_set import ToyBenchmark
+from eval.benchmarks.fingerprint import fingerprint
+from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.record import PlannedQuestion
 from eval.runs.store import RunStore
@@ -25,7 +25,7 @@ TOY = ("system=toy", "data=toy", "model=offline", "data.n_val=4")
 
 
 def marks(*questions: str) -> frozenset[str]:
-    return frozenset(map(question_mark, questions))
+    return frozenset(map(fingerprint, questions))
 
 
 def prompts(name: str, tuned_on: TunedOn | None) -> PromptSet:
@@ -45,7 +45,7 @@ def test_a_question_is_known_again_under_another_id() -> None:
 
 
 def test_the_same_words_about_another_attachment_are_another_question() -> None:
-    tuned = prompts("mine", TunedOn(frozenset({question_mark("Rows?", "aa")}), frozenset()))
+    tuned = prompts("mine", TunedOn(frozenset({fingerprint("Rows?", "aa")}), frozenset()))
     facts = tuned_facts([tuned], planned("Rows?", "Rows?", "Rows?"), {"other-0": "aa", "other-1": "bb"})
     used = used_to_tune(facts)
     assert used is not None
@@ -182,7 +182,7 @@ def test_a_published_set_without_its_marks_is_never_said_to_be_clean(eval_comman
 def test_a_run_that_began_without_marks_gets_them_when_it_is_resumed(
     eval_command: EvalCommand, tmp_path: Path, is_published: bool
 ) -> None:
-    texts = [each.question for each in ToyBenchmark(n_val=4).load("val").examples]
+    texts = [each.question for each in ToyDataset(n_val=4).load("val").samples]
     folder = tuned_set(tmp_path / "owned", texts[:1], texts[1:2])
     if is_published:
         published(folder)
@@ -199,7 +199,7 @@ def test_a_run_that_began_without_marks_gets_them_when_it_is_resumed(
 
 
 def test_questions_without_a_gold_answer_are_in_no_warning(eval_command: EvalCommand, tmp_path: Path) -> None:
-    toy = ToyBenchmark(n_val=4).load("val").examples
+    toy = ToyDataset(n_val=4).load("val").samples
     rows = [question(each.id, each.question, "?" if n < 2 else each.target) for n, each in enumerate(toy)]
     prompts = f"prompts={tuned_set(tmp_path / 'owned', [each.question for each in toy[:2]], [])}"
     start = ("system=toy", "model=offline", prompts)
@@ -213,7 +213,7 @@ def test_questions_without_a_gold_answer_are_in_no_warning(eval_command: EvalCom
 
 
 def test_a_sweep_says_so_of_the_job_that_has_such_prompts(eval_command: EvalCommand, tmp_path: Path) -> None:
-    texts = [each.question for each in ToyBenchmark(n_val=4).load("val").examples]
+    texts = [each.question for each in ToyDataset(n_val=4).load("val").samples]
     sets = f"prompts={PROJECT_ROOT}/prompts/toy_baseline,{tuned_set(tmp_path / 'owned', texts[:1], texts[1:2])}"
     swept = eval_command("-m", *TOY, sets, f"run.dir={tmp_path}/job-${{hydra:job.num}}")
     assert "job 1: 2 of these 4 questions were used to tune owned" in swept.out, swept.err

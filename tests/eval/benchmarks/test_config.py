@@ -69,7 +69,7 @@ def test_importing_a_benchmark_imports_nothing_heavy() -> None:
 import sys
 import eval.benchmarks.gaia, eval.benchmarks.jsonl, scripts.sample_data.make_sample, eval.benchmarks.sample_set
 import eval.benchmarks.table, eval.benchmarks.hub, eval.benchmarks.hugging_face
-eval.benchmarks.hugging_face.HuggingFaceBenchmark("owner/name").check()
+eval.benchmarks.hugging_face.HuggingFaceDataset("owner/name").check()
 from eval.benchmarks.sample_set import SampleBenchmark
 SampleBenchmark().check()
 SampleBenchmark().load("val")

@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from eval.benchmarks.gaia import REVISION, GaiaBenchmark
+from eval.benchmarks.gaia import REVISION, GaiaDataset
 from mas.runtime.errors import UserError
 from tests.servers.hub import serving
 
@@ -62,47 +62,47 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_local_copy_is_read_with_its_files(root: Path) -> None:
-    first, second = GaiaBenchmark(path=str(root)).load("validation").examples
+    first, second = GaiaDataset(path=str(root)).load("validation").samples
     assert (first.id, first.target, first.file) == ("1", "x", root / "2023/validation/a.csv")
     assert (second.id, second.file) == ("2", None)
 
 
 def test_the_annotators_solution_enters_no_example(root: Path) -> None:
-    assert "forty" not in repr(GaiaBenchmark(path=str(root)).load("validation"))
+    assert "forty" not in repr(GaiaDataset(path=str(root)).load("validation"))
 
 
 def test_the_config_chooses_the_table(root: Path) -> None:
-    split = GaiaBenchmark(path=str(root), config="2023_all").load("validation")
-    assert [(example.id, example.level) for example in split.examples] == [("1", "1"), ("2", "1"), ("3", "3")]
+    split = GaiaDataset(path=str(root), config="2023_all").load("validation")
+    assert [(sample.id, sample.level) for sample in split.samples] == [("1", "1"), ("2", "1"), ("3", "3")]
 
 
 @pytest.mark.parametrize("level", ["1", 1, 1.0])
 def test_a_level_may_be_text_or_a_number(root: Path, level: object) -> None:
     write_table(root, "2023/validation/metadata.level1.parquet", row("1", Level=level))
-    assert GaiaBenchmark(path=str(root)).load("validation").examples[0].level == "1"
+    assert GaiaDataset(path=str(root)).load("validation").samples[0].level == "1"
 
 
 def test_the_test_split_is_unscored(root: Path) -> None:
-    (example,) = GaiaBenchmark(path=str(root)).load("test").examples
-    assert example.target is None
+    (sample,) = GaiaDataset(path=str(root)).load("test").samples
+    assert sample.target is None
 
 
 def test_a_changed_local_file_is_seen_at_once(root: Path) -> None:
     table = root / "2023/validation/metadata.level1.parquet"
-    assert GaiaBenchmark(path=str(root)).load("validation").examples[0].question == "Question 1?"
+    assert GaiaDataset(path=str(root)).load("validation").samples[0].question == "Question 1?"
     before = table.stat()
     write_table(root, "2023/validation/metadata.level1.parquet", row("1", Question="Question I?"), row("2"))
     os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert GaiaBenchmark(path=str(root)).load("validation").examples[0].question == "Question I?"
+    assert GaiaDataset(path=str(root)).load("validation").samples[0].question == "Question I?"
 
 
 def test_a_bad_row_is_named_by_table_and_row(root: Path) -> None:
     rows = (row("1"), row("2", file_name="../../README.md"))
     write_table(root, "2023/validation/metadata.level1.parquet", *rows)
     with pytest.raises(UserError, match=r"2023_level1/validation, row 2: the attachment '../../README\.md' is not the"):
-        GaiaBenchmark(path=str(root)).load("validation")
-    split = GaiaBenchmark(path=str(root), on_bad_row="skip").load("validation")
-    assert (len(split.examples), len(split.bad_rows)) == (1, 1)
+        GaiaDataset(path=str(root)).load("validation")
+    split = GaiaDataset(path=str(root), on_bad_row="skip").load("validation")
+    assert (len(split.samples), len(split.bad_rows)) == (1, 1)
 
 
 def test_a_link_out_of_the_local_copy_is_bad(root: Path, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_link_out_of_the_local_copy_is_bad(root: Path, tmp_path: Path) -> None
     (root / "2023/validation/a.csv").unlink()
     (root / "2023/validation/a.csv").symlink_to(tmp_path / "secret")
     with pytest.raises(UserError, match="is a link that leads out of the dataset's folder"):
-        GaiaBenchmark(path=str(root)).load("validation")
+        GaiaDataset(path=str(root)).load("validation")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_link_out_of_the_local_copy_is_bad(root: Path, tmp_path: Path) -> None
 )
 def test_an_unknown_config_or_split_lists_those_there_are(root: Path, config: str, split: str, there_is: str) -> None:
     with pytest.raises(UserError, match=rf"cannot be read as GAIA's {config}/{split}: .*Available.*'{there_is}'"):
-        GaiaBenchmark(path=str(root), config=config).load(split)
+        GaiaDataset(path=str(root), config=config).load(split)
 
 
 @pytest.mark.parametrize("damage", ["README.md", "2023/validation/metadata.level1.parquet"])
@@ -129,13 +129,13 @@ def test_a_damaged_local_copy_is_one_sentence(root: Path, damage: str, content: 
     if content is not None:
         (root / damage).write_bytes(content)
     with pytest.raises(UserError, match="cannot be read as GAIA's 2023_level1/validation: ") as error:
-        GaiaBenchmark(path=str(root)).load("validation")
+        GaiaDataset(path=str(root)).load("validation")
     assert "\n" not in str(error.value)
 
 
 def test_a_missing_local_copy_is_found_by_the_check(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"data\.path=.*gone is not a folder"):
-        GaiaBenchmark(path=str(tmp_path / "gone")).check()
+        GaiaDataset(path=str(tmp_path / "gone")).check()
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_a_token_the_check_says_where_to_get_access(no_token: Path) -> None:
     with pytest.raises(UserError) as error:
-        GaiaBenchmark().check()
+        GaiaDataset().check()
     for part in (
         "https://huggingface.co/datasets/gaia-benchmark/GAIA",
         "accept the terms",
@@ -161,17 +161,17 @@ def test_without_a_token_the_check_says_where_to_get_access(no_token: Path) -> N
 
 def test_a_token_in_the_environment_passes_the_check(no_token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "hf_x")
-    GaiaBenchmark(token_env="MY_TOKEN").check()
+    GaiaDataset(token_env="MY_TOKEN").check()
 
 
 def test_the_token_file_of_a_login_passes_the_check(no_token: Path) -> None:
     no_token.mkdir()
     (no_token / "token").write_text("hf_x")
-    GaiaBenchmark().check()
+    GaiaDataset().check()
 
 
 def test_a_local_copy_needs_no_token(no_token: Path, root: Path) -> None:
-    GaiaBenchmark(path=str(root)).check()
+    GaiaDataset(path=str(root)).check()
 
 
 def load_from(hub: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:

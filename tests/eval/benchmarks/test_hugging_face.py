@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from eval.benchmarks.hugging_face import HuggingFaceBenchmark
+from eval.benchmarks.hugging_face import HuggingFaceDataset
 from mas.runtime.errors import UserError
 from tests.servers.hub import serving
 
@@ -49,12 +49,12 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def benchmark(root: Path, columns: dict[str, str | None] = COLUMNS, **settings: Any) -> HuggingFaceBenchmark:
-    return HuggingFaceBenchmark(str(root), **{"config": "main", "columns": columns, **settings})
+def benchmark(root: Path, columns: dict[str, str | None] = COLUMNS, **settings: Any) -> HuggingFaceDataset:
+    return HuggingFaceDataset(str(root), **{"config": "main", "columns": columns, **settings})
 
 
 def questions(root: Path, split: str = "test", **settings: Any) -> list[str]:
-    return [example.question for example in benchmark(root, **settings).load(split).examples]
+    return [sample.question for sample in benchmark(root, **settings).load(split).samples]
 
 
 def test_config_and_split_choose_the_rows(root: Path) -> None:
@@ -65,14 +65,14 @@ def test_config_and_split_choose_the_rows(root: Path) -> None:
 
 def test_rows_without_ids_are_numbered_and_other_columns_stay_out(root: Path) -> None:
     split = benchmark(root).load("test")
-    assert [(each.id, each.target) for each in split.examples] == [("1", "Ann"), ("2", "7")]
+    assert [(each.id, each.target) for each in split.samples] == [("1", "Ann"), ("2", "7")]
     assert "Bo" not in repr(split)
 
 
 def test_usual_names_need_no_mapping(root: Path) -> None:
     write(root, "data/test.parquet", {"id": 7, "prompt": "Who?", "answer": "Ann", "steps": "think of Bo"})
-    (example,) = benchmark(root, {}).load("test").examples
-    assert (example.id, example.question, example.target) == ("7", "Who?", "Ann")
+    (sample,) = benchmark(root, {}).load("test").samples
+    assert (sample.id, sample.question, sample.target) == ("7", "Who?", "Ann")
 
 
 def test_json_lines_in_a_folder_need_no_readme(tmp_path: Path) -> None:
@@ -108,12 +108,12 @@ def test_attachments_lie_in_the_folder_or_in_another_one(root: Path, tmp_path: P
     write(root, "data/test.parquet", {**ROWS[0], "doc": "a.txt"})
     columns = {**COLUMNS, "file": "doc"}
     (root / "a.txt").touch()
-    assert benchmark(root, columns).load("test").examples[0].file == root / "a.txt"
+    assert benchmark(root, columns).load("test").samples[0].file == root / "a.txt"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert "'a.txt' is not in" in refusal(root, columns=columns, files=str(elsewhere))
     (elsewhere / "a.txt").touch()
-    assert benchmark(root, columns, files=str(elsewhere)).load("test").examples[0].file == elsewhere / "a.txt"
+    assert benchmark(root, columns, files=str(elsewhere)).load("test").samples[0].file == elsewhere / "a.txt"
 
 
 def test_the_files_with_the_rows_are_no_attachments(root: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_files_with_the_rows_are_no_attachments(root: Path) -> None:
 @pytest.mark.parametrize("repo", ["https://huggingface.co/datasets/a/b", "a/b/c", "/no/such/folder", "a b/c", ""])
 def test_what_is_neither_a_folder_nor_a_name_is_found_by_the_check(repo: str) -> None:
     with pytest.raises(UserError, match=r"is neither a folder nor the name of a dataset: give owner/name"):
-        HuggingFaceBenchmark(repo).check()
+        HuggingFaceDataset(repo).check()
 
 
 def test_the_check_knows_the_settings(root: Path) -> None:

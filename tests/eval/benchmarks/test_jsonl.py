@@ -8,7 +8,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from eval.benchmarks.jsonl import JsonlBenchmark
+from eval.benchmarks.jsonl import JsonlDataset
 from mas.runtime.errors import UserError
 
 
@@ -24,13 +24,13 @@ def write(folder: Path, *rows: object) -> Path:
 
 
 def ids(path: Path, split: str = "all") -> list[str]:
-    return [example.id for example in JsonlBenchmark(str(path)).load(split).examples]
+    return [sample.id for sample in JsonlDataset(str(path)).load(split).samples]
 
 
 def test_a_folder_is_read_with_the_files_beside_the_metadata(tmp_path: Path) -> None:
     write(tmp_path, row("1", file_name="a.csv"), row("2"))
     (tmp_path / "a.csv").touch()
-    first, second = JsonlBenchmark(str(tmp_path)).load("all").examples
+    first, second = JsonlDataset(str(tmp_path)).load("all").samples
     assert (first.file, second.file) == (tmp_path / "a.csv", None)
 
 
@@ -77,16 +77,16 @@ def test_an_unknown_split_lists_those_there_are(tmp_path: Path, split: str) -> N
 
 def test_a_question_and_an_answer_are_all_that_a_line_needs(tmp_path: Path) -> None:
     write(tmp_path, {"question": "Who?", "answer": "Ann"}, {"question": "When?"})
-    split = JsonlBenchmark(str(tmp_path)).load("all")
-    assert [(each.question, each.target) for each in split.examples] == [("Who?", "Ann"), ("When?", None)]
-    assert len({each.id for each in split.examples}) == 2
+    split = JsonlDataset(str(tmp_path)).load("all")
+    assert [(each.question, each.target) for each in split.samples] == [("Who?", "Ann"), ("When?", None)]
+    assert len({each.id for each in split.samples}) == 2
     assert any("ids are made from the questions" in note for note in split.notes)
 
 
 def test_null_numbers_the_lines(tmp_path: Path) -> None:
     write(tmp_path, row("x"), row("y"))
-    examples = JsonlBenchmark(str(tmp_path), columns={"id": None}).load("all").examples
-    assert [example.id for example in examples] == ["1", "2"]
+    samples = JsonlDataset(str(tmp_path), columns={"id": None}).load("all").samples
+    assert [sample.id for sample in samples] == ["1", "2"]
 
 
 def test_lines_without_any_key_are_told_one_by_one(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_parquet_is_read_like_json_lines(tmp_path: Path) -> None:
     rows = [row("1", Level=1.0, file_name="a.csv"), row("2", Level=None, file_name=None)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "metadata.parquet")
     (tmp_path / "a.csv").touch()
-    first, second = JsonlBenchmark(str(tmp_path)).load("all").examples
+    first, second = JsonlDataset(str(tmp_path)).load("all").samples
     assert (first.file, first.level) == (tmp_path / "a.csv", "1")
     assert (second.file, second.level) == (None, None)
     assert ids(tmp_path / "metadata.parquet") == ["1", "2"]
@@ -133,46 +133,46 @@ def test_a_malformed_line_is_named_by_file_and_line(tmp_path: Path, line: bytes,
     with pytest.raises(UserError, match=r"metadata\.jsonl, line 3: .*data\.on_bad_row=skip\.$") as error:
         ids(tmp_path)
     assert problem in str(error.value)
-    (bad,) = JsonlBenchmark(str(tmp_path), on_bad_row="skip").load("all").bad_rows
+    (bad,) = JsonlDataset(str(tmp_path), on_bad_row="skip").load("all").bad_rows
     assert "line 3" in bad and problem in bad
 
 
 def test_byte_order_mark_carriage_returns_and_line_separators_are_harmless(tmp_path: Path) -> None:
     line = json.dumps(row("1", Question="one\u2028two"), ensure_ascii=False)
     (tmp_path / "metadata.jsonl").write_bytes(b"\xef\xbb\xbf" + f"{line}\r\n\r\n".encode())
-    (example,) = JsonlBenchmark(str(tmp_path)).load("all").examples
-    assert example.question == "one\u2028two"
+    (sample,) = JsonlDataset(str(tmp_path)).load("all").samples
+    assert sample.question == "one\u2028two"
 
 
 def test_a_missing_path_says_what_there_is_instead(tmp_path: Path) -> None:
     write(tmp_path / "mine", row("1"))
     with pytest.raises(UserError, match=r"data\.path=.*/mien/deep does not exist .* there is mine\.$"):
-        JsonlBenchmark(str(tmp_path / "mien" / "deep")).check()
+        JsonlDataset(str(tmp_path / "mien" / "deep")).check()
 
 
 def test_a_folder_without_metadata_lists_what_it_holds(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / f"{number:02}.csv").touch()
     with pytest.raises(UserError, match=r"holds no metadata\.jsonl .*00\.csv, .* and 2 more\.$"):
-        JsonlBenchmark(str(tmp_path)).check()
+        JsonlDataset(str(tmp_path)).check()
 
 
 def test_two_kinds_of_metadata_are_refused_rather_than_chosen_from(tmp_path: Path) -> None:
     write(tmp_path, row("1"))
     (tmp_path / "metadata.parquet").touch()
     with pytest.raises(UserError, match=r"holds both metadata\.jsonl and metadata\.parquet: remove one"):
-        JsonlBenchmark(str(tmp_path)).check()
+        JsonlDataset(str(tmp_path)).check()
 
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").touch()
     with pytest.raises(UserError, match=r"rows\.csv must end in \.jsonl or \.parquet"):
-        JsonlBenchmark(str(tmp_path / "rows.csv")).check()
+        JsonlDataset(str(tmp_path / "rows.csv")).check()
 
 
 def test_wrong_settings_are_found_by_the_check(tmp_path: Path) -> None:
     write(tmp_path, row("1"))
     with pytest.raises(UserError, match="use one of refuse, skip"):
-        JsonlBenchmark(str(tmp_path), on_bad_row="ignore").check()
+        JsonlDataset(str(tmp_path), on_bad_row="ignore").check()
     with pytest.raises(UserError, match="no key 'text'"):
-        JsonlBenchmark(str(tmp_path), columns={"text": "q"}).check()
+        JsonlDataset(str(tmp_path), columns={"text": "q"}).check()

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from eval.benchmarks.columns import GAIA_COLUMNS, FoundColumns, complete_columns
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from mas.runtime.errors import UserError
 
 GOOD = {"task_id": "1", "Question": "How many?", "Level": 1, "Final answer": "4", "file_name": ""}
 
 
-def read_one(folder: Path, **columns: Any) -> Example:
-    (example,) = read_rows([Row("m.jsonl, line 1", GOOD | columns)], Attachments(folder)).examples
-    return example
+def read_one(folder: Path, **columns: Any) -> Sample:
+    (sample,) = read_rows([Row("m.jsonl, line 1", GOOD | columns)], Attachments(folder)).samples
+    return sample
 
 
 def refusal(folder: Path, *contents: object) -> str:
@@ -119,8 +119,8 @@ def test_a_row_without_gold_is_unscored(tmp_path: Path, gold: object) -> None:
 
 
 def test_a_row_without_the_answer_column_is_unscored(tmp_path: Path) -> None:
-    (example,) = read_rows([Row("x", without("Final answer"))], Attachments(tmp_path)).examples
-    assert example.target is None
+    (sample,) = read_rows([Row("x", without("Final answer"))], Attachments(tmp_path)).samples
+    assert sample.target is None
 
 
 @pytest.mark.parametrize(("gold", "target"), [(17, "17"), (17.0, "17"), (0.5, "0.5"), (0, "0"), (" a, b ", "a, b")])
@@ -135,16 +135,16 @@ def test_a_level_is_text(tmp_path: Path, level: object, text: str | None) -> Non
 
 def test_an_example_holds_nothing_of_other_columns_but_the_kind_of_file(tmp_path: Path) -> None:
     (tmp_path / "a.XLSX").touch()
-    example = read_one(tmp_path, file_name="a.XLSX", **{"Annotator Metadata": {"Steps": "solution"}})
-    assert example.tags == {"kind": "xlsx"}
-    assert "solution" not in repr(example)
+    sample = read_one(tmp_path, file_name="a.XLSX", **{"Annotator Metadata": {"Steps": "solution"}})
+    assert sample.tags == {"kind": "xlsx"}
+    assert "solution" not in repr(sample)
     assert read_one(tmp_path).tags == {"kind": "none"}
 
 
 def test_skipped_rows_are_returned_with_their_places(tmp_path: Path) -> None:
     rows = [Row("m, line 1", GOOD), Row("m, line 2", problem="not JSON"), Row("m, line 3", GOOD | {"task_id": 3})]
     split = read_rows(rows, Attachments(tmp_path), on_bad_row="skip")
-    assert [example.id for example in split.examples] == ["1", "3"]
+    assert [sample.id for sample in split.samples] == ["1", "3"]
     assert split.bad_rows == ("m, line 2: not JSON",)
 
 
@@ -163,8 +163,8 @@ def test_an_unknown_way_with_bad_rows_lists_the_known_ones(tmp_path: Path) -> No
 def test_own_column_names_replace_gaias_one_by_one(tmp_path: Path) -> None:
     row = {"task_id": "1", "prompt": "How many?", "gold": 4}
     columns = FoundColumns(complete_columns({"question": "prompt", "answer": "gold"}))
-    (example,) = read_rows([Row("m", row)], Attachments(tmp_path), columns=columns).examples
-    assert (example.id, example.question, example.target, example.level) == ("1", "How many?", "4", None)
+    (sample,) = read_rows([Row("m", row)], Attachments(tmp_path), columns=columns).samples
+    assert (sample.id, sample.question, sample.target, sample.level) == ("1", "How many?", "4", None)
 
 
 IDS_MADE = FoundColumns({**GAIA_COLUMNS, "id": None}, ids_from_questions=True)
@@ -172,7 +172,7 @@ IDS_MADE = FoundColumns({**GAIA_COLUMNS, "id": None}, ids_from_questions=True)
 
 def made_ids(folder: Path, *rows: tuple[str, str]) -> list[str]:
     contents = [Row(f"row {question}", {"Question": question, "file_name": file}) for question, file in rows]
-    return [each.id for each in read_rows(contents, Attachments(folder), columns=IDS_MADE).examples]
+    return [each.id for each in read_rows(contents, Attachments(folder), columns=IDS_MADE).samples]
 
 
 def test_ids_made_from_questions_stay_when_rows_are_moved_or_added(tmp_path: Path) -> None:

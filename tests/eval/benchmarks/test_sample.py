@@ -10,39 +10,39 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.benchmarks.drawing import names
-from eval.benchmarks.sample_set import SAMPLE, SAMPLE_VERSION, SampleBenchmark
+from eval.benchmarks.sample_set import SAMPLE, SAMPLE_VERSION, BundledDataset
 from mas.runtime.errors import UserError
 from scripts.sample_data.make_sample import DIFFICULTIES, FAMILIES, KINDS, MARKED, SPLITS, write_sample
 from tests.mas.tools.files.every_kind import EVERY_KIND
 
-EXAMPLES = {split: SampleBenchmark().load(split).examples for split in SPLITS}
-ALL = [example for split in SPLITS for example in EXAMPLES[split]]
-ATTACHED = [example for example in ALL if example.file]
+EXAMPLES = {split: BundledDataset().load(split).samples for split in SPLITS}
+ALL = [sample for split in SPLITS for sample in EXAMPLES[split]]
+ATTACHED = [sample for sample in ALL if sample.file]
 ABOUT = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
-FAMILY = {example_id: about["family"] for split in SPLITS for example_id, about in ABOUT[split].items()}
+FAMILY = {sample_id: about["family"] for split in SPLITS for sample_id, about in ABOUT[split].items()}
 IN_A_FAMILY = 15
 GAIAS_FORM = r"\d+(\.\d\d?)?|[A-Za-z]+( [A-Za-z]+)?(, [A-Za-z]+)*"
 BY_LIBRARIES = (".xlsx", ".docx", ".pptx", ".epub", ".zip", ".png", ".jpg", ".gif", ".webp")
 
 
-def table(example: Example) -> list[dict[str, str]]:
-    assert example.file
-    with example.file.open(newline="") as file:
+def table(sample: Sample) -> list[dict[str, str]]:
+    assert sample.file
+    with sample.file.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-def asking(family: str) -> list[Example]:
-    examples = [example for example in ALL if FAMILY[example.id] == family]
-    assert len(examples) == IN_A_FAMILY
-    return examples
+def asking(family: str) -> list[Sample]:
+    samples = [sample for sample in ALL if FAMILY[sample.id] == family]
+    assert len(samples) == IN_A_FAMILY
+    return samples
 
 
-def named(example: Example, candidates: list[str]) -> list[str]:
+def named(sample: Sample, candidates: list[str]) -> list[str]:
     """The candidates in the order of the question."""
-    found = [name for name in candidates if re.search(rf"\b{name}\b", example.question)]
-    return sorted(found, key=example.question.index)
+    found = [name for name in candidates if re.search(rf"\b{name}\b", sample.question)]
+    return sorted(found, key=sample.question.index)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_the_generator_writes_the_committed_files(written: Path) -> None:
 
 
 def test_the_generator_writes_the_committed_workbooks(written: Path) -> None:
-    files = [example.file for example in ATTACHED if example.file and example.file.suffix == ".xlsx"]
+    files = [sample.file for sample in ATTACHED if sample.file and sample.file.suffix == ".xlsx"]
     assert len(files) == 2 * IN_A_FAMILY + len(MARKED)
     for file in files:
         assert cells(file) == cells(written / file.relative_to(SAMPLE))
@@ -83,17 +83,17 @@ def test_no_file_holds_the_time_of_writing(written: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_each_split_has_enough_questions_and_most_need_their_file(split: str) -> None:
-    examples = EXAMPLES[split]
-    assert len(examples) >= 60
-    assert sum(example.file is not None for example in examples) >= 0.6 * len(examples)
-    assert {example.level for example in examples} == {"1", "2", "3"}
-    assert sum(example.level == "1" for example in examples) > len(examples) / 2
+    samples = EXAMPLES[split]
+    assert len(samples) >= 60
+    assert sum(sample.file is not None for sample in samples) >= 0.6 * len(samples)
+    assert {sample.level for sample in samples} == {"1", "2", "3"}
+    assert sum(sample.level == "1" for sample in samples) > len(samples) / 2
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_each_split_has_every_family_in_every_difficulty(split: str) -> None:
     assert len(FAMILIES) >= 10
-    assert list(ABOUT[split]) == [example.id for example in EXAMPLES[split]]
+    assert list(ABOUT[split]) == [sample.id for sample in EXAMPLES[split]]
     found = sorted((each["family"], each["difficulty"]) for each in ABOUT[split].values() if each["family"] in FAMILIES)
     assert found == sorted((family, difficulty) for family in FAMILIES for difficulty in DIFFICULTIES)
 
@@ -108,7 +108,7 @@ def test_every_other_kind_of_file_is_in_one_split_and_they_are_shared_out_evenly
 
 
 def test_a_run_does_not_see_what_family_a_question_is_of() -> None:
-    assert all(example.tags.keys() == {"kind"} for example in ALL)
+    assert all(sample.tags.keys() == {"kind"} for sample in ALL)
 
 
 def test_the_sample_stays_small_and_says_its_version() -> None:
@@ -116,7 +116,7 @@ def test_the_sample_stays_small_and_says_its_version() -> None:
     assert len(files) == len(ATTACHED) + 2 * len(SPLITS)
     assert sum(file.stat().st_size for file in files) < 2_000_000
     assert max(file.stat().st_size for file in files) < 60_000
-    assert SampleBenchmark().version == SAMPLE_VERSION == 4
+    assert BundledDataset().version == SAMPLE_VERSION == 4
 
 
 def test_a_more_difficult_question_has_a_longer_file() -> None:
@@ -134,26 +134,26 @@ def test_names_are_different_and_the_first_ones_look_alike() -> None:
 
 
 def test_no_id_or_question_is_in_two_splits() -> None:
-    assert len({example.id for example in ALL}) == len({example.question for example in ALL}) == len(ALL)
+    assert len({sample.id for sample in ALL}) == len({sample.question for sample in ALL}) == len(ALL)
 
 
 def test_a_file_is_named_after_its_question() -> None:
-    assert all(example.file.stem == example.id for example in ATTACHED if example.file)
-    assert {f".{example.tags['kind']}" for example in ALL} == {".none", *EVERY_KIND}
+    assert all(sample.file.stem == sample.id for sample in ATTACHED if sample.file)
+    assert {f".{sample.tags['kind']}" for sample in ALL} == {".none", *EVERY_KIND}
 
 
-@pytest.mark.parametrize("example", ATTACHED, ids=lambda example: example.id)
-def test_no_question_with_a_file_gives_its_answer_away(example: Example) -> None:
-    assert example.target
-    assert example.target.lower() not in example.question.lower()
-    assert not any(re.search(rf"\b{part}\b", example.question) for part in example.target.split(", "))
+@pytest.mark.parametrize("example", ATTACHED, ids=lambda sample: sample.id)
+def test_no_question_with_a_file_gives_its_answer_away(sample: Sample) -> None:
+    assert sample.target
+    assert sample.target.lower() not in sample.question.lower()
+    assert not any(re.search(rf"\b{part}\b", sample.question) for part in sample.target.split(", "))
 
 
 def test_golds_have_gaias_form() -> None:
-    for example in ALL:
-        assert example.target
-        form = r"=B\d\*\d+|FF[\dA-F]{6}|[A-L]\d+:[A-L]\d+" if FAMILY[example.id] in MARKED else GAIAS_FORM
-        assert re.fullmatch(f"{GAIAS_FORM}|{form}", example.target), example.target
+    for sample in ALL:
+        assert sample.target
+        form = r"=B\d\*\d+|FF[\dA-F]{6}|[A-L]\d+:[A-L]\d+" if FAMILY[sample.id] in MARKED else GAIAS_FORM
+        assert re.fullmatch(f"{GAIAS_FORM}|{form}", sample.target), sample.target
 
 
 def test_every_family_stays_within_its_promises_for_any_seed() -> None:
@@ -168,116 +168,116 @@ def test_every_family_stays_within_its_promises_for_any_seed() -> None:
 
 
 def test_looked_up_golds_are_in_the_table() -> None:
-    for example in asking("csv_lookup"):
-        rows = {row["trader"]: row for row in table(example)}
+    for sample in asking("csv_lookup"):
+        rows = {row["trader"]: row for row in table(sample)}
         months = [month for month in next(iter(rows.values())) if month != "trader"]
-        (trader,), (month,) = named(example, list(rows)), named(example, months)
-        assert rows[trader][month] == example.target
+        (trader,), (month,) = named(sample, list(rows)), named(sample, months)
+        assert rows[trader][month] == sample.target
 
 
-def most_extreme(example: Example) -> dict[str, str]:
-    rows = sorted(table(example), key=lambda row: int(row["oil_burned_litres"]))
+def most_extreme(sample: Sample) -> dict[str, str]:
+    rows = sorted(table(sample), key=lambda row: int(row["oil_burned_litres"]))
     assert int(rows[0]["oil_burned_litres"]) < int(rows[1]["oil_burned_litres"])
     assert int(rows[-2]["oil_burned_litres"]) < int(rows[-1]["oil_burned_litres"])
-    return rows[-1 if "highest" in example.question or "most oil" in example.question else 0]
+    return rows[-1 if "highest" in sample.question or "most oil" in sample.question else 0]
 
 
 def test_extreme_golds_are_the_extreme() -> None:
-    for example in asking("csv_extreme"):
-        assert most_extreme(example)["lighthouse"] == example.target
+    for sample in asking("csv_extreme"):
+        assert most_extreme(sample)["lighthouse"] == sample.target
 
 
 def test_two_step_golds_stand_in_the_row_of_the_extreme() -> None:
-    for example in asking("csv_two_step"):
-        asked = "keeper" if "keeper" in example.question else "height_m"
-        assert most_extreme(example)[asked] == example.target
+    for sample in asking("csv_two_step"):
+        asked = "keeper" if "keeper" in sample.question else "height_m"
+        assert most_extreme(sample)[asked] == sample.target
 
 
 def test_totals_add_up() -> None:
-    for example in asking("csv_total"):
-        rows = table(example)
-        (depot,) = named(example, sorted({row["depot"] for row in rows}))
-        assert sum(int(row["received"]) for row in rows if row["depot"] == depot) == int(example.target or "")
+    for sample in asking("csv_total"):
+        rows = table(sample)
+        (depot,) = named(sample, sorted({row["depot"] for row in rows}))
+        assert sum(int(row["received"]) for row in rows if row["depot"] == depot) == int(sample.target or "")
 
 
 def test_lists_hold_every_village_that_meets_the_condition_in_order() -> None:
-    for example in asking("csv_list"):
-        (limit,) = re.findall(r"\d+", example.question)
-        rows = table(example)
+    for sample in asking("csv_list"):
+        (limit,) = re.findall(r"\d+", sample.question)
+        rows = table(sample)
         chosen = [row["village"] for row in rows if row["well"] == "yes" and int(row["inhabitants"]) > int(limit)]
-        assert ", ".join(sorted(chosen)) == example.target
+        assert ", ".join(sorted(chosen)) == sample.target
 
 
 def test_workbook_golds_are_a_cell_or_the_difference_of_two() -> None:
-    for example in asking("xlsx_lookup") + asking("xlsx_difference"):
-        assert example.file
-        sheets = cells(example.file)
-        title = next((title for title in sheets if re.search(rf"\b{title}\b", example.question)), "output")
+    for sample in asking("xlsx_lookup") + asking("xlsx_difference"):
+        assert sample.file
+        sheets = cells(sample.file)
+        title = next((title for title in sheets if re.search(rf"\b{title}\b", sample.question)), "output")
         header, *rows = sheets[title]
-        (column,) = named(example, [str(name) for name in header[1:]])
+        (column,) = named(sample, [str(name) for name in header[1:]])
         values = {str(row[0]): row[header.index(column)] for row in rows}
-        asked = [int(str(values[name])) for name in named(example, list(values))]
-        assert int(example.target or "") == (asked[0] if len(asked) == 1 else abs(asked[0] - asked[1]))
+        asked = [int(str(values[name])) for name in named(sample, list(values))]
+        assert int(sample.target or "") == (asked[0] if len(asked) == 1 else abs(asked[0] - asked[1]))
 
 
 def test_json_and_letter_golds_are_in_the_file_once() -> None:
-    for example in asking("json_lookup") + asking("letter_fact"):
-        assert example.file and example.target
-        text = example.file.read_text()
-        if example.tags["kind"] == "txt":
-            assert len(re.findall(rf"\b{example.target}\b", text)) == 1
+    for sample in asking("json_lookup") + asking("letter_fact"):
+        assert sample.file and sample.target
+        text = sample.file.read_text()
+        if sample.tags["kind"] == "txt":
+            assert len(re.findall(rf"\b{sample.target}\b", text)) == 1
             continue
         stations = json.loads(text)["stations"]
-        (station,) = named(example, list(stations))
+        (station,) = named(sample, list(stations))
         roles = {member["role"]: member for member in stations[station]["crew"]}
-        (role,) = named(example, list(roles))
-        assert example.target in (str(roles[role]["locker"]), roles[role]["name"])
+        (role,) = named(sample, list(roles))
+        assert sample.target in (str(roles[role]["locker"]), roles[role]["name"])
 
 
 def test_converted_golds_agree_with_the_definition_of_the_units() -> None:
     factors = {"miles": 1.609344, "kilograms": 1 / 0.45359237, "feet": 0.3048, "litres": 1 / 3.785411784}
     factors |= {"inches": 2.54, "knots": 1.852}
-    for example in asking("unit_conversion"):
-        (amount, unit) = re.search(r"([\d.]+) (\w+)", example.question).groups()  # type: ignore[union-attr]
+    for sample in asking("unit_conversion"):
+        (amount, unit) = re.search(r"([\d.]+) (\w+)", sample.question).groups()  # type: ignore[union-attr]
         value = (float(amount) - 32) / 1.8 if unit == "degrees" else float(amount) * factors[unit]
-        assert float(example.target or "") == pytest.approx(value, abs=0.00501)
+        assert float(sample.target or "") == pytest.approx(value, abs=0.00501)
 
 
 def test_sums_come_out_as_their_text_says() -> None:
-    for example in asking("arithmetic"):
-        first, *others = (int(number) for number in re.findall(r"\d+", example.question))
-        if "power" in example.question:
+    for sample in asking("arithmetic"):
+        first, *others = (int(number) for number in re.findall(r"\d+", sample.question))
+        if "power" in sample.question:
             value = float(first ** others[0] % others[1])
-        elif "granary" in example.question:
+        elif "granary" in sample.question:
             value = first * math.prod(1 - percent / 100 for percent in others)
         else:
             value = first * others[0] * others[1] - sum(others[2:])
-        assert float(example.target or "") == pytest.approx(value, abs=0.00501)
+        assert float(sample.target or "") == pytest.approx(value, abs=0.00501)
 
 
 def test_puzzles_come_out_as_their_text_says() -> None:
-    for example in asking("word_puzzle"):
-        if "written backwards" in example.question:
-            ordinal, words = re.search(r"the (\w+) of .* else: (.*?)\.", example.question[::-1]).groups()  # type: ignore[union-attr]
+    for sample in asking("word_puzzle"):
+        if "written backwards" in sample.question:
+            ordinal, words = re.search(r"the (\w+) of .* else: (.*?)\.", sample.question[::-1]).groups()  # type: ignore[union-attr]
             position = ("first", "second", "third", "fourth", "fifth", "last").index(ordinal)
             answer = words.split(", ")[-1 if ordinal == "last" else position]
         else:
-            text = re.findall("`(.+)`", example.question)[0]
-            letter = re.findall(r"letter (\w) ", example.question)
+            text = re.findall("`(.+)`", sample.question)[0]
+            letter = re.findall(r"letter (\w) ", sample.question)
             answer = str(list(text).count(letter[0])) if letter else "".join(reversed(text))
-        assert example.target == answer
+        assert sample.target == answer
 
 
 def test_the_split_has_gaias_name_too() -> None:
-    assert SampleBenchmark().load("validation") == SampleBenchmark().load("val")
+    assert BundledDataset().load("validation") == BundledDataset().load("val")
 
 
 def test_an_unknown_split_lists_those_there_are() -> None:
     with pytest.raises(UserError, match=r"no split 'dev': .*: test, train, val\.$"):
-        SampleBenchmark().load("dev")
+        BundledDataset().load("dev")
 
 
 def test_the_check_knows_the_settings() -> None:
-    SampleBenchmark().check()
+    BundledDataset().check()
     with pytest.raises(UserError, match="use one of refuse, skip"):
-        SampleBenchmark(on_bad_row="drop").check()
+        BundledDataset(on_bad_row="drop").check()

@@ -8,8 +8,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from eval.benchmarks.dataset import Example
-from eval.benchmarks.table import CsvBenchmark, ParquetBenchmark
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.table import CsvDataset, ParquetDataset
 from mas.runtime.errors import UserError
 
 MAPPED: dict[str, str | None] = {
@@ -24,8 +24,8 @@ def csv_file(folder: Path, text: str | bytes, name: str = "q.csv") -> Path:
     return file
 
 
-def read(file: Path, columns: dict[str, str | None] = PLAIN, **settings: Any) -> tuple[Example, ...]:
-    return CsvBenchmark(str(file), columns=columns, **settings).load("all").examples
+def read(file: Path, columns: dict[str, str | None] = PLAIN, **settings: Any) -> tuple[Sample, ...]:
+    return CsvDataset(str(file), columns=columns, **settings).load("all").samples
 
 
 def refusal(file: Path, columns: dict[str, str | None] = PLAIN, **settings: Any) -> str:
@@ -38,14 +38,14 @@ def refusal(file: Path, columns: dict[str, str | None] = PLAIN, **settings: Any)
 def test_columns_of_any_names_become_an_example(tmp_path: Path) -> None:
     (tmp_path / "sales.txt").touch()
     file = csv_file(tmp_path, "nr,prompt,label,grade,doc,solution\n7,What?,soap,2,sales.txt,look at row 3\n")
-    (example,) = read(file, MAPPED)
-    assert example == Example("7", "What?", tmp_path / "sales.txt", "soap", "2", {"kind": "txt"})
-    assert "row 3" not in repr(example)
+    (sample,) = read(file, MAPPED)
+    assert sample == Sample("7", "What?", tmp_path / "sales.txt", "soap", "2", {"kind": "txt"})
+    assert "row 3" not in repr(sample)
 
 
 def test_gaias_names_need_no_mapping(tmp_path: Path) -> None:
-    (example,) = CsvBenchmark(str(csv_file(tmp_path, "Question,Final answer\nWhat?,soap\n"))).load("all").examples
-    assert (example.id, example.question, example.target, example.file, example.level) == (
+    (sample,) = CsvDataset(str(csv_file(tmp_path, "Question,Final answer\nWhat?,soap\n"))).load("all").samples
+    assert (sample.id, sample.question, sample.target, sample.file, sample.level) == (
         "1", "What?", "soap", None, None
     )  # fmt: skip
 
@@ -54,29 +54,29 @@ def test_gaias_names_need_no_mapping(tmp_path: Path) -> None:
     "text", ["007", "1e5", "1.0", "1.50", "NA", "None", "null", "nan", "TRUE", "2024-01-02", "1,5"]
 )
 def test_cells_stay_the_text_that_they_are(tmp_path: Path, text: str) -> None:
-    (example,) = read(
+    (sample,) = read(
         csv_file(tmp_path, f'nr,prompt,label,grade,doc\n"{text}",{text[:1]}?,"{text}","{text}",\n'), MAPPED
     )
-    assert (example.id, example.target, example.level) == (text, text, text)
+    assert (sample.id, sample.target, sample.level) == (text, text, text)
 
 
 def test_an_empty_cell_is_missing(tmp_path: Path) -> None:
     first, second = read(csv_file(tmp_path, 'nr,prompt,label,grade,doc\na,Who?,,,\nb,When?," ",,\n'), MAPPED)
-    for example in (first, second):
-        assert (example.target, example.level, example.file) == (None, None, None)
+    for sample in (first, second):
+        assert (sample.target, sample.level, sample.file) == (None, None, None)
     assert "line 2: 'prompt' is missing or empty" in refusal(csv_file(tmp_path, "prompt,label\n,x\n"))
 
 
 def test_quoted_cells_may_hold_delimiters_quotes_and_lines(tmp_path: Path) -> None:
     file = csv_file(tmp_path, 'prompt,label\r\n"one, ""two""\nthree",x\r\n\r\nlast,y\r\n')
-    assert [example.question for example in read(file)] == ['one, "two"\nthree', "last"]
+    assert [sample.question for sample in read(file)] == ['one, "two"\nthree', "last"]
 
 
 def test_a_bad_row_is_named_by_the_line_on_which_it_begins(tmp_path: Path) -> None:
     file = csv_file(tmp_path, 'prompt,label\n"two\nlines",x\n\nonly one cell\n')
     assert ", line 5: the row has 1 cells, the header 2" in refusal(file)
-    split = CsvBenchmark(str(file), columns=PLAIN, on_bad_row="skip").load("all")
-    assert (len(split.examples), len(split.bad_rows)) == (1, 1)
+    split = CsvDataset(str(file), columns=PLAIN, on_bad_row="skip").load("all")
+    assert (len(split.samples), len(split.bad_rows)) == (1, 1)
 
 
 def test_an_unquoted_comma_is_told_and_not_cut_off(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, text: str | 
 @pytest.mark.parametrize("delimiter", ["tab", "\\t", "\t", "semicolon", ";", "|"])
 def test_another_delimiter_can_be_given(tmp_path: Path, delimiter: str) -> None:
     written = {"semicolon": ";", "tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
-    (example,) = read(csv_file(tmp_path, f"prompt{written}label\na, b{written}x\n"), delimiter=delimiter)
-    assert (example.question, example.target) == ("a, b", "x")
+    (sample,) = read(csv_file(tmp_path, f"prompt{written}label\na, b{written}x\n"), delimiter=delimiter)
+    assert (sample.question, sample.target) == ("a, b", "x")
 
 
 @pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
@@ -147,7 +147,7 @@ def test_usual_names_need_no_mapping_and_ids_come_from_the_questions(tmp_path: P
     first, second = read(file, {})
     assert (first.question, first.target, second.target) == ("Who?", "Ann", "7")
     csv_file(tmp_path, "Input,Target\nWhen?,7\nWhere?,Rome\nWho?,Ann\n")
-    assert [example.id for example in read(file, {})][::2] == [second.id, first.id]
+    assert [sample.id for sample in read(file, {})][::2] == [second.id, first.id]
 
 
 def test_null_means_that_there_is_no_such_column(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_the_file_with_the_gold_answers_is_no_attachment(tmp_path: Path) -> None
 
 
 def test_a_path_that_is_no_file_is_found_by_the_check(tmp_path: Path) -> None:
-    for benchmark in (CsvBenchmark, ParquetBenchmark):
+    for benchmark in (CsvDataset, ParquetDataset):
         with pytest.raises(UserError, match="does not exist under"):
             benchmark(str(tmp_path / "gone")).check()
         with pytest.raises(UserError, match="is a folder: give the file"):
@@ -197,19 +197,19 @@ def test_a_path_that_is_no_file_is_found_by_the_check(tmp_path: Path) -> None:
 
 def test_the_file_is_one_split(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no split 'test': it is one file"):
-        CsvBenchmark(str(csv_file(tmp_path, "prompt,label\na,b\n")), columns=PLAIN).load("test")
+        CsvDataset(str(csv_file(tmp_path, "prompt,label\na,b\n")), columns=PLAIN).load("test")
 
 
-def parquet(folder: Path, *rows: dict[str, Any]) -> ParquetBenchmark:
+def parquet(folder: Path, *rows: dict[str, Any]) -> ParquetDataset:
     pq.write_table(pa.Table.from_pylist(list(rows)), folder / "q.parquet")
-    return ParquetBenchmark(str(folder / "q.parquet"), columns=MAPPED)
+    return ParquetDataset(str(folder / "q.parquet"), columns=MAPPED)
 
 
 def test_parquet_is_read_with_its_numbers_as_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     row = {"nr": 7, "prompt": "What?", "label": 12.0, "grade": 2, "doc": "a.txt", "steps": {"solution": "see"}}
-    (example,) = parquet(tmp_path, row).load("all").examples
-    assert example == Example("7", "What?", tmp_path / "a.txt", "12", "2", {"kind": "txt"})
+    (sample,) = parquet(tmp_path, row).load("all").samples
+    assert sample == Sample("7", "What?", tmp_path / "a.txt", "12", "2", {"kind": "txt"})
 
 
 def test_parquets_mistakes_are_told_like_csvs(tmp_path: Path) -> None:
@@ -220,4 +220,4 @@ def test_parquets_mistakes_are_told_like_csvs(tmp_path: Path) -> None:
         parquet(tmp_path, row).load("all")
     (tmp_path / "q.parquet").write_bytes(b"no table")
     with pytest.raises(UserError, match=r"cannot be read as Parquet \(ArrowInvalid\)"):
-        ParquetBenchmark(str(tmp_path / "q.parquet")).load("all")
+        ParquetDataset(str(tmp_path / "q.parquet")).load("all")

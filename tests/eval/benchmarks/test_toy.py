@@ -9,14 +9,14 @@ from math import floor
 
 import pytest
 
-from eval.benchmarks.dataset import Example
-from eval.benchmarks.toy_set import FAMILIES, TOY_VERSION, ToyBenchmark
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.toy_set import FAMILIES, TOY_VERSION, ToyDataset
 from eval.scorers.gaia import question_scorer
 from mas.runtime.errors import UserError
 
 SIZES = {"train": 60, "val": 60, "test": 250}
-ALL = [example for split in SIZES for example in ToyBenchmark().load(split).examples]
-OTHER_SEED = [example for split in SIZES for example in ToyBenchmark(seed=1).load(split).examples]
+ALL = [sample for split in SIZES for sample in ToyDataset().load(split).samples]
+OTHER_SEED = [sample for split in SIZES for sample in ToyDataset(seed=1).load(split).samples]
 
 
 def numbers(text: str) -> list[Fraction]:
@@ -99,10 +99,10 @@ REWORKED: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_golds_come_out_as_the_text_says(family: str) -> None:
-    examples = [example for example in ALL + OTHER_SEED if example.tags["family"] == family]
-    assert len(examples) >= 100
-    for example in examples:
-        assert example.target == REWORKED[family](example.question), example.question
+    samples = [sample for sample in ALL + OTHER_SEED if sample.tags["family"] == family]
+    assert len(samples) >= 100
+    for sample in samples:
+        assert sample.target == REWORKED[family](sample.question), sample.question
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -115,8 +115,8 @@ def test_every_family_stays_within_its_promises_for_any_seed(family: str) -> Non
 
 
 def test_the_same_settings_make_the_same_questions() -> None:
-    assert [example for split in SIZES for example in ToyBenchmark().load(split).examples] == ALL
-    assert ALL[0] == Example(
+    assert [sample for split in SIZES for sample in ToyDataset().load(split).samples] == ALL
+    assert ALL[0] == Sample(
         id="toy-0-train-000",
         question=ALL[0].question,
         target=price_total(ALL[0].question),
@@ -126,45 +126,45 @@ def test_the_same_settings_make_the_same_questions() -> None:
 
 
 def test_another_seed_makes_other_questions_with_other_ids() -> None:
-    assert not {example.question for example in ALL} & {example.question for example in OTHER_SEED}
-    assert not {example.id for example in ALL} & {example.id for example in OTHER_SEED}
+    assert not {sample.question for sample in ALL} & {sample.question for sample in OTHER_SEED}
+    assert not {sample.id for sample in ALL} & {sample.id for sample in OTHER_SEED}
 
 
 def test_the_splits_have_the_default_sizes_and_share_nothing() -> None:
-    assert {split: len(ToyBenchmark().load(split).examples) for split in SIZES} == SIZES
-    assert len({example.id for example in ALL}) == len({example.question for example in ALL}) == sum(SIZES.values())
+    assert {split: len(ToyDataset().load(split).samples) for split in SIZES} == SIZES
+    assert len({sample.id for sample in ALL}) == len({sample.question for sample in ALL}) == sum(SIZES.values())
 
 
 def test_a_longer_split_begins_with_the_shorter_one() -> None:
-    assert ToyBenchmark(n_val=80).load("val").examples[:60] == ToyBenchmark().load("val").examples
-    assert ToyBenchmark(n_train=7).load("test") == ToyBenchmark().load("test")
+    assert ToyDataset(n_val=80).load("val").samples[:60] == ToyDataset().load("val").samples
+    assert ToyDataset(n_train=7).load("test") == ToyDataset().load("test")
 
 
 @pytest.mark.parametrize("split", SIZES)
 def test_each_split_has_every_family_in_every_difficulty(split: str) -> None:
-    found = {(e.tags["family"], e.tags["difficulty"]) for e in ToyBenchmark().load(split).examples}
+    found = {(e.tags["family"], e.tags["difficulty"]) for e in ToyDataset().load(split).samples}
     assert found == {(family, difficulty) for family in FAMILIES for difficulty in ("1", "2", "3")}
 
 
 def test_the_scorer_takes_a_gold_and_not_the_gold_in_prose_or_out_of_order() -> None:
-    for example in ALL:
-        assert example.target
-        assert question_scorer(example.target, example.target)
-        assert not question_scorer(f"The answer is {example.target} crowns.", example.target)
-        if ", " in example.target:
-            assert not question_scorer(", ".join(reversed(example.target.split(", "))), example.target)
+    for sample in ALL:
+        assert sample.target
+        assert question_scorer(sample.target, sample.target)
+        assert not question_scorer(f"The answer is {sample.target} crowns.", sample.target)
+        if ", " in sample.target:
+            assert not question_scorer(", ".join(reversed(sample.target.split(", "))), sample.target)
 
 
 @pytest.mark.parametrize("size", ["n_train", "n_val", "n_test"])
 def test_an_empty_split_is_refused(size: str) -> None:
     with pytest.raises(UserError, match=rf"data\.{size}=0 is too small; at least 1"):
-        replace(ToyBenchmark(), **{size: 0}).check()  # type: ignore[arg-type]
+        replace(ToyDataset(), **{size: 0}).check()  # type: ignore[arg-type]
 
 
 def test_an_unknown_split_lists_those_there_are() -> None:
     with pytest.raises(UserError, match=r"no split 'dev': use one of train, val, test\.$"):
-        ToyBenchmark().load("dev")
+        ToyDataset().load("dev")
 
 
 def test_it_says_its_version() -> None:
-    assert ToyBenchmark().version == TOY_VERSION == 1
+    assert ToyDataset().version == TOY_VERSION == 1

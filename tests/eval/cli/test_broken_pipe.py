@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pytest
 
-from eval.cli.broken_pipe import lasting_output
+from eval.cli.broken_pipe import survive_broken_pipe
 from eval.cli.paths import PROJECT_ROOT
 
 
@@ -31,7 +31,7 @@ def unread() -> Iterator[TextIO]:
 
 def test_what_cannot_be_written_any_more_goes_nowhere() -> None:
     with unread() as stream:
-        with lasting_output():
+        with survive_broken_pipe():
             print("x" * 100_000)  # more than any buffer takes
             print("and more", flush=True)
         assert sys.stdout is stream

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue
 
-from eval.cli.command import InterruptedRunError, run_command, typed, typed_list
+from eval.cli.command import InterruptedRunError, get_task_overrides, get_typed_list, run_command
 from eval.execution.stop_controller import Stop, signals_to
 from mas.runtime.errors import UserError
 
@@ -126,7 +126,7 @@ def test_a_list_is_had_as_it_was_typed(run: Run, typed: str, expected: list[str]
     seen: list[list[str] | None] = []
 
     def task(composed: DictConfig) -> int:
-        seen.append(typed_list("ids"))
+        seen.append(get_typed_list("ids"))
         return 0
 
     assert run(task, typed) == 0
@@ -171,7 +171,7 @@ def test_a_jobs_command_line_is_had_as_it_was_typed(run: Run) -> None:
     seen: list[list[str]] = []
 
     def task(composed: DictConfig) -> int:
-        seen.append(typed())
+        seen.append(get_task_overrides())
         return 0
 
     assert run(task, "seed=0", "+tools.x=1e3") == 0

@@ -6,7 +6,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from eval.benchmarks.sample_set import SampleBenchmark
+from eval.benchmarks.sample_set import BundledDataset
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, build_part, read_config
 from eval.config.tracking import LocalTracking
@@ -31,7 +31,7 @@ def test_parts_become_their_dataclasses() -> None:
     found = config()
     assert isinstance(found.system, GaiaSystem)
     assert isinstance(found.model, OfflineModel)
-    assert isinstance(found.data, SampleBenchmark)
+    assert isinstance(found.data, BundledDataset)
     assert isinstance(found.scorer, GaiaScorer)
     assert isinstance(found.tracking, LocalTracking)
     assert isinstance(found.system.agents["planner"], AgentSettings)
@@ -158,7 +158,7 @@ def node(**values: Any) -> DictConfig:
 
 def test_a_mandatory_value_is_named_by_its_full_key() -> None:
     with pytest.raises(UserError, match=r"data\.path has no value.*data\.path=…"):
-        build_part(node(_target_="eval.benchmarks.jsonl.JsonlBenchmark", path="???"), "data")
+        build_part(node(_target_="eval.benchmarks.jsonl.JsonlDataset", path="???"), "data")
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
     found = summary["leaks"]
     assert (found["n_questions"], found["accuracy_without"], found["n_without"]) == (4, pytest.approx(1 / 4), 4)
     assert found["accuracy_without_ci95"][0] < 1 / 4 < found["accuracy_without_ci95"][1]
-    first = {"example_id": "both", "epoch": 1, "tool": "read_page", "source": f"{site.base_url}/both"}
+    first = {"sample_id": "both", "epoch": 1, "tool": "read_page", "source": f"{site.base_url}/both"}
     assert (found["results"][0], len(found["results"])) == (first, 4)
     assert summary["blocked_pages"] == {"n": 2, "hosts": {"huggingface.co": 2}}
 

@@ -25,7 +25,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, recording, span
 from tests.servers.one_answer import refusal, server_that_answers
 
@@ -74,8 +74,8 @@ def test_the_deadline_is_a_limit_and_says_its_seconds() -> None:
 
 
 def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
-    question = Question(Sample("q1"), QuestionLimits(lm_calls=0))
-    with at_work(question), pytest.raises(LMError) as wrapped, error_boundary(model="m", unexpected=True):
+    question = SampleContext(SampleKey("q1"), SampleLimits(lm_calls=0))
+    with use_context(question), pytest.raises(LMError) as wrapped, error_boundary(model="m", unexpected=True):
         question.spend_lm_call()
     limit = wrapped.value.__cause__
     assert isinstance(limit, LimitReachedError)

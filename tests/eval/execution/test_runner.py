@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.execution.runner import Runner
 from eval.execution.stop_controller import Stop
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.score import Score
-from mas.runtime.sample_context import LimitReachedError, Question, QuestionLimits, Sample, current_question
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, current_context
 from mas.runtime.trace import event, keep_answer, keep_state, span
 
 Body = Callable[[str], Awaitable[dict[str, Any]]]
@@ -59,33 +59,33 @@ def runner_of(body: Body, finished: Callable[[Record], None], **changes: Any) ->
     return Runner(**{**settings, **changes}), program
 
 
-def once(examples: list[Example]) -> list[tuple[Example, Sample]]:
-    return [(example, Sample(example.id)) for example in examples]
+def once(samples: list[Sample]) -> list[tuple[Sample, SampleKey]]:
+    return [(sample, SampleKey(sample.id)) for sample in samples]
 
 
-def run(body: Body, examples: list[Example], **changes: Any) -> list[Record]:
+def run(body: Body, samples: list[Sample], **changes: Any) -> list[Record]:
     records: list[Record] = []
     runner, _ = runner_of(body, records.append, **changes)
-    asyncio.run(runner.run(once(examples)))
+    asyncio.run(runner.run(once(samples)))
     return records
 
 
 def one(body: Body, target: str | None = "42", **changes: Any) -> Record:
-    (record,) = run(body, [Example("a", "a?", target=target)], **changes)
+    (record,) = run(body, [Sample("a", "a?", target=target)], **changes)
     return record
 
 
-def examples(number: int) -> list[Example]:
-    return [Example(str(n), f"{n}?", target="42", level="1") for n in range(number)]
+def samples(number: int) -> list[Sample]:
+    return [Sample(str(n), f"{n}?", target="42", level="1") for n in range(number)]
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 50])
 def test_as_many_questions_run_at_once_as_asked_for_and_no_more(concurrency: int) -> None:
     records: list[Record] = []
     runner, program = runner_of(answer_42, records.append, concurrency=concurrency)
-    asyncio.run(runner.run(once(examples(12))))
+    asyncio.run(runner.run(once(samples(12))))
     assert program.most_at_once == min(concurrency, 12)
-    assert sorted(record.example_id for record in records) == sorted(str(n) for n in range(12))
+    assert sorted(record.sample_id for record in records) == sorted(str(n) for n in range(12))
 
 
 def test_a_record_is_kept_before_the_next_question_starts_in_its_place() -> None:
@@ -97,7 +97,7 @@ def test_a_record_is_kept_before_the_next_question_starts_in_its_place() -> None
         return {"final_answer": "42"}
 
     runner, _ = runner_of(body, lambda record: steps.append(f"kept {record.question}"), concurrency=1)
-    asyncio.run(runner.run(once(examples(3))))
+    asyncio.run(runner.run(once(samples(3))))
     assert steps == ["start 0?", "kept 0?", "start 1?", "kept 1?", "start 2?", "kept 2?"]
 
 
@@ -106,13 +106,13 @@ def test_a_slow_question_does_not_hold_up_the_others() -> None:
         await asyncio.sleep(0.2 if question == "0?" else 0.001)
         return {"final_answer": "42"}
 
-    records = run(body, examples(8), concurrency=2)
-    assert records[-1].example_id == "0"
+    records = run(body, samples(8), concurrency=2)
+    assert records[-1].sample_id == "0"
 
 
 def test_an_answer_is_scored_and_its_record_is_whole() -> None:
     record = one(answer_42)
-    assert (record.run_id, record.example_id, record.epoch, record.attempt) == ("run-1", "a", 1, 1)
+    assert (record.run_id, record.sample_id, record.epoch, record.attempt) == ("run-1", "a", 1, 1)
     assert (record.answer, record.reasoning_trace, record.score, record.error) == ("42", "because", 1.0, None)
     assert record.explanation and record.parts == {"format_loss": 0.0}
     assert record.wall_seconds >= 0.005
@@ -122,12 +122,12 @@ def test_an_answer_is_scored_and_its_record_is_whole() -> None:
 def test_thread_ids_are_each_questions_own() -> None:
     given: dict[str, str] = {}
 
-    def listener(thread_id: str, sample: Sample) -> Any:
-        given[sample.example_id] = thread_id
+    def listener(thread_id: str, sample: SampleKey) -> Any:
+        given[sample.sample_id] = thread_id
         return lambda level, event, fields: None
 
-    records = run(answer_42, examples(6), listener=listener)
-    assert {record.example_id: record.thread_id for record in records} == given
+    records = run(answer_42, samples(6), listener=listener)
+    assert {record.sample_id: record.thread_id for record in records} == given
     assert len(set(given.values())) == 6
 
 
@@ -137,7 +137,7 @@ def test_a_failing_question_is_a_row_and_the_others_go_on() -> None:
             raise RuntimeError("the disk\nis on fire")
         return {"final_answer": "42"}
 
-    records = {record.example_id: record for record in run(body, examples(4))}
+    records = {record.sample_id: record for record in run(body, samples(4))}
     assert [records[str(n)].correct for n in range(4)] == [True, False, True, True]
     failed = records["1"]
     assert failed.error == "RuntimeError: the disk is on fire", "one sentence on one line"
@@ -226,7 +226,7 @@ def test_a_scorer_that_fails_costs_its_question_alone() -> None:
             raise KeyError("gold")
         return Score(1.0, "fine")
 
-    records = {record.example_id: record for record in run(answer_42, examples(3), scorer=scorer)}
+    records = {record.sample_id: record for record in run(answer_42, samples(3), scorer=scorer)}
     assert (records["1"].error_class, records["1"].error_component) == ("scorer", "scorer")
     assert records["1"].answer == "42", "the answer is kept"
     assert records["0"].correct and records["2"].correct
@@ -293,9 +293,9 @@ def test_fail_fast_stops_at_the_first_error_and_keeps_what_is_done() -> None:
 
     records: list[Record] = []
     runner, program = runner_of(body, records.append, concurrency=1, stop=Stop(fail_fast=True))
-    asyncio.run(runner.run(once(examples(5))))
+    asyncio.run(runner.run(once(samples(5))))
     assert runner.stop.reason is not None and runner.stop.reason.startswith("question 2 failed")
-    assert [record.example_id for record in records] == ["0", "1", "2"]
+    assert [record.sample_id for record in records] == ["0", "1", "2"]
     assert program.started == ["0?", "1?", "2?"]
 
 
@@ -308,7 +308,7 @@ def test_what_the_store_raises_stops_the_run_as_it_is() -> None:
 
     runner, _ = runner_of(answer_42, finished)
     with pytest.raises(FullDiskError, match="no room"):
-        asyncio.run(runner.run(once(examples(5))))
+        asyncio.run(runner.run(once(samples(5))))
 
 
 def test_questions_side_by_side_keep_their_traces_apart() -> None:
@@ -319,7 +319,7 @@ def test_questions_side_by_side_keep_their_traces_apart() -> None:
                 event("moment", of=question)
         return {"final_answer": question}
 
-    for record in run(body, examples(6), concurrency=6):
+    for record in run(body, samples(6), concurrency=6):
         agents = [step for step in record.trajectory if step["kind"] == "agent"]
         assert [step["name"] for step in agents] == [f"{record.question} {n}" for n in range(3)]
         assert {moment["of"] for step in agents for moment in step["events"]} == {record.question}
@@ -333,37 +333,37 @@ def test_the_gold_answer_is_not_handed_to_the_program() -> None:
             seen.append(inputs)
             return {"final_answer": "1"}
 
-    run(answer_42, [Example("a", "a?", target="CANARY")], program=Nosy())
+    run(answer_42, [Sample("a", "a?", target="CANARY")], program=Nosy())
     assert seen == [{"question": "a?", "file": None}]
 
 
 def test_each_epoch_is_a_question_of_its_own() -> None:
-    asked: list[Sample] = []
+    asked: list[SampleKey] = []
 
     async def body(question: str) -> dict[str, Any]:
-        current = current_question()
+        current = current_context()
         assert current is not None
-        asked.append(current.sample)
+        asked.append(current.key)
         await asyncio.sleep(0)
-        assert current_question() is current
+        assert current_context() is current
         return {"final_answer": "42"}
 
     records: list[Record] = []
     runner, _ = runner_of(body, records.append)
-    tries = [(example, Sample(example.id, epoch, 2)) for epoch in (1, 2) for example in examples(3)]
+    tries = [(sample, SampleKey(sample.id, epoch, 2)) for epoch in (1, 2) for sample in samples(3)]
     asyncio.run(runner.run(tries))
     assert asked == [sample for _, sample in tries]
-    assert {(record.example_id, record.epoch, record.attempt) for record in records} == {
+    assert {(record.sample_id, record.epoch, record.attempt) for record in records} == {
         (str(n), epoch, 2) for n in range(3) for epoch in (1, 2)
     }
 
 
 def limited(body: Body, **limits: Any) -> Record:
-    return one(body, question=lambda sample: Question(sample, QuestionLimits(**limits)))
+    return one(body, question=lambda sample: SampleContext(sample, SampleLimits(**limits)))
 
 
 async def two_calls(question: str) -> dict[str, Any]:
-    current = current_question()
+    current = current_context()
     assert current is not None
     for number in range(2):
         with span("agent", "expert"):
@@ -475,10 +475,10 @@ def test_an_answer_in_spite_of_a_limit_is_scored_and_the_limit_is_told() -> None
 
 
 def test_what_is_left_behind_by_a_question_or_its_scorer_spends_nothing_more() -> None:
-    seen: list[Question] = []
+    seen: list[SampleContext] = []
 
     def see() -> None:
-        current = current_question()
+        current = current_context()
         assert current is not None
         current.spend_lm_call()
         seen.append(current)
@@ -502,7 +502,7 @@ def test_what_is_left_behind_by_a_question_or_its_scorer_spends_nothing_more() -
 
 def test_a_refusal_that_is_swallowed_ends_the_run_without_a_row() -> None:
     async def body(question: str) -> dict[str, Any]:
-        current = current_question()
+        current = current_context()
         assert current is not None
         if question == "1?":
             current.refused = "LMAuthError: no such key"
@@ -510,14 +510,14 @@ def test_a_refusal_that_is_swallowed_ends_the_run_without_a_row() -> None:
 
     records: list[Record] = []
     runner, program = runner_of(body, records.append, concurrency=1)
-    asyncio.run(runner.run(once(examples(4))))
-    assert ([record.example_id for record in records], program.started) == (["0"], ["0?", "1?"])
+    asyncio.run(runner.run(once(samples(4))))
+    assert ([record.sample_id for record in records], program.started) == (["0"], ["0?", "1?"])
     assert "LMAuthError: no such key" in str(runner.stop.reason)
 
 
 def test_waiting_is_no_work_and_is_told_in_the_record() -> None:
     async def body(question: str) -> dict[str, Any]:
-        current = current_question()
+        current = current_context()
         assert current is not None
         with current.waiting():
             await asyncio.sleep(0.15)
@@ -540,15 +540,15 @@ def test_judging_is_not_the_questions_own_spending() -> None:
         return {"final_answer": "42"}
 
     async def judge(question: str, answer: str | None, target: str) -> Score:
-        current = current_question()
+        current = current_context()
         assert current is not None
         current.spend_lm_call()
         with current.waiting():
             await asyncio.sleep(0)
         return Score(1.0, "fine")
 
-    limits = QuestionLimits(lm_calls=2, working_seconds=5.0)
-    assert one(body, scorer=judge, question=lambda sample: Question(sample, limits)).score == 1.0
+    limits = SampleLimits(lm_calls=2, working_seconds=5.0)
+    assert one(body, scorer=judge, question=lambda sample: SampleContext(sample, limits)).score == 1.0
 
 
 @pytest.mark.parametrize(

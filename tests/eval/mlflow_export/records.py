@@ -39,10 +39,10 @@ def agent(name: str, calls: int = 1, tool: str | None = None, decision: str | No
         current.outputs = {"result": "391"}
 
 
-def a_record(example_id: str = "q1", rounds: int = 1, **changes: Any) -> Record:
+def a_record(sample_id: str = "q1", rounds: int = 1, **changes: Any) -> Record:
     """Right, with `4 + 8 * rounds` spans; `changes` are fields of `Record`."""
-    trace = Trace(f"thread-{example_id}")
-    with recording(trace), span("question", example_id):
+    trace = Trace(f"thread-{sample_id}")
+    with recording(trace), span("question", sample_id):
         agent("planner", calls=2)
         for _ in range(rounds):
             with span("orchestrator", "orchestrator", after="planner"):
@@ -54,7 +54,7 @@ def a_record(example_id: str = "q1", rounds: int = 1, **changes: Any) -> Record:
     usage = Usage(lm_calls=calls, tool_calls=rounds, input_tokens=100 * calls, cached_input_tokens=40 * calls,
                   output_tokens=10 * calls, cost_usd=0.002 * calls)  # fmt: skip
     given: dict[str, Any] = {
-        "run_id": "run-1", "example_id": example_id, "epoch": 1, "attempt": 1, "thread_id": f"thread-{example_id}",
+        "run_id": "run-1", "sample_id": sample_id, "epoch": 1, "attempt": 1, "thread_id": f"thread-{sample_id}",
         "question": "What is 17 * 23?", "file": None, "level": "1", "target": "391", "answer": "391",
         "reasoning_trace": "By the calculator.", "score": 1.0, "explanation": "equal numbers",
         "parts": {"format_loss": 0.0}, "usage": usage, "started_at": "2026-11-20T10:00:00.250000+00:00",

@@ -68,7 +68,7 @@ def test_a_resumed_run_goes_on_as_the_same_run_and_each_attempt_is_a_trace(
     assert (first.status, first.complete) == ("KILLED", True)
     with RunStore(folder / "run.db") as store:
         for record in own_records("q1", "q2", run_id=failed.run_id):
-            store.write(replace(record, attempt=2 if record.example_id == "q1" else 1))
+            store.write(replace(record, attempt=2 if record.sample_id == "q1" else 1))
         store.set_meta("finished", "true")
     second = exported(folder, local)
     assert (second.run_id, second.status, second.complete) == (first.run_id, "FINISHED", True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from eval.cli.command import told as told_code
+from eval.cli.command import run_cli as told_code
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
 from eval.mlflow_export.completeness import stored

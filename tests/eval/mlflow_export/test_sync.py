@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from eval.cli.command import FINISHED, STOPPED, USER_ERROR, told
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
 from eval.runs.lock import RunLock
 from eval.runs.mlflow_state import read_state
@@ -25,7 +25,7 @@ OFF = yaml.safe_dump({**CONFIG, "tracking": {"_target_": "eval.config.tracking.N
 
 
 def synced(*arguments: object) -> int:
-    return told(lambda: task([str(each) for each in arguments]))
+    return run_cli(lambda: task([str(each) for each in arguments]))
 
 
 def overrides(settings: LocalTracking) -> list[str]:

@@ -180,7 +180,7 @@ def test_ids_are_derived_and_differ_where_the_key_does() -> None:
     assert first.info.trace_id == again.info.trace_id
     assert [each.span_id for each in first.spans] == [each.span_id for each in again.spans]
     others = [
-        made(a_record(**change)) for change in ({"epoch": 2}, {"attempt": 2}, {"run_id": "x"}, {"example_id": "y"})
+        made(a_record(**change)) for change in ({"epoch": 2}, {"attempt": 2}, {"run_id": "x"}, {"sample_id": "y"})
     ]
     assert len({each.info.trace_id for each in [first, *others]}) == 5
     assert len({each.spans[0].span_id for each in [first, *others]}) == 5

@@ -9,13 +9,13 @@ from eval.runs.record import Record
 def record() -> Callable[..., Record]:
     """Makes a wrong answer to a question of level 1; keywords change it."""
 
-    def make(example_id: str = "q1", **changes: object) -> Record:
+    def make(sample_id: str = "q1", **changes: object) -> Record:
         fields: dict[str, object] = {
             "run_id": "run-1",
-            "example_id": example_id,
+            "sample_id": sample_id,
             "epoch": 1,
             "attempt": 1,
-            "thread_id": f"thread-{example_id}",
+            "thread_id": f"thread-{sample_id}",
             "question": "Which?",
             "file": None,
             "level": "1",

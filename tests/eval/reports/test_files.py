@@ -16,10 +16,10 @@ def lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def write(folder: Path, records: list[Record], *example_ids: str) -> None:
+def write(folder: Path, records: list[Record], *sample_ids: str) -> None:
     with RunStore(folder / "run.db") as store:
-        planned = example_ids or dict.fromkeys(each.example_id for each in records)
-        store.plan([PlannedQuestion(example_id, "Which?") for example_id in planned], epochs=2)
+        planned = sample_ids or dict.fromkeys(each.sample_id for each in records)
+        store.plan([PlannedQuestion(sample_id, "Which?") for sample_id in planned], epochs=2)
         for record in records:
             store.write(record)
         write_reports(folder, store)

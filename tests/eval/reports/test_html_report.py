@@ -55,12 +55,12 @@ class Page(HTMLParser):
 def page(
     folder: Path,
     records: list[Record],
-    example_ids: tuple[str, ...] = (),
+    sample_ids: tuple[str, ...] = (),
     about: Sequence[tuple[str, str]] = (),
     **facts: Any,
 ) -> Page:
     facts = {"simulated": False, "wall_seconds": 1.0, **facts}
-    write_report(folder / "report.html", summarise("run-1", records, **facts), iter(records), example_ids, about)
+    write_report(folder / "report.html", summarise("run-1", records, **facts), iter(records), sample_ids, about)
     assert [each.name for each in folder.iterdir()] == ["report.html"]
     return Page((folder / "report.html").read_text(encoding="utf-8"))
 

@@ -12,7 +12,7 @@ import pytest
 
 from eval.runs.call_log import CallLog, SharedCache
 from eval.runs.record import Usage
-from mas.runtime.sample_context import Payment, Sample
+from mas.runtime.sample_context import Payment, SampleKey
 from tests.mas.llm.loopback import complete_with, serving
 
 ODD = "a\ud83d\0\u202e\udfff'"
@@ -26,12 +26,12 @@ def said() -> tuple[list[str], Callable[[str], None]]:
 
 def test_each_draw_of_a_question_has_replies_of_its_own(tmp_path: Path) -> None:
     log = CallLog(tmp_path / "calls.db")
-    samples = [Sample("q1"), Sample("q1", epoch=2), Sample("q1", attempt=2), Sample(ODD)]
+    samples = [SampleKey("q1"), SampleKey("q1", epoch=2), SampleKey("q1", attempt=2), SampleKey(ODD)]
     for number, sample in enumerate(samples):
         assert log.for_sample(sample).get("key") is None
         log.for_sample(sample).put("key", f"reply {number}")
     assert [log.for_sample(each).get("key") for each in samples] == [f"reply {n}" for n in range(4)]
-    log.forget(Sample("q1"))
+    log.forget(SampleKey("q1"))
     assert [log.for_sample(each).get("key") for each in samples[:2]] == [None, "reply 1"]
     assert log.count() == 3
     log.close()
@@ -40,22 +40,22 @@ def test_each_draw_of_a_question_has_replies_of_its_own(tmp_path: Path) -> None:
 def test_replies_come_back_exactly_in_another_process_too(tmp_path: Path) -> None:
     log = CallLog(tmp_path / "calls.db")
     for key, reply in ((ODD, ODD), ("empty", ""), ("long", "é" * 1_000_000)):
-        log.for_sample(Sample("q1")).put(key, reply)
-    log.for_sample(Sample("q1")).put("empty", "replaced")
+        log.for_sample(SampleKey("q1")).put(key, reply)
+    log.for_sample(SampleKey("q1")).put("empty", "replaced")
     log.close()
     again = CallLog(tmp_path / "calls.db")
-    replies = again.for_sample(Sample("q1"))
+    replies = again.for_sample(SampleKey("q1"))
     assert [replies.get(key) for key in (ODD, "empty", "long", "other")] == [ODD, "replaced", "é" * 1_000_000, None]
     again.close()
 
 
 def test_the_file_goes_when_nothing_is_left_in_it(tmp_path: Path) -> None:
     log = CallLog(tmp_path / "calls.db")
-    log.for_sample(Sample("q1")).put("key", "reply")
+    log.for_sample(SampleKey("q1")).put("key", "reply")
     log.close()
     assert (tmp_path / "calls.db").exists()
     log = CallLog(tmp_path / "calls.db")
-    log.forget(Sample("q1"))
+    log.forget(SampleKey("q1"))
     log.close()
     log.close()
     assert list(tmp_path.iterdir()) == []
@@ -63,15 +63,15 @@ def test_the_file_goes_when_nothing_is_left_in_it(tmp_path: Path) -> None:
 
 def test_what_a_question_was_charged_is_kept_until_it_is_forgotten(tmp_path: Path) -> None:
     log = CallLog(tmp_path / "calls.db")
-    log.for_sample(Sample("q1")).put("key", "reply")
-    log.pay(Sample("q1"), Payment(100, 40, 20, 0.25))
-    log.pay(Sample("q1"), Payment(10, 0, 2, 0.5))
-    log.pay(Sample(ODD, epoch=2), Payment())
+    log.for_sample(SampleKey("q1")).put("key", "reply")
+    log.pay(SampleKey("q1"), Payment(100, 40, 20, 0.25))
+    log.pay(SampleKey("q1"), Payment(10, 0, 2, 0.5))
+    log.pay(SampleKey(ODD, epoch=2), Payment())
     log.close()
     log = CallLog(tmp_path / "calls.db")
     known = {"lm_calls": 2, "input_tokens": 110, "cached_input_tokens": 40, "output_tokens": 22}
-    assert log.paid(Sample("q1")) == Usage(**known, cost_usd=0.75, known_cost_usd=0.75)
-    assert log.paid(Sample("q2")) == Usage()
+    assert log.paid(SampleKey("q1")) == Usage(**known, cost_usd=0.75, known_cost_usd=0.75)
+    assert log.paid(SampleKey("q2")) == Usage()
     assert log.unfinished() == Usage(**{**known, "lm_calls": 3}, known_cost_usd=0.75, unknown_cost_calls=1)
     assert log.total() == log.unfinished()
     log.forget_finished({("q1", 1, 1)})
@@ -82,11 +82,11 @@ def test_what_a_question_was_charged_is_kept_until_it_is_forgotten(tmp_path: Pat
 
 def test_replies_of_questions_that_are_stored_are_forgotten(tmp_path: Path) -> None:
     log = CallLog(tmp_path / "calls.db")
-    for sample in (Sample("q1"), Sample("q1", epoch=2), Sample(ODD), Sample("q2", attempt=2)):
+    for sample in (SampleKey("q1"), SampleKey("q1", epoch=2), SampleKey(ODD), SampleKey("q2", attempt=2)):
         log.for_sample(sample).put("key", "reply")
     log.forget_finished({("q1", 1, 1), (ODD, 1, 1), ("q2", 1, 1)})
-    assert log.for_sample(Sample("q1", epoch=2)).get("key") == "reply"
-    assert log.for_sample(Sample("q2", attempt=2)).get("key") == "reply"
+    assert log.for_sample(SampleKey("q1", epoch=2)).get("key") == "reply"
+    assert log.for_sample(SampleKey("q2", attempt=2)).get("key") == "reply"
     assert log.count() == 2
     log.close()
 
@@ -111,7 +111,7 @@ def test_every_reply_outlives_a_killed_process(tmp_path: Path) -> None:
             last = writer.stdout.readline()
         os.kill(writer.pid, signal.SIGKILL)
     log = CallLog(path)
-    assert all(log.for_sample(Sample("q1")).get(str(n)) == "x" * 5000 for n in range(int(last) + 1))
+    assert all(log.for_sample(SampleKey("q1")).get(str(n)) == "x" * 5000 for n in range(int(last) + 1))
     log.close()
 
 
@@ -160,8 +160,8 @@ def test_a_broken_log_is_set_aside_and_a_new_one_begun(tmp_path: Path) -> None:
     path.write_bytes(NOTHING)
     lines, warn = said()
     log = CallLog(path, warn)
-    log.for_sample(Sample("q1")).put("key", "reply")
-    assert log.for_sample(Sample("q1")).get("key") == "reply"
+    log.for_sample(SampleKey("q1")).put("key", "reply")
+    assert log.for_sample(SampleKey("q1")).get("key") == "reply"
     log.close()
     (line,) = lines
     assert "calls.db cannot be used (file is not a database); it is set aside as calls.db.broken" in line
@@ -172,13 +172,13 @@ def test_a_log_that_breaks_while_it_is_used_costs_its_replies_only(tmp_path: Pat
     path = tmp_path / "calls.db"
     log = CallLog(path)
     for number in range(200):
-        log.for_sample(Sample("q1")).put(str(number), "x" * 5000)
+        log.for_sample(SampleKey("q1")).put(str(number), "x" * 5000)
     log.close()
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
     lines, warn = said()
     log = CallLog(path, warn)
-    replies = log.for_sample(Sample("q1"))
+    replies = log.for_sample(SampleKey("q1"))
     assert replies.get("17") is None
     replies.put("17", "anew")
     assert replies.get("17") == "anew"
@@ -193,7 +193,7 @@ def test_where_no_file_can_be_made_there_are_no_replies_and_it_is_said_once(
     (tmp_path / "file").touch()
     lines, warn = said()
     log = made(tmp_path / "file" / "calls.db", warn)
-    replies = log.for_sample(Sample("q1")) if isinstance(log, CallLog) else log
+    replies = log.for_sample(SampleKey("q1")) if isinstance(log, CallLog) else log
     for number in range(3):
         replies.put(str(number), "reply")
         assert replies.get(str(number)) is None
@@ -206,7 +206,7 @@ def test_where_no_file_can_be_made_there_are_no_replies_and_it_is_said_once(
 def test_a_full_disk_keeps_what_is_there(tmp_path: Path) -> None:
     lines, warn = said()
     log = CallLog(tmp_path / "calls.db", warn)
-    replies = log.for_sample(Sample("q1"))
+    replies = log.for_sample(SampleKey("q1"))
     replies.put("first", "reply")
     assert log._file._database is not None
     log._file._database.execute("PRAGMA max_page_count = 10")
@@ -219,7 +219,7 @@ def test_a_full_disk_keeps_what_is_there(tmp_path: Path) -> None:
 
 def test_get_and_put_take_about_a_tenth_of_a_millisecond(tmp_path: Path) -> None:
     log = CallLog(tmp_path / "calls.db")
-    replies = log.for_sample(Sample("q1"))
+    replies = log.for_sample(SampleKey("q1"))
     began = time.process_time()
     for number in range(500):
         replies.put(str(number), "x" * 2000)

@@ -12,16 +12,16 @@ from typing import Any
 import pydantic
 import pytest
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.runs.lock import in_use
 from eval.runs.record import PlannedQuestion, Record, Usage, not_run
-from eval.runs.redaction import plain
+from eval.runs.redaction import to_jsonable
 from eval.runs.store import RunStore, StoreError
 
 
-def make(example_id: str = "q1", epoch: int = 1, attempt: int = 1, **changes: Any) -> Record:
+def make(sample_id: str = "q1", epoch: int = 1, attempt: int = 1, **changes: Any) -> Record:
     known: dict[str, Any] = {"question": "Which?", "file": None, "level": "1", "target": "17", **changes}
-    return Record(run_id="run-1", example_id=example_id, epoch=epoch, attempt=attempt, thread_id="t", **known)
+    return Record(run_id="run-1", sample_id=sample_id, epoch=epoch, attempt=attempt, thread_id="t", **known)
 
 
 def kept(path: Path) -> list[Record]:
@@ -94,7 +94,7 @@ def test_what_systems_leave_in_their_state_becomes_json_without_folders() -> Non
         "raw": b"\xff",
         3: (float("nan"), 1.5, None, True, Opaque()),
     }
-    assert plain(state) == {
+    assert to_jsonable(state) == {
         "plan": {"steps": ["look"], "file": "a.csv"},
         "step": {"name": "one"},
         "seen": ["a", "b"],
@@ -130,7 +130,7 @@ def test_every_acknowledged_row_outlives_a_killed_writer(tmp_path: Path) -> None
         acknowledged = [writer.stdout.readline().strip() for _ in range(30)]
         os.kill(writer.pid, signal.SIGKILL)
         acknowledged += [line.strip() for line in writer.stdout if line.endswith("\n")]
-    rows = [record.example_id for record in kept(path)]
+    rows = [record.sample_id for record in kept(path)]
     assert rows[: len(acknowledged)] == acknowledged
     assert len(rows) <= len(acknowledged) + 1  # the row being written may have made it
     with RunStore(path) as store:
@@ -161,12 +161,12 @@ def test_the_database_survives_power_loss_by_its_settings(tmp_path: Path) -> Non
 
 def test_facts_about_the_run_are_kept_and_replaced(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        store.set_meta("example_ids", '["a"]')
-        store.set_meta("example_ids", '["a", "b\ud800"]')
+        store.set_meta("sample_ids", '["a"]')
+        store.set_meta("sample_ids", '["a", "b\ud800"]')
     with RunStore(tmp_path / "run.db") as store:
         facts = store.meta()
-    assert facts.keys() == {"schema_version", "holder", "example_ids"}
-    assert (facts["schema_version"], facts["example_ids"]) == ("2", '["a", "b\ud800"]')
+    assert facts.keys() == {"schema_version", "holder", "sample_ids"}
+    assert (facts["schema_version"], facts["sample_ids"]) == ("2", '["a", "b\ud800"]')
 
 
 @pytest.mark.parametrize("version", [1, 99])
@@ -226,13 +226,13 @@ def test_lines_are_the_records_as_json_and_their_length_is_known(tmp_path: Path)
         store.write(make("q2"))
         lines = list(store.lines())
         assert sum(len(line) + 1 for line in lines) == store.lines_bytes()
-    assert [json.loads(line) for line in lines] == [plain(vars(odd)), plain(vars(make("q2")))]
+    assert [json.loads(line) for line in lines] == [to_jsonable(vars(odd)), to_jsonable(vars(make("q2")))]
     assert list(json.loads(lines[0])) == list(vars(odd))  # in the record's own order
 
 
 def test_keys_and_final_records_follow_the_last_attempt_in_the_plans_order(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        store.plan([Example("b", "B?"), Example("a", "A?")], epochs=2)
+        store.plan([Sample("b", "B?"), Sample("a", "A?")], epochs=2)
         store.write(make("a", 1, 1, error="down", error_class="infrastructure"))
         store.write(make("a", 2, 1, answer="a2"))
         store.write(make("unplanned", answer="u"))
@@ -244,7 +244,7 @@ def test_keys_and_final_records_follow_the_last_attempt_in_the_plans_order(tmp_p
             ("b", 1): (1, "unknown"),
             ("unplanned", 1): (1, None),
         }
-        final = [(record.example_id, record.epoch, record.attempt) for record in store.final_records()]
+        final = [(record.sample_id, record.epoch, record.attempt) for record in store.final_records()]
         assert final == [("b", 1, 1), ("a", 1, 2), ("a", 2, 1), ("unplanned", 1, 1)]
 
 
@@ -259,9 +259,9 @@ def test_costs_add_up_over_attempts_and_judging(tmp_path: Path) -> None:
 
 def test_the_plan_is_kept_once_and_in_order(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        store.plan([Example("z\ud800", "Z?", Path("/data/z.csv"), "17", "2", {"kind": "csv"}), Example("a", "A?")], 3)
+        store.plan([Sample("z\ud800", "Z?", Path("/data/z.csv"), "17", "2", {"kind": "csv"}), Sample("a", "A?")], 3)
         with pytest.raises(StoreError, match="already has its questions"):
-            store.plan([Example("c", "C?")], 1)
+            store.plan([Sample("c", "C?")], 1)
     with RunStore(tmp_path / "run.db", read_only=True) as store:
         assert store.planned() == [
             PlannedQuestion("z\ud800", "Z?", "z.csv", "17", "2", {"kind": "csv"}),
@@ -273,7 +273,7 @@ def test_the_plan_is_kept_once_and_in_order(tmp_path: Path) -> None:
 def test_a_plan_with_an_id_twice_leaves_nothing_behind(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
         with pytest.raises(StoreError):
-            store.plan([Example("a", "A?"), Example("a", "B?")], 1)
+            store.plan([Sample("a", "A?"), Sample("a", "B?")], 1)
         assert store.planned() == []
 
 

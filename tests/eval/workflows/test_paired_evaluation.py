@@ -12,19 +12,19 @@ import yaml
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from eval.benchmarks.toy_set import ToyBenchmark
+from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.overrides import composed
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.stop_controller import Stop
 from eval.runs.folder import find_run
 from eval.runs.store import RunStore
-from eval.workflows.paired_evaluation import Arm, answers, run_arms
+from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, Question, Settle
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, Settle
 from mas.simulation.model import OfflineModel
 
-EXAMPLES = ToyBenchmark(n_test=6).load("test").examples
+EXAMPLES = ToyDataset(n_test=6).load("test").samples
 EPOCHS = 2
 
 
@@ -63,7 +63,7 @@ def asked(
 ) -> tuple[str | None, str]:
     screen = io.StringIO()
     console = Console(file=screen)
-    reason = run_arms(made, config, EXAMPLES, facts(), stop or Stop(say=lambda line: None), console, **more)
+    reason = evaluate_pairs(made, config, EXAMPLES, facts(), stop or Stop(say=lambda line: None), console, **more)
     return reason, screen.getvalue()
 
 
@@ -74,8 +74,8 @@ def test_each_arm_is_a_run_that_every_command_can_read(config: EvalConfig, promp
     assert f"{2 * EPOCHS * len(EXAMPLES)}/{2 * EPOCHS * len(EXAMPLES)} done" in screen
     for arm in made:
         assert find_run(arm.folder) == arm.folder
-        assert {(each.example_id, each.epoch) for each in answers(arm)} == {
-            (example.id, epoch) for example in EXAMPLES for epoch in (1, 2)
+        assert {(each.sample_id, each.epoch) for each in answers(arm)} == {
+            (sample.id, epoch) for sample in EXAMPLES for epoch in (1, 2)
         }
         summary = json.loads((arm.folder / "summary.json").read_text("utf-8"))
         assert (summary["n"], summary["simulated"]) == (EPOCHS * len(EXAMPLES), True)
@@ -89,9 +89,9 @@ def test_each_arm_is_a_run_that_every_command_can_read(config: EvalConfig, promp
 def test_what_is_there_is_not_asked_again(config: EvalConfig, prompts: PromptSet, tmp_path: Path) -> None:
     made, sent = arms(config, tmp_path, prompts), []
 
-    def counted(question: Question) -> Question:
+    def counted(question: SampleContext) -> SampleContext:
         def reserve() -> Settle:
-            sent.append(question.sample)
+            sent.append(question.key)
             return question.reserve()
 
         return replace(question, reserve=reserve)
@@ -114,7 +114,7 @@ def test_terms_hold_for_every_request_and_are_told_what_it_cost(
 ) -> None:
     paid: list[Payment | None] = []
 
-    def refused_after_ten(question: Question) -> Question:
+    def refused_after_ten(question: SampleContext) -> SampleContext:
         def reserve() -> Settle:
             if len(paid) >= 10:
                 raise LimitReachedError("budget.lm_calls", "no more")

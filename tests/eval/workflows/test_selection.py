@@ -2,16 +2,16 @@ import random
 
 import pytest
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import Selection
 from eval.workflows.selection import select
 from mas.runtime.errors import UserError
 
-EXAMPLES = tuple(Example(str(n), f"Question {n}?", level=str(n % 3 + 1)) for n in range(12))
+EXAMPLES = tuple(Sample(str(n), f"Question {n}?", level=str(n % 3 + 1)) for n in range(12))
 
 
 def ids(selection: Selection) -> list[str]:
-    return [example.id for example in select(EXAMPLES, selection)]
+    return [sample.id for sample in select(EXAMPLES, selection)]
 
 
 def test_without_a_selection_all_questions_run_in_their_order() -> None:
@@ -51,9 +51,9 @@ def test_the_limit_comes_after_the_shuffling() -> None:
 
 
 def test_the_dataset_is_left_as_it_was() -> None:
-    examples = list(EXAMPLES)
-    select(examples, Selection(shuffle=True, limit=3))
-    assert examples == list(EXAMPLES)
+    samples = list(EXAMPLES)
+    select(samples, Selection(shuffle=True, limit=3))
+    assert samples == list(EXAMPLES)
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_a_selection_of_nothing_is_the_users_mistake(selection: Selection, words
 
 def test_levels_that_are_missing_are_named_as_none() -> None:
     with pytest.raises(UserError, match="levels of this split: none"):
-        select([Example("a", "Why?")], Selection(level="1"))
+        select([Sample("a", "Why?")], Selection(level="1"))

@@ -12,7 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from mas.agents.react import NO_MORE_TOOLS, StepLimitError, Toolbox, react
 from mas.llm.profiles.model import AgentModel
-from mas.runtime.sample_context import LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, recording
 from mas.systems.gaia.signatures import Research
 from mas.tools.settings import ToolSettings
@@ -359,9 +359,9 @@ def test_a_tool_call_too_many_ends_the_question_and_none_of_its_turn_runs() -> N
         ran.append(word)
         return word
 
-    question = Question(Sample("q"), QuestionLimits(tool_calls=2))
+    question = SampleContext(SampleKey("q"), SampleLimits(tool_calls=2))
     first, second = [Call("note", {"word": "a"})], [Call("note", {"word": "b"}), Call("note", {"word": "c"})]
-    with at_work(question), pytest.raises(LimitReachedError, match=r"limits\.tool_calls"):
+    with use_context(question), pytest.raises(LimitReachedError, match=r"limits\.tool_calls"):
         run(first, second, DONE, toolbox=box(note))
     assert (ran, question.tool_calls) == (["a"], 2)
 

@@ -18,7 +18,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.event_loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
-from mas.runtime.sample_context import LimitReachedError, Question, Sample, at_work
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Received, Server, answer, completion, serving
 from tests.scripted_model import INPUT_TOKENS, OUTPUT_TOKENS, Reply, ScriptedModel, answering, said
@@ -115,7 +115,9 @@ def test_more_threads_than_the_pool_has_may_wait_for_their_calls_at_once() -> No
         places = range(2 * MAX_BLOCKING_CALLS)
         return await asyncio.gather(*(asyncio.to_thread(agent, place < MAX_BLOCKING_CALLS) for place in places))
 
-    with at_work(Question(Sample("q"), over_at=time.monotonic() + PATIENCE_SECONDS)):  # else a deadlock would last
+    with use_context(
+        SampleContext(SampleKey("q"), deadline=time.monotonic() + PATIENCE_SECONDS)
+    ):  # else a deadlock would last
         assert run_blocking(all_of_them()) == ["42"] * 2 * MAX_BLOCKING_CALLS
 
 
@@ -132,7 +134,7 @@ def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:
     def ask(server: Server) -> tuple[Any, Any]:
         model = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001)
         lm = model.lm(AgentModel())
-        with at_work(Question(Sample("q"), call_log=replies)):
+        with use_context(SampleContext(SampleKey("q"), call_log=replies)):
             return run_blocking(asyncio.to_thread(lm, "hi")), model.gate_history()
 
     async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
@@ -151,7 +153,7 @@ def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:
 def test_a_thread_that_is_left_behind_spends_nothing_more() -> None:
     """Its call in flight is ended with the question, and its next one is not made."""
     asked, ended = asyncio.Event(), threading.Event()
-    question = Question(Sample("q"))
+    question = SampleContext(SampleKey("q"))
 
     async def hang(request: Received, writer: asyncio.StreamWriter) -> None:
         background_loop().call_soon_threadsafe(asked.set)
@@ -164,7 +166,7 @@ def test_a_thread_that_is_left_behind_spends_nothing_more() -> None:
         ended.set()
 
     async def answer_the_question() -> None:
-        with at_work(question):
+        with use_context(question):
             thread = asyncio.create_task(asyncio.to_thread(agent))
             await asked.wait()
             thread.cancel()

@@ -15,7 +15,15 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import Rate
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import LimitReachedError, Payment, Question, QuestionLimits, Sample, Settle, at_work
+from mas.runtime.sample_context import (
+    LimitReachedError,
+    Payment,
+    SampleContext,
+    SampleKey,
+    SampleLimits,
+    Settle,
+    use_context,
+)
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, drip, serving
 
 ANSWERED = Payment(30, 0, 4, (30 * 1.0 + 4 * 2.0) / 1e6)  # of one reply of the server on loopback
@@ -37,8 +45,8 @@ class Ledger:
         self.reserved += 1
         return self.settled.append
 
-    def question(self, **settings: Any) -> Question:
-        return Question(Sample("q"), spent=self.spent.append, reserve=self.reserve, **settings)
+    def question(self, **settings: Any) -> SampleContext:
+        return SampleContext(SampleKey("q"), spent=self.spent.append, reserve=self.reserve, **settings)
 
 
 def lm_at(base_url: str, **settings: Any) -> Any:
@@ -85,7 +93,7 @@ OUTCOMES: dict[str, tuple[Handler, list[Payment | None]]] = {
 def test_every_reservation_is_settled_once(outcome: str, in_a_thread: bool) -> None:
     handler, settled = OUTCOMES[outcome]
     ledger = Ledger()
-    with serving(handler) as server, at_work(ledger.question()), suppress(LMError):
+    with serving(handler) as server, use_context(ledger.question()), suppress(LMError):
         lm = lm_at(server.base_url, call_deadline_seconds=0.3 if handler is drip else 30.0)
         if in_a_thread:
             lm("hi")
@@ -105,7 +113,7 @@ async def asked_on_the_loop(lm: Any) -> None:
 def test_a_synchronous_call_on_the_loop_is_settled_as_well(outcome: str) -> None:
     handler, settled = OUTCOMES[outcome]
     ledger = Ledger()
-    with serving(handler) as server, at_work(ledger.question()), suppress(LMError):
+    with serving(handler) as server, use_context(ledger.question()), suppress(LMError):
         run_blocking(asked_on_the_loop(lm_at(server.base_url)))
     assert ledger.settled == settled[:1], "it is not retried"
 
@@ -117,7 +125,7 @@ def test_a_request_that_nobody_takes_or_that_may_not_be_made_was_never_sent() ->
     with serving(complete_with("hello")) as server:
         closed = server.base_url
     for ask in (lambda lm: lm.acall("hi"), lambda lm: lm.acall(request)):
-        with at_work(ledger.question()), pytest.raises(LMError):
+        with use_context(ledger.question()), pytest.raises(LMError):
             run_blocking(ask(lm_at(closed, num_retries=1)))
     assert ledger.settled == [NEVER_SENT] * ledger.reserved
     assert (ledger.reserved, ledger.spent) == (3, []), "one is tried twice, the other once"
@@ -134,13 +142,13 @@ def cancelled_after(seconds: float, work: Callable[[], Any]) -> None:
 
 def test_a_call_that_is_cancelled_is_settled_as_cut_off_or_as_never_sent() -> None:
     ledger = Ledger()
-    with serving(drip) as server, at_work(ledger.question()):
+    with serving(drip) as server, use_context(ledger.question()):
         lm = lm_at(server.base_url)
         cancelled_after(0.2, lambda: lm.acall("hi"))
     assert ledger.settled == [CUT_OFF]
 
     ledger = Ledger()
-    with serving(complete_with("hello")) as server, at_work(ledger.question()):
+    with serving(complete_with("hello")) as server, use_context(ledger.question()):
         lm = lm_at(server.base_url, rate=Rate(requests_per_minute=1))
         run_blocking(lm.acall("hi"))
         cancelled_after(0.1, lambda: lm.acall("hi"))  # at the gate
@@ -149,7 +157,7 @@ def test_a_call_that_is_cancelled_is_settled_as_cut_off_or_as_never_sent() -> No
 
 def test_it_is_reserved_before_it_waits_at_the_gate() -> None:
     ledger = Ledger(requests=1)
-    with serving(complete_with("hello")) as server, at_work(ledger.question()):
+    with serving(complete_with("hello")) as server, use_context(ledger.question()):
         lm = lm_at(server.base_url, rate=Rate(requests_per_minute=1))
         run_blocking(lm.acall("hi"))
         with pytest.raises(LimitReachedError):
@@ -168,7 +176,7 @@ def test_what_is_kept_needs_no_reservation(place: str) -> None:
     ledger, kept = Ledger(requests=1), {place: Kept()}
     with serving(complete_with("hello")) as server:
         for _ in range(3):
-            with at_work(ledger.question(**kept)):
+            with use_context(ledger.question(**kept)):
                 assert run_blocking(lm_at(server.base_url).acall("hi")) == ["hello"]
     assert (ledger.reserved, len(server.requests)) == (1, 1)
 
@@ -189,7 +197,7 @@ def test_a_refusal_of_the_run_leaves_dspy_as_itself_and_nothing_is_sent(ask: str
             "in a thread": lambda: predict(question="?"),
             "on the loop": lambda: run_blocking(on_the_loop()),
         }[ask]
-        with at_work(question), dspy.context(lm=lm), pytest.raises(LimitReachedError, match="its 0 req") as raised:
+        with use_context(question), dspy.context(lm=lm), pytest.raises(LimitReachedError, match="its 0 req") as raised:
             asking()
     assert (raised.value.limit, question.limit_reached) == ("budget.lm_calls", "budget.lm_calls")
     assert (server.requests, ledger.settled) == ([], [])
@@ -198,14 +206,14 @@ def test_a_refusal_of_the_run_leaves_dspy_as_itself_and_nothing_is_sent(ask: str
 def test_a_refusal_of_the_run_ends_the_retries() -> None:
     ledger = Ledger(requests=2)
     refused = pytest.raises(LimitReachedError)
-    with serving(failing("503 Service Unavailable")) as server, at_work(ledger.question()), refused:
+    with serving(failing("503 Service Unavailable")) as server, use_context(ledger.question()), refused:
         run_blocking(lm_at(server.base_url, num_retries=5).acall("hi"))
     assert (len(server.requests), ledger.settled) == (2, [REFUSED] * 2)
 
 
 def test_the_questions_own_limit_comes_first() -> None:
     ledger = Ledger()
-    with at_work(ledger.question(limits=QuestionLimits(lm_calls=0))), pytest.raises(LimitReachedError) as raised:
+    with use_context(ledger.question(limits=SampleLimits(lm_calls=0))), pytest.raises(LimitReachedError) as raised:
         run_blocking(lm_at("http://127.0.0.1:9/v1").acall("hi"))
     assert (raised.value.limit, ledger.reserved) == ("lm_calls", 0)
 
@@ -221,7 +229,9 @@ def test_a_reply_is_paid_for_before_it_is_kept() -> None:
     def reserve() -> Settle:
         return lambda payment: order.append("settled")
 
-    question = Question(Sample("q"), call_log=Watched(), spent=lambda payment: order.append("paid"), reserve=reserve)
-    with serving(complete_with("hello")) as server, at_work(question):
+    question = SampleContext(
+        SampleKey("q"), call_log=Watched(), spent=lambda payment: order.append("paid"), reserve=reserve
+    )
+    with serving(complete_with("hello")) as server, use_context(question):
         run_blocking(lm_at(server.base_url).acall("hi"))
     assert order == ["paid", "settled", "kept"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mas.llm.adaptive_limit import LENGTH
-from mas.llm.rate_limiter import Gate, HeldError, Slot
+from mas.llm.rate_limiter import BackoffTooLongError, RateLimiter, Slot
 from tests.mas.llm.virtual_time import run_in_virtual_time
 
 seconds = st.floats(0.0, 3.0)
@@ -26,14 +26,14 @@ def tell(slot: Slot, outcome: str) -> None:
         slot.server_failed()
 
 
-def reasons(gate: Gate) -> list[str]:
+def reasons(gate: RateLimiter) -> list[str]:
     return [entry["reason"] for entry in gate.history]
 
 
 @given(st.integers(1, 50), st.lists(st.tuples(seconds, seconds, outcomes), max_size=60))
 @settings(max_examples=60, deadline=None)
 def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests):
-    gate, passed = Gate(ceiling), []
+    gate, passed = RateLimiter(ceiling), []
 
     async def request(arrives: float, takes: float, outcome: str) -> None:
         await asyncio.sleep(arrives)
@@ -58,7 +58,7 @@ def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests
 )
 @settings(max_examples=60, deadline=None)
 def test_first_come_first_served_however_large(requests, rates):
-    gate, entered = Gate(3, *rates), []
+    gate, entered = RateLimiter(3, *rates), []
 
     async def request(number: int, tokens: int, outcome: str) -> None:
         async with gate.slot(tokens) as slot:
@@ -76,7 +76,7 @@ def test_first_come_first_served_however_large(requests, rates):
 @given(st.lists(st.tuples(seconds, seconds, st.none() | seconds, outcomes), max_size=60), st.sampled_from([None, 600]))
 @settings(max_examples=60, deadline=None)
 def test_a_storm_of_cancellations_swallows_no_place(requests, per_minute):
-    gate = Gate(4, per_minute)
+    gate = RateLimiter(4, per_minute)
 
     async def request(arrives: float, takes: float, cancelled_after: float | None, outcome: str) -> None:
         await asyncio.sleep(arrives)
@@ -97,13 +97,13 @@ def test_a_storm_of_cancellations_swallows_no_place(requests, per_minute):
 
 
 def test_a_pause_beyond_the_deadline_is_not_waited_for():
-    gate = Gate(4)
+    gate = RateLimiter(4)
 
     async def all_of_them() -> None:
         async with gate.slot(1) as slot:
             slot.rate_limited(30.0)
         began = gate.now()
-        with pytest.raises(HeldError, match="30 s"):
+        with pytest.raises(BackoffTooLongError, match="30 s"):
             async with gate.slot(1, lambda: 20):
                 pass
         assert gate.now() == began
@@ -114,7 +114,7 @@ def test_a_pause_beyond_the_deadline_is_not_waited_for():
 
 
 def test_a_pause_is_told_on_coming_however_long_the_queue_is():
-    gate = Gate(1)
+    gate = RateLimiter(1)
 
     async def patient() -> None:
         async with gate.slot(1):
@@ -126,7 +126,7 @@ def test_a_pause_is_told_on_coming_however_long_the_queue_is():
         queue = [asyncio.create_task(patient()) for _ in range(3)]
         await asyncio.sleep(1)
         began = gate.now()
-        with pytest.raises(HeldError, match="29 s"):
+        with pytest.raises(BackoffTooLongError, match="29 s"):
             async with gate.slot(1, lambda: 20):
                 pass
         assert gate.now() == began
@@ -137,13 +137,13 @@ def test_a_pause_is_told_on_coming_however_long_the_queue_is():
 
 def test_a_pause_is_told_to_the_whole_queue_once_its_first_has_been_told():
     async def all_of_them() -> list[float]:
-        gate, told = Gate(64, requests_per_minute=60), []
+        gate, told = RateLimiter(64, requests_per_minute=60), []
 
         async def impatient() -> None:
             try:
                 async with gate.slot(1, lambda: 1.0):
                     pass
-            except HeldError:
+            except BackoffTooLongError:
                 told.append(gate.now() - 1000.0)
 
         async with gate.slot(1) as slot:
@@ -158,7 +158,7 @@ def test_a_pause_is_told_to_the_whole_queue_once_its_first_has_been_told():
 
 def test_who_has_queued_for_long_still_has_the_patience_for_a_short_pause():
     async def all_of_them() -> float:
-        gate = Gate(64, requests_per_minute=1)
+        gate = RateLimiter(64, requests_per_minute=1)
 
         async def request(place: int) -> None:
             async with gate.slot(1, lambda: 5.0) as slot:
@@ -173,11 +173,11 @@ def test_who_has_queued_for_long_still_has_the_patience_for_a_short_pause():
 
 def test_a_pause_that_is_not_waited_for_costs_nothing_of_the_rate():
     async def all_of_them() -> float:
-        gate = Gate(64, requests_per_minute=60)
+        gate = RateLimiter(64, requests_per_minute=60)
         async with gate.slot(1) as slot:
             slot.rate_limited(1.5)
         for _ in range(10):
-            with pytest.raises(HeldError):
+            with pytest.raises(BackoffTooLongError):
                 async with gate.slot(1, lambda: 1.0):
                     pass
         began = gate.now()
@@ -188,7 +188,7 @@ def test_a_pause_that_is_not_waited_for_costs_nothing_of_the_rate():
 
 
 def test_many_refusals_of_requests_sent_before_the_cut_are_one_episode():
-    gate = Gate(64)
+    gate = RateLimiter(64)
 
     async def request(place: int) -> None:
         async with gate.slot(1) as slot:
@@ -204,7 +204,7 @@ def test_many_refusals_of_requests_sent_before_the_cut_are_one_episode():
 
 
 def test_a_cut_halves_what_is_not_in_use():
-    gate = Gate(64)
+    gate = RateLimiter(64)
 
     async def one() -> None:
         async with gate.slot(1) as slot:
@@ -217,7 +217,7 @@ def test_a_cut_halves_what_is_not_in_use():
 @pytest.mark.parametrize(("retry_after", "pause"), [(7.0, 7.0), (3600.0, 60.0), (math.inf, 60.0), (0.0, 0.25)])
 def test_nothing_is_sent_before_the_time_the_server_gave_up_to_a_minute(retry_after, pause):
     async def two() -> float:
-        gate = Gate(64)
+        gate = RateLimiter(64)
         async with gate.slot(1) as slot:
             slot.rate_limited(retry_after)
         refused = gate.now()
@@ -229,7 +229,7 @@ def test_nothing_is_sent_before_the_time_the_server_gave_up_to_a_minute(retry_af
 
 def test_without_a_time_the_pauses_double_until_something_gets_through():
     async def pauses() -> list[float]:
-        gate, gaps = Gate(64), []
+        gate, gaps = RateLimiter(64), []
         for outcome in ["refused", "refused", "refused", "succeeded", "refused", "succeeded"]:
             async with gate.slot(1) as slot:
                 tell(slot, outcome)
@@ -242,7 +242,7 @@ def test_without_a_time_the_pauses_double_until_something_gets_through():
 
 def test_however_long_it_refuses_the_server_is_asked_again_every_few_seconds():
     async def gaps() -> list[float]:
-        gate, sent = Gate(64), []
+        gate, sent = RateLimiter(64), []
         for _ in range(50):
             async with gate.slot(1) as slot:
                 sent.append(gate.now())
@@ -253,7 +253,7 @@ def test_however_long_it_refuses_the_server_is_asked_again_every_few_seconds():
 
 
 def test_after_a_server_fault_nothing_grows_for_a_while_and_nothing_is_cut():
-    gate = Gate(64)
+    gate = RateLimiter(64)
 
     async def request(number: int) -> None:
         async with gate.slot(1) as slot:
@@ -272,7 +272,7 @@ def test_after_a_server_fault_nothing_grows_for_a_while_and_nothing_is_cut():
 
 
 def test_without_refusals_the_limit_opens_to_its_ceiling_before_the_first_reply():
-    gate = Gate(64)
+    gate = RateLimiter(64)
 
     async def request() -> float:
         async with gate.slot(1) as slot:
@@ -290,7 +290,7 @@ def test_without_refusals_the_limit_opens_to_its_ceiling_before_the_first_reply(
 
 
 def test_after_a_cut_the_limit_comes_back():
-    gate = Gate(64)
+    gate = RateLimiter(64)
 
     async def request(place: int) -> None:
         if place < 2:
@@ -308,7 +308,7 @@ def test_after_a_cut_the_limit_comes_back():
     assert gate.history[-1]["limit"] == 64
 
 
-async def _times_sent(gate: Gate, requests: int, tokens: int) -> list[float]:
+async def _times_sent(gate: RateLimiter, requests: int, tokens: int) -> list[float]:
     async def request() -> float:
         async with gate.slot(tokens) as slot:
             sent = gate.now()
@@ -321,7 +321,7 @@ async def _times_sent(gate: Gate, requests: int, tokens: int) -> list[float]:
 
 @pytest.mark.parametrize(("per_minute", "requests"), [(3000, 200), (600, 40), (30, 10)])
 def test_a_known_rate_is_kept_without_bursts_and_used_to_the_full(per_minute, requests):
-    sent = run_in_virtual_time(_times_sent(Gate(64, per_minute), requests, 1))
+    sent = run_in_virtual_time(_times_sent(RateLimiter(64, per_minute), requests, 1))
     per_second, burst = per_minute / 60, max(1, per_minute / 600)
     for first in range(requests):
         for last in range(first, requests):
@@ -330,15 +330,15 @@ def test_a_known_rate_is_kept_without_bursts_and_used_to_the_full(per_minute, re
 
 
 def test_a_known_token_rate_counts_large_requests_in_full_and_lets_the_largest_pass():
-    sent = run_in_virtual_time(_times_sent(Gate(64, tokens_per_minute=60_000), 5, 3_000))
+    sent = run_in_virtual_time(_times_sent(RateLimiter(64, tokens_per_minute=60_000), 5, 3_000))
     gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
     assert gaps == pytest.approx([3.0] * 4, abs=0.01)
-    assert len(run_in_virtual_time(_times_sent(Gate(64, tokens_per_minute=60_000), 2, 10**9))) == 2
+    assert len(run_in_virtual_time(_times_sent(RateLimiter(64, tokens_per_minute=60_000), 2, 10**9))) == 2
 
 
 def test_a_server_that_refuses_a_declared_rate_is_obeyed():
     async def two() -> float:
-        gate = Gate(64, requests_per_minute=6000)
+        gate = RateLimiter(64, requests_per_minute=6000)
         async with gate.slot(1) as slot:
             slot.rate_limited(5.0)
         async with gate.slot(1):
@@ -365,7 +365,7 @@ class FixedRate:
         return True
 
 
-async def _through_the_gate(gate: Gate, server: FixedRate, requests: int, jitter: random.Random) -> float:
+async def _through_the_gate(gate: RateLimiter, server: FixedRate, requests: int, jitter: random.Random) -> float:
     async def worker(left: Iterator[int]) -> None:
         for _ in left:
             while not await ask():
@@ -388,7 +388,7 @@ async def _through_the_gate(gate: Gate, server: FixedRate, requests: int, jitter
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
 def test_a_bucket_that_is_empty_at_first_says_nothing_of_the_rate(retry_after):
-    gate, server = Gate(64), FixedRate(retry_after)
+    gate, server = RateLimiter(64), FixedRate(retry_after)
     server.level = 0.0
     duration = run_in_virtual_time(_through_the_gate(gate, server, 1000, random.Random(7)))
     assert server.good == 1000
@@ -409,7 +409,7 @@ class Closed(FixedRate):
 
 
 def test_a_server_that_was_closed_at_first_is_used_to_the_full_once_it_opens():
-    gate, server = Gate(64), Closed(None)
+    gate, server = RateLimiter(64), Closed(None)
     duration = run_in_virtual_time(_through_the_gate(gate, server, 1000, random.Random(7)))
     assert server.rejected < 40
     assert duration < 5 + 22
@@ -417,7 +417,7 @@ def test_a_server_that_was_closed_at_first_is_used_to_the_full_once_it_opens():
 
 def test_one_refusal_before_anything_has_got_through_delays_one_request():
     async def one_after_the_other() -> float:
-        gate = Gate(64)
+        gate = RateLimiter(64)
         async with gate.slot(1) as slot:
             slot.rate_limited(None)
         for _ in range(20):
@@ -430,7 +430,7 @@ def test_one_refusal_before_anything_has_got_through_delays_one_request():
 
 def test_slow_start_grows_by_what_gets_through():
     async def limits() -> list[int]:
-        gate, seen = Gate(64), []
+        gate, seen = RateLimiter(64), []
 
         async def request() -> None:
             async with gate.slot(1) as slot:
@@ -450,7 +450,7 @@ def test_slow_start_grows_by_what_gets_through():
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
 def test_an_unknown_rate_is_found_and_little_is_wasted(retry_after):
-    gate, server = Gate(64), FixedRate(retry_after)
+    gate, server = RateLimiter(64), FixedRate(retry_after)
     duration = run_in_virtual_time(_through_the_gate(gate, server, 1000, random.Random(7)))
     assert server.good == 1000
     assert server.rejected < 80
@@ -459,7 +459,7 @@ def test_an_unknown_rate_is_found_and_little_is_wasted(retry_after):
 
 
 def test_a_pace_that_is_confirmed_is_asked_more_and_more_seldom():
-    gate, server = Gate(64), FixedRate(1.0)
+    gate, server = RateLimiter(64), FixedRate(1.0)
     run_in_virtual_time(_through_the_gate(gate, server, 4000, random.Random(7)))
     cuts = [entry["seconds"] for entry in gate.history if entry["reason"] == "rate limit"]
     gaps = [later - earlier for earlier, later in itertools.pairwise(cuts)]
@@ -468,7 +468,7 @@ def test_a_pace_that_is_confirmed_is_asked_more_and_more_seldom():
 
 
 def test_history_is_bounded_keeps_its_start_and_is_json():
-    gate = Gate(64)
+    gate = RateLimiter(64)
 
     async def many() -> None:
         for _ in range(LENGTH):
@@ -484,7 +484,7 @@ def test_history_is_bounded_keeps_its_start_and_is_json():
 
 def test_an_end_told_twice_is_a_defect_of_the_caller():
     async def twice() -> None:
-        async with Gate(2).slot(1) as slot:
+        async with RateLimiter(2).slot(1) as slot:
             slot.succeeded()
             slot.rate_limited(None)
 
@@ -493,7 +493,7 @@ def test_an_end_told_twice_is_a_defect_of_the_caller():
 
 
 def test_a_failure_inside_gives_the_place_back():
-    gate = Gate(1)
+    gate = RateLimiter(1)
 
     async def failing() -> None:
         async with gate.slot(1):
@@ -505,11 +505,11 @@ def test_a_failure_inside_gives_the_place_back():
 
 
 def test_a_gate_serves_one_loop_after_the_other():
-    gate = Gate(2, requests_per_minute=6000)
+    gate = RateLimiter(2, requests_per_minute=6000)
     assert len(run_in_virtual_time(_times_sent(gate, 5, 1))) == 5
     assert len(run_in_virtual_time(_times_sent(gate, 5, 1))) == 5
 
 
 def test_a_gate_that_lets_nobody_pass_is_refused():
     with pytest.raises(ValueError, match="max_concurrency is 0"):
-        Gate(0)
+        RateLimiter(0)

@@ -12,12 +12,12 @@ from mas.llm.profiles.model import AgentModel, Model
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import Rate
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, Question, Sample, Settle, at_work
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, Settle, use_context
 from mas.runtime.trace import Trace, recording
 from mas.simulation.model import OfflineModel
 from tests.mas.llm.loopback import Received, answer, complete_with, completion, serving
 
-REFLECTION = Sample("reflection", epoch=0)
+REFLECTION = SampleKey("reflection", epoch=0)
 
 
 class Kept(dict[str, str]):
@@ -53,7 +53,7 @@ def test_it_waits_at_the_gate_of_the_agents() -> None:
     with serving(complete_with("hello")) as server:
         profile = OpenAIChatModel("base", base_url=server.base_url, rate=Rate(requests_per_minute=1))
         assert profile.lm(AgentModel())("hi") == ["hello"]
-        with at_work(Question(REFLECTION, over_at=time.monotonic() + 0.2)), pytest.raises(LimitReachedError):
+        with use_context(SampleContext(REFLECTION, deadline=time.monotonic() + 0.2)), pytest.raises(LimitReachedError):
             profile.reflection_lm("strong")("hi")
         assert len(server.requests) == 1
 
@@ -72,12 +72,12 @@ class Counting:
             await answer(writer, completion(f"proposal {self.asked}"))
 
 
-def in_a_thread_of_its_own(lm: Any, question: Question, texts: list[str]) -> list[Any]:
+def in_a_thread_of_its_own(lm: Any, question: SampleContext, texts: list[str]) -> list[Any]:
     """What an optimiser does that knows nothing of questions: it calls the LM."""
     replies: list[Any] = []
 
     def search() -> None:
-        with at_work(question):
+        with use_context(question):
             replies.extend(lm(text)[0] for text in texts)
 
     thread = threading.Thread(target=search)
@@ -92,7 +92,7 @@ def test_requests_from_an_optimisers_thread_are_reserved_retried_logged_and_repl
     def reserve() -> Settle:
         return settled.append
 
-    question = Question(REFLECTION, call_log=log, reserve=reserve)
+    question = SampleContext(REFLECTION, call_log=log, reserve=reserve)
     texts = ["improve this", "improve that", "improve this"]
     with serving(Counting()) as server:
         lm = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001).reflection_lm("strong")
@@ -100,7 +100,7 @@ def test_requests_from_an_optimisers_thread_are_reserved_retried_logged_and_repl
         assert first == ["proposal 2", "proposal 3", "proposal 4"], "the same asked again is another question"
         assert {request.body["model"] for request in server.requests} == {"strong"}
         assert (len(server.requests), len(settled), settled[0]) == (4, 4, Payment(cost_usd=0.0))
-        resumed = Question(REFLECTION, call_log=log, reserve=reserve)
+        resumed = SampleContext(REFLECTION, call_log=log, reserve=reserve)
         assert in_a_thread_of_its_own(lm, resumed, [*texts, "improve this"]) == [*first, "proposal 5"]
         assert (len(server.requests), len(settled)) == (5, 5), "only what is new is asked and paid"
 
@@ -110,7 +110,7 @@ def test_a_budget_that_is_used_up_reaches_the_optimiser_as_itself() -> None:
         raise LimitReachedError("budget.usd", "the run has used its 5 US dollars (budget.usd=5)")
 
     lm = OpenAIChatModel("any", base_url="http://127.0.0.1:9/v1").reflection_lm()
-    with at_work(Question(REFLECTION, reserve=reserve)), pytest.raises(LimitReachedError, match="US dollars"):
+    with use_context(SampleContext(REFLECTION, reserve=reserve)), pytest.raises(LimitReachedError, match="US dollars"):
         lm("improve this")
 
 
@@ -120,7 +120,7 @@ def test_the_simulated_one_takes_any_name_and_is_replayed_too() -> None:
     assert named.model == unnamed.model == "offline/harmful-2"
     log = Kept()
     for replayed in (False, True):
-        with at_work(Question(REFLECTION, call_log=log)), recording(Trace("thread")) as trace:
+        with use_context(SampleContext(REFLECTION, call_log=log)), recording(Trace("thread")) as trace:
             named("```\nAnswer.\n```")
         assert trace.spans[0].attributes.get("replayed", False) is replayed
         assert trace.spans[0].attributes["cost_usd"] == 0.0

@@ -12,11 +12,11 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import TruncatedReplyError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import LimitReachedError, Payment, Question, QuestionLimits, Sample, at_work
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Span, Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, serving
 
-FIRST = Sample("q")
+FIRST = SampleKey("q")
 COST = (30 * 1.0 + 4 * 2.0) / 1e6  # of one reply of the server on loopback
 
 
@@ -42,7 +42,7 @@ class Counting:
         await answer(writer, completion(f"reply {number}"))
 
 
-def ask(base_url: str, question: Question, *texts: str | Request, **settings: Any) -> tuple[list[Any], list[Span]]:
+def ask(base_url: str, question: SampleContext, *texts: str | Request, **settings: Any) -> tuple[list[Any], list[Span]]:
     """The replies to the texts, asked one after the other, and the spans."""
     settings = {"num_retries": 0, "prices": {"any": Price(1.0, 2.0)}, **settings}
     trace = Trace("thread")
@@ -51,15 +51,15 @@ def ask(base_url: str, question: Question, *texts: str | Request, **settings: An
         lm = OpenAIChatModel("any", base_url=base_url, **settings).lm(AgentModel())
         return [await lm.acall(text) for text in texts]
 
-    with at_work(question), recording(trace):
+    with use_context(question), recording(trace):
         return run_blocking(all_of_them()), trace.spans
 
 
 def test_an_interrupted_question_is_not_asked_again_for_what_it_knows() -> None:
     log, spent = Kept(), list[Payment]()
     with serving(Counting()) as server:
-        before, _ = ask(server.base_url, Question(FIRST, call_log=log), "one", "two")
-        question = Question(FIRST, call_log=log, spent=spent.append)
+        before, _ = ask(server.base_url, SampleContext(FIRST, call_log=log), "one", "two")
+        question = SampleContext(FIRST, call_log=log, spent=spent.append)
         after, spans = ask(server.base_url, question, "one", "two", "three")
         assert len(server.requests) == 3
     assert after == [*before, ["reply 3"]]
@@ -75,7 +75,7 @@ def test_the_same_request_twice_is_two_questions_and_each_keeps_its_own_reply() 
     log = Kept()
     with serving(Counting()) as server:
         for _ in range(2):
-            replies, _ = ask(server.base_url, Question(FIRST, call_log=log), "again", "again")
+            replies, _ = ask(server.base_url, SampleContext(FIRST, call_log=log), "again", "again")
             assert replies == [["reply 1"], ["reply 2"]]
         assert len(server.requests) == 2
 
@@ -88,9 +88,9 @@ def test_the_same_request_twice_at_once_is_two_questions_as_well() -> None:
 
     with serving(Counting(delays=[0.1])) as server:
         lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0).lm(AgentModel())
-        with at_work(Question(FIRST, call_log=log)):
+        with use_context(SampleContext(FIRST, call_log=log)):
             first = run_blocking(at_once(lm))
-        with at_work(Question(FIRST, call_log=log)):
+        with use_context(SampleContext(FIRST, call_log=log)):
             assert run_blocking(at_once(lm)) == first
         assert sorted(map(tuple, first)) == [("reply 1",), ("reply 2",)]
         assert len(server.requests) == 2
@@ -99,28 +99,28 @@ def test_the_same_request_twice_at_once_is_two_questions_as_well() -> None:
 @pytest.mark.parametrize(
     ("sample", "place", "found"),
     [
-        (Sample("q", 2, 1), "call_log", False),
-        (Sample("q", 1, 2), "call_log", False),
-        (Sample("q", 2, 1), "shared_cache", False),
-        (Sample("q", 1, 2), "shared_cache", True),
-        (Sample("other"), "shared_cache", True),
+        (SampleKey("q", 2, 1), "call_log", False),
+        (SampleKey("q", 1, 2), "call_log", False),
+        (SampleKey("q", 2, 1), "shared_cache", False),
+        (SampleKey("q", 1, 2), "shared_cache", True),
+        (SampleKey("other"), "shared_cache", True),
     ],
 )
 def test_another_epoch_is_a_fresh_draw_and_another_attempt_is_one_unless_the_cache_is_shared(
-    sample: Sample, place: str, found: bool
+    sample: SampleKey, place: str, found: bool
 ) -> None:
     kept = {place: Kept()}
     with serving(Counting()) as server:
-        ask(server.base_url, Question(FIRST, **kept), "hi")
-        ask(server.base_url, Question(sample, **kept), "hi")
+        ask(server.base_url, SampleContext(FIRST, **kept), "hi")
+        ask(server.base_url, SampleContext(sample, **kept), "hi")
         assert len(server.requests) == (1 if found else 2)
 
 
 def test_a_cached_reply_is_counted_as_such_and_costs_nothing() -> None:
     cache = Kept()
     with serving(Counting()) as server:
-        ask(server.base_url, Question(FIRST, shared_cache=cache), "hi")
-        question = Question(FIRST, call_log=Kept(), shared_cache=cache)
+        ask(server.base_url, SampleContext(FIRST, shared_cache=cache), "hi")
+        question = SampleContext(FIRST, call_log=Kept(), shared_cache=cache)
         replies, (span,) = ask(server.base_url, question, "hi")
         assert (replies, len(server.requests)) == ([["reply 1"]], 1)
     assert (span.attributes["cached"], span.attributes["cost_usd"], question.cost_usd) == (True, 0.0, 0.0)
@@ -136,7 +136,7 @@ def test_the_endpoint_the_model_and_its_settings_are_part_of_the_question() -> N
             (server.base_url, {"temperature": 0.7}),
             (server.base_url, {"max_tokens": 5}),
         ):
-            ask(base_url, Question(FIRST, call_log=log), "hi", **settings)
+            ask(base_url, SampleContext(FIRST, call_log=log), "hi", **settings)
         assert (len(server.requests), len(elsewhere.requests)) == (3, 1)
 
 
@@ -148,7 +148,7 @@ def test_the_picture_itself_is_part_of_the_question() -> None:
     log = Kept()
     with serving(Counting()) as server:
         for data in ("iVBORw0K", "iVBORw0L", "iVBORw0K"):
-            (reply,), _ = ask(server.base_url, Question(FIRST, call_log=log), showing(data), takes_images=True)
+            (reply,), _ = ask(server.base_url, SampleContext(FIRST, call_log=log), showing(data), takes_images=True)
             assert isinstance(reply, Response)
         assert len(server.requests) == 2
 
@@ -158,7 +158,7 @@ def test_a_truncated_reply_is_truncated_again_and_is_no_second_request() -> None
     with serving(complete_with("The answer is 4", "length")) as server:
         for _ in range(2):
             with pytest.raises(TruncatedReplyError):
-                ask(server.base_url, Question(FIRST, call_log=log), "hi")
+                ask(server.base_url, SampleContext(FIRST, call_log=log), "hi")
         assert len(server.requests) == 1
 
 
@@ -170,23 +170,23 @@ async def unavailable(request: Received, writer: asyncio.StreamWriter) -> None:
 def test_a_failure_is_not_kept(fault: Handler) -> None:
     log = Kept()
     with serving(fault) as server, pytest.raises(Exception, match=r"busy|empty"):
-        ask(server.base_url, Question(FIRST, call_log=log), "hi")
+        ask(server.base_url, SampleContext(FIRST, call_log=log), "hi")
     assert not log
 
 
 def test_replayed_calls_count_towards_the_limits() -> None:
     log = Kept()
     with serving(Counting()) as server:
-        ask(server.base_url, Question(FIRST, call_log=log), "one", "two")
+        ask(server.base_url, SampleContext(FIRST, call_log=log), "one", "two")
         with pytest.raises(LimitReachedError):
-            ask(server.base_url, Question(FIRST, QuestionLimits(lm_calls=1), log), "one", "two")
+            ask(server.base_url, SampleContext(FIRST, SampleLimits(lm_calls=1), log), "one", "two")
         with pytest.raises(LimitReachedError):
-            ask(server.base_url, Question(FIRST, QuestionLimits(cost_usd=COST), log), "one", "two")
+            ask(server.base_url, SampleContext(FIRST, SampleLimits(cost_usd=COST), log), "one", "two")
 
 
 def test_replies_keep_odd_characters() -> None:
     log = Kept()
     with serving(complete_with("a\ud83db \U0001f600\x00")) as server:
-        first, _ = ask(server.base_url, Question(FIRST, call_log=log), "hi")
-        assert ask(server.base_url, Question(FIRST, call_log=log), "hi")[0] == first == [["a?b \U0001f600\x00"]]
+        first, _ = ask(server.base_url, SampleContext(FIRST, call_log=log), "hi")
+        assert ask(server.base_url, SampleContext(FIRST, call_log=log), "hi")[0] == first == [["a?b \U0001f600\x00"]]
     next(iter(log.values())).encode("ascii")

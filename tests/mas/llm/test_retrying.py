@@ -26,7 +26,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import Rate
 from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import LimitReachedError, Payment, Question, QuestionLimits, Sample, at_work
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving
 
@@ -111,9 +111,9 @@ def test_only_faults_that_pass_are_tried_again(fault: Handler, error: type[Excep
 
 
 def test_a_passing_failure_is_forgotten_and_its_wait_is_no_work() -> None:
-    question = Question(Sample("q"))
+    question = SampleContext(SampleKey("q"))
     slow = failing("503 Service Unavailable\r\nRetry-After: 0.2")
-    with serving(in_turn(slow, complete_with("hello"))) as server, at_work(question):
+    with serving(in_turn(slow, complete_with("hello"))) as server, use_context(question):
         assert ask(server.base_url, num_retries=1) == ["hello"]
     assert (len(server.requests), question.lm_calls, question.tokens) == (2, 2, 34)
     assert 0.2 <= question.waited_seconds < AT_ONCE_SECONDS
@@ -128,10 +128,12 @@ def test_an_empty_reply_is_asked_for_once_more() -> None:
 @pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
 @pytest.mark.parametrize("left", ["of the call", "of the question"])
 def test_a_wait_that_would_outlast_the_deadline_is_not_begun(status: str, left: str) -> None:
-    question = Question(Sample("q"), over_at=time.monotonic() + 60 if left == "of the question" else float("inf"))
+    question = SampleContext(
+        SampleKey("q"), deadline=time.monotonic() + 60 if left == "of the question" else float("inf")
+    )
     began = time.monotonic()
     refusing, refused = failing(f"{status}\r\nRetry-After: 100"), pytest.raises((LMRateLimitError, LMServerError))
-    with serving(refusing) as server, at_work(question), refused:
+    with serving(refusing) as server, use_context(question), refused:
         ask(server.base_url, call_deadline_seconds=60 if left == "of the call" else 1000)
     assert time.monotonic() - began < AT_ONCE_SECONDS
     assert len(server.requests) == 1
@@ -181,8 +183,8 @@ def test_the_questions_time_bounds_the_queue_for_a_thread_too() -> None:
         lm = profile(server.base_url, rate=Rate(requests_per_minute=1)).lm(AgentModel())
         assert lm("hi") == ["hello"]
         began = time.monotonic()
-        question = Question(Sample("q"), over_at=began + 0.3)
-        with at_work(question), pytest.raises(LimitReachedError) as raised:
+        question = SampleContext(SampleKey("q"), deadline=began + 0.3)
+        with use_context(question), pytest.raises(LimitReachedError) as raised:
             lm("hi")
     assert time.monotonic() - began < AT_ONCE_SECONDS
     assert (raised.value.limit, question.limit_reached) == ("deadline_seconds", "deadline_seconds")
@@ -200,7 +202,7 @@ def test_a_refusal_of_key_or_quota_is_noted_even_if_the_agent_swallows_it(
         with suppress(LMError):
             await (asyncio.to_thread(lm, "hi") if in_a_thread else lm.acall("hi"))
 
-    with serving(failing(status, code, "no money")) as server, at_work(Question(Sample("q"))) as question:
+    with serving(failing(status, code, "no money")) as server, use_context(SampleContext(SampleKey("q"))) as question:
         lm = profile(server.base_url).lm(AgentModel())
         run_blocking(swallowing())
     assert question.refused is not None
@@ -251,7 +253,7 @@ def test_dspys_second_request_in_json_is_marked_as_a_retry(reply: str) -> None:
 def test_a_limit_leaves_the_lm_as_itself_and_nothing_is_sent() -> None:
     with serving(complete_with("[[ ## answer ## ]]\n42")) as server:
         lm = profile(server.base_url).lm(AgentModel())
-        with at_work(Question(Sample("q"), QuestionLimits(lm_calls=1))), dspy.context(lm=lm):
+        with use_context(SampleContext(SampleKey("q"), SampleLimits(lm_calls=1))), dspy.context(lm=lm):
             assert run_blocking(dspy.Predict("question -> answer").acall(question="?")).answer == "42"
             with pytest.raises(LimitReachedError, match=r"used its 1 calls to language models \(limits\.lm_calls\)"):
                 run_blocking(dspy.Predict("question -> answer").acall(question="?"))
@@ -259,8 +261,8 @@ def test_a_limit_leaves_the_lm_as_itself_and_nothing_is_sent() -> None:
 
 
 def test_a_limit_ends_the_retries() -> None:
-    question = Question(Sample("q"), QuestionLimits(lm_calls=2))
-    with serving(failing("503 Service Unavailable")) as server, at_work(question):
+    question = SampleContext(SampleKey("q"), SampleLimits(lm_calls=2))
+    with serving(failing("503 Service Unavailable")) as server, use_context(question):
         with pytest.raises(LimitReachedError, match="lm_calls"):
             ask(server.base_url, num_retries=5)
         assert len(server.requests) == 2
@@ -272,7 +274,7 @@ def test_a_synchronous_call_on_the_loop_tells_of_a_limit_as_well() -> None:
 
     with serving(complete_with("hello")) as server:
         lm = profile(server.base_url).lm(AgentModel())
-        with at_work(Question(Sample("q"), QuestionLimits(lm_calls=1))) as question:
+        with use_context(SampleContext(SampleKey("q"), SampleLimits(lm_calls=1))) as question:
             assert run_blocking(on_the_loop()) == ["hello"]
             with pytest.raises(LimitReachedError, match="lm_calls"):
                 run_blocking(on_the_loop())
@@ -286,8 +288,8 @@ def test_a_truncated_reply_is_charged() -> None:
         await answer(writer, content)
 
     spent: list[Payment] = []
-    trace, question = Trace("thread"), Question(Sample("q"), spent=spent.append)
-    with serving(cached) as server, recording(trace), at_work(question), pytest.raises(TruncatedReplyError):
+    trace, question = Trace("thread"), SampleContext(SampleKey("q"), spent=spent.append)
+    with serving(cached) as server, recording(trace), use_context(question), pytest.raises(TruncatedReplyError):
         ask(server.base_url, prices={"any": Price(10.0, 20.0, cached_input_usd_per_million=5.0)})
     cost = (600 * 10 + 400 * 5 + 4 * 20) / 1e6
     assert trace.spans[0].attributes["cost_usd"] == pytest.approx(cost)

@@ -6,11 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from mas.runtime.sample_context import LimitReachedError, Question, QuestionLimits, Sample, at_work, current_question
+from mas.runtime.sample_context import (
+    LimitReachedError,
+    SampleContext,
+    SampleKey,
+    SampleLimits,
+    current_context,
+    use_context,
+)
 
 
-def question(**limits: float) -> Question:
-    return Question(Sample("q"), QuestionLimits(**limits))  # type: ignore[arg-type]
+def question(**limits: float) -> SampleContext:
+    return SampleContext(SampleKey("q"), SampleLimits(**limits))  # type: ignore[arg-type]
 
 
 def test_a_call_too_many_is_refused_before_it_is_made() -> None:
@@ -35,7 +42,7 @@ def test_what_is_used_up_stops_the_next_call(limit: str, allowed: float) -> None
 
 
 def test_an_unknown_price_adds_tokens_and_no_money() -> None:
-    asked = Question(Sample("q"))
+    asked = SampleContext(SampleKey("q"))
     asked.charge(10, None)
     asked.charge(10, 0.5)
     assert (asked.tokens, asked.cost_usd) == (20, 0.5)
@@ -50,10 +57,10 @@ def test_tool_calls_have_a_limit_of_their_own() -> None:
 
 
 def test_it_is_found_in_its_own_context_alone() -> None:
-    assert current_question() is None
-    with at_work(question()) as asked:
-        assert current_question() is asked
-    assert current_question() is None
+    assert current_context() is None
+    with use_context(question()) as asked:
+        assert current_context() is asked
+    assert current_context() is None
 
 
 def test_too_much_work_is_a_limit() -> None:
@@ -107,7 +114,7 @@ def test_the_first_limit_that_was_reached_is_noted_and_a_copy_begins_anew() -> N
             spend()
     assert asked.limit_reached == "lm_calls"
     asked.close()
-    copy = replace(asked, limits=QuestionLimits())
+    copy = replace(asked, limits=SampleLimits())
     copy.spend_lm_call()
     assert copy.limit_reached is None
 
@@ -118,7 +125,7 @@ def test_nothing_is_spent_for_a_question_that_is_over(end: str) -> None:
     if end == "closed":
         asked.close()
     else:
-        asked.over_at = time.monotonic()
+        asked.deadline = time.monotonic()
     for spend in (asked.spend_lm_call, asked.spend_tool_call):
         with pytest.raises(LimitReachedError) as raised:
             spend()
@@ -130,7 +137,7 @@ def test_nothing_is_spent_for_a_question_that_is_over(end: str) -> None:
 @pytest.mark.parametrize("end", ["closed", "out of time"])
 def test_what_is_done_for_a_thread_ends_with_the_question(end: str) -> None:
     async def work() -> None:
-        asked = Question(Sample("q"), over_at=time.monotonic() + (60 if end == "closed" else 0.05))
+        asked = SampleContext(SampleKey("q"), deadline=time.monotonic() + (60 if end == "closed" else 0.05))
         if end == "closed":
             asyncio.get_running_loop().call_later(0.05, asked.close)
         async with asked.until_over():
@@ -153,4 +160,4 @@ def test_a_timeout_of_its_own_is_not_the_end_of_the_question() -> None:
 
 def test_what_is_left_of_its_wall_time_is_known() -> None:
     assert question().seconds_left == float("inf")
-    assert 59 < Question(Sample("q"), over_at=time.monotonic() + 60).seconds_left <= 60
+    assert 59 < SampleContext(SampleKey("q"), deadline=time.monotonic() + 60).seconds_left <= 60

@@ -7,23 +7,23 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from mas.llm.profiles.model import AgentModel
-from mas.runtime.sample_context import Question, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.simulation.model import OfflineModel
 from mas.systems.gaia.signatures import Solve
 
 QUESTIONS = [f"What is {a} * {a + 7}?" for a in range(13, 53)]
 
 
-def drawn(sample: Sample | None) -> list[tuple[Any, Any]]:
+def drawn(sample: SampleKey | None) -> list[tuple[Any, Any]]:
     return asyncio.run(_drawn(sample))
 
 
-async def _drawn(sample: Sample | None) -> list[tuple[Any, Any]]:
+async def _drawn(sample: SampleKey | None) -> list[tuple[Any, Any]]:
     lm = OfflineModel().lm(AgentModel())
     with dspy.context(lm=lm):
         if sample is None:
             return [await _one(text) for text in QUESTIONS]
-        with at_work(Question(sample)):
+        with use_context(SampleContext(sample)):
             return [await _one(text) for text in QUESTIONS]
 
 
@@ -39,10 +39,10 @@ async def _one(text: str) -> tuple[Any, Any]:
 
 
 def test_the_first_sample_is_the_reply_without_any_run() -> None:
-    assert drawn(Sample("q")) == drawn(None)
+    assert drawn(SampleKey("q")) == drawn(None)
 
 
 def test_another_epoch_or_attempt_is_another_draw_and_the_same_one_each_time() -> None:
-    first, second, retried = (drawn(Sample("q", *sample)) for sample in ((1, 1), (2, 1), (1, 2)))
+    first, second, retried = (drawn(SampleKey("q", *sample)) for sample in ((1, 1), (2, 1), (1, 2)))
     assert first != second != retried != first
-    assert drawn(Sample("q", 2, 1)) == second
+    assert drawn(SampleKey("q", 2, 1)) == second

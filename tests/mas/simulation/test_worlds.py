@@ -17,7 +17,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from eval.benchmarks.sample_set import SAMPLE
-from eval.benchmarks.toy_set import ToyBenchmark
+from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.runner import Runner
 from eval.scorers.gaia import GaiaScorer, lenient_match
 from mas.simulation.skills.conduct import Conduct, World
@@ -41,7 +41,7 @@ def toy_score(prompts: dict[str, str], examples: Any, world: World) -> float:
 @pytest.mark.slow
 def test_in_the_null_world_200_random_prompt_sets_score_as_the_baseline_does() -> None:
     """Two one-sided tests, paired by the world's seed: random set less baseline, within 2 points either way."""
-    examples = ToyBenchmark(n_val=60).load("val").examples
+    examples = ToyDataset(n_val=60).load("val").examples
     differences = []
     for seed in range(200):
         rng = random.Random(seed)
@@ -59,7 +59,7 @@ def test_in_the_null_world_200_random_prompt_sets_score_as_the_baseline_does() -
 
 @pytest.mark.slow
 def test_in_the_normal_world_the_same_prompt_sets_do_not_score_alike() -> None:
-    examples = ToyBenchmark(n_val=60).load("val").examples
+    examples = ToyDataset(n_val=60).load("val").examples
     denied = {agent: f"{text} Do not use the calculator. Answer in full sentences." for agent, text in TOY.items()}
     normal = statistics.mean(toy_score(denied, examples, World("normal", seed)) for seed in range(5))
     null = statistics.mean(toy_score(denied, examples, World("null", seed)) for seed in range(5))
@@ -105,7 +105,7 @@ def sample_copy(tmp_path: Path) -> Path:
 def records(eval_command: EvalCommand, folder: Path, *more: str) -> list[dict[str, Any]]:
     finished = eval_command("model=offline", "data=jsonl", f"data.path={folder}", "tracking=off", *more)
     assert finished.code in (0, 2), finished.err  # 2: some questions ended in an error
-    return sorted(finished.records.values(), key=lambda record: str(record["example_id"]))
+    return sorted(finished.records.values(), key=lambda record: str(record["sample_id"]))
 
 
 @dataclass
@@ -164,7 +164,7 @@ def test_only_tools_open_the_questions_files_and_answers_do_not_depend_on_the_go
     second = records(eval_command, sample_copy)
 
     def told(found: list[dict[str, Any]]) -> bytes:
-        return json.dumps({r["example_id"]: [r["answer"], r["reasoning_trace"], r["error"]] for r in found}).encode()
+        return json.dumps({r["sample_id"]: [r["answer"], r["reasoning_trace"], r["error"]] for r in found}).encode()
 
     assert told(first) == told(second)
     assert [r["target"] for r in first] != [r["target"] for r in second]
@@ -214,7 +214,7 @@ def test_errors_are_in_the_records_in_their_class_and_place(
 def test_a_run_is_the_same_every_time_and_another_with_another_seed(eval_command: EvalCommand) -> None:
     def told(seed: int) -> list[Any]:
         found = records(eval_command, SAMPLE / "val", f"model.seed={seed}", "limit=15")
-        return [(record["example_id"], record["answer"]) for record in found]
+        return [(record["sample_id"], record["answer"]) for record in found]
 
     first = told(0)
 

@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 import pytest
 
-from mas.runtime.sample_context import Question, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import attached
 from mas.tools.python_code import BELONGING, FRESH, NO_OUTPUT, python
 from mas.tools.read_only import is_read_only
@@ -19,7 +19,7 @@ from mas.tools.results import ToolError
 from mas.tools.sandbox.choosing import tried
 from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import at_hand
+from mas.tools.tool_context import use_tool_context
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -30,10 +30,10 @@ def _bubblewrap() -> None:
 
 
 @contextmanager
-def question(files: list[Path] | None = None, **limits: Any) -> Iterator[Question]:
+def question(files: list[Path] | None = None, **limits: Any) -> Iterator[SampleContext]:
     settings = ToolSettings()
     settings.sandbox = SandboxSettings(**{"kind": BUBBLEWRAP, "memory_mb": 512, **limits})  # type: ignore[attr-defined,unused-ignore]
-    with at_hand(settings, {}), attached(files or []), at_work(Question(Sample("q1"))) as at:
+    with use_tool_context(settings, {}), attached(files or []), use_context(SampleContext(SampleKey("q1"))) as at:
         try:
             yield at
         finally:
@@ -153,7 +153,7 @@ def test_eight_questions_at_once_keep_apart() -> None:
 
 
 def test_the_end_of_the_question_ends_its_python() -> None:
-    async def end_while_running(at: Question) -> None:
+    async def end_while_running(at: SampleContext) -> None:
         running = asyncio.create_task(python("while True: pass"))
         await asyncio.sleep(0.3)
         at.close()
@@ -180,7 +180,7 @@ def test_a_cancelled_call_loses_the_session_and_the_next_says_so() -> None:
 def test_outside_a_run_every_call_stands_alone() -> None:
     settings = ToolSettings()
     settings.sandbox = SandboxSettings(kind=BUBBLEWRAP, memory_mb=512)  # type: ignore[attr-defined,unused-ignore]
-    with at_hand(settings, {}):
+    with use_tool_context(settings, {}):
         assert calls("x = 1; x", "'x' in globals()") == ["1", "False"]
 
 

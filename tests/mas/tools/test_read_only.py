@@ -16,7 +16,14 @@ from eval.runs.call_log import CallLog
 from eval.runs.tool_cache import SampleResults, ToolCache
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
-from mas.runtime.sample_context import KeptResult, LimitReachedError, Question, QuestionLimits, Sample, at_work
+from mas.runtime.sample_context import (
+    KeptResult,
+    LimitReachedError,
+    SampleContext,
+    SampleKey,
+    SampleLimits,
+    use_context,
+)
 from mas.runtime.trace import Span, Trace, event, recording
 from mas.systems.gaia.signatures import Research
 from mas.tools.attachments import attached
@@ -70,14 +77,14 @@ class Counter:
 
 
 def run(
-    question: Question, *calls: Call, tools: list[Callable[..., Any]], **settings: Any
+    question: SampleContext, *calls: Call, tools: list[Callable[..., Any]], **settings: Any
 ) -> tuple[list[str], list[Span]]:
     """The observations of the calls, made one after the other, and their spans."""
     model = ScriptedModel(answering(researcher=in_turn(*([call] for call in calls), DONE)))
     predictor = dspy.Predict(Research)
     predictor.lm = model.lm(AgentModel())
     toolbox = Toolbox({each.__name__: dspy.Tool(each) for each in tools}, settings=ToolSettings(**settings))
-    with at_work(question), recording(Trace("thread")) as trace:
+    with use_context(question), recording(Trace("thread")) as trace:
         asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], toolbox))
     results = tool_results(model.requests[-1][1])
     seen = ["".join(getattr(part, "text", "") for part in result.content) for result in results]
@@ -88,9 +95,9 @@ def test_the_same_call_of_the_same_question_is_answered_from_what_is_kept() -> N
     counter, log = Counter(), Kept()
     tools = [counter.look()]
     calls = [Call("look", {"up": "moon"}), Call("look", {"up": "sun"}), Call("look", {"up": "moon"})]
-    first, _ = run(Question(Sample("q"), tool_log=log), *calls, tools=tools)
+    first, _ = run(SampleContext(SampleKey("q"), tool_log=log), *calls, tools=tools)
     assert first == ["moon, seen 1", "sun, seen 2", "moon, seen 1"]
-    question = Question(Sample("q"), tool_log=log)
+    question = SampleContext(SampleKey("q"), tool_log=log)
     again, spans = run(question, *calls, Call("look", {"twice": False, "up": "sun"}), tools=tools)
     assert again == [*first, "sun, seen 3"], "other arguments are another call"
     assert [span.attributes.get("replayed", False) for span in spans] == [True, True, True, False]
@@ -100,9 +107,14 @@ def test_the_same_call_of_the_same_question_is_answered_from_what_is_kept() -> N
 
 def test_a_replayed_call_reaches_the_limit_as_well() -> None:
     log, call = Kept(), Call("look", {"up": "moon"})
-    run(Question(Sample("q"), tool_log=log), call, tools=[Counter().look()])
+    run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[Counter().look()])
     with pytest.raises(LimitReachedError, match=r"limits\.tool_calls"):
-        run(Question(Sample("q"), QuestionLimits(tool_calls=1), tool_log=log), call, call, tools=[Counter().look()])
+        run(
+            SampleContext(SampleKey("q"), SampleLimits(tool_calls=1), tool_log=log),
+            call,
+            call,
+            tools=[Counter().look()],
+        )
 
 
 def test_a_tools_own_limit_refuses_a_resumed_question_what_it_refused_before() -> None:
@@ -124,7 +136,7 @@ def test_a_tools_own_limit_refuses_a_resumed_question_what_it_refused_before() -
     told = []
     for _ in range(2):
         made.clear()
-        told.append(run(Question(Sample("q"), tool_log=log), *calls, tools=[look])[0])
+        told.append(run(SampleContext(SampleKey("q"), tool_log=log), *calls, tools=[look])[0])
     assert told[0] == told[1] == ["moon, seen", "sun, seen", "look failed: you have looked twice"]
 
 
@@ -145,13 +157,13 @@ def test_calls_side_by_side_are_told_the_same_and_so_is_a_resumed_question(tmp_p
         model = ScriptedModel(answering(researcher=in_turn([Call("look", {"up": "moon"})] * 2, DONE)))
         predictor = dspy.Predict(Research)
         predictor.lm = model.lm(AgentModel())
-        with at_work(Question(Sample("q"), tool_log=log)):
+        with use_context(SampleContext(SampleKey("q"), tool_log=log)):
             given = {"research_request": "find it", "file": None}
             asyncio.run(react(predictor, given, [], Toolbox({"look": dspy.Tool(look)})))
         return [str(result.content[0]) for result in tool_results(model.requests[-1][1])]
 
     with closing(CallLog(tmp_path / "calls.db")) as calls, closing(ToolCache.of_run(tmp_path, "mine", str)) as results:
-        for log in (results, SampleResults(calls.for_sample(Sample("q")))):
+        for log in (results, SampleResults(calls.for_sample(SampleKey("q")))):
             first, second = told(log)
             assert first == second
             assert told(log) == [first, first]
@@ -162,7 +174,7 @@ def test_a_failure_is_not_kept() -> None:
     counter, log = Counter(), Kept()
     for _ in range(2):
         observations, spans = run(
-            Question(Sample("q"), tool_log=log), Call("look", {"up": "nothing"}), tools=[counter.look()]
+            SampleContext(SampleKey("q"), tool_log=log), Call("look", {"up": "nothing"}), tools=[counter.look()]
         )
         assert observations == ["look failed: there is nothing to see"]
         assert "replayed" not in spans[0].attributes
@@ -172,20 +184,20 @@ def test_a_failure_is_not_kept() -> None:
 def test_other_tools_are_asked_every_time_and_so_are_all_without_a_log() -> None:
     counter, log = Counter(), Kept()
     for _ in range(2):
-        run(Question(Sample("q"), tool_log=log), Call("note", {"up": "x"}), tools=[counter.note()])
-        run(Question(Sample("q")), Call("look", {"up": "x"}), tools=[counter.look()])
+        run(SampleContext(SampleKey("q"), tool_log=log), Call("note", {"up": "x"}), tools=[counter.note()])
+        run(SampleContext(SampleKey("q")), Call("look", {"up": "x"}), tools=[counter.look()])
     assert (counter.asked, log) == (4, {})
 
 
 def test_a_tool_that_does_not_exist_is_told_as_ever() -> None:
-    (observation,), _ = run(Question(Sample("q"), tool_log=Kept()), Call("gone"), tools=[Counter().look()])
+    (observation,), _ = run(SampleContext(SampleKey("q"), tool_log=Kept()), Call("gone"), tools=[Counter().look()])
     assert "there is no tool of that name" in observation
 
 
 def test_the_whole_is_kept_and_cut_anew() -> None:
     log, call = Kept(), Call("look", {"up": "m" * 50})
-    (short,), _ = run(Question(Sample("q"), tool_log=log), call, tools=[Counter().look()], max_output_chars=10)
-    (whole,), _ = run(Question(Sample("q"), tool_log=log), call, tools=[Counter().look()])
+    (short,), _ = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[Counter().look()], max_output_chars=10)
+    (whole,), _ = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[Counter().look()])
     assert short.startswith("m" * 10 + "\n[cut: the first 10 of")
     assert whole == "m" * 50 + ", seen 1"
 
@@ -194,8 +206,8 @@ def test_the_whole_is_kept_and_cut_anew() -> None:
 def test_whatever_a_model_makes_up_as_an_argument_is_found_again(odd: Any) -> None:
     counter, log = Counter(), Kept()
     tools = [counter.look()]
-    first, _ = run(Question(Sample("q"), tool_log=log), Call("look", {"up": odd}), tools=tools)
-    again, _ = run(Question(Sample("q"), tool_log=log), Call("look", {"up": odd}), tools=tools)
+    first, _ = run(SampleContext(SampleKey("q"), tool_log=log), Call("look", {"up": odd}), tools=tools)
+    again, _ = run(SampleContext(SampleKey("q"), tool_log=log), Call("look", {"up": odd}), tools=tools)
     assert (first, counter.asked) == (again, 1)
 
 
@@ -214,8 +226,8 @@ def test_the_tools_that_only_look_are_marked_and_stay_so_behind_a_decorator(tmp_
     ]
     log, tools = Kept(), [calculator, unit_converter, read_file]
     with attached([tmp_path / "towns.csv"]):
-        first, _ = run(Question(Sample("q"), tool_log=log), *calls, tools=tools)
-        again, spans = run(Question(Sample("q"), tool_log=log), *calls, tools=tools)
+        first, _ = run(SampleContext(SampleKey("q"), tool_log=log), *calls, tools=tools)
+        again, spans = run(SampleContext(SampleKey("q"), tool_log=log), *calls, tools=tools)
     assert again == first and "Rome" in first[2]
     assert all(span.attributes["replayed"] for span in spans)
 
@@ -254,7 +266,7 @@ def test_what_a_tool_calls_a_makeshift_is_shown_but_not_kept(name: str) -> None:
     kiosk, log = Kiosk(), Kept()
     call = Call(name, {"up": "makeshift"})
     for number in (1, 2):
-        observations, spans = run(Question(Sample("q"), tool_log=log), call, tools=kiosk.tools())
+        observations, spans = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=kiosk.tools())
         assert observations == [f"makeshift, seen {number}"]
         assert "replayed" not in spans[0].attributes
     assert log == {}
@@ -268,7 +280,7 @@ def test_a_makeshift_is_one_call_s_own_affair_also_of_those_beside_it(name: str)
     predictor = dspy.Predict(Research)
     predictor.lm = model.lm(AgentModel())
     toolbox = Toolbox({each.__name__: dspy.Tool(each) for each in kiosk.tools()})
-    with at_work(Question(Sample("q"), tool_log=log)):
+    with use_context(SampleContext(SampleKey("q"), tool_log=log)):
         asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], toolbox))
     assert sorted(each.returned.partition(",")[0] for each in log.values()) == ["moon", "sun"]
 
@@ -282,8 +294,8 @@ def test_what_was_noted_during_a_call_is_noted_again_when_it_is_replayed() -> No
         event("blocked page", level="warning", url="https://example.org/")
         return "seen"
 
-    _, (first,) = run(Question(Sample("q"), tool_log=log), call, tools=[look])
-    _, (again,) = run(Question(Sample("q"), tool_log=log), call, tools=[look])
+    _, (first,) = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[look])
+    _, (again,) = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[look])
     assert again.attributes["replayed"]
     without_time = [
         [{k: v for k, v in each.items() if k != "seconds"} for each in span.events] for span in (first, again)
@@ -299,7 +311,7 @@ def test_what_another_run_was_given_says_so_and_when() -> None:
             return KeptResult("seen", other_run_at="2026-11-01T08:00:00+00:00")
 
     observations, (span,) = run(
-        Question(Sample("q"), tool_log=Others()), Call("look", {"up": "x"}), tools=[Counter().look()]
+        SampleContext(SampleKey("q"), tool_log=Others()), Call("look", {"up": "x"}), tools=[Counter().look()]
     )
     assert observations == ["seen"]
     assert span.attributes == {"cached": True, "kept_at": "2026-11-01T08:00:00+00:00"}
@@ -314,7 +326,7 @@ def test_a_picture_that_could_not_be_read_for_want_of_a_program_is_not_kept(
     log = Kept()
     with attached([tmp_path / "sign.png"]):
         (shown,), _ = run(
-            Question(Sample("q"), tool_log=log), Call("read_file", {"file": "sign.png"}), tools=[read_file]
+            SampleContext(SampleKey("q"), tool_log=log), Call("read_file", {"file": "sign.png"}), tools=[read_file]
         )
     assert ocr.MISSING in shown and not log
 
@@ -375,7 +387,9 @@ def test_a_tool_whose_code_was_edited_is_asked_again(
         importlib.invalidate_caches()
         code_digest.cache_clear()  # as in a new process
         tool = importlib.import_module(name).look
-        (observation,), (span,) = run(Question(Sample("q"), tool_log=log), Call("look", {"up": "moon"}), tools=[tool])
+        (observation,), (span,) = run(
+            SampleContext(SampleKey("q"), tool_log=log), Call("look", {"up": "moon"}), tools=[tool]
+        )
         return observation, "replayed" in span.attributes
 
     assert [seen(", seen"), seen(", seen"), seen(", unseen"), seen(", seen")] == [

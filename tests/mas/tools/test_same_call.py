@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mas.runtime.sample_context import Question, Sample
+from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.runtime.trace import Span
 from mas.tools.attachments import attached
 from mas.tools.browser.settings import BrowserSettings
@@ -33,7 +33,7 @@ def test_two_tools_that_agents_know_by_the_same_name_are_not_taken_for_one_anoth
     log, told = Kept(), list[list[str]]()
     for tool in (search, page):
         tool.__name__ = "wiki"
-        told.append(run(Question(Sample("q"), tool_log=log), Call("wiki", {"query": "K2"}), tools=[tool])[0])
+        told.append(run(SampleContext(SampleKey("q"), tool_log=log), Call("wiki", {"query": "K2"}), tools=[tool])[0])
     assert told == [["pages about K2"], ["the page K2"]]
 
 
@@ -49,7 +49,7 @@ def test_the_same_name_with_another_content_is_another_file(tmp_path: Path) -> N
     found = []
     for files in (["a/towns.csv"], ["b/towns.csv"], ["c/towns.csv"], ["a/towns.csv"], []):
         with attached([tmp_path / each for each in files]):
-            found.append(run(Question(Sample("q"), tool_log=log), call, tools=[read_file]))
+            found.append(run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[read_file]))
     assert [("Rome" in shown, "Oslo" in shown) for (shown,), _ in found] == [
         (True, False), (False, True), (True, False), (True, False), (False, False)
     ]  # fmt: skip
@@ -62,7 +62,7 @@ def test_a_file_that_changes_between_two_calls_is_read_again(tmp_path: Path) -> 
         file.write_text(f"town\n{town}\n")
         os.utime(file, ns=(0, len(log)))
         with attached([file]):
-            (shown,), _ = run(Question(Sample("q"), tool_log=log), call, tools=[read_file])
+            (shown,), _ = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[read_file])
         assert town in shown
 
 
@@ -71,7 +71,7 @@ def test_other_settings_of_what_is_found_are_another_call_and_others_are_not(mon
     counter, log = Counter(), Kept()
 
     def asked(**settings: Any) -> int:
-        run(Question(Sample("q"), tool_log=log), Call("look", {"up": "x"}), tools=[counter.look()], **settings)
+        run(SampleContext(SampleKey("q"), tool_log=log), Call("look", {"up": "x"}), tools=[counter.look()], **settings)
         return counter.asked
 
     assert [asked(), asked()] == [1, 1]

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from eval.benchmarks.sample_set import SampleBenchmark
-from eval.benchmarks.toy_set import ToyBenchmark
+from eval.benchmarks.sample_set import BundledDataset
+from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record
-from optimize.feedback.agent_steps import Trail
-from optimize.feedback.attribution import Blame, blame_for
-from optimize.feedback.target_matcher import Gold
+from optimize.feedback.agent_steps import AgentSteps
+from optimize.feedback.attribution import Attribution, attribute_failure
+from optimize.feedback.target_matcher import TargetMatcher
 from tests.optimize.simulated_runs import lm, record, records, step, tool
 
 FILE = "ships.csv"
@@ -21,8 +21,8 @@ APPROVED = {"decision": "approve", "feedback": "Fine."}
 REJECTED = {"decision": "reject", "feedback": "Wrong."}
 
 
-def blamed(made: Record) -> Blame:
-    return blame_for(made, Trail.of(made), Gold(made.target or ""))
+def blamed(made: Record) -> Attribution:
+    return attribute_failure(made, AgentSteps.of(made), TargetMatcher(made.target or ""))
 
 
 def expert(answer: str, *below: dict[str, Any], request: str = "Figolth 7201, Bovelck 788") -> list[dict[str, Any]]:
@@ -34,11 +34,13 @@ def finalizer(answer: str) -> list[dict[str, Any]]:
 
 
 def test_nobody_is_blamed_for_a_right_answer() -> None:
-    assert blamed(record("Figolth", "Figolth", [PLAN, READ, expert("Figolth"), finalizer("Figolth")])) == Blame(None)
+    assert blamed(record("Figolth", "Figolth", [PLAN, READ, expert("Figolth"), finalizer("Figolth")])) == Attribution(
+        None
+    )
 
 
 def test_without_any_step_nothing_can_be_told() -> None:
-    assert blamed(record("Figolth", "Bovelck")) == Blame(None)
+    assert blamed(record("Figolth", "Bovelck")) == Attribution(None)
 
 
 FINAL = finalizer("Bovelck")
@@ -188,11 +190,11 @@ def test_a_failed_question_is_due_to_an_agent_only_if_a_prompt_can_help(
 def test_who_is_blamed_over_the_real_systems(capsys: pytest.CaptureFixture[str]) -> None:
     """The sanity table: every wrong answer of the simulated model has an agent, and no agent has them all."""
     by_system = {}
-    for name, examples in (
-        ("toy", ToyBenchmark().load("val").examples),
-        ("gaia", SampleBenchmark().load("val").examples),
+    for name, samples in (
+        ("toy", ToyDataset().load("val").samples),
+        ("gaia", BundledDataset().load("val").samples),
     ):
-        found = [blamed(each) for each in records(name, examples[:40], "normal") if not each.correct]
+        found = [blamed(each) for each in records(name, samples[:40], "normal") if not each.correct]
         by_system[name] = Counter(each.agent for each in found)
     with capsys.disabled():
         print(f"\nblame, simulated model: { {name: dict(each) for name, each in by_system.items()} }")

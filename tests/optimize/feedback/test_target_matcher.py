@@ -2,7 +2,7 @@
 
 import pytest
 
-from optimize.feedback.target_matcher import Gold
+from optimize.feedback.target_matcher import TargetMatcher
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from optimize.feedback.target_matcher import Gold
     ],
 )
 def test_a_quotation_is_seen_in_any_form(gold: str, text: str) -> None:
-    assert Gold(gold).quoted_in(text)
+    assert TargetMatcher(gold).quoted_in(text)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_quotation_is_seen_in_any_form(gold: str, text: str) -> None:
     [("17", "171 and 0.9"), ("no", "nothing is known"), ("cat", "concatenated"), ("Paris", "a parish"), ("4", "42")],
 )
 def test_what_only_looks_like_it_is_no_quotation(gold: str, text: str) -> None:
-    assert not Gold(gold).quoted_in(text)
+    assert not TargetMatcher(gold).quoted_in(text)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_what_only_looks_like_it_is_no_quotation(gold: str, text: str) -> None:
     ],
 )
 def test_an_answer_is_right_in_content_whatever_its_form(gold: str, text: str, held: bool) -> None:
-    assert Gold(gold).held_by(text) is held
+    assert TargetMatcher(gold).contained_in(text) is held
 
 
 def test_a_short_gold_answer_in_a_long_text_is_no_evidence() -> None:
     page = "Row 4: the cat sat on 17 mats, and a no was heard in Velmomar, where 2500 people live."
 
-    assert not any(Gold(gold).within(page) for gold in ("4", "17", "no", "cat", "4, 17"))
-    assert Gold("Velmomar").within(page)
-    assert Gold("2,500").within(page)
-    assert Gold("Velmomar, 17").within(page)
-    assert not Gold("Velmomar, Boworn").within(page)
+    assert not any(TargetMatcher(gold).within(page) for gold in ("4", "17", "no", "cat", "4, 17"))
+    assert TargetMatcher("Velmomar").within(page)
+    assert TargetMatcher("2,500").within(page)
+    assert TargetMatcher("Velmomar, 17").within(page)
+    assert not TargetMatcher("Velmomar, Boworn").within(page)

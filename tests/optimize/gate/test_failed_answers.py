@@ -12,7 +12,7 @@ import pytest
 
 from eval.analysis.comparison.comparison import Comparison, comparison
 from eval.analysis.comparison.pairing import answers_from
-from eval.benchmarks.toy_set import ToyBenchmark
+from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record, Usage
 from eval.workflows.paired_evaluation import Arm, answers
 from optimize.gate.failed_answers import AGAINST, COUNTED_AS_RIGHT, HALT, Counted, failed_line, held_against
@@ -114,7 +114,7 @@ OPTIONS = (
     *(*MINI_BOOTSTRAP, f"data.n_test={N_SEALED}", f"gate.epochs={EPOCHS}"),
     *("model.num_retries=0", "run.concurrency=4"),
 )
-QUESTIONS = {each.id: each.question for each in ToyBenchmark(8, 8, N_SEALED).load("test").examples}
+QUESTIONS = {each.id: each.question for each in ToyDataset(8, 8, N_SEALED).load("test").samples}
 Messages = list[dict[str, Any]]
 Right = dict[str, dict[str, int]]  # side → question → right answers
 
@@ -139,7 +139,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Right:
 def right(folder: Path, name: str) -> dict[str, int]:
     counts = dict.fromkeys(QUESTIONS, 0)
     for record in answers(Arm(name, folder / "sealed" / name, None, None)):  # type: ignore[arg-type]
-        counts[record.example_id] += record.correct
+        counts[record.sample_id] += record.correct
     return counts
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
@@ -18,7 +18,7 @@ PROMPTS = PromptSet("tuned", "toy", {"planner": "Plan."}, Path())
 
 
 def a_set(own_digest: str, *texts: str) -> SealedSet:
-    sealed = tuple(Example(f"q{n}", text, target="1") for n, text in enumerate(texts))
+    sealed = tuple(Sample(f"q{n}", text, target="1") for n, text in enumerate(texts))
     return SealedSet.of(Splits((), (), sealed, "of all", own_digest))
 
 

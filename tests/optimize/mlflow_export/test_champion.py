@@ -89,9 +89,9 @@ def test_demos_are_a_part_of_the_version_that_an_evaluation_of_the_set_finds_aga
     demos = {"finalizer": [{"answer_request": "2 + 2 {{ x }}?", "final_answer": "4 ä"}]}
     send(a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), system="crown_f", demos=demos), local)
     crowned = version(local, "crown_f", "finalizer", CHAMPION)
-    text, _, examples = crowned.template.partition(DEMOS_MARK)
+    text, _, samples = crowned.template.partition(DEMOS_MARK)
     assert text == "You answer, as c001 of crown_f does."
-    assert json.loads(examples.removeprefix("```json\n").removesuffix("\n```")) == demos["finalizer"]
+    assert json.loads(samples.removeprefix("```json\n").removesuffix("\n```")) == demos["finalizer"]
     assert version(local, "crown_f", "planner", CHAMPION).template == "You plan."
     run = open_run(local, "an evaluation", name="any", start_ms=0, has_traces=False)
     published = PromptSet("tuned", "crown_f", {"planner": "You plan.", "finalizer": text}, Path("tuned"), demos=demos)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.cli.command import FINISHED, STOPPED, USER_ERROR, told
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
 from eval.runs.lock import RunLock
 from eval.runs.mlflow_state import read_state
@@ -14,7 +14,7 @@ from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, clie
 
 
 def synced(*arguments: object) -> int:
-    return told(lambda: task([str(each) for each in arguments]))
+    return run_cli(lambda: task([str(each) for each in arguments]))
 
 
 def test_a_run_is_sent_where_it_belongs_as_often_as_one_likes(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig, read_config
 from mas.llm.prices import Price
 from mas.runtime.errors import UserError
@@ -55,8 +55,8 @@ class Measured:
 
 
 def splits(train: int = 20, val: int = 30, sealed: int = 50) -> Splits:
-    def some(n: int, of: str) -> tuple[Example, ...]:
-        return tuple(Example(f"{of}{number}", f"{of} {number}?", target="1") for number in range(n))
+    def some(n: int, of: str) -> tuple[Sample, ...]:
+        return tuple(Sample(f"{of}{number}", f"{of} {number}?", target="1") for number in range(n))
 
     return Splits.of((some(train, "a"), some(val, "b"), some(sealed, "c")))
 

@@ -15,8 +15,8 @@ from dspy.lm15 import Response
 from dspy.utils.exceptions import LMServerError
 from rich.console import Console
 
-from eval.benchmarks.sample_set import SampleBenchmark
-from eval.benchmarks.toy_set import ToyBenchmark
+from eval.benchmarks.sample_set import BundledDataset
+from eval.benchmarks.toy_set import ToyDataset
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.score import Score
 from mas.llm.profiles.model import AgentModel
@@ -96,7 +96,7 @@ class Gate:
 @dataclass
 class Base:
     scorer: Any = field(default_factory=GaiaScorer)
-    data: Any = field(default_factory=SampleBenchmark)
+    data: Any = field(default_factory=BundledDataset)
     model: Any = field(default_factory=OfflineModel)
     system: Any = field(default_factory=lambda: SimpleNamespace(name="toy"))
     simulated: bool = True
@@ -147,12 +147,12 @@ def test_the_splits_are_shown_and_the_scorer_is_tried(console: Console) -> None:
 
 def test_a_named_split_is_shared_out_and_warnings_are_shown(console: Console) -> None:
     @dataclass
-    class AllOfOne(ToyBenchmark):
+    class AllOfOne(ToyDataset):
         sealed_level = "1"
 
         def load(self, split: str) -> Any:
             loaded = super().load(split)
-            return type(loaded)(tuple(each for each in loaded.examples if each.level == "1"))
+            return type(loaded)(tuple(each for each in loaded.samples if each.level == "1"))
 
     asked = request(Base(data=AllOfOne()))
     asked.resolved = {"split": "test"}
@@ -162,8 +162,8 @@ def test_a_named_split_is_shared_out_and_warnings_are_shown(console: Console) ->
 
 
 def test_sealed_questions_that_the_parent_was_tuned_on_are_told(console: Console) -> None:
-    before = make_splits(ToyBenchmark(), SplitSettings(seed=1), "val")
-    asked = request(Base(data=ToyBenchmark()), splits=SplitSettings(seed=2))
+    before = make_splits(ToyDataset(), SplitSettings(seed=1), "val")
+    asked = request(Base(data=ToyDataset()), splits=SplitSettings(seed=2))
     asked.resolved, asked.prompts.tuned_on = {"split": "val"}, before.tuned_on
     splits = checked_splits(asked, console)
     tuned_on = {each.id for each in (*before.train, *before.val)}
@@ -173,8 +173,8 @@ def test_sealed_questions_that_the_parent_was_tuned_on_are_told(console: Console
 
 
 def test_with_the_same_splits_as_the_parents_nothing_is_told(console: Console) -> None:
-    asked = request(Base(data=ToyBenchmark()))
-    asked.prompts.tuned_on = make_splits(ToyBenchmark(), SplitSettings()).tuned_on
+    asked = request(Base(data=ToyDataset()))
+    asked.prompts.tuned_on = make_splits(ToyDataset(), SplitSettings()).tuned_on
     checked_splits(asked, console)
     assert "warning" not in shown(console)
 
@@ -300,7 +300,7 @@ def test_a_readable_reflection_is_one_request_made_as_the_search_makes_it() -> N
     (text,) = (all_text(each) for _, each in model.requests)
     assert " ".join(BRIEF.split()) in " ".join(text.split())
     assert "crates" in text
-    assert all(example.question not in text for example in SampleBenchmark().load("train").examples)
+    assert all(sample.question not in text for sample in BundledDataset().load("train").samples)
 
 
 def test_the_simulated_reflection_passes() -> None:

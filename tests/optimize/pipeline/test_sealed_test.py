@@ -23,7 +23,7 @@ def test_both_are_asked_each_sealed_question_and_nothing_else(tmp_path: Path) ->
     sealed = set(tuned.read("splits")["sealed"])
     for name, right in (("parent", 12), ("winner", 60)):
         records = answers(Arm(name, tuned.folder / "sealed" / name, tuned.kept, None))
-        assert {(each.example_id, each.epoch) for each in records} == {(id, epoch) for id in sealed for epoch in (1, 2)}
+        assert {(each.sample_id, each.epoch) for each in records} == {(id, epoch) for id in sealed for epoch in (1, 2)}
         assert sum(each.correct for each in records) == right
     assert tuned.verdict["sealed"] == tuned.verdict["sealed"] | {
         "n_questions": 30,

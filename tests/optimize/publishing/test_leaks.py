@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from eval.benchmarks.dataset import Example
-from eval.benchmarks.sample_set import SampleBenchmark
-from eval.benchmarks.toy_set import ToyBenchmark
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.sample_set import BundledDataset
+from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet, read_prompt_set
 from mas.simulation.reflection.clauses import HELPFUL, USELESS
@@ -20,31 +20,31 @@ from tests.mas.systems.gaia.building import build
 from tests.scripted_model import ScriptedModel
 
 TRAIN = (
-    Example("train-0001", "How many lanterns did the harbour of Ostrel sell in its first winter?", target="4,812"),
-    Example("train-0002", "Which keeper of the Velm lighthouse burned the least oil?", target="Gorvanna"),
+    Sample("train-0001", "How many lanterns did the harbour of Ostrel sell in its first winter?", target="4,812"),
+    Sample("train-0002", "Which keeper of the Velm lighthouse burned the least oil?", target="Gorvanna"),
 )
 VAL = (
-    Example("val-0001", "What is the name of the ferry that crossed the Quell strait twice?", target="Marabunda"),
-    Example("val-0002", "How many bridges span the river Osk inside the old walls of Tamber?", target="7"),
-    Example("val-0003", "Did the tallest windmill of Pelgrave survive the flood of that autumn?", target="yes"),
+    Sample("val-0001", "What is the name of the ferry that crossed the Quell strait twice?", target="Marabunda"),
+    Sample("val-0002", "How many bridges span the river Osk inside the old walls of Tamber?", target="7"),
+    Sample("val-0003", "Did the tallest windmill of Pelgrave survive the flood of that autumn?", target="yes"),
 )
 SEALED = (
-    Example(
+    Sample(
         "8f3ac2d1-77aa-4c10-9e5b-0d3c5e1f9a20",
         "Add up the tolls that the gate of Hamrun took between Easter and midsummer, in crowns.",
         file=Path("/data/hamrun_tolls.csv"),
         target="$1,234.50",
     ),
-    Example(
+    Sample(
         "test-0002",
         "List the three pilots who reached Cape Dorn, in the order of arrival.",
         target="Ilka, Brandt; Soria",
     ),
-    Example(
+    Sample(
         "test-0003", "Which maxim is carved over the library door in Ghentis?", target="The Sea gives; nobody asks Why"
     ),
-    Example("test-0004", "Which city?", target="Crème Brûlée"),
-    Example("test-0005", "Welcher Fluss fließt durch die Stadt?", target="東京都庁"),
+    Sample("test-0004", "Which city?", target="Crème Brûlée"),
+    Sample("test-0005", "Welcher Fluss fließt durch die Stadt?", target="東京都庁"),
 )
 INDEX = LeakIndex.of(TRAIN, VAL, SEALED)
 PLAIN = "You answer questions.\n\nGive the number alone, with at most 2000 characters around it, and say yes or no."
@@ -59,7 +59,7 @@ def found(text: str) -> list[Hit]:
 
 
 def blocking(text: str) -> set[tuple[str, str]]:
-    return {(hit.kind, hit.example_id) for hit in found(text) if hit.status == "blocking"}
+    return {(hit.kind, hit.sample_id) for hit in found(text) if hit.status == "blocking"}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_lists_count_as_a_whole_and_by_item(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "example_id"),
+    ("text", "kind", "sample_id"),
     [
         ("when the ferry that crossed the Quell strait twice is asked", "question", "val-0001"),
         ("THE FERRY, that crossed: the Quell strait twice", "question", "val-0001"),
@@ -136,8 +136,8 @@ def test_lists_count_as_a_whole_and_by_item(text: str) -> None:
         ("the Hamrun tolls", "file", SEALED[0].id),
     ],
 )
-def test_questions_ids_and_files_block(text: str, kind: str, example_id: str) -> None:
-    assert (kind, example_id) in blocking(text)
+def test_questions_ids_and_files_block(text: str, kind: str, sample_id: str) -> None:
+    assert (kind, sample_id) in blocking(text)
 
 
 def test_a_short_or_common_gold_counts_only_beside_its_question() -> None:
@@ -202,7 +202,7 @@ def test_a_demo_of_a_training_question_with_the_gold_of_another_is_blocked() -> 
 
 
 def test_numbers_met_by_chance_in_training_demos_do_not_block() -> None:
-    index = LeakIndex.of(TRAIN, (Example("v-12345", "How many sacks of flour came to Brimm?", target="5791"),), ())
+    index = LeakIndex.of(TRAIN, (Sample("v-12345", "How many sacks of flour came to Brimm?", target="5791"),), ())
     table = {"task": TRAIN[0].question, "history": {"messages": [{"content": "a;5791\nb;4023"}]}, "result": "4812"}
     assert not index.check(prompts(solver=[table]), prompts()).blocked
     table["history"] = {"messages": [{"content": "sacks of flour came: 5791"}]}
@@ -213,15 +213,15 @@ def test_numbers_met_by_chance_in_training_demos_do_not_block() -> None:
 
 def test_words_of_the_system_and_of_training_questions_need_the_question_beside_them() -> None:
     index = LeakIndex.of(
-        (Example("t-000001", "Was it the calculator of Ostrel or the abacus?", target="3"),),
+        (Sample("t-000001", "Was it the calculator of Ostrel or the abacus?", target="3"),),
         (
-            Example("v-000001", "What did Brimm's clerk use for the sums of May?", target="abacus"),
-            Example("v-000002", "What lies beside the scales on Brimm's long desk?", target="unit_converter"),
+            Sample("v-000001", "What did Brimm's clerk use for the sums of May?", target="abacus"),
+            Sample("v-000002", "What lies beside the scales on Brimm's long desk?", target="unit_converter"),
         ),
         (),
     )
     text = prompts("Use the unit_converter, or an abacus.")
-    assert {hit.example_id for hit in index.check(text, prompts()).hits} == {"v-000002"}
+    assert {hit.sample_id for hit in index.check(text, prompts()).hits} == {"v-000002"}
     assert index.check(text, prompts(), ["unit_converter"]).hits == []
     beside = prompts("What Brimm's clerk use for sums is the abacus.")
     assert index.check(beside, prompts(), ["unit_converter"]).blocked
@@ -247,10 +247,10 @@ def test_a_report_survives_the_way_through_json() -> None:
     assert report.checked == {"train": 2, "val": 3, "test": 5}
 
 
-def benchmarks() -> list[dict[str, tuple[Example, ...]]]:
-    sample = SampleBenchmark(name="sample", on_bad_row="refuse", default_split="val")
-    toy = ToyBenchmark(name="toy", n_train=60, n_val=60, n_test=100, seed=0, default_split="val")
-    return [{split: each.load(split).examples for split in ("train", "val", "test")} for each in (sample, toy)]
+def benchmarks() -> list[dict[str, tuple[Sample, ...]]]:
+    sample = BundledDataset(name="sample", on_bad_row="refuse", default_split="val")
+    toy = ToyDataset(name="toy", n_train=60, n_val=60, n_test=100, seed=0, default_split="val")
+    return [{split: each.load(split).samples for split in ("train", "val", "test")} for each in (sample, toy)]
 
 
 def shipped() -> list[PromptSet]:
@@ -263,7 +263,7 @@ def shipped() -> list[PromptSet]:
 
 
 @pytest.mark.parametrize("data", benchmarks(), ids=["sample", "toy"])
-def test_prompts_written_without_sight_of_the_data_do_not_block(data: dict[str, tuple[Example, ...]]) -> None:
+def test_prompts_written_without_sight_of_the_data_do_not_block(data: dict[str, tuple[Sample, ...]]) -> None:
     index = LeakIndex.of(data["train"], data["val"], data["test"])
     clauses = "\n".join([*(each for group in HELPFUL.values() for each in group), *USELESS])
     for each in [*shipped(), prompts(clauses)]:
@@ -272,23 +272,23 @@ def test_prompts_written_without_sight_of_the_data_do_not_block(data: dict[str, 
 
 
 @pytest.mark.parametrize("data", benchmarks(), ids=["sample", "toy"])
-def test_every_planted_gold_is_found_in_any_company(data: dict[str, tuple[Example, ...]]) -> None:
+def test_every_planted_gold_is_found_in_any_company(data: dict[str, tuple[Sample, ...]]) -> None:
     """A long one alone; a short one, and a name that training questions have as well, beside its question."""
     index = LeakIndex.of(data["train"], data["val"], data["test"])
     draw = random.Random(7)
     words = [word for each in shipped() for text in each.texts.values() for word in text.split()]
-    asked_in_training = " ".join(example.question for example in data["train"])
+    asked_in_training = " ".join(sample.question for sample in data["train"])
     n_alone = 0
-    for example in (*data["val"], *data["test"][:60]):
-        gold = str(example.target)
+    for sample in (*data["val"], *data["test"][:60]):
+        gold = str(sample.target)
         alone = len(gold.removesuffix(".00")) > 5 and not any(
             item.strip() in asked_in_training for item in gold.split(",")
         )
         n_alone += alone
         around = draw.choices(words, k=40)
-        around.insert(20, f"({gold})" if alone else f"{example.question} - {gold}")
+        around.insert(20, f"({gold})" if alone else f"{sample.question} - {gold}")
         hits = index.check(prompts(" ".join(around)), prompts()).hits
-        assert any(hit.example_id == example.id and hit.status == "blocking" for hit in hits), gold
+        assert any(hit.sample_id == sample.id and hit.status == "blocking" for hit in hits), gold
     assert n_alone > 20
 
 
@@ -308,7 +308,7 @@ def test_long_prompts_and_many_questions_take_well_under_a_second() -> None:
     draw = random.Random(1)
     names = ["".join(draw.choices("abcdefghijklmnop", k=8)) for _ in range(4000)]
     many = [
-        Example(
+        Sample(
             f"q-{number:06}",
             " ".join(draw.choices(names, k=60)),
             target=", ".join(draw.choices(names, k=1 + number % 4)),

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.benchmarks.dataset import Example, Split
-from eval.benchmarks.fingerprint import question_mark
-from eval.benchmarks.gaia import GaiaBenchmark
-from eval.benchmarks.sample_set import SampleBenchmark
-from eval.benchmarks.toy_set import ToyBenchmark
+from eval.benchmarks.dataset import Sample, Split
+from eval.benchmarks.fingerprint import fingerprint
+from eval.benchmarks.gaia import GaiaDataset
+from eval.benchmarks.sample_set import BundledDataset
+from eval.benchmarks.toy_set import ToyDataset
 from mas.runtime.errors import UserError
 from optimize.questions.splits import PARTS, Splits, SplitSettings, make_splits
 from optimize.questions.stratify import attachment_kind, share_out, stratum
@@ -28,41 +28,41 @@ SUFFIXES = (None, ".csv", ".xlsx", ".png", ".mp3")
 class Rows:
     """Data with the given questions."""
 
-    examples: Sequence[Example]
+    samples: Sequence[Sample]
     name: str = "mine"
     default_split: str = "all"
     bad_rows: tuple[str, ...] = ()
 
     def load(self, split: str) -> Split:
-        return Split(tuple(self.examples), self.bad_rows)
+        return Split(tuple(self.samples), self.bad_rows)
 
 
 @dataclass
 class Levelled(Rows):
-    sealed_level: ClassVar[str] = GaiaBenchmark.sealed_level
-    sealed_name: ClassVar[str] = GaiaBenchmark.sealed_name
+    sealed_level: ClassVar[str] = GaiaDataset.sealed_level
+    sealed_name: ClassVar[str] = GaiaDataset.sealed_name
 
 
 @dataclass
 class Presplit(Rows):
     tuning_splits: ClassVar[tuple[str, str, str]] = ("a", "b", "c")
-    parts: Mapping[str, Sequence[Example]] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
 
     def load(self, split: str) -> Split:
         return Split(tuple(self.parts[split]))
 
 
-def example(number: int, level: str | None = None, suffix: str | None = None, target: str | None = "4") -> Example:
+def sample(number: int, level: str | None = None, suffix: str | None = None, target: str | None = "4") -> Sample:
     file = Path(f"/data/{number}{suffix}") if suffix else None
-    return Example(f"q{number:03d}", f"What is {number} plus one?", file, target, level)
+    return Sample(f"q{number:03d}", f"What is {number} plus one?", file, target, level)
 
 
-def questions(n: int, level: str | None = None) -> list[Example]:
-    return [example(number, level) for number in range(n)]
+def questions(n: int, level: str | None = None) -> list[Sample]:
+    return [sample(number, level) for number in range(n)]
 
 
-def without_files(examples: Sequence[Example]) -> list[Example]:
-    return [replace(each, file=None) for each in examples]
+def without_files(samples: Sequence[Sample]) -> list[Sample]:
+    return [replace(each, file=None) for each in samples]
 
 
 def parts_of(splits: Splits) -> list[set[str]]:
@@ -77,10 +77,10 @@ SHARES = st.tuples(*[st.floats(0.1, 0.4)] * 2).map(lambda two: (*two, 1 - sum(tw
 def test_every_question_is_in_one_part_and_each_stratum_is_shared_out_to_within_one(
     drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], seed: int
 ) -> None:
-    examples = [example(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
-    parts = share_out(examples, shares, seed)
-    assert sorted(each.id for part in parts for each in part) == [each.id for each in examples]
-    sizes = Counter(map(stratum, examples))
+    samples = [sample(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
+    parts = share_out(samples, shares, seed)
+    assert sorted(each.id for part in parts for each in part) == [each.id for each in samples]
+    sizes = Counter(map(stratum, samples))
     for part, share in zip(parts, shares, strict=True):
         found = Counter(map(stratum, part))
         assert all(abs(found[name] - size * share) < 1 + 1e-9 for name, size in sizes.items())
@@ -90,23 +90,23 @@ def test_every_question_is_in_one_part_and_each_stratum_is_shared_out_to_within_
 def test_the_order_of_the_rows_does_not_matter(
     drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], random: Random
 ) -> None:
-    examples = [example(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
-    shuffled = list(examples)
+    samples = [sample(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
+    shuffled = list(samples)
     random.shuffle(shuffled)
-    assert share_out(examples, shares, 0) == share_out(shuffled, shares, 0)
+    assert share_out(samples, shares, 0) == share_out(shuffled, shares, 0)
 
 
 @given(DRAWN, SHARES, st.data())
 def test_without_one_question_hardly_another_moves(
     drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], data: st.DataObject
 ) -> None:
-    examples = [example(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
-    gone = data.draw(st.sampled_from(examples))
+    samples = [sample(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
+    gone = data.draw(st.sampled_from(samples))
     places = [
         {each.id: place for place, part in enumerate(share_out(rows, shares, 0)) for each in part}
-        for rows in (examples, [each for each in examples if each is not gone])
+        for rows in (samples, [each for each in samples if each is not gone])
     ]
-    moved = [each for each in examples if each is not gone and places[0][each.id] != places[1][each.id]]
+    moved = [each for each in samples if each is not gone and places[0][each.id] != places[1][each.id]]
     assert len(moved) <= len(shares) - 1  # one at each cut
     assert {stratum(each) for each in moved} <= {stratum(gone)}
 
@@ -119,39 +119,39 @@ def test_another_seed_gives_other_splits_and_the_same_seed_the_same() -> None:
 
 
 def test_small_strata_do_not_all_land_in_the_largest_part() -> None:
-    examples = [example(number, level=str(number)) for number in range(200)]  # each a stratum of its own
-    sizes = [len(part) for part in share_out(examples, (0.25, 0.25, 0.5), 0)]
+    samples = [sample(number, level=str(number)) for number in range(200)]  # each a stratum of its own
+    sizes = [len(part) for part in share_out(samples, (0.25, 0.25, 0.5), 0)]
     assert 30 <= sizes[0] <= 70
     assert 30 <= sizes[1] <= 70
 
 
 def test_strata_too_small_to_share_out_are_shared_out_together() -> None:
     for seed in range(30):
-        splits = make_splits(Rows([example(n, level=str(n)) for n in range(8)]), SplitSettings(seed=seed))
+        splits = make_splits(Rows([sample(n, level=str(n)) for n in range(8)]), SplitSettings(seed=seed))
         assert min(len(part) for part in parts_of(splits)) >= 2
 
 
 def test_files_are_told_apart_by_kind() -> None:
-    kinds = [attachment_kind(example(1, suffix=suffix)) for suffix in (None, ".CSV", ".xlsx", ".pdf", ".xyz")]
+    kinds = [attachment_kind(sample(1, suffix=suffix)) for suffix in (None, ".CSV", ".xlsx", ".pdf", ".xyz")]
     assert kinds == ["none", "table", "table", "text", "xyz"]
 
 
 def test_the_sample_and_the_toy_come_with_splits_of_their_own() -> None:
-    for data, sealed in ((SampleBenchmark(), 69), (ToyBenchmark(n_test=30), 30)):
+    for data, sealed in ((BundledDataset(), 69), (ToyDataset(n_test=30), 30)):
         splits = make_splits(data, SplitSettings())
-        assert splits.train == data.load("train").examples
-        assert splits.val == data.load("val").examples
-        assert splits.sealed == data.load("test").examples
+        assert splits.train == data.load("train").samples
+        assert splits.val == data.load("val").samples
+        assert splits.sealed == data.load("test").samples
         assert len(splits.sealed) == sealed
         assert splits.warnings == ()
 
 
 def test_what_asks_sealed_questions_alone_is_told_where_there_is_such_an_option() -> None:
-    levels = [example(n, level) for n, level in enumerate(["1"] * 8 + ["2"] * 8)]
+    levels = [sample(n, level) for n, level in enumerate(["1"] * 8 + ["2"] * 8)]
     cases: list[tuple[Any, SplitSettings, str | None, str | None]] = [
-        (ToyBenchmark(), SplitSettings(), None, "split=test"),
-        (ToyBenchmark(), SplitSettings(), "test", None),
-        (SampleBenchmark(), SplitSettings(sealed_level="2"), "test", "split=test level=2"),
+        (ToyDataset(), SplitSettings(), None, "split=test"),
+        (ToyDataset(), SplitSettings(), "test", None),
+        (BundledDataset(), SplitSettings(sealed_level="2"), "test", "split=test level=2"),
         (Levelled(levels), SplitSettings(), None, "level=1"),
         (Rows(levels), SplitSettings(sealed_level="2"), None, "level=2"),
         (Rows(levels), SplitSettings(), None, None),
@@ -165,17 +165,17 @@ def test_what_asks_sealed_questions_alone_is_told_where_there_is_such_an_option(
 def test_the_marks_know_what_was_learnt_from_and_picked_by_and_tell_no_question() -> None:
     splits = make_splits(Rows(questions(20)), SplitSettings())
     assert splits.tuned_on is not None
-    again = {question_mark(each.question.upper()) for each in splits.train}
+    again = {fingerprint(each.question.upper()) for each in splits.train}
     assert splits.tuned_on.learnt_from == again
-    assert splits.tuned_on.picked_by == {question_mark(each.question) for each in splits.val}
+    assert splits.tuned_on.picked_by == {fingerprint(each.question) for each in splits.val}
     assert not any(each.question in json.dumps(splits.to_dict()) for each in questions(20))
 
 
 def test_a_named_split_or_a_sealed_level_is_shared_out_although_there_are_splits() -> None:
-    parts = parts_of(make_splits(ToyBenchmark(), SplitSettings(), split="test"))
-    assert set().union(*parts) == {each.id for each in ToyBenchmark().load("test").examples}
+    parts = parts_of(make_splits(ToyDataset(), SplitSettings(), split="test"))
+    assert set().union(*parts) == {each.id for each in ToyDataset().load("test").samples}
     assert 120 <= len(parts[2]) <= 130
-    sealed = make_splits(SampleBenchmark(), SplitSettings(sealed_level="2")).sealed
+    sealed = make_splits(BundledDataset(), SplitSettings(sealed_level="2")).sealed
     assert {each.level for each in sealed} == {"2"}
 
 
@@ -213,13 +213,13 @@ def test_the_same_question_twice_stays_in_one_part(seed: int) -> None:
 
 
 def test_of_gaia_level_1_is_sealed_and_the_other_levels_are_halved() -> None:
-    examples = [example(n, level) for n, level in enumerate(["1"] * 53 + ["2"] * 86 + ["3"] * 26)]
-    splits = make_splits(Levelled(examples), SplitSettings())
+    samples = [sample(n, level) for n, level in enumerate(["1"] * 53 + ["2"] * 86 + ["3"] * 26)]
+    splits = make_splits(Levelled(samples), SplitSettings())
     assert Counter(each.level for each in splits.sealed) == {"1": 53}
     assert Counter(each.level for each in splits.train) == {"2": 43, "3": 13}
     assert Counter(each.level for each in splits.val) == {"2": 43, "3": 13}
     assert splits.warnings == ()
-    assert Counter(each.level for each in make_splits(Levelled(examples), SplitSettings(sealed_level="3")).sealed) == {
+    assert Counter(each.level for each in make_splits(Levelled(samples), SplitSettings(sealed_level="3")).sealed) == {
         "3": 26
     }
 
@@ -232,15 +232,15 @@ def test_gaia_level_1_alone_is_learnt_from_with_a_warning() -> None:
 
 
 def test_a_sealed_question_that_another_level_asks_too_is_not_learnt_from() -> None:
-    examples = [example(n, level) for n, level in enumerate(["1"] * 4 + ["2"] * 12)]
-    copy = replace(examples[0], id="copy", level="2")
-    splits = make_splits(Levelled([*examples, copy]), SplitSettings())
+    samples = [sample(n, level) for n, level in enumerate(["1"] * 4 + ["2"] * 12)]
+    copy = replace(samples[0], id="copy", level="2")
+    splits = make_splits(Levelled([*samples, copy]), SplitSettings())
     assert "copy" not in set().union(*parts_of(splits))
     assert splits.warnings == ("left out: 1 question of other levels that level 1 asks as well",)
 
 
 def test_questions_without_gold_answers_are_left_out_and_counted() -> None:
-    rows = [*questions(20), *(example(n, target=None) for n in range(20, 23))]
+    rows = [*questions(20), *(sample(n, target=None) for n in range(20, 23))]
     splits = make_splits(Rows(rows, bad_rows=("line 3: empty",)), SplitSettings())
     assert sum(len(part) for part in parts_of(splits)) == 20
     assert splits.warnings == (
@@ -275,7 +275,7 @@ def test_too_few_questions_are_refused() -> None:
 
 
 def test_a_missing_attachment_is_a_sentence(tmp_path: Path) -> None:
-    rows = [*questions(20), Example("f", "How many?", tmp_path / "gone.csv", "1")]
+    rows = [*questions(20), Sample("f", "How many?", tmp_path / "gone.csv", "1")]
     with pytest.raises(UserError, match=r"an attachment cannot be read \(.*gone.csv: no such file"):
         make_splits(Rows(rows), SplitSettings())
 

@@ -14,7 +14,7 @@ import gepa.proposer.merge
 import pytest
 from dspy.utils.parallelizer import ParallelExecutor
 
-from optimize.search.dspy_compat import PatientExecutor, undisturbed
+from optimize.search.dspy_compat import PatientExecutor, run_isolated
 
 SLOW_SECONDS = 1.4  # DSPy looks for stragglers once a second
 
@@ -24,15 +24,15 @@ class Slow(dspy.Module):
         super().__init__()
         self.asked: list[str] = []
 
-    def forward(self, example_id: str) -> dspy.Prediction:
-        self.asked.append(example_id)
-        time.sleep(SLOW_SECONDS if example_id == "slow" else 0)
+    def forward(self, sample_id: str) -> dspy.Prediction:
+        self.asked.append(sample_id)
+        time.sleep(SLOW_SECONDS if sample_id == "slow" else 0)
         return dspy.Prediction(score=1.0)
 
 
 def evaluate(program: Slow) -> float:
-    examples = [dspy.Example(example_id=each).with_inputs("example_id") for each in ("slow", "quick")]
-    result = dspy.Evaluate(devset=examples, metric=lambda gold, pred: pred.score, num_threads=4)(program)
+    samples = [dspy.Example(sample_id=each).with_inputs("sample_id") for each in ("slow", "quick")]
+    result = dspy.Evaluate(devset=samples, metric=lambda gold, pred: pred.score, num_threads=4)(program)
     return float(result.score)
 
 
@@ -50,7 +50,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_a_slow_example_is_asked_once() -> None:
     program = Slow()
-    assert undisturbed(lambda: evaluate(program)) == 100.0
+    assert run_isolated(lambda: evaluate(program)) == 100.0
     assert sorted(program.asked) == ["quick", "slow"]
 
 
@@ -71,14 +71,14 @@ def test_everything_is_as_before_afterwards_also_after_an_error() -> None:
         return [*names, *patched, *levels, vars(gepa.proposer.merge).get("set")]
 
     before = found()
-    inside = undisturbed(found)
+    inside = run_isolated(found)
     assert inside != before and PatientExecutor in inside
     with pytest.raises(ZeroDivisionError):
-        undisturbed(lambda: 1 / 0)
+        run_isolated(lambda: 1 / 0)
     assert found() == before
 
 
 def test_the_work_has_the_callers_context() -> None:
     variable: ContextVar[str] = ContextVar("variable")
     variable.set("the caller's")
-    assert undisturbed(variable.get) == "the caller's"
+    assert run_isolated(variable.get) == "the caller's"

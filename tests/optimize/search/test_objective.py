@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eval.benchmarks.dataset import Example
-from eval.benchmarks.sample_set import SampleBenchmark
-from eval.benchmarks.toy_set import ToyBenchmark
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.sample_set import BundledDataset
+from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record
 from eval.scorers.contains import ContainsScorer
 from eval.scorers.exact import ExactScorer
@@ -41,10 +41,10 @@ class Trial:
 
 
 def asked(made: Record, agent: str | None = None, reached: bool = True, objective: Objective | None = None) -> Any:
-    example = Example(made.example_id, made.question, target=made.target)
-    objective = objective or Objective({example.id: example})
+    sample = Sample(made.sample_id, made.question, target=made.target)
+    objective = objective or Objective({sample.id: sample})
     prediction = dspy.Prediction(final_answer=made.answer, trial=Trial(made, reached=reached))
-    return objective(dspy.Example(example_id=example.id).with_inputs("example_id"), prediction, None, agent, None)
+    return objective(dspy.Example(sample_id=sample.id).with_inputs("sample_id"), prediction, None, agent, None)
 
 
 def feedback(made: Record, agent: str) -> str:
@@ -203,15 +203,15 @@ def test_golds_of_one_kind_that_nothing_contains_have_the_same_feedback() -> Non
 
 
 def test_it_never_raises_and_counts_what_had_no_score() -> None:
-    example = Example("q1", "What is it?", target="17")
-    objective = Objective({"q1": example})
+    sample = Sample("q1", "What is it?", target="17")
+    objective = Objective({"q1": sample})
     unscored = record("17", "17", score=None)
     by_scorer = record("17", "17", score=None, error="the scorer failed (KeyError: 'x')", error_class="scorer")
     failed = record("17", None, score=None, error="LMServerError: 500", error_class="infrastructure")
     garbled = record("17", "18")
     garbled.trajectory = [{"id": 0, "kind": "agent", "outputs": 5}]
 
-    assert objective(dspy.Example(example_id="q1"), object()) == 0.0
+    assert objective(dspy.Example(sample_id="q1"), object()) == 0.0
     assert objective.errors == 1 and "trial" in (objective.first_error or "")
     for made in (unscored, by_scorer):
         assert asked(made, objective=objective) == 0.0
@@ -222,12 +222,12 @@ def test_it_never_raises_and_counts_what_had_no_score() -> None:
     assert asked(garbled, "solve", objective=objective).score == 0.0
     assert objective.errors == 4
     other = dspy.Prediction(trial=Trial(record("17", "18")))
-    assert objective(dspy.Example(example_id="unknown"), other, pred_name="solve").score == 0.0
+    assert objective(dspy.Example(sample_id="unknown"), other, pred_name="solve").score == 0.0
     assert (objective.errors, objective.calls) == (5, 7)
 
 
 def test_a_question_that_was_not_asked_is_no_error_and_no_lesson() -> None:
-    objective = Objective({"q1": Example("q1", "What is it?", target="17")})
+    objective = Objective({"q1": Sample("q1", "What is it?", target="17")})
     told = asked(record("17", None), "solve", reached=False, objective=objective)
 
     assert (told.score, told.feedback) == (0.0, "The question was not asked.")
@@ -293,7 +293,7 @@ def made_records(draw: Any) -> Record:
 @settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(made_records())
 def test_no_feedback_quotes_the_gold_answer_wherever_it_stood(made: Record) -> None:
-    objective = Objective({"q1": Example("q1", made.question, target=made.target)})
+    objective = Objective({"q1": Sample("q1", made.question, target=made.target)})
     for agent in agents(made):
         told = asked(made, agent, objective=objective).feedback
         assert quoted(made.target or "", told) is None, told
@@ -302,15 +302,15 @@ def test_no_feedback_quotes_the_gold_answer_wherever_it_stood(made: Record) -> N
 
 @pytest.mark.parametrize("world", ["normal", "null", "harmful", "leaky"])
 def test_no_feedback_of_the_real_systems_quotes_the_gold_answer(world: str) -> None:
-    toy, sample = ToyBenchmark().load("train").examples, SampleBenchmark().load("train").examples
+    toy, sample = ToyDataset().load("train").samples, BundledDataset().load("train").samples
     runs: tuple[tuple[str, Any, dict[str, str]], ...] = (
         ("toy", toy[:40], {}),
         ("gaia", sample[::4], CARELESS),
         ("single_agent", sample[::4], {}),
     )
     told = 0
-    for name, examples, texts in runs:
-        for made in records(name, examples, world, texts):
+    for name, samples, texts in runs:
+        for made in records(name, samples, world, texts):
             for agent in agents(made):
                 text = feedback(made, agent)
                 assert quoted(made.target or "", text) is None, text
@@ -321,7 +321,7 @@ def test_no_feedback_of_the_real_systems_quotes_the_gold_answer(world: str) -> N
 
 # The scorer, tried before anything is spent.
 
-EXAMPLES = [Example(f"q{n}", "What?", target=gold) for n, gold in enumerate(["17", "4.5", "1200", "3", "99", "8"])]
+EXAMPLES = [Sample(f"q{n}", "What?", target=gold) for n, gold in enumerate(["17", "4.5", "1200", "3", "99", "8"])]
 
 
 class Judge:
@@ -348,7 +348,7 @@ def test_a_judge_is_asked_about_two_examples_only() -> None:
 def test_a_scorer_that_cannot_tell_is_named_with_the_question() -> None:
     assert "gives 0 on question q0 with the gold answer itself" in str(self_test(Judge(lambda *_: False), EXAMPLES))
     assert "gives 1 on question q0 with nonsense" in str(self_test(Judge(lambda *_: True), EXAMPLES))
-    not_a_number = [Example("q7", "Who?", target="Figolth")]
+    not_a_number = [Sample("q7", "Who?", target="Figolth")]
     told = str(self_test(NumericScorer(), not_a_number))
     assert "failed on question q7" in told and "Figolth" not in told
     missing = str(self_test(FunctionScorer("tests.optimize.no_such_module:score"), EXAMPLES))
@@ -356,4 +356,4 @@ def test_a_scorer_that_cannot_tell_is_named_with_the_question() -> None:
 
 
 def test_questions_without_gold_answers_cannot_be_scored() -> None:
-    assert "None of the questions has a gold answer" in str(self_test(GaiaScorer(), [Example("q", "What?")]))
+    assert "None of the questions has a gold answer" in str(self_test(GaiaScorer(), [Sample("q", "What?")]))

@@ -84,7 +84,7 @@ def test_the_callers_trace_gets_the_steps_of_this_copy_also_from_memory(tmp_path
     with toy_search(tmp_path) as search:
         for student in (search.student.deepcopy(), search.student.deepcopy()):
             with dspy.context(trace=[]):
-                prediction = student(example_id=search.val_ids[0])
+                prediction = student(sample_id=search.val_ids[0])
                 trace = dspy.settings.trace
             assert [id(step[0]) for step in trace] == [id(each) for each in student.predictors()]
             assert [next(iter(step[2].keys())) for step in trace] == ["steps", "working", "final_answer"]
@@ -126,7 +126,7 @@ def test_for_demos_an_agent_shows_its_last_readable_step_alone(tmp_path: Path) -
 
     def decisions(student: Any) -> list[str]:
         with dspy.context(trace=[]):
-            student(example_id=search.val_ids[0])
+            student(sample_id=search.val_ids[0])
             return [step[2].decision for step in dspy.settings.trace if step[0] is student.program.critic_expert]
 
     with toy_search(tmp_path, program=program, prompts=prompts) as search:

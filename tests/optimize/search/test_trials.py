@@ -60,8 +60,8 @@ def test_each_first_answer_is_a_row_also_after_a_second_session(tmp_path: Path) 
     for _ in range(2):
         with toy_search(tmp_path) as search:
             trial = search.student.trial(search.val_ids[0])
-    ((candidate, example_id, epoch, score, error_class, lm_calls, cost_usd, wall_seconds),) = rows(tmp_path)
-    assert (example_id, epoch, score, error_class) == (search.val_ids[0], 1, trial.record.score, None)
+    ((candidate, sample_id, epoch, score, error_class, lm_calls, cost_usd, wall_seconds),) = rows(tmp_path)
+    assert (sample_id, epoch, score, error_class) == (search.val_ids[0], 1, trial.record.score, None)
     assert (len(candidate), lm_calls, cost_usd) == (64, CALLS_AN_ANSWER, 0.0) and wall_seconds > 0
 
 
@@ -70,7 +70,7 @@ def test_another_epoch_is_a_fresh_answer_and_may_go_uncounted(search: ToySearch)
     first = search.trials.answers(search.student, ids)
     fresh = search.trials.answers(search.student, ids, epoch=2, counted=False)
     assert [trial.record.epoch for trial in fresh] == [2] * 6
-    assert [trial.record.example_id for trial in fresh] == ids
+    assert [trial.record.sample_id for trial in fresh] == ids
     assert search.model.sent >= 2 * 6 * CALLS_AN_ANSWER
     assert [trial.record.answer for trial in first] != [trial.record.answer for trial in fresh]
     assert search.purse.spend().metric_calls == 6
@@ -147,9 +147,9 @@ def test_a_defect_of_the_harness_is_raised_and_not_scored(search: ToySearch, mon
 
 def test_questions_that_fail_are_answers_in_error(tmp_path: Path) -> None:
     """The simulated model's replies cannot be read now and then."""
-    examples = toy()[1]["train"]
+    samples = toy()[1]["train"]
     with toy_search(tmp_path, max_metric_calls=60) as search:
-        trials = search.trials.answers(search.student, [each.id for each in examples])
+        trials = search.trials.answers(search.student, [each.id for each in samples])
         malformed = [trial for trial in trials if trial.record.error_class == "malformed"]
         assert malformed and all(trial.reached and trial.record.score is None for trial in malformed)
         assert search.trials.n_metric_errors == 0

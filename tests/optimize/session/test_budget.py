@@ -15,30 +15,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.execution.runner import Runner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, Question, Sample, Settle
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, Settle
 from mas.simulation.model import OfflineModel
-from optimize.session.budget import REFLECTION, BudgetSettings, Purse, Spend, spent_before
+from optimize.session.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, spent_before
 
 FREE = Payment(cost_usd=0.0)
 NO_LIMIT = BudgetSettings(metric_calls=None)
 
 
-def purse(spent: Spend | None = None, clock: Callable[[], float] = time.monotonic, **budget: Any) -> Purse:
-    return Purse(BudgetSettings(**{"metric_calls": None, **budget}), spent or Spend(), clock=clock)
+def purse(spent: Spend | None = None, clock: Callable[[], float] = time.monotonic, **budget: Any) -> BudgetLedger:
+    return BudgetLedger(BudgetSettings(**{"metric_calls": None, **budget}), spent or Spend(), clock=clock)
 
 
 def cost(usd: float | None = 0.0, tokens: int = 0) -> Payment:
     return Payment(input_tokens=tokens, cost_usd=usd)
 
 
-def refusal(of: Purse, reflection: bool = False) -> LimitReachedError:
+def refusal(of: BudgetLedger, reflection: bool = False) -> LimitReachedError:
     with pytest.raises(LimitReachedError) as raised:
         of.reserve_call(reflection)
     assert str(raised.value) == of.over
@@ -55,7 +55,7 @@ def test_a_budget_of_nothing_is_a_mistake(option: str, value: float) -> None:
 
 
 def test_without_a_budget_nothing_is_refused_and_everything_is_counted() -> None:
-    held = Purse(NO_LIMIT)
+    held = BudgetLedger(NO_LIMIT)
     for payment in (Payment(100, 40, 20, 0.25), Payment(cost_usd=None), FREE, None):
         held.reserve_call()(payment)
     held.reserve_call(reflection=True)(Payment(10, 0, 5, 0.5))
@@ -179,7 +179,7 @@ def test_answers_are_kept_back_as_well(kept_back: Spend) -> None:
 
 def test_a_payment_is_told_unless_nothing_was_sent() -> None:
     paid: list[Payment] = []
-    held = Purse(NO_LIMIT)
+    held = BudgetLedger(NO_LIMIT)
     for payment in (cost(0.5), FREE, None):
         held.reserve_call(paid=paid.append)(payment)
     assert paid == [cost(0.5), FREE]
@@ -226,7 +226,7 @@ def _settle_all(in_flight: list[tuple[Settle, bool, int]], seen: list[int]) -> N
 class Worker:
     """Sends requests until one is refused."""
 
-    held: Purse
+    held: BudgetLedger
     costs: Iterator[float]
 
     def __call__(self) -> None:
@@ -258,12 +258,12 @@ def test_threads_at_once_keep_the_bound_and_the_count(seed: int) -> None:
 
 def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Path) -> None:
     log = CallLog(tmp_path / "calls.db")
-    held = Purse(NO_LIMIT)
-    for sample in (Sample("q1"), Sample("q1", epoch=2), Sample("reflection"), REFLECTION, REFLECTION):
-        paid = lambda payment, sample=sample: log.pay(sample, payment)  # noqa: E731
-        held.reserve_call(sample == REFLECTION, paid)(Payment(100, 10, 20, 0.25))
-        held.reserve_call(sample == REFLECTION, paid)(None)
-    held.reserve_call(paid=lambda payment: log.pay(Sample("q2"), payment))(Payment())
+    held = BudgetLedger(NO_LIMIT)
+    for sample_key in (SampleKey("q1"), SampleKey("q1", epoch=2), SampleKey("reflection"), REFLECTION, REFLECTION):
+        paid = lambda payment, sample_key=sample_key: log.pay(sample_key, payment)  # noqa: E731
+        held.reserve_call(sample_key == REFLECTION, paid)(Payment(100, 10, 20, 0.25))
+        held.reserve_call(sample_key == REFLECTION, paid)(None)
+    held.reserve_call(paid=lambda payment: log.pay(SampleKey("q2"), payment))(Payment())
     log.close()
     log = CallLog(tmp_path / "calls.db")
     before = spent_before(log, seconds=7.0)
@@ -298,12 +298,12 @@ def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() ->
         scorer=GaiaScorer(),
         concurrency=1,
         deadline_seconds=30.0,
-        listener=lambda thread_id, sample: lambda level, event, fields: None,
+        listener=lambda thread_id, sample_key: lambda level, event, fields: None,
         redact=lambda text: text,
         finished=records.append,
-        question=lambda sample: Question(sample, reserve=held.reserve_call),
+        question=lambda sample_key: SampleContext(sample_key, reserve=held.reserve_call),
     )
-    asyncio.run(runner.run([(Example(name, f"{name}?", target="42"), Sample(name)) for name in "ab"]))
+    asyncio.run(runner.run([(Sample(name, f"{name}?", target="42"), SampleKey(name)) for name in "ab"]))
     first, second = records
     assert (first.error, first.score) == (None, 1.0)
     assert (second.error_class, second.limit, second.score) == ("limit", "budget.lm_calls", None)

@@ -1,4 +1,4 @@
-from optimize.session.masked_replies import Veiled
+from optimize.session.masked_replies import MaskedReplies
 
 
 class Kept(dict[str, str]):
@@ -8,7 +8,7 @@ class Kept(dict[str, str]):
 
 def test_a_secret_is_not_kept_and_comes_back() -> None:
     kept, secrets = Kept(), ["canary-longer", "canary"]
-    replies = Veiled(kept, lambda: secrets)
+    replies = MaskedReplies(kept, lambda: secrets)
     for said in ("your key canary-longer is fine", "canary, canary-longer", "nothing of it", ""):
         replies.put("k", said)
         assert "canary" not in kept["k"]
@@ -18,5 +18,5 @@ def test_a_secret_is_not_kept_and_comes_back() -> None:
 
 def test_another_key_later_is_put_where_the_first_one_was() -> None:
     kept = Kept()
-    Veiled(kept, lambda: ["first-key"]).put("k", "key first-key")
-    assert Veiled(kept, lambda: ["second-key"]).get("k") == "key second-key"
+    MaskedReplies(kept, lambda: ["first-key"]).put("k", "key first-key")
+    assert MaskedReplies(kept, lambda: ["second-key"]).get("k") == "key second-key"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.dataset import Example
-from eval.benchmarks.sample_set import SAMPLE, SampleBenchmark
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.sample_set import SAMPLE, BundledDataset
 from mas.tools.attachments import attached
 from mas.tools.files import ocr
 from mas.tools.read_file import read_file
@@ -17,7 +17,7 @@ from tests.eval.command_line import EvalCommand
 
 ABOUT = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
 BY_SPLIT = {
-    split: [each for each in SampleBenchmark().load(split).examples if ABOUT[split][each.id]["family"] in KINDS]
+    split: [each for each in BundledDataset().load(split).examples if ABOUT[split][each.id]["family"] in KINDS]
     for split in SPLITS
 }
 ALL = [example for split in SPLITS for example in BY_SPLIT[split]]
@@ -30,7 +30,7 @@ NEEDS_OCR = {"png", "jpg", "gif", "webp"}
 
 
 @pytest.mark.parametrize("example", ALL, ids=lambda example: example.tags["kind"])
-def test_the_answer_is_in_the_file_once_beside_what_the_question_names(example: Example) -> None:
+def test_the_answer_is_in_the_file_once_beside_what_the_question_names(example: Sample) -> None:
     if example.tags["kind"] in NEEDS_OCR and not ocr.is_installed():
         pytest.skip("no tesseract")
     assert example.file and example.target

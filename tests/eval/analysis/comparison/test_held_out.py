@@ -8,7 +8,7 @@ import pytest
 
 from eval.analysis.statistics.paired_tests import Pair, paired_test
 from eval.analysis.tuned_on import USED_TO_TUNE
-from eval.cli.command import FINISHED, told
+from eval.cli.command import FINISHED, run_cli
 from eval.compare import task
 from tests.eval.stored_run import answered, stored_run
 
@@ -28,7 +28,7 @@ def run(folder: Path, right: int, learnt_from: str = "", picked_by: str = "", kn
 def compared(place: Path, *folders: Path, code: int = FINISHED) -> list[dict[str, Any]]:
     target = place / "c.json"
     arguments = [*map(str, folders), "--json", str(target), "--html", str(place / "c.html")]
-    assert told(lambda: task(arguments)) == code
+    assert run_cli(lambda: task(arguments)) == code
     made: list[dict[str, Any]] = json.loads(target.read_text("ascii"))["comparisons"]
     return made
 
@@ -87,6 +87,6 @@ def test_of_several_comparisons_the_p_on_the_others_is_told_to_be_unadjusted(
 def test_only_questions_that_are_compared_count(tmp_path: Path) -> None:
     first = stored_run(tmp_path / "a", [answered(id, "18") for id in ("q1", "q2")])
     arguments = [str(first), str(run(tmp_path / "b", 6, "15")), "--intersection", "--json", str(tmp_path / "c.json")]
-    assert told(lambda: task(arguments)) == FINISHED
+    assert run_cli(lambda: task(arguments)) == FINISHED
     (made,) = json.loads((tmp_path / "c.json").read_text())["comparisons"]
     assert (made["used_to_tune"]["n_questions"], made["used_to_tune"]["n_without"]) == (1, 1)

@@ -17,7 +17,7 @@ from eval.analysis.comparison.pairing import (
     obstacle,
     pairs,
 )
-from eval.benchmarks.dataset import Example
+from eval.benchmarks.dataset import Sample
 from eval.runs.record import Usage
 from eval.runs.run_info import task_facts
 from eval.runs.store import RunStore
@@ -57,7 +57,7 @@ def test_the_content_of_attached_files_counts_and_an_older_run_says_that_it_does
     def made(name: str, digest: str | None = None, **meta: Any) -> Answers:
         folder = stored_run(tmp_path / name, [])
         with RunStore(folder / "run.db") as store:
-            store.plan([Example("q1", "What?", Path("/data/a.csv"), "17")], 1, again=True)
+            store.plan([Sample("q1", "What?", Path("/data/a.csv"), "17")], 1, again=True)
             store.write(answered("q1", "17", file="a.csv"))
             for key, value in ({"file_sha256": json.dumps({"q1": digest})} if digest else {}).items() | meta.items():
                 store.set_meta(key, value)
@@ -114,15 +114,15 @@ def test_answers_come_from_records_alone_too() -> None:
 def test_what_is_kept_of_a_task_is_what_comparing_makes_of_the_store(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("1")
-    examples = [Example("q2", "Two?", None, "2"), Example("q1", "One?", file, "\ud800")]
-    facts = task_facts(examples, CONFIG["scorer"], "2025-04")
+    samples = [Sample("q2", "Two?", None, "2"), Sample("q1", "One?", file, "\ud800")]
+    facts = task_facts(samples, CONFIG["scorer"], "2025-04")
     folder = stored_run(tmp_path / "run", [])
     with RunStore(folder / "run.db") as store:
         for key, value in facts.items():
             store.set_meta(key, value)
-        store.plan(examples, 1, again=True)
+        store.plan(samples, 1, again=True)
     assert read(folder).task_version == facts["task_version"]
     assert facts["data_revision"] == "2025-04"
-    assert task_facts(examples[::-1], CONFIG["scorer"], None)["task_version"] == facts["task_version"]
+    assert task_facts(samples[::-1], CONFIG["scorer"], None)["task_version"] == facts["task_version"]
     file.write_text("2")
-    assert task_facts(examples, CONFIG["scorer"], "2025-04")["task_version"] != facts["task_version"]
+    assert task_facts(samples, CONFIG["scorer"], "2025-04")["task_version"] != facts["task_version"]

@@ -41,7 +41,7 @@ def test_a_question_that_met_one_in_any_epoch_is_left_out_as_a_whole(record: Mak
     summary = summary_of(*records, epochs=2)
     found = summary["leaks"]
     assert (summary["accuracy"], found["accuracy_without"], found["n_without"]) == (0.75, 0.5, 2)
-    assert found["results"] == [{"example_id": "a", "epoch": 1, "tool": "read_page", "source": URL}]
+    assert found["results"] == [{"sample_id": "a", "epoch": 1, "tool": "read_page", "source": URL}]
     line = dict(notes(summary))["benchmark leaks"]
     assert line.startswith(f"1 question met a page that gives the benchmark away: {URL}; accuracy without it: 50.0% of")
 

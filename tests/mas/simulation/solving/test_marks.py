@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from eval.benchmarks.dataset import Example
-from eval.benchmarks.sample_set import SAMPLE, SampleBenchmark
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.sample_set import SAMPLE, BundledDataset
 from mas.simulation.request import ToolResult
 from mas.simulation.roles.research import _joined
 from mas.simulation.skills.slips import unaided
@@ -28,10 +28,10 @@ row | A | B | C
 2 | Alba | 95 | 6"""
 
 
-def families() -> list[tuple[str, Example]]:
+def families() -> list[tuple[str, Sample]]:
     about = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
     every = [
-        (about[split][each.id]["family"], each) for split in SPLITS for each in SampleBenchmark().load(split).examples
+        (about[split][each.id]["family"], each) for split in SPLITS for each in BundledDataset().load(split).examples
     ]
     return [(family, each) for family, each in every if family in MARKED | sample_sound.FAMILIES]
 
@@ -76,7 +76,7 @@ def test_a_sound_is_known_by_the_first_line_of_what_the_tool_returns() -> None:
 
 
 @pytest.mark.parametrize("example", [pytest.param(each, id=family) for family, each in families()])
-def test_a_careful_reader_answers_the_samples_sounds_and_marks(example: Example) -> None:
+def test_a_careful_reader_answers_the_samples_sounds_and_marks(example: Sample) -> None:
     assert example.file is not None
     with attached([example.file]):
         shown = read_file(example.file.name)

@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from eval.runs.redaction import plain
+from eval.runs.redaction import to_jsonable
 from mas.agents.react import Toolbox
 from mas.runtime.trace import Trace, recording
 from mas.systems.gaia.graph import recursion_limit, workflow
@@ -148,7 +148,7 @@ def test_the_final_state_is_complete_and_fits_into_json(tmp_path: Path) -> None:
     assert set(prediction.state) == set(get_type_hints(GraphState))
     assert trace.state == prediction.state
     assert prediction.state["correlation_id"] == "thread-7"
-    kept = json.loads(json.dumps(plain(prediction.state)))
+    kept = json.loads(json.dumps(to_jsonable(prediction.state)))
     assert kept["final_answer"] == "42"
     call_turn = kept["researcher_states"]["0"]["messages"][0]
     assert "Rome" in json.dumps(call_turn) and "read_file" in json.dumps(call_turn)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Question, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import BrowserSession, missing, open_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, browser_tools
@@ -119,15 +119,15 @@ def session(server: BrowserServer, site: Site) -> Iterator[BrowserSession]:
 
 
 @pytest.fixture
-def question() -> Iterator[Question]:
-    question = Question(Sample("q"))
+def question() -> Iterator[SampleContext]:
+    question = SampleContext(SampleKey("q"))
     yield question
     question.close()
 
 
-def acted(session: BrowserSession, question: Question, tool: str, **arguments: Any) -> str:
+def acted(session: BrowserSession, question: SampleContext, tool: str, **arguments: Any) -> str:
     """By way of the tool, as an agent has it."""
-    with at_work(question):
+    with use_context(question):
         seen: str = run_blocking(browser_tools(session)[tool].acall(**arguments))
     return seen
 
@@ -137,7 +137,7 @@ def test_the_server_still_has_the_tools_that_agents_get(session: BrowserSession)
 
 
 def test_a_page_is_opened_clicked_through_and_its_table_read(
-    session: BrowserSession, question: Question, site: Site
+    session: BrowserSession, question: SampleContext, site: Site
 ) -> None:
     seen = acted(session, question, "browser_navigate", url=site.url)
     assert seen.startswith(f"{site.url}/ 'Towns' (browser, ")
@@ -151,13 +151,13 @@ def test_a_page_is_opened_clicked_through_and_its_table_read(
     assert "Towns of Latium" in acted(session, question, "browser_navigate_back")
 
 
-def test_a_stale_reference_is_explained(session: BrowserSession, question: Question, site: Site) -> None:
+def test_a_stale_reference_is_explained(session: BrowserSession, question: SampleContext, site: Site) -> None:
     acted(session, question, "browser_navigate", url=site.url)
     with pytest.raises(ToolError, match="Ref e99 not found in the current page snapshot"):
         acted(session, question, "browser_click", target="e99")
 
 
-def test_a_form_that_leads_to_a_blocked_page(session: BrowserSession, question: Question, site: Site) -> None:
+def test_a_form_that_leads_to_a_blocked_page(session: BrowserSession, question: SampleContext, site: Site) -> None:
     acted(session, question, "browser_navigate", url=site.url)
     with pytest.raises(ToolError, match=r"was led to .*/found\?q=towns, .* This page is blocked") as refused:
         acted(session, question, "browser_type", target="input", text="towns", submit=True)
@@ -165,7 +165,7 @@ def test_a_form_that_leads_to_a_blocked_page(session: BrowserSession, question: 
     assert acted(session, question, "browser_snapshot").startswith("about:blank ")
 
 
-def test_no_way_leads_inside(session: BrowserSession, question: Question, site: Site, inside: Site) -> None:
+def test_no_way_leads_inside(session: BrowserSession, question: SampleContext, site: Site, inside: Site) -> None:
     """Not an address, a redirect, a link, a frame, a picture or a script: the machine inside is asked nothing."""
     secret = f"{inside.url}/secret"
     site.redirects["/away"] = secret
@@ -191,11 +191,11 @@ def test_no_way_leads_inside(session: BrowserSession, question: Question, site: 
 
 
 def test_eight_questions_at_once_have_cookies_and_pages_of_their_own(session: BrowserSession, site: Site) -> None:
-    questions = [Question(Sample(f"q{number}")) for number in range(8)]
+    questions = [SampleContext(SampleKey(f"q{number}")) for number in range(8)]
 
-    async def visits(question: Question) -> str:
-        with at_work(question):
-            await session.act("browser_navigate", {"url": f"{site.url}/table?{question.sample.example_id}"})
+    async def visits(question: SampleContext) -> str:
+        with use_context(question):
+            await session.act("browser_navigate", {"url": f"{site.url}/table?{question.key.sample_id}"})
             return await session.act("browser_navigate", {"url": f"{site.url}/cookie"})
 
     async def all_at_once() -> list[str]:
@@ -203,9 +203,9 @@ def test_eight_questions_at_once_have_cookies_and_pages_of_their_own(session: Br
 
     seen = run_blocking(all_at_once())
     for question, text in zip(questions, seen, strict=True):
-        assert f"You are name={question.sample.example_id}." in text
+        assert f"You are name={question.key.sample_id}." in text
         question.close()
-    late = Question(Sample("late"))
+    late = SampleContext(SampleKey("late"))
     assert "You are unknown." in acted(session, late, "browser_navigate", url=f"{site.url}/cookie")
     late.close()
 
@@ -219,7 +219,7 @@ def test_a_name_that_the_server_does_not_serve_under_is_explained(server: Browse
 
 
 def test_a_restart_of_the_server_is_survived(
-    session: BrowserSession, question: Question, site: Site, server: BrowserServer
+    session: BrowserSession, question: SampleContext, site: Site, server: BrowserServer
 ) -> None:
     acted(session, question, "browser_navigate", url=site.url)
     server.restart()

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Question, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import BrowserSession, missing, open_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, browser_tools
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import at_hand
+from mas.tools.tool_context import use_tool_context
 from tests.servers.playwright_mcp import BrowserServer, free_port, running_stub
 
 SITE = "http://site.example"
@@ -56,7 +56,7 @@ def session(settings: BrowserSettings) -> Iterator[BrowserSession]:
         yield session
 
 
-def acted(session: BrowserSession, question: Question | None, *actions: tuple[str, dict[str, Any]]) -> list[str]:
+def acted(session: BrowserSession, question: SampleContext | None, *actions: tuple[str, dict[str, Any]]) -> list[str]:
     """What each action in a row has shown, or why not."""
 
     async def one_after_the_other() -> AsyncIterator[str]:
@@ -71,7 +71,7 @@ def acted(session: BrowserSession, question: Question | None, *actions: tuple[st
 
     if question is None:
         return run_blocking(all_of_them())
-    with at_work(question):
+    with use_context(question):
         return run_blocking(all_of_them())
 
 
@@ -80,13 +80,13 @@ def navigate(path: str) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def question() -> Iterator[Question]:
-    question = Question(Sample("q"))
+def question() -> Iterator[SampleContext]:
+    question = SampleContext(SampleKey("q"))
     yield question
     question.close()
 
 
-def test_an_action_shows_its_page_with_address_and_snapshot(session: BrowserSession, question: Question) -> None:
+def test_an_action_shows_its_page_with_address_and_snapshot(session: BrowserSession, question: SampleContext) -> None:
     [seen] = acted(session, question, navigate("/towns"))
     first, *rest = seen.splitlines()
     assert first.startswith(f"{SITE}/towns '/towns' (browser, 20")
@@ -94,19 +94,19 @@ def test_an_action_shows_its_page_with_address_and_snapshot(session: BrowserSess
     assert "Snapshot" not in seen and "goto" not in seen
 
 
-def test_a_search_in_the_page_shows_what_was_found_alone(session: BrowserSession, question: Question) -> None:
+def test_a_search_in_the_page_shows_what_was_found_alone(session: BrowserSession, question: SampleContext) -> None:
     _, found = acted(session, question, navigate("/towns"), ("browser_find", {"text": "Rome"}))
     assert found.splitlines()[0].startswith(f"{SITE}/towns ")
     assert "Found 1 match for 'Rome'" in found and "heading" not in found
 
 
 def test_questions_side_by_side_have_windows_of_their_own(settings: BrowserSettings) -> None:
-    questions = [Question(Sample(f"q{number}")) for number in range(8)]
+    questions = [SampleContext(SampleKey(f"q{number}")) for number in range(8)]
 
-    async def two_pages(session: BrowserSession, question: Question) -> str:
-        with at_work(question):
-            await session.act(*navigate(f"/first-{question.sample.example_id}"))
-            return await session.act(*navigate(f"/second-{question.sample.example_id}"))
+    async def two_pages(session: BrowserSession, question: SampleContext) -> str:
+        with use_context(question):
+            await session.act(*navigate(f"/first-{question.key.sample_id}"))
+            return await session.act(*navigate(f"/second-{question.key.sample_id}"))
 
     async def all_at_once(session: BrowserSession) -> list[str]:
         return await asyncio.gather(*(two_pages(session, question) for question in questions))
@@ -114,16 +114,16 @@ def test_questions_side_by_side_have_windows_of_their_own(settings: BrowserSetti
     with opened(settings) as session:
         seen = run_blocking(all_at_once(session))
         for question, text in zip(questions, seen, strict=True):
-            name = question.sample.example_id
+            name = question.key.sample_id
             assert f"visited /first-{name} /second-{name}" in text
             question.close()
 
 
 def test_two_actions_of_one_turn_share_the_window_one_after_the_other(
-    session: BrowserSession, question: Question
+    session: BrowserSession, question: SampleContext
 ) -> None:
     async def at_once() -> list[str]:
-        with at_work(question):
+        with use_context(question):
             return list(await asyncio.gather(session.act(*navigate("/one")), session.act(*navigate("/two"))))
 
     first, second = run_blocking(at_once())
@@ -144,14 +144,14 @@ def test_a_tool_may_be_awaited_on_any_loop(session: BrowserSession) -> None:
 def test_a_question_that_is_over_leaves_its_window_to_the_next(settings: BrowserSettings) -> None:
     with opened(replace(settings, max_sessions=1)) as session:
         for name in ("first", "second", "third"):
-            question = Question(Sample(name))
+            question = SampleContext(SampleKey(name))
             assert name in acted(session, question, navigate(f"/{name}"))[0]
             question.close()
             assert "the question is over" in acted(session, question, navigate("/more"))[0]
 
 
-def test_one_question_too_many_waits_and_is_told_so(settings: BrowserSettings, question: Question) -> None:
-    waiting = Question(Sample("waiting"))
+def test_one_question_too_many_waits_and_is_told_so(settings: BrowserSettings, question: SampleContext) -> None:
+    waiting = SampleContext(SampleKey("waiting"))
     with opened(replace(settings, max_sessions=1, action_seconds=3)) as session:
         [first] = acted(session, question, navigate("/towns"))
         [seen] = acted(session, waiting, navigate("/towns"))
@@ -160,7 +160,7 @@ def test_one_question_too_many_waits_and_is_told_so(settings: BrowserSettings, q
     assert waiting.waited_seconds > 2.5
 
 
-def test_an_address_that_is_refused_is_not_asked_for(session: BrowserSession, question: Question) -> None:
+def test_an_address_that_is_refused_is_not_asked_for(session: BrowserSession, question: SampleContext) -> None:
     refused, seen = acted(session, question, ("browser_navigate", {"url": "http://10.0.0.1/"}), navigate("/towns"))
     assert refused == "ToolError: http://10.0.0.1/ is refused"
     assert seen.endswith("visited /towns")
@@ -171,7 +171,7 @@ def test_an_address_that_is_refused_is_not_asked_for(session: BrowserSession, qu
     [navigate("/leads?http://10.0.0.1/secret"), ("browser_click", {"target": f"{SITE}/leads?http://10.0.0.1/secret"})],
 )
 def test_a_page_to_which_the_browser_was_led_is_left_unseen(
-    session: BrowserSession, question: Question, action: tuple[str, dict[str, Any]]
+    session: BrowserSession, question: SampleContext, action: tuple[str, dict[str, Any]]
 ) -> None:
     led, after = acted(session, question, action, ("browser_snapshot", {}))
     assert led.startswith("ToolError: The browser was led to http://10.0.0.1/secret, and has left it")
@@ -179,7 +179,7 @@ def test_a_page_to_which_the_browser_was_led_is_left_unseen(
     assert after.startswith("about:blank ")
 
 
-def test_a_dialog_cannot_pass_for_an_allowed_page(session: BrowserSession, question: Question) -> None:
+def test_a_dialog_cannot_pass_for_an_allowed_page(session: BrowserSession, question: SampleContext) -> None:
     dialog, again, answered = acted(
         session, question, navigate("/dialog"), ("browser_snapshot", {}), ("browser_handle_dialog", {"accept": True})
     )
@@ -189,18 +189,18 @@ def test_a_dialog_cannot_pass_for_an_allowed_page(session: BrowserSession, quest
     assert '- heading "/dialog"' in answered
 
 
-def test_a_server_that_does_not_say_where_it_is_shows_nothing(session: BrowserSession, question: Question) -> None:
+def test_a_server_that_does_not_say_where_it_is_shows_nothing(session: BrowserSession, question: SampleContext) -> None:
     [seen] = acted(session, question, navigate("/untold"))
     assert seen.startswith("ToolError: browser_navigate: the browser's server does not say which page is open")
 
 
-def test_a_page_without_text_is_said_to_have_none(session: BrowserSession, question: Question) -> None:
+def test_a_page_without_text_is_said_to_have_none(session: BrowserSession, question: SampleContext) -> None:
     fresh, empty = acted(session, question, ("browser_snapshot", {}), navigate("/empty"))
     assert fresh.endswith("(No page is open; browser_navigate opens one.)")
     assert "perhaps a file such as a PDF" in empty
 
 
-def test_a_failure_is_one_line_with_its_reason(session: BrowserSession, question: Question) -> None:
+def test_a_failure_is_one_line_with_its_reason(session: BrowserSession, question: SampleContext) -> None:
     [seen] = acted(session, question, navigate("/error"))
     assert seen == (
         f"ToolError: browser_navigate: net::ERR_TUNNEL_CONNECTION_FAILED at {SITE}/error; that host does not answer, "
@@ -208,15 +208,17 @@ def test_a_failure_is_one_line_with_its_reason(session: BrowserSession, question
     )
 
 
-def test_a_huge_page_is_cut_to_what_a_tool_may_return(session: BrowserSession, question: Question) -> None:
-    with at_hand(ToolSettings(max_output_chars=3000), {}):
+def test_a_huge_page_is_cut_to_what_a_tool_may_return(session: BrowserSession, question: SampleContext) -> None:
+    with use_tool_context(ToolSettings(max_output_chars=3000), {}):
         [seen] = acted(session, question, navigate("/huge?200000"))  # 4 MB, more than the SDK takes unasked
     assert len(seen) == 2500
     assert seen.splitlines()[2].startswith("- row 0 ")
     assert "characters in all; browser_find searches the page" in seen.splitlines()[-1]
 
 
-def test_an_action_that_hangs_is_given_up_and_the_next_one_works(settings: BrowserSettings, question: Question) -> None:
+def test_an_action_that_hangs_is_given_up_and_the_next_one_works(
+    settings: BrowserSettings, question: SampleContext
+) -> None:
     with opened(replace(settings, action_seconds=1.0)) as session:
         began = time.monotonic()
         hung, seen = acted(session, question, navigate("/hang"), navigate("/towns"))
@@ -225,10 +227,10 @@ def test_an_action_that_hangs_is_given_up_and_the_next_one_works(settings: Brows
     assert seen.endswith("visited /towns")
 
 
-def test_a_restart_between_two_actions(question: Question) -> None:
+def test_a_restart_between_two_actions(question: SampleContext) -> None:
     """An address is all that one action needs; the other needs a page that is gone."""
     with running_stub() as server, opened(BrowserSettings(url=server.url)) as session:
-        other = Question(Sample("other"))
+        other = SampleContext(SampleKey("other"))
         acted(session, question, navigate("/towns"))
         acted(session, other, navigate("/rivers"))
         server.kill()
@@ -241,7 +243,7 @@ def test_a_restart_between_two_actions(question: Question) -> None:
         assert seen.endswith("visited /more")
 
 
-def test_a_server_that_dies_in_the_middle_of_a_call(question: Question) -> None:
+def test_a_server_that_dies_in_the_middle_of_a_call(question: SampleContext) -> None:
     with running_stub() as server, opened(BrowserSettings(url=server.url)) as session:
         for seen in acted(session, question, navigate("/die"), navigate("/towns")):
             assert seen.startswith("ToolError: browser_navigate: the browser cannot be reached (")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.sample_set import SampleBenchmark
+from eval.benchmarks.sample_set import BundledDataset
 from mas.tools.attachments import attached
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import read_document, read_here
-from mas.tools.files.reader_pool import read_apart
+from mas.tools.files.reader_pool import read_in_subprocess
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from scripts.sample_data.make_sample import SPLITS
@@ -79,7 +79,7 @@ def damaged(kind: str, seed: int) -> bytes:
 def read_or_refused(source: Source) -> bool:
     """Whether it was read; anything but a document or a ToolError is raised."""
     try:
-        return isinstance(read_apart(source, None), Document)
+        return isinstance(read_in_subprocess(source, None), Document)
     except ToolError as error:
         assert source.name in str(error) and "took more time" not in str(error)
         return False
@@ -115,7 +115,7 @@ def test_without_tesseract_a_picture_is_described_and_the_program_named(monkeypa
 
 def test_every_file_of_the_sample_is_read() -> None:
     files = {
-        (example.file.suffix, example.file) for split in SPLITS for example in SampleBenchmark().load(split).examples
+        (example.file.suffix, example.file) for split in SPLITS for example in BundledDataset().load(split).examples
         if example.file
     }  # fmt: skip
     one_of_each = dict(sorted(files))

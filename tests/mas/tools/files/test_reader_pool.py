@@ -10,7 +10,7 @@ import pytest
 
 from mas.tools.files import reader_pool as apart
 from mas.tools.files.document import Source
-from mas.tools.files.reader_pool import read_apart
+from mas.tools.files.reader_pool import read_in_subprocess
 from mas.tools.results import ToolError
 from tests.mas.tools.files.every_kind import EVERY_KIND
 
@@ -29,13 +29,13 @@ def processes() -> list[subprocess.Popen[bytes]]:
 
 
 def test_one_process_serves_many_files() -> None:
-    assert read_apart(PICTURE, None) == read_apart(PICTURE, None)
+    assert read_in_subprocess(PICTURE, None) == read_in_subprocess(PICTURE, None)
     assert len(processes()) == 1
 
 
 def test_it_knows_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    read_apart(PICTURE, None)
+    read_in_subprocess(PICTURE, None)
     if sys.platform == "linux":
         (process,) = processes()
         with open(f"/proc/{process.pid}/environ", "rb") as file:  # noqa: PTH123
@@ -44,25 +44,25 @@ def test_it_knows_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_that_died_is_named_as_a_failure_and_replaced() -> None:
-    read_apart(PICTURE, None)
+    read_in_subprocess(PICTURE, None)
     (process,) = processes()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     with pytest.raises(ToolError, match=r"ships\.wav took more time or memory"):
-        read_apart(PICTURE, None)
-    assert read_apart(PICTURE, None).summary.startswith("sound")
+        read_in_subprocess(PICTURE, None)
+    assert read_in_subprocess(PICTURE, None).summary.startswith("sound")
 
 
 def test_one_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "MAX_SECONDS", 0.01)  # less than a process needs to start
     with pytest.raises(ToolError, match="took more time or memory"):
-        read_apart(PICTURE, None)
+        read_in_subprocess(PICTURE, None)
     assert processes() == []
 
 
 def test_it_is_replaced_after_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "READS", 1)
-    read_apart(PICTURE, None)
+    read_in_subprocess(PICTURE, None)
     assert processes() == []
 
 
@@ -76,7 +76,7 @@ def test_it_must_not_connect() -> None:
 
 
 def test_it_ends_with_its_input() -> None:
-    read_apart(PICTURE, None)
+    read_in_subprocess(PICTURE, None)
     (process,) = processes()
     assert process.stdin
     process.stdin.close()

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from mas.runtime.sample_context import Question, QuestionLimits, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.tools.http import throttle as pace
 
 
@@ -28,10 +28,10 @@ def test_each_service_has_its_own_and_none_is_no_limit() -> None:
 
 
 def test_waiting_for_the_pace_is_not_work_of_the_question() -> None:
-    question = Question(Sample("q1"), QuestionLimits())
+    question = SampleContext(SampleKey("q1"), SampleLimits())
 
     async def ask() -> None:
-        with at_work(question):
+        with use_context(question):
             for _ in range(pace.BURST + 2):
                 await pace.paced("work", 600)
 

@@ -6,11 +6,11 @@ with using(WebSettings(allow_private_hosts=[LOOPBACK])), a_question(): asyncio.r
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mas.runtime.sample_context import Question, QuestionLimits, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, recording, span
 from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import at_hand
+from mas.tools.tool_context import use_tool_context
 
 LOOPBACK = "127.0.0.1"
 
@@ -19,13 +19,13 @@ LOOPBACK = "127.0.0.1"
 def using(web: WebSettings) -> Iterator[None]:
     settings = ToolSettings()
     settings.web = web
-    with at_hand(settings, {}):
+    with use_tool_context(settings, {}):
         yield
 
 
 @contextmanager
-def a_question() -> Iterator[Question]:
-    with at_work(Question(Sample("q1"), QuestionLimits())) as question:
+def a_question() -> Iterator[SampleContext]:
+    with use_context(SampleContext(SampleKey("q1"), SampleLimits())) as question:
         yield question
 
 
