@@ -139,9 +139,10 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
 
 def _sent(folder: Path, settings: Any) -> int:
     from eval.mlflow_export.export import Export
-    from eval.mlflow_export.exporter_launcher import FINISHED as ENDED
-    from eval.mlflow_export.exporter_launcher import Handover, RunEnd, see_it
+    from eval.mlflow_export.exporter_launcher import see_it
     from eval.mlflow_export.exporter_process import Exporter
+    from eval.mlflow_export.pipe import FINISHED as ENDED
+    from eval.mlflow_export.pipe import Handover, RunEnd
     from eval.runs.logs import open_log
     from eval.runs.mlflow_state import link_of
 

@@ -79,8 +79,9 @@ def _settings(folder: Path, config: dict[str, Any], overrides: Sequence[str]) ->
 
 
 def _sent(folder: Path, settings: Any) -> int:
-    from eval.mlflow_export.exporter_launcher import Handover, see_it
+    from eval.mlflow_export.exporter_launcher import see_it
     from eval.mlflow_export.exporter_process import in_words
+    from eval.mlflow_export.pipe import Handover
     from eval.runs.mlflow_state import write_state
     from optimize.mlflow_export.send import send, state_of
 

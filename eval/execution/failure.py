@@ -18,14 +18,8 @@ from dspy.utils.exceptions import (
     LMUnsupportedFeatureError,
 )
 
-from mas.runtime.errors import (
-    AgentReplyError,
-    AgentUnavailableError,
-    EmptyReplyError,
-    RefusedReplyError,
-    TruncatedPromptError,
-    TruncatedReplyError,
-)
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError
+from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.trace import Trace
 

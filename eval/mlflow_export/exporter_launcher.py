@@ -1,14 +1,14 @@
-"""The exporter's tie to the run that it sends: what goes through the pipe between the two processes.
+"""The run's side of its way into MLflow: the exporter started, told when the run is over, waited for, and reported.
 
-The first line is the `Handover`; the line `finished` says that the run has ended and its files are written; an end
-without it, that the run's process has died.
+Nothing of this is on a question's path, MLflow is not imported, and no failure of it is the run's.
 
-    end = RunEnd(sys.stdin)
-    end.over.wait()
-    end.died            # False
+    with Following(config.tracking, folder, config.secrets()) as following:
+        ...                                                # the questions
+        outcome = following.finish(print)                  # its files are written
+    outcome.warning, outcome.see_it
+    # (None, "see it: make ui, then http://127.0.0.1:5000/#/experiments/1/runs/0f3a…")
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -16,62 +16,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from threading import Event, Thread
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TextIO
+from typing import NamedTuple, Self
 
 from eval.cli.paths import OUTPUTS
 from eval.config.tracking import LocalTracking, NoTracking, Tracking
 from eval.mlflow_export.exporter_process import sync_command
+from eval.mlflow_export.pipe import FINISHED, Handover
 from eval.runs.mlflow_state import begin_anew, link_of, read_state
-
-FINISHED = "finished"
-
-
-@dataclass
-class Handover:
-    """What the run's process tells the exporter; secrets go through the pipe and the environment alone."""
-
-    tracking: dict[str, Any]  # fields of LocalTracking or ServerTracking
-    local: bool  # LocalTracking
-    secrets: list[str] = field(default_factory=list)  # longest first
-
-    def line(self) -> str:
-        return json.dumps(asdict(self)) + "\n"
-
-    def redact(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
-
-    def settings(self) -> Any:
-        from eval.config.tracking import LocalTracking, ServerTracking
-
-        return (LocalTracking if self.local else ServerTracking)(**self.tracking)
-
-
-class RunEnd:
-    """When the run is over, told by standard input."""
-
-    def __init__(self, source: TextIO) -> None:
-        self.over = Event()
-        self.died = True  # until the run's process has said otherwise
-        self._source = source
-        self._at = 0.0
-        Thread(target=self._wait, daemon=True).start()
-
-    def _wait(self) -> None:
-        with suppress(OSError, ValueError):
-            self.died = self._source.readline().strip() != FINISHED
-        self._at = time.monotonic()
-        self.over.set()
-
-    @property
-    def seconds_since(self) -> float:
-        return time.monotonic() - self._at if self.over.is_set() else 0.0
-
 
 SHOWN_AFTER_SECONDS = 2.0
 _GRACE_SECONDS = 5.0  # beyond the exporter's own time, for its last call

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from eval.mlflow_export.exporter_launcher import Handover, RunEnd
+from eval.mlflow_export.pipe import Handover, RunEnd
 
 LOCK_SECONDS = 60.0  # for the process of an earlier session, which may be sending its last batch
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from eval.mlflow_export.exporter_launcher import Handover
+from eval.mlflow_export.pipe import Handover
 from eval.mlflow_export.sending import PARENT_TAG, RUN_TAG, TrackedRun, open_run
 
 FILES = ("sweep.json", "sweep.md", "multirun.yaml")

@@ -16,7 +16,7 @@ from dspy._vendor.lm15.types import Part
 from dspy.lm15 import Request, TextPart, ToolCallPart, ToolResultPart
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
-from mas.runtime.errors import TruncatedPromptError
+from mas.runtime.lm_errors import TruncatedPromptError
 
 MIN_CHARS = 2_000  # shorter prompts are not judged
 MAX_CHARS_PER_TOKEN = 8

@@ -12,7 +12,7 @@ from dspy.lm15 import Request, Response, TextPart, ThinkingPart, ToolCallPart
 
 from mas.llm.limits import Limits
 from mas.llm.prices import Price
-from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
+from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.text import encodable
 from mas.runtime.trace import Span

@@ -15,7 +15,7 @@ from dspy.lm15 import TimeoutError as ServerTimeoutError
 from tenacity import AsyncRetrying, RetryCallState
 from tenacity.wait import wait_random_exponential
 
-from mas.runtime.errors import EmptyReplyError
+from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import SampleContext
 
 MAX_WAIT_SECONDS = 60.0  # of a wait that no server asked for

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from eval.mlflow_export.exporter_launcher import Handover, RunEnd
 from eval.mlflow_export.exporter_process import follow, in_words
+from eval.mlflow_export.pipe import Handover, RunEnd
 
 POLL_SECONDS = 2.0
 BEAT_SECONDS = 10.0  # at most, without a word to MLflow that the run is alive

@@ -53,7 +53,7 @@ def check_reflection(lm: Any) -> str:
     """
     from dspy.utils.exceptions import AdapterParseError
 
-    from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
+    from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 
     causes = []
     for samples in (EXAMPLES, EXAMPLES[::-1]):  # another request: the same may have the same reply

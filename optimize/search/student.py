@@ -9,9 +9,8 @@ own names; the rest keep their prompts.
 """
 
 import copy
-import math
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,72 +19,8 @@ from dspy.primitives.base_module import BaseModule
 
 from mas.prompt_sets.demos import to_json
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
+from optimize.search.steps import last_of_each
 from optimize.search.trials import Trial, Trials
-
-UNREADABLE = "unreadable_reply"
-Step = tuple[str, dict[str, Any], dspy.Prediction]
-_UNREAD = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError")  # of a span's error, by its type's name
-_TOLD = "unusable reply"  # event of an agent that gets another try
-
-
-def steps_of(
-    program: Any, trace: Sequence[tuple[Any, dict[str, Any], Any]], spans: Sequence[dict[str, Any]]
-) -> list[Step]:
-    """
-    Args:
-        program: whose predictors the trace holds; those of others are left out.
-        trace: `dspy.settings.trace` of the answer.
-        spans: of the same answer, as its record keeps them.
-    """
-    predictors = dict(program.named_predictors())
-    names = {id(predictor): name for name, predictor in predictors.items()}
-    read = [
-        (names[id(predictor)], _shown(inputs), outputs)
-        for predictor, inputs, outputs in trace
-        if id(predictor) in names and not _calls_tools(outputs)
-    ]
-    return read + [
-        (span["name"], _request(predictors[span["name"]], span), dspy.Prediction(**{UNREADABLE: reply}))
-        for span in spans
-        if span["kind"] == "agent" and span["name"] in predictors
-        for reply in _unread(span, spans)
-    ]
-
-
-def last_of_each(steps: Sequence[tuple[Any, dict[str, Any], Any]]) -> list[tuple[Any, dict[str, Any], Any]]:
-    """The last readable step of each predictor: what was rejected before is no example to follow."""
-    readable = [step for step in steps if UNREADABLE not in step[2]]
-    last = {id(step[0]): step for step in readable}
-    return [step for step in readable if last[id(step[0])] is step]
-
-
-def _calls_tools(outputs: Any) -> bool:
-    calls = outputs.get("tool_calls")
-    return bool(calls is not None and calls.tool_calls)
-
-
-def _shown(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Without the tools themselves, which every request of the agent has."""
-    return {name: value for name, value in inputs.items() if name != "tools"}
-
-
-def _request(predictor: Any, span: dict[str, Any]) -> dict[str, Any]:
-    return {next(iter(predictor.signature.input_fields)): span["inputs"].get("request", "")}
-
-
-def _unread(agent: dict[str, Any], spans: Sequence[dict[str, Any]]) -> list[str]:
-    """The replies to this agent that nobody could read."""
-    moments = [event["seconds"] for event in agent["events"] if event["name"] == _TOLD]
-    if (agent["error"] or "").startswith(_UNREAD):
-        moments.append(math.inf)
-    calls = [span for span in spans if span["kind"] == "lm" and span["parent"] == agent["id"]]
-    before = [[call for call in calls if call["start_seconds"] <= moment] for moment in moments]
-    return [_text(found[-1]) for found in before if found]
-
-
-def _text(call: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for part in call["outputs"].get("parts", ()))
-
 
 _SETTLING = threading.Lock()  # of any student: it takes less than a millisecond
 

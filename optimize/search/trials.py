@@ -31,7 +31,7 @@ from eval.execution.stop_controller import QUOTA_OR_KEY
 from eval.runs.record import Record
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle
-from optimize.search.student import Step, steps_of
+from optimize.search.steps import Step, steps_of
 from optimize.session.budget import Spend
 from optimize.session.termination import FailuresInARow
 

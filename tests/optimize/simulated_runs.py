@@ -1,6 +1,6 @@
 """Records of the real systems over the simulated model, and records put together from a few agents' steps.
 
-records("toy", ToyBenchmark().load("val").examples[:30], "normal")
+records("toy", ToyDataset().load("val").samples[:30], "normal")
 record("17", answer="18", steps=[step("solve", result="18"), step("finalize", final_answer="18")])
 """
 

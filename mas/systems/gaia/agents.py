@@ -13,7 +13,7 @@ from dspy.utils.exceptions import AdapterParseError
 from langgraph.runtime import Runtime
 
 from mas.agents.react import StepLimitError, Toolbox, react
-from mas.runtime.errors import EmptyReplyError, TruncatedReplyError
+from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
 from mas.runtime.trace import event, keep_answer, span
 from mas.systems.gaia import messages
 from mas.systems.gaia.state import ExpertState, GraphState, ResearcherState, Worker

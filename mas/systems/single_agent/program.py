@@ -12,8 +12,8 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from mas.agents.react import StepLimitError, Toolbox, react
-from mas.runtime.errors import EmptyReplyError, TruncatedReplyError
 from mas.runtime.event_loop import run_blocking
+from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
 from mas.runtime.trace import current_thread_id, event, keep_answer, keep_state, span
 from mas.tools.attachments import attached
 

@@ -17,7 +17,7 @@ from dspy.utils.exceptions import AdapterParseError, LMAuthError, LMBillingError
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.prompt_sets.prompt_set import PromptSet
-from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
+from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 
 BRIEF = """\
 I gave an assistant instructions for one step of a larger task. You are given these instructions, examples of what it \

@@ -14,7 +14,7 @@ from mas.runtime.trace import Trace, recording, span
 from mas.tools.http.settings import WebSettings
 from mas.tools.web.web_search import web_search
 from tests.eval.mlflow_export.records import a_record
-from tests.mas.tools.web.at_work import using
+from tests.mas.tools.web.in_context import using
 from tests.servers.loopback import running
 from tests.servers.mediawiki import MediaWikiServer
 from tests.servers.tavily import KEY, TavilyServer

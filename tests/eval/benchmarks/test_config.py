@@ -70,9 +70,9 @@ import sys
 import eval.benchmarks.gaia, eval.benchmarks.jsonl, scripts.sample_data.make_sample, eval.benchmarks.sample_set
 import eval.benchmarks.table, eval.benchmarks.hub, eval.benchmarks.hugging_face
 eval.benchmarks.hugging_face.HuggingFaceDataset("owner/name").check()
-from eval.benchmarks.sample_set import SampleBenchmark
-SampleBenchmark().check()
-SampleBenchmark().load("val")
+from eval.benchmarks.sample_set import BundledDataset
+BundledDataset().check()
+BundledDataset().load("val")
 heavy = {"datasets", "pandas", "pyarrow", "huggingface_hub", "openpyxl", "pint", "yaml"}
 print(sorted(heavy & set(sys.modules)))
 """

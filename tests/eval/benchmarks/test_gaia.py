@@ -177,10 +177,10 @@ def test_a_local_copy_needs_no_token(no_token: Path, root: Path) -> None:
 def load_from(hub: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Its own process, since huggingface_hub reads the hub's address while it is imported."""
     code = """
-from eval.benchmarks.gaia import GaiaBenchmark
+from eval.benchmarks.gaia import GaiaDataset
 from mas.runtime.errors import UserError
 try:
-    for example in GaiaBenchmark().load("validation").examples:
+    for example in GaiaDataset().load("validation").samples:
         print(example.id, example.file and (example.file.name, example.file.read_text()))
 except UserError as error:
     print("UserError", error)

@@ -138,12 +138,12 @@ def test_the_check_knows_the_settings(root: Path) -> None:
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LOAD = """
-from eval.benchmarks.hugging_face import HuggingFaceBenchmark
+from eval.benchmarks.hugging_face import HuggingFaceDataset
 from mas.runtime.errors import UserError
 columns = {"question": "prompt", "answer": "label", "file": "doc"}
 settings = {"config": "main", "revision": "REVISION", "token_env": "MY_TOKEN", "columns": columns}
 try:
-    for example in HuggingFaceBenchmark("owner/name", **settings).load("test").examples:
+    for example in HuggingFaceDataset("owner/name", **settings).load("test").samples:
         print(example.question, example.target, example.file and example.file.read_text())
 except UserError as error:
     print("UserError", error)

@@ -23,8 +23,8 @@ from dspy.utils.exceptions import (
 from eval.execution.failure import MAX_MESSAGE_CHARS, Failure, describe, out_of_time
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.event_loop import run_blocking
+from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, recording, span
 from tests.servers.one_answer import refusal, server_that_answers

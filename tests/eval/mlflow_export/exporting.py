@@ -15,8 +15,8 @@ import yaml
 
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.export import Export
-from eval.mlflow_export.exporter_launcher import FINISHED, RunEnd
 from eval.mlflow_export.exporter_process import Exporter
+from eval.mlflow_export.pipe import FINISHED, RunEnd
 from eval.mlflow_export.sending import TrackedRun, open_run
 from eval.reports.from_store import write_reports
 from eval.runs.logs import open_log

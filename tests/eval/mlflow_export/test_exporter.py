@@ -13,8 +13,8 @@ import pytest
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.completeness import stored
 from eval.mlflow_export.export import Export
-from eval.mlflow_export.exporter_launcher import Handover, RunEnd
 from eval.mlflow_export.exporter_process import Exporter
+from eval.mlflow_export.pipe import Handover, RunEnd
 from eval.mlflow_export.sending import HEARTBEAT_TAG, Sent, TrackedRun
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import link_of, read_state

@@ -121,16 +121,17 @@ from pathlib import Path
 from eval.runs.call_log import CallLog
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.runtime.sample_context import Question, Sample, at_work
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 
 async def ask(sample):
-    with at_work(Question(sample, call_log=log.for_sample(sample), spent=lambda payment: log.pay(sample, payment))):
+    replies = log.for_sample(sample)
+    with use_context(SampleContext(sample, call_log=replies, spent=lambda payment: log.pay(sample, payment))):
         for n in range(100_000):
             await lm.acall(f"question {n}")
             print(n, flush=True)
 
 async def all_of_them():
-    await asyncio.gather(*(ask(Sample(f"q{n}")) for n in range(4)))
+    await asyncio.gather(*(ask(SampleKey(f"q{n}")) for n in range(4)))
 
 log = CallLog(Path(sys.argv[1]))
 lm = OpenAIChatModel("any", base_url=sys.argv[2]).lm(AgentModel())

@@ -10,7 +10,8 @@ from eval.scorers.graded import RUBRIC, GradedScorer
 from eval.scorers.judging import MAX_ANSWER_CHARS, quoted, without_gold
 from eval.scorers.score import Score
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.runtime.errors import EmptyReplyError, UserError
+from mas.runtime.errors import UserError
+from mas.runtime.lm_errors import EmptyReplyError
 from mas.simulation.model import OfflineModel
 from tests.scripted_model import Reply, ScriptedModel, all_text
 

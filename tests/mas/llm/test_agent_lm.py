@@ -16,8 +16,8 @@ from dspy.utils.exceptions import LMTimeoutError
 
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.runtime.errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.event_loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
+from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Received, Server, answer, completion, serving

@@ -11,8 +11,8 @@ from dspy.utils.exceptions import ContextWindowExceededError, LMUnsupportedFeatu
 from eval.execution.failure import describe
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.runtime.errors import TruncatedPromptError
 from mas.runtime.event_loop import run_blocking
+from mas.runtime.lm_errors import TruncatedPromptError
 from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Handler, Received, Server, answer, completion, serving
 

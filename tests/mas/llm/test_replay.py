@@ -10,8 +10,8 @@ from dspy.lm15 import ImagePart, Message, Request, Response, TextPart
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.runtime.errors import TruncatedReplyError
 from mas.runtime.event_loop import run_blocking
+from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Span, Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, serving

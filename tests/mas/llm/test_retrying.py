@@ -24,8 +24,8 @@ from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import Rate
-from mas.runtime.errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.event_loop import run_blocking
+from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving

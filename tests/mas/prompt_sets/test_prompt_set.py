@@ -31,7 +31,7 @@ from mas.systems.gaia.state import AGENTS as GAIA_AGENT_NAMES
 from tests.mas.systems.gaia.building import build
 from tests.scripted_model import Call, ScriptedModel, answering, in_turn, plan
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 GAIA_AGENTS = list(GAIA_AGENT_NAMES)
 AGENTS = ["planner", "expert"]
 

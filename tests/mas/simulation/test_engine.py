@@ -114,7 +114,7 @@ def test_the_simulated_model_imports_nothing_of_the_evaluation() -> None:
 
 
 def test_the_notice_can_be_had_without_importing_dspy() -> None:
-    code = "import sys, mas.offline; print(mas.offline.SIMULATED_NOTICE, 'dspy' in sys.modules)"
+    code = "import sys, mas.simulation; print(mas.simulation.SIMULATED_NOTICE, 'dspy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == f"{SIMULATED_NOTICE} False"

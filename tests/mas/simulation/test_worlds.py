@@ -41,7 +41,7 @@ def toy_score(prompts: dict[str, str], examples: Any, world: World) -> float:
 @pytest.mark.slow
 def test_in_the_null_world_200_random_prompt_sets_score_as_the_baseline_does() -> None:
     """Two one-sided tests, paired by the world's seed: random set less baseline, within 2 points either way."""
-    examples = ToyDataset(n_val=60).load("val").examples
+    examples = ToyDataset(n_val=60).load("val").samples
     differences = []
     for seed in range(200):
         rng = random.Random(seed)
@@ -59,7 +59,7 @@ def test_in_the_null_world_200_random_prompt_sets_score_as_the_baseline_does() -
 
 @pytest.mark.slow
 def test_in_the_normal_world_the_same_prompt_sets_do_not_score_alike() -> None:
-    examples = ToyDataset(n_val=60).load("val").examples
+    examples = ToyDataset(n_val=60).load("val").samples
     denied = {agent: f"{text} Do not use the calculator. Answer in full sentences." for agent, text in TOY.items()}
     normal = statistics.mean(toy_score(denied, examples, World("normal", seed)) for seed in range(5))
     null = statistics.mean(toy_score(denied, examples, World("null", seed)) for seed in range(5))

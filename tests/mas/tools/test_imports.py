@@ -34,7 +34,7 @@ GAIA_WITHOUT = ("gaia", "system.agents.researcher.tools=[]", "system.agents.expe
 ALONE_WITHOUT = ("single_agent", "system.agents.agent.tools=[]")
 CALL = """
 import asyncio, inspect, json, sys
-from mas.tools.tool_context import at_hand
+from mas.tools.tool_context import use_tool_context
 from mas.tools.attachments import attached
 from mas.tools.catalogue import load_function
 from mas.tools.results import ToolError
@@ -44,7 +44,7 @@ from pathlib import Path
 nobody = "http://127.0.0.1:1"
 urls = dict(wikipedia_url=nobody, youtube_url=nobody, search_base_url=nobody)
 web = WebSettings(allow_private_hosts=["127.0.0.1:1"], attempts=1, fall_back_to_wikipedia=False, **urls)
-with at_hand(ToolSettings(web=web), {}), attached([Path(path) for path in sys.argv[3:]]):
+with use_tool_context(ToolSettings(web=web), {}), attached([Path(path) for path in sys.argv[3:]]):
     try:
         result = load_function(sys.argv[1])(**json.loads(sys.argv[2]))
         asyncio.run(result) if inspect.isawaitable(result) else None
@@ -57,10 +57,10 @@ VIDEO = {"url_or_id": "https://www.youtube.com/watch?v=dQw4w9WgXcQ"}
 CALLS = {
     "calculator.calculator": ({"expression": "2+3"}, {"simpleeval"}),
     "unit_converter.unit_converter": ({"quantity": "3 km", "to_unit": "m"}, {"pint", "numpy"}),
-    "read_page.read_page": ({"url": "http://127.0.0.1:1/"}, WEB),
-    "wikipedia_pages.wikipedia_search": ({"query": "Rome"}, WEB | {"wikipedia", "bs4", "lxml"}),
-    "youtube_transcript.youtube_transcript": (VIDEO, WEB | {"youtube_transcript_api"}),
-    "web_search.web_search": ({"query": "Rome"}, WEB | {"tavily", "tiktoken"}),
+    "web.read_page.read_page": ({"url": "http://127.0.0.1:1/"}, WEB),
+    "web.wikipedia_pages.wikipedia_search": ({"query": "Rome"}, WEB | {"wikipedia", "bs4", "lxml"}),
+    "web.youtube_transcript.youtube_transcript": (VIDEO, WEB | {"youtube_transcript_api"}),
+    "web.web_search.web_search": ({"query": "Rome"}, WEB | {"tavily", "tiktoken"}),
     "read_file.read_file": ({"file": "towns.xlsx"}, set[str]()),  # read in another process
 }
 

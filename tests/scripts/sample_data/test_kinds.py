@@ -17,7 +17,7 @@ from tests.eval.command_line import EvalCommand
 
 ABOUT = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
 BY_SPLIT = {
-    split: [each for each in BundledDataset().load(split).examples if ABOUT[split][each.id]["family"] in KINDS]
+    split: [each for each in BundledDataset().load(split).samples if ABOUT[split][each.id]["family"] in KINDS]
     for split in SPLITS
 }
 ALL = [example for split in SPLITS for example in BY_SPLIT[split]]

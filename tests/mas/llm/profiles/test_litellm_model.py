@@ -11,7 +11,7 @@ from mas.llm.profiles.litellm_model import LiteLLMModel
 from mas.llm.profiles.model import AgentOverride
 from mas.runtime.errors import UserError
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[4]
 
 
 def test_a_name_without_a_provider_is_a_sentence() -> None:

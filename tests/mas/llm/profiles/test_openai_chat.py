@@ -17,12 +17,13 @@ from dspy.utils.exceptions import LMTimeoutError
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import Rate
-from mas.runtime.errors import RefusedReplyError, TruncatedReplyError, UserError
+from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
+from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Received, Server, answer, complete_with, completion, drip, serving
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[4]
 AT_ONCE = 150  # more than DSPy's silent cap of 100 connections
 PATIENCE_SECONDS = 30.0
 

@@ -14,7 +14,7 @@ from mas.simulation.skills.skills import SKILLS
 SENTENCES = json.loads((Path(__file__).parent / "paraphrases.json").read_text())
 # By another author who knew the skills' names alone; measured once, after the recogniser's last change.
 BLIND = json.loads((Path(__file__).parent / "paraphrases_blind.json").read_text())
-PROMPTS = Path(__file__).parents[3] / "prompts"
+PROMPTS = Path(__file__).parents[4] / "prompts"
 FILES = {
     "single": "single_agent_baseline/agent",
     **{f"toy_{a}": f"toy_baseline/{a}" for a in ("plan", "solve", "finalize")},

@@ -31,7 +31,7 @@ row | A | B | C
 def families() -> list[tuple[str, Sample]]:
     about = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
     every = [
-        (about[split][each.id]["family"], each) for split in SPLITS for each in BundledDataset().load(split).examples
+        (about[split][each.id]["family"], each) for split in SPLITS for each in BundledDataset().load(split).samples
     ]
     return [(family, each) for family, each in every if family in MARKED | sample_sound.FAMILIES]
 

@@ -15,7 +15,7 @@ from mas.tools.settings import ToolSettings
 from tests.mas.systems.gaia.building import TOOLS
 from tests.scripted_model import Call, ScriptedModel, answering, in_turn, said
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[4]
 MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown agent": ({"agents": {"plnner": AgentSettings()}}, ["plnner", *AGENTS]),
     "unknown mode": ({"on_retry_exhausted": "cry"}, ["on_retry_exhausted=cry", "give_up", "best_effort"]),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from mas.runtime.errors import RefusedReplyError, TruncatedReplyError
+from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.trace import Trace, recording
 from mas.systems.gaia.state import WORKERS, Worker
 from tests.mas.systems.gaia.building import LIMITS, build, toolbox

@@ -12,13 +12,14 @@ from dspy.utils.exceptions import AdapterParseError, LMServerError
 from mas.agents.react import StepLimitError
 from mas.agents.settings import AgentSettings
 from mas.prompt_sets.prompt_set import digest, read_prompt_set
-from mas.runtime.errors import TruncatedReplyError, UserError
+from mas.runtime.errors import UserError
+from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.trace import Trace, recording
 from mas.systems.single_agent.system import SingleAgentSystem
 from mas.tools.settings import ToolSettings
 from tests.scripted_model import UNREADABLE, Answer, Call, Reply, ScriptedModel, all_text, in_turn, said, system_text
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[4]
 TOOLS = {"read_file": "mas.tools.read_file.read_file", "calculator": "mas.tools.calculator.calculator"}
 DONE: Answer = {"final_answer": "42", "final_reasoning_trace": "six times seven"}
 SUM = Call("calculator", {"expression": "6*7"})

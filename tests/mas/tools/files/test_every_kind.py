@@ -115,7 +115,7 @@ def test_without_tesseract_a_picture_is_described_and_the_program_named(monkeypa
 
 def test_every_file_of_the_sample_is_read() -> None:
     files = {
-        (example.file.suffix, example.file) for split in SPLITS for example in BundledDataset().load(split).examples
+        (example.file.suffix, example.file) for split in SPLITS for example in BundledDataset().load(split).samples
         if example.file
     }  # fmt: skip
     one_of_each = dict(sorted(files))

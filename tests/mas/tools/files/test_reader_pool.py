@@ -68,7 +68,8 @@ def test_it_is_replaced_after_many_files(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_it_must_not_connect() -> None:
     program = (
-        "import sys, socket\nfrom mas.tools.files import worker\nsys.addaudithook(worker._refuse_connections)\n"
+        "import sys, socket\nfrom mas.tools.files import reader_process\n"
+        "sys.addaudithook(reader_process._refuse_connections)\n"
         "socket.create_connection(('127.0.0.1', 9))\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

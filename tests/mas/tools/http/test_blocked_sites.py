@@ -3,7 +3,7 @@
 import pytest
 
 from mas.tools.http.blocked_sites import BLOCKED_SITES, BlockedPageError, blocked_by, refuse_blocked
-from tests.mas.tools.web.at_work import events, recorded
+from tests.mas.tools.web.in_context import events, recorded
 
 
 @pytest.mark.parametrize(

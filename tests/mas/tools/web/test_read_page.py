@@ -14,7 +14,7 @@ from mas.tools.http import throttle as pace
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
 from mas.tools.web.read_page import read_page
-from tests.mas.tools.web.at_work import LOOPBACK, a_question, events, recorded, using
+from tests.mas.tools.web.in_context import LOOPBACK, a_question, events, recorded, using
 from tests.servers.loopback import running
 from tests.servers.website import Website
 

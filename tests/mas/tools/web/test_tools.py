@@ -16,7 +16,7 @@ from mas.tools.web.read_page import read_page
 from mas.tools.web.web_search import web_search
 from mas.tools.web.wikipedia_pages import wikipedia_page, wikipedia_search
 from mas.tools.web.youtube_transcript import youtube_transcript
-from tests.mas.tools.web.at_work import LOOPBACK, using
+from tests.mas.tools.web.in_context import LOOPBACK, using
 from tests.servers.loopback import running
 from tests.servers.website import Website
 

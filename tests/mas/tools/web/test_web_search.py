@@ -13,7 +13,7 @@ from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import kept_observation
 from mas.tools.results import ToolError
 from mas.tools.web.web_search import missing, web_search
-from tests.mas.tools.web.at_work import a_question, events, recorded, using
+from tests.mas.tools.web.in_context import a_question, events, recorded, using
 from tests.servers.loopback import running
 from tests.servers.mediawiki import MediaWikiServer
 from tests.servers.tavily import KEY, LEAK_URL, TavilyServer

@@ -11,7 +11,7 @@ import pytest
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
 from mas.tools.web.wikipedia_pages import wikipedia_page, wikipedia_search
-from tests.mas.tools.web.at_work import a_question, using
+from tests.mas.tools.web.in_context import a_question, using
 from tests.servers.loopback import running
 from tests.servers.mediawiki import MediaWikiServer
 

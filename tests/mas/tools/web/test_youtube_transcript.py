@@ -13,7 +13,7 @@ from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
 from mas.tools.web.youtube import clock, video_id
 from mas.tools.web.youtube_transcript import youtube_transcript
-from tests.mas.tools.web.at_work import a_question, using
+from tests.mas.tools.web.in_context import a_question, using
 from tests.servers.loopback import running
 from tests.servers.youtube import YouTubeServer
 

@@ -1,0 +1,27 @@
+"""Errors for replies of a language model that arrived and cannot be used."""
+
+from dspy.utils.exceptions import LMError
+
+
+class TruncatedReplyError(LMError):
+    """The reply stopped at the token limit: what it says is a fragment, never an answer."""
+
+    default_code = "truncated"
+
+
+class TruncatedPromptError(LMError):
+    """The server cut the prompt in silence: the reply answers a part of the question."""
+
+    default_code = "truncated_prompt"
+
+
+class RefusedReplyError(LMError):
+    """The provider's content filter withheld the reply."""
+
+    default_code = "refused"
+
+
+class EmptyReplyError(LMError):
+    """No choices, no text and no tool call: what some servers send when they are about to fail."""
+
+    default_code = "empty"
