@@ -2,7 +2,7 @@
 # make test       lint, types, architecture, tests (at most 10 minutes)
 # make test-slow  kill loops and long runs (at most 40 minutes)
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
-# make bench      speed and memory beside other harnesses (about 20 minutes; BENCH=--quick: 3; see docs/performance.md)
+# make bench      speed and memory beside other harnesses (about 20 minutes; BENCH=--quick: 3; see docs/explanation/performance.md)
 
 PYTHON ?= python3
 BIN := .venv/bin

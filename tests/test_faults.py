@@ -1,7 +1,7 @@
 """What a model server can do wrong, each fault once in passing and once for good: its class, its requests, its score.
 
 The toy system asks three times a question (plan, solve, finalize), over HTTP, against `tests/servers/faults.py`; two
-retries are allowed. `LASTING` and `PASSING` are the table in docs/running.md.
+retries are allowed. `LASTING` and `PASSING` are the table in docs/reference/errors.md.
 """
 
 import asyncio

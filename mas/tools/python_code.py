@@ -3,7 +3,7 @@
     await python("x = 20")             # "(no output: print a value, or end the code with an expression)"
     await python("x + 1")              # "21"
 
-Where the code runs is chosen by `tools.sandbox.kind`: see mas/tools/sandbox/ and docs/sandbox.md.
+Where the code runs is chosen by `tools.sandbox.kind`: see mas/tools/sandbox/ and docs/explanation/sandbox.md.
 """
 
 from mas.runtime.sample_context import current_context

@@ -1,13 +1,13 @@
-"""All figures of docs/performance.md in one command: tables on the screen, every run's figures under outputs/bench/.
+"""All figures of docs/explanation/performance.md in one command: tables on the screen, every run's figures under outputs/bench/.
 
     make bench                                           # about 30 minutes on two cores
     python tests/bench/everything.py --quick             # about 6 minutes: fewer questions, one run each
     python tests/bench/everything.py --only side_by_side growth
-    python tests/bench/everything.py --document          # puts the tables into docs/performance.md as well
+    python tests/bench/everything.py --document          # puts the tables into docs/explanation/performance.md as well
     python tests/bench/everything.py --inspect-python /somewhere/bin/python      # Inspect AI in another environment
 
 A peer that is not installed has a row that says so: pip install .[bench].
-Tuning has figures of its own, in docs/optimisation.md: tuning_peer_gepa.py beside plain dspy.GEPA, tuning_worlds.py.
+Tuning has figures of its own, in docs/explanation/optimisation.md: tuning_peer_gepa.py beside plain dspy.GEPA, tuning_worlds.py.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from tests.bench.tracking_cost import tracking
 
 PARTS = ("side_by_side", "all_at_once", "growth", "resume", "tracking", "rate_limited")
 RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
-DOCUMENT = ROOT / "docs" / "performance.md"
+DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
 MARKS = ("<!-- figures: written by tests/bench/everything.py --document -->", "<!-- end of figures -->")
 
 
@@ -121,7 +121,7 @@ def _text(inspect_python: str, tables: list[Table], more: str) -> str:
 
 
 def _document(text: str) -> None:
-    """Replace what stands between the two marks of docs/performance.md."""
+    """Replace what stands between the two marks of docs/explanation/performance.md."""
     page = DOCUMENT.read_text(encoding="utf-8")
     before, _, rest = page.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])

@@ -3,7 +3,7 @@
     python tests/bench/tuning_peer_gepa.py                         # two worlds, six seeds: 7 minutes on two idle cores
     python tests/bench/tuning_peer_gepa.py --longer                # the last arm as well: 26 minutes on two busy ones
     python tests/bench/tuning_peer_gepa.py --seeds 1 --sealed 200  # a look
-    python tests/bench/tuning_peer_gepa.py --document              # puts the tables into docs/optimisation.md as well
+    python tests/bench/tuning_peer_gepa.py --document              # puts the tables into docs/explanation/optimisation.md as well
 
 | arm | what it is |
 |---|---|
@@ -50,7 +50,7 @@ ARMS = ("ours", "plain", "plain, our settings", LONGER)
 WORLDS = ("normal", "null")
 OTHER_QUESTIONS = 50_000  # added to the seed of the questions that what is shipped is scored on
 THREADS = 16
-DOCUMENT = ROOT / "docs" / "optimisation.md"
+DOCUMENT = ROOT / "docs" / "explanation" / "optimisation.md"
 MARKS = ("<!-- tuning_peer_gepa: written by tests/bench/tuning_peer_gepa.py --document -->", "<!-- end of it -->")
 
 

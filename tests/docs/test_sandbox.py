@@ -1,4 +1,4 @@
-"""The page `docs/sandbox.md`: its kinds and limits are those of `conf/` and of the code."""
+"""The pages on the sandbox: their kinds and limits are those of `conf/` and of the code."""
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.tools.sandbox.bubblewrap import OPEN_FILES
@@ -7,7 +7,8 @@ from mas.tools.sandbox.process import MAX_THREADS
 from mas.tools.sandbox.settings import KINDS
 from tests.docs.test_tools import conf, rows
 
-PAGE = (PROJECT_ROOT / "docs" / "sandbox.md").read_text("utf-8")
+PAGES = ("reference/sandbox.md", "explanation/sandbox.md")
+PAGE = "\n".join((PROJECT_ROOT / "docs" / page).read_text("utf-8") for page in PAGES)
 
 
 def test_the_limits_are_those_in_conf() -> None:

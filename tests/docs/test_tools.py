@@ -1,4 +1,4 @@
-"""The page `docs/tools.md`: its tools, settings, kinds and sentences are those of `conf/` and of the code."""
+"""The pages on tools: their tools, settings, kinds and sentences are those of `conf/` and of the code."""
 
 import asyncio
 import re
@@ -35,7 +35,8 @@ from mas.tools.web.read_page import read_page
 from mas.tools.web.tavily_search import no_key
 from mas.tools.web.web_search import missing as missing_search
 
-PAGE = (PROJECT_ROOT / "docs" / "tools.md").read_text("utf-8")
+PAGES = ("how-to/tools.md", "reference/tools.md", "explanation/safety.md")
+PAGE = "\n".join((PROJECT_ROOT / "docs" / page).read_text("utf-8") for page in PAGES)
 ONE_LINE = " ".join(PAGE.split())
 
 

@@ -2,7 +2,7 @@
 
 It sees the shared libraries, Python and its packages, and the question's files, all read-only; two small folders in
 memory are its own. No network, no other process, no /proc, no program to start but Python, no environment. What each
-part holds against, and what was found out by trying: docs/sandbox.md.
+part holds against, and what was found out by trying: docs/explanation/sandbox.md.
 """
 
 import functools

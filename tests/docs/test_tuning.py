@@ -1,4 +1,4 @@
-"""The page `docs/optimisation.md`, and what is said of tuning elsewhere: tables are the code's, commands valid."""
+"""The pages on tuning: their tables are those of the code, their commands are valid."""
 
 import re
 import shlex
@@ -29,9 +29,18 @@ from optimize.session.termination import FinishReason
 
 PAGES = [
     PROJECT_ROOT / name
-    for name in ("docs/optimisation.md", "README.md", "docs/command-line.md", "conf/optimize.yaml", "optimize/run.py")
+    for name in (
+        "docs/how-to/tune.md",
+        "docs/reference/tuning.md",
+        "docs/reference/run-folder.md",
+        "docs/explanation/optimisation.md",
+        "docs/reference/command-line.md",
+        "README.md",
+        "conf/optimize.yaml",
+        "optimize/run.py",
+    )
 ]
-PAGE = PAGES[0].read_text("utf-8")
+PAGE = "\n".join(page.read_text("utf-8") for page in PAGES[:4])
 COMMAND = re.compile(r"python optimize/run\.py((?:[ ]+(?:'[^']*'|[\w.]+=\S+))+)")
 LEVELS = (("1", 53), ("2", 86), ("3", 26))  # GAIA's validation split
 
@@ -181,6 +190,6 @@ def test_the_other_commands_take_the_words_that_are_shown() -> None:
 
 def test_every_option_that_is_named_there_is() -> None:
     config: Any = yaml.safe_load((PROJECT_ROOT / "conf/optimize.yaml").read_text("utf-8"))
-    for page in PAGES[:3]:
+    for page in PAGES[:6]:
         for group, key in re.findall(r"`(budget|gate|shortlist|splits)\.(?!json)(\w+)", page.read_text("utf-8")):
             assert key in config[group], f"{page.name}: {group}.{key}"

@@ -1,4 +1,4 @@
-"""The page `docs/your-own-agent.md`, followed as a user does: its files written, its commands run."""
+"""The page `docs/how-to/own-agent.md`, followed as a user does: its files written, its commands run."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from eval.cli.paths import PROJECT_ROOT
 from tests.eval.command_line import EvalCommand, Finished
 from tests.servers.answering_agent import answering_agent
 
-PAGE = (PROJECT_ROOT / "docs" / "your-own-agent.md").read_text("utf-8")
+PAGE = (PROJECT_ROOT / "docs" / "how-to" / "own-agent.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 FILES = {text.split("\n", 1)[0].removeprefix("# "): text for language, text in BLOCKS if language == "python"}
 SHELL = [text for language, text in BLOCKS if language == "sh"]

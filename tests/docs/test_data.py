@@ -1,4 +1,4 @@
-"""docs/data.md, followed to the letter in an empty folder: its files are written and its commands run, in order."""
+"""The pages on data and scorers, followed in an empty folder: files written, commands run, in order."""
 
 import json
 import os
@@ -11,7 +11,8 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 
-PAGE = (PROJECT_ROOT / "docs" / "data.md").read_text("utf-8")
+PAGES = ("how-to/data.md", "reference/scorers.md")  # in this order: the second uses files of the first
+PAGE = "\n".join((PROJECT_ROOT / "docs" / page).read_text("utf-8") for page in PAGES)
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 NEEDS_MORE = ("owner/name", "gpt-4o")  # a dataset of the hub, a real model
 

@@ -1,11 +1,11 @@
-"""The page `docs/running.md`: its table of faults is the one that is tested."""
+"""The page `docs/reference/errors.md`: its table of faults is the tested one."""
 
 import re
 
 from eval.cli.paths import PROJECT_ROOT
 from tests.test_faults import LASTING, PASSING
 
-PAGE = (PROJECT_ROOT / "docs" / "running.md").read_text("utf-8")
+PAGE = (PROJECT_ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
 ROW = re.compile(r"^\| ((?:`\w+` ?)+) \| `?(\w+)`? \| (\S) \| (answered|the same) \|$", re.MULTILINE)
 
 
