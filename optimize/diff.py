@@ -20,7 +20,7 @@ from eval.cli.paths import shown
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.diff_page import notes, write_page
 from optimize.publishing.prompt_diff import AgentDiff, Demo, Part, compare, demo_fields, rows, visible
-from optimize.publishing.prompt_folder import find_set
+from optimize.session.run_files import find_set
 
 MAX_FIELD_CHARS = 300  # of a demo's field in the terminal; the page has all
 _OLD, _NEW, _OLD_WORD, _NEW_WORD = "red", "green", "bold reverse red", "bold reverse green"

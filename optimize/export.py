@@ -20,12 +20,10 @@ from eval.cli.paths import PROJECT_ROOT, shown
 from mas.runtime.errors import UserError
 from optimize.mlflow_export.folder import PROPOSALS, KeptTuning, read_tuning
 from optimize.publishing.leaks import LeakReport
-from optimize.publishing.prompt_folder import candidate_of
 from optimize.publishing.provenance import provenance_of
 from optimize.publishing.publish import check_free, publish, published_line
 from optimize.search.candidate import PARENT
-from optimize.session.resuming import find_tuning_run
-from optimize.session.run_files import RunFiles
+from optimize.session.run_files import RunFiles, candidate_of, find_tuning_run
 
 SHELF = PROJECT_ROOT / "prompts"
 # A terminal of so many columns has room for whose children the candidates are, and for the agents that they change.

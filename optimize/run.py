@@ -15,8 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.command import exit_now, get_task_overrides, run_cli, run_command
 from optimize.pipeline.terminal import shown_again
-from optimize.session.config import read_config
-from optimize.session.request import Request
+from optimize.session.config import Request, read_config
 from optimize.session.resuming import kept_parent, resumed_arguments
 
 

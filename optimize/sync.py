@@ -21,8 +21,7 @@ from eval.cli.command import FINISHED, MISTAKES, STOPPED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.workflows.sync import check_place, interruptible, sole_sender, tracking_overrides
 from mas.runtime.errors import UserError
-from optimize.session.resuming import find_tuning_run
-from optimize.session.run_files import MARKER
+from optimize.session.run_files import MARKER, find_tuning_run
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:

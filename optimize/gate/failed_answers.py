@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eval.runs.record import Record
-from optimize.session.termination import failed_by_server
+from optimize.search.server_failures import failed_by_server
 
 HALT, AGAINST = "halt", "against"  # the choices of run.failed_answers
 COUNTED_AS_RIGHT = "(failed by the model's server, counted as right)"  # stands for the answer

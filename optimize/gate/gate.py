@@ -24,7 +24,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.intervals import Interval
@@ -33,7 +33,18 @@ from eval.analysis.statistics.paired_tests import PairedResult
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from optimize.gate.power import questions_needed
-from optimize.session.termination import FinishReason
+
+FinishReason = Literal[
+    "improved",  # published
+    "not_significant",
+    "no_accepted_candidate",
+    "budget",
+    "leak_blocked",
+    "too_long",
+    "format_loss",
+    "metric_errors",
+    "reflection_unparsable",
+]
 
 OBJECTIVES = ("accuracy", "cost")
 MOST_P = 0.05

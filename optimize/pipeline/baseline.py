@@ -6,7 +6,7 @@ from statistics import fmean
 
 from eval.analysis.statistics.intervals import Interval, accuracy_interval
 from eval.runs.record import Record
-from optimize.session.budget import Spend
+from optimize.search.budget import Spend
 from optimize.session.tuning_run import TuningRun
 
 

@@ -22,8 +22,8 @@ from eval.workflows.estimate import asked_prices, dearest_usd, typical_answer
 from mas.llm.prices import Price, price_of
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
+from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import Optimizer
-from optimize.session.budget import BudgetSettings
 
 UNLIMITED = sys.maxsize  # metric calls of a search without a budget of them
 # Of one reflection: a few examples, each about as long as a request of the system, and a text as long as a prompt.

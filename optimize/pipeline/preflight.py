@@ -21,7 +21,7 @@ from optimize.pipeline.cost_estimate import Estimate, planned
 from optimize.pipeline.reflection_check import check_reflection
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.objective import self_test
-from optimize.session.request import Request
+from optimize.session.config import Request
 from optimize.session.termination import EndedError
 from optimize.session.tuning_run import TuningRun
 

@@ -23,7 +23,8 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle, current_context
 from optimize.gate.failed_answers import AGAINST, HALT, listed, most_always_failing, too_many
 from optimize.gate.sealed_log import Before, SealedSet, note_opening, opened_before, warning
-from optimize.session.termination import EndedError, FailuresInARow, HaltedError, failed_by_server
+from optimize.search.server_failures import FailuresInARow, failed_by_server
+from optimize.session.termination import EndedError, HaltedError
 from optimize.session.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"

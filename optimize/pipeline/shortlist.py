@@ -12,12 +12,12 @@ from typing import Any
 from eval.analysis.statistics.intervals import Interval, mean_interval
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from optimize.gate.gate import GateSettings, too_long
+from optimize.gate.gate import FinishReason, GateSettings, too_long
 from optimize.pipeline.baseline import AnswerMeans, Baseline
 from optimize.publishing.leaks import LeakReport
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import wholly_scored
-from optimize.session.termination import EndedError, FinishReason
+from optimize.session.termination import EndedError
 from optimize.session.tuning_run import TuningRun
 
 _FIRST_FRESH_EPOCH = 2  # the search's answers are those of the first

@@ -16,8 +16,8 @@ from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import failed_line
 from optimize.gate.sealed_log import warning
 from optimize.publishing.publish import published_line
-from optimize.session.resuming import RESUME, command, find_tuning_run
-from optimize.session.run_files import RunFiles
+from optimize.session.resuming import RESUME, command
+from optimize.session.run_files import RunFiles, find_tuning_run
 from optimize.session.termination import exit_code
 
 _SHOWN_FLIPS = 10

@@ -7,7 +7,7 @@ check_room(run, measured, winner)    # EndedError: the sealed test would not com
 from optimize.pipeline.baseline import AnswerMeans
 from optimize.pipeline.sealed_test import SEALED, answers_left, answers_of_test
 from optimize.pipeline.shortlist import answers_afresh
-from optimize.session.budget import Spend
+from optimize.search.budget import Spend
 from optimize.session.termination import EndedError
 from optimize.session.tuning_run import TuningRun
 

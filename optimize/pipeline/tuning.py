@@ -25,8 +25,9 @@ from optimize.pipeline.shortlist import shortlist
 from optimize.pipeline.terminal import show_verdict
 from optimize.pipeline.test_budget import check_room, reserve_test_budget
 from optimize.pipeline.verdict import ended_without_test, tested
-from optimize.session.request import Request
-from optimize.session.resuming import find_tuning_run, going_on
+from optimize.session.config import Request
+from optimize.session.resuming import going_on
+from optimize.session.run_files import find_tuning_run
 from optimize.session.termination import EndedError, HaltedError, exit_code
 from optimize.session.tuning_run import TuningRun, opened
 

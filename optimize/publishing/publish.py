@@ -21,10 +21,9 @@ from typing import Any
 
 import yaml
 
-from mas.prompt_sets.prompt_set import PromptSet, digest, write_prompt_set
+from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.provenance import PROVENANCE_FILE, read_provenance
 from mas.runtime.errors import UserError
-from optimize.publishing.prompt_folder import read_folder
 from optimize.publishing.provenance import Provenance, described, written
 
 REJECTED = "rejected"
@@ -33,6 +32,26 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 
 class NameTakenError(UserError):
     """Another name would do."""
+
+
+def read_folder(folder: Path) -> PromptSet:
+    """The set in a folder, its agents taken from the files there.
+
+    Raises:
+        UserError: it holds no set.
+    """
+    folder = folder.absolute()
+    agents = [path.name.removesuffix(SUFFIX) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    return read_prompt_set(folder, agents, _system(folder), folder)
+
+
+def _system(folder: Path) -> str:
+    """What its set.yaml says; anything where that cannot be read: `read_prompt_set` then tells what is wrong."""
+    try:
+        about = yaml.safe_load((folder / SET_FILE).read_text("utf-8-sig"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return ""
+    return str(about.get("system") or "").strip() if isinstance(about, dict) else ""
 
 
 def check_name(name: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.session.budget import Spend
+from optimize.search.budget import Spend
 
 PARENT = "parent"  # id of the set that the search began with
 

@@ -31,9 +31,9 @@ from eval.execution.stop_controller import QUOTA_OR_KEY
 from eval.runs.record import Record
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle
+from optimize.search.budget import Spend
+from optimize.search.server_failures import FailuresInARow
 from optimize.search.steps import Step, steps_of
-from optimize.session.budget import Spend
-from optimize.session.termination import FailuresInARow
 
 Key = tuple[str, str, int]  # digest of the prompts, sample id, epoch
 
@@ -87,7 +87,7 @@ _LAST_WORDS_SECONDS = 5.0  # for what is cancelled, and takes no notice
 
 
 class Purse(Protocol):
-    """What is used of `optimize.session.budget.BudgetLedger`; from any thread."""
+    """What is used of `optimize.search.budget.BudgetLedger`; from any thread."""
 
     def take_metric_call(self) -> bool: ...
 

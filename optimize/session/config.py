@@ -5,10 +5,12 @@ config.check()                        # the prompt set to begin with
 config.evaluation(epochs=5)           # the same as an evaluation's, for the answers that are scored
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
@@ -22,6 +24,7 @@ from eval.config.evaluation import (
     check_limits,
     refuse_unless,
 )
+from eval.config.tracking import without_passwords
 from eval.runs.folder import DATABASE
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
@@ -31,9 +34,8 @@ from optimize.gate.failed_answers import AGAINST, HALT
 from optimize.gate.gate import GateSettings
 from optimize.publishing.publish import check_free, check_name
 from optimize.questions.splits import SplitSettings
-from optimize.session.budget import BudgetSettings
-from optimize.session.resuming import find_tuning_run
-from optimize.session.run_files import MARKER
+from optimize.search.budget import BudgetSettings
+from optimize.session.run_files import MARKER, find_tuning_run
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
 _NO_OPTIONS = ("experiment", "debug")
@@ -246,3 +248,22 @@ def _check_ranges(plain: _Plain) -> None:
         raise UserError(f"run.failed_answers={run.failed_answers} is not known; choose {HALT} or {AGAINST}.")
     refuse_unless(plain.seed >= 0, "seed", plain.seed, "a whole number from 0 on")
     check_limits(plain.limits, plain.tools)
+
+
+@dataclass(frozen=True)
+class Request:
+    config: OptimizeConfig
+    resolved: dict[str, Any]  # the same as plain dictionaries
+    prompts: PromptSet  # to begin with
+    command: Sequence[str]  # the overrides as typed
+    shelf: Path = PROJECT_ROOT / "prompts"  # where a set is published
+
+    @property
+    def configuration(self) -> str:
+        """Without secrets, YAML."""
+        text = yaml.safe_dump(self.resolved, sort_keys=False, allow_unicode=True)
+        return self.config.redact(without_passwords(text))
+
+    @property
+    def scorer_settings(self) -> Any:
+        return yaml.safe_load(self.configuration).get("scorer")

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from rich.console import Console
 from rich.text import Text
 
-from optimize.session.budget import BudgetSettings, Spend
+from optimize.search.budget import BudgetSettings, Spend
 
 LINE_INTERVAL_SECONDS = 30.0  # between two plain lines, so that hours of search do not flood a log
 _LIVE_INTERVAL_SECONDS = 1.0

@@ -24,13 +24,57 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.runs.folder import find_run
 from eval.runs.whole_file import whole_file
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
+from optimize.publishing.publish import read_folder
 from optimize.search.candidate import PARENT, Candidate, Proposal
 
+CANDIDATES = "candidates"
 MARKER = "tuning.json"  # a folder with it is a tuning run's
+
+
+def find_tuning_run(run: str) -> Path:
+    """
+    Raises:
+        UserError: there is none such, or more than one.
+    """
+    return find_run(run, OUTPUTS / "optimize", MARKER, "python optimize/run.py")
+
+
+def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
+    """
+    Args:
+        name: of a set, path of its folder, or RUN:ID.
+        root: the folder that `prompts/` is in.
+
+    Raises:
+        UserError: there is no such set, or it cannot be read.
+    """
+    run, colon, candidate_id = name.rpartition(":")
+    if colon and run and candidate_id and not Path(name).exists():
+        return candidate_of(find_tuning_run(run), candidate_id)
+    path = Path(name).expanduser()
+    places = [path, root / path] if "/" in name or path.is_absolute() else [root / "prompts" / name]
+    folder = next((each for each in places if name and each.is_dir()), None)
+    return (
+        read_prompt_set(name, [], "", root) if folder is None else read_folder(folder)
+    )  # the former says what is wrong
+
+
+def candidate_of(run: Path, candidate_id: str) -> PromptSet:
+    """
+    Raises:
+        UserError: the run has no such candidate.
+    """
+    known = sorted(each.parent.name for each in (run / CANDIDATES).glob(f"*/{SET_FILE}"))
+    if candidate_id not in known:
+        there = f"choose one of: {', '.join(known)}" if known else "it has none yet"
+        raise UserError(f"{run.name} has no candidate {candidate_id}; {there}.")
+    return replace(read_folder(run / CANDIDATES / candidate_id), name=candidate_id)
 
 
 class RunFiles:
@@ -63,7 +107,7 @@ class RunFiles:
 
         It does after failures of the model's server: they are not kept, and what is asked again may be answered.
         """
-        folder, unfinished = self.folder / "candidates" / candidate.id, self.folder / ".candidate.part"
+        folder, unfinished = self.folder / CANDIDATES / candidate.id, self.folder / ".candidate.part"
         if self._is_kept(candidate):
             return
         for each in (folder, unfinished):
@@ -82,7 +126,7 @@ class RunFiles:
 
     def _is_kept(self, candidate: Candidate) -> bool:
         prompts = candidate.prompts
-        if not (self.folder / "candidates" / candidate.id / SET_FILE).is_file():
+        if not (self.folder / CANDIDATES / candidate.id / SET_FILE).is_file():
             return False
         try:
             kept = self.candidate(candidate.id, list(prompts.texts), prompts.system)
@@ -98,7 +142,7 @@ class RunFiles:
         return replace(prompts, texts={agent: self._redact(text) for agent, text in prompts.texts.items()})
 
     def candidate(self, candidate_id: str, agents: Sequence[str], system: str) -> PromptSet:
-        return read_prompt_set(self.folder / "candidates" / candidate_id, agents, system, self.folder)
+        return read_prompt_set(self.folder / CANDIDATES / candidate_id, agents, system, self.folder)
 
     def begin_proposals(self) -> None:
         """Before a search. One that is resumed comes to the same; until then, what was proposed before stays."""

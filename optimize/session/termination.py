@@ -4,24 +4,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.cli.signals import handle_signals
-from eval.runs.record import Record
-from eval.workflows.resume import RETRIED
-
-FinishReason = Literal[
-    "improved",  # published
-    "not_significant",
-    "no_accepted_candidate",
-    "budget",
-    "leak_blocked",
-    "too_long",
-    "format_loss",
-    "metric_errors",
-    "reflection_unparsable",
-]
+from optimize.gate.gate import FinishReason
 
 BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  # over, and no prompts were judged
 
@@ -95,39 +82,3 @@ class Halt:
         self._timer = threading.Timer(self._drain_seconds, self._cancel)
         self._timer.daemon = True
         self._timer.start()
-
-
-LEAST = 10  # answers; an outage that is over sooner costs no more than that
-
-
-def failed_by_server(record: Record) -> bool:
-    """It could not be reached, or failed, after all retries: that says nothing about the prompts."""
-    return record.error_class in RETRIED
-
-
-class FailuresInARow:
-    """Not thread-safe."""
-
-    def __init__(self, concurrency: int, always_failing: int = 0) -> None:
-        """
-        Args:
-            concurrency: answers at once, of which all fail together.
-            always_failing: questions that the server may fail each time without being taken to be down.
-        """
-        self._allowed, self._allowed_again = max(LEAST, 2 * concurrency), max(LEAST, always_failing + 1)
-        self._failures = 0
-        self._again: set[str] = set()  # questions
-
-    def heed(self, record: Record) -> str | None:
-        """Why to stop, if that was one too many; the run can go on later, and asks those again."""
-        if not failed_by_server(record):
-            self._failures, self._again = 0, set()
-        elif record.attempt == 1:
-            self._failures += 1
-        else:
-            self._again.add(record.sample_id)
-        if self._failures >= self._allowed:
-            return f"the model's server has failed {self._failures} answers in a row ({record.error})"
-        if len(self._again) >= self._allowed_again:
-            return f"the model's server has failed {len(self._again)} questions in a row once more ({record.error})"
-        return None

@@ -27,15 +27,15 @@ from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from optimize.publishing.leaks import LeakIndex, LeakReport, system_words
 from optimize.questions.splits import Splits
+from optimize.search.budget import REFLECTION, BudgetLedger, Spend, spent_before
 from optimize.search.candidate import PARENT, Candidate
 from optimize.search.objective import Objective
 from optimize.search.student import Student
 from optimize.search.trials import Trial, Trials
-from optimize.session.begin import begin
-from optimize.session.budget import REFLECTION, BudgetLedger, Spend, spent_before
+from optimize.session.config import Request
 from optimize.session.masked_replies import MaskedReplies
 from optimize.session.progress import progress_line, watching
-from optimize.session.request import Request
+from optimize.session.resuming import begin
 from optimize.session.run_files import MARKER, RunFiles
 from optimize.session.termination import EndedError, Halt, HaltedError
 

@@ -120,8 +120,7 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
     from optimize.gate import sealed_log
     from optimize.pipeline.tuning import tune
     from optimize.questions.splits import make_splits
-    from optimize.session.config import read_config
-    from optimize.session.request import Request
+    from optimize.session.config import Request, read_config
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -165,7 +164,7 @@ def _requests_of_search(folder: Path, splits: Any) -> int:
     """Those of the first epoch and of the reflection; the shortlist's answers are of later ones."""
     from eval.runs.call_log import CallLog
     from mas.runtime.sample_context import SampleKey
-    from optimize.session.budget import REFLECTION
+    from optimize.search.budget import REFLECTION
 
     with contextlib.closing(CallLog(folder / "calls.db")) as log:
         samples = [REFLECTION, *(SampleKey(each.id, 1) for each in (*splits.train, *splits.val))]

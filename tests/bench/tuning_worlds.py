@@ -86,8 +86,7 @@ def run(job: Job) -> Result:
 
     from eval.cli.paths import OUTPUTS
     from optimize.pipeline.tuning import tune
-    from optimize.session.config import read_config
-    from optimize.session.request import Request
+    from optimize.session.config import Request, read_config
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     began = time.monotonic()

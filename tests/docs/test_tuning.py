@@ -15,17 +15,16 @@ from eval.benchmarks.dataset import Sample, Split
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from optimize.diff import read_arguments as diff_arguments
 from optimize.export import read_arguments as export_arguments
-from optimize.gate.gate import GateSettings
+from optimize.gate.gate import FinishReason, GateSettings
 from optimize.gate.power import power_table, smallest_gain
 from optimize.pipeline.cost_estimate import Estimate, planned
 from optimize.pipeline.sealed_test import PARENT_ARM, WINNER_ARM
 from optimize.questions.splits import SplitSettings, make_splits
+from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from optimize.session import run_files
-from optimize.session.budget import BudgetSettings
 from optimize.session.config import OptimizeConfig, read_config
-from optimize.session.termination import FinishReason
 
 PAGES = [
     PROJECT_ROOT / name

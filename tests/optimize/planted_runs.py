@@ -36,8 +36,7 @@ from optimize.pipeline.terminal import shown_again
 from optimize.pipeline.tuning import tune
 from optimize.search.candidate import Candidate, Proposal
 from optimize.search.optimizer import Search, SearchCost, SearchOutcome
-from optimize.session.config import OptimizeConfig, read_config
-from optimize.session.request import Request
+from optimize.session.config import OptimizeConfig, Request, read_config
 from tests.optimize.tuning_command import NAME, Tuned
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _Engine, _response, all_text, system_text
 

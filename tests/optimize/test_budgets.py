@@ -13,7 +13,7 @@ import pytest
 
 from mas.runtime.errors import UserError
 from optimize.pipeline.baseline import AnswerMeans
-from optimize.session.budget import Spend
+from optimize.search.budget import Spend
 from tests.optimize.tuned import MINI_GEPA, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores

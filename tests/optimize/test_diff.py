@@ -18,7 +18,7 @@ from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from optimize.diff import show, task
 from optimize.publishing.diff_page import page, write_page
 from optimize.publishing.prompt_diff import compare, prompt_diff, rows
-from optimize.publishing.prompt_folder import find_set
+from optimize.session.run_files import find_set
 
 A = PromptSet(
     "before",

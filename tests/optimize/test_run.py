@@ -15,9 +15,9 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.function import FunctionScorer
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.simulation import SIMULATED_NOTICE
+from optimize.gate.gate import FinishReason
 from optimize.search.optimizer import Search, SearchOutcome
 from optimize.session.config import OptimizeConfig
-from optimize.session.termination import FinishReason
 from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Planted, planted_run
 from tests.optimize.tuning_command import NAME, Tuned, tuning_command
 

@@ -18,7 +18,7 @@ from eval.cli.command import InterruptedRunError
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import digest, read_prompt_set
 from mas.runtime.errors import UserError
-from optimize.publishing.prompt_folder import read_folder
+from optimize.publishing.publish import read_folder
 from tests.optimize.tuned import (
     MINI_BOOTSTRAP,
     MINI_GEPA,

@@ -31,11 +31,11 @@ from mas.simulation.engine import AsyncOfflineEngine, OfflineEngine
 from mas.simulation.model import OfflineModel
 from mas.simulation.reflection.reflection import AsyncOfflineReflection
 from mas.tools.settings import ToolSettings
+from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings
 from optimize.search.candidate import PARENT, Candidate, Proposal
 from optimize.search.optimizer import Search, SearchOutcome
 from optimize.search.student import Student
 from optimize.search.trials import Trials
-from optimize.session.budget import REFLECTION, BudgetLedger, BudgetSettings
 
 
 @cache

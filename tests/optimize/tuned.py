@@ -162,7 +162,7 @@ class TunedFolder:
     def candidates(self) -> dict[str, str]:
         """Id → digest of its prompts."""
         from mas.prompt_sets.prompt_set import digest
-        from optimize.publishing.prompt_folder import read_folder
+        from optimize.publishing.publish import read_folder
 
         folders = (self.folder / "candidates").glob("*")
         return {each.name: digest(read_folder(each)) for each in sorted(folders)}
@@ -297,8 +297,7 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
 
     from eval.cli.paths import OUTPUTS, PROJECT_ROOT
     from optimize.pipeline.tuning import tune
-    from optimize.session.config import read_config
-    from optimize.session.request import Request
+    from optimize.session.config import Request, read_config
     from optimize.session.resuming import kept_parent
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)

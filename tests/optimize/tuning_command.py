@@ -20,9 +20,9 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.publishing.prompt_folder import read_folder
+from optimize.publishing.publish import read_folder
 from optimize.run import main
-from optimize.session.request import Request
+from optimize.session.config import Request
 from tests.eval.command_line import without_secrets
 
 OF_TESTS = "tuned_in_a_test_"  # how the names of sets begin that a test has published

@@ -15,10 +15,10 @@ import dspy
 import dspy.teleprompt.random_search
 
 from mas.prompt_sets.prompt_set import PromptSet, digest
+from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.search.dspy_compat import replace_attribute
 from optimize.search.optimizer import Search
-from optimize.session.budget import Spend
 
 
 class SearchOverError(Exception):

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
+from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.search.optimizer import Search
-from optimize.session.budget import Spend
 
 Event = Mapping[str, Any]
 

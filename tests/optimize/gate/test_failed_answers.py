@@ -18,7 +18,7 @@ from eval.workflows.paired_evaluation import Arm, answers
 from optimize.gate.failed_answers import AGAINST, COUNTED_AS_RIGHT, HALT, Counted, failed_line, held_against
 from optimize.gate.gate import GateSettings, GateVerdict, judge
 from optimize.pipeline.terminal import shown_again
-from optimize.session.termination import LEAST
+from optimize.search.server_failures import LEAST
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 FAILED = None  # in place of whether an answer is right

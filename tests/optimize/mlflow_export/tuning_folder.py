@@ -19,8 +19,8 @@ from eval.config.tracking import LocalTracking
 from eval.mlflow_export.sending import clients
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from optimize.mlflow_export.send import SentTuning
+from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT
-from optimize.session.budget import Spend
 from optimize.session.run_files import RunFiles
 
 STARTED, ENDED = "2026-11-21T10:00:00+00:00", "2026-11-21T11:00:00+00:00"

@@ -6,7 +6,7 @@ import pytest
 
 from eval.runs.record import Record, Usage
 from optimize.pipeline.baseline import AnswerMeans, Baseline
-from optimize.session.budget import Spend
+from optimize.search.budget import Spend
 from tests.optimize.planted_runs import Obedient, Planted, planted_run
 
 

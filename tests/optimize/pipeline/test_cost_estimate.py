@@ -15,8 +15,8 @@ from mas.llm.prices import Price
 from mas.runtime.errors import UserError
 from optimize.pipeline.cost_estimate import UNLIMITED, Amount, Estimate, Plan, planned
 from optimize.questions.splits import Splits
+from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
-from optimize.session.budget import BudgetSettings
 from tests.eval.config.test_evaluation import composed
 
 LOCAL = ("model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1", "model.name=mine")

@@ -26,9 +26,9 @@ from mas.simulation.model import OfflineModel
 from optimize.pipeline.preflight import check_told_apart, checked_splits, confirm, confirmed, reflection_answers
 from optimize.pipeline.reflection_check import ReflectionUnparsableError, check_reflection
 from optimize.questions.splits import SplitSettings, make_splits
+from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
 from optimize.search.optimizers.rewriting import BRIEF
-from optimize.session.budget import BudgetSettings
 from optimize.session.termination import EndedError
 from tests.scripted_model import UNREADABLE, Answer, Reply, ScriptedModel, _response, all_text
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from dspy.lm15 import BillingError
 
-from optimize.session.budget import BudgetSettings
+from optimize.search.budget import BudgetSettings
 from tests.optimize.toy_search import CountedModel, ToySearch, toy, toy_search
 
 CALLS_AN_ANSWER = 3

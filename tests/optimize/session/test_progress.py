@@ -5,7 +5,7 @@ import time
 
 from rich.console import Console
 
-from optimize.session.budget import BudgetSettings, Spend
+from optimize.search.budget import BudgetSettings, Spend
 from optimize.session.progress import progress_line, watching
 
 SPEND = Spend(metric_calls=290, lm_calls=1204, cost_usd=1.2345, seconds=252.4)

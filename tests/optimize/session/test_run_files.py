@@ -8,8 +8,8 @@ import pytest
 
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.prompt_sets.tuned_on import TunedOn
+from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Proposal, made_of
-from optimize.session.budget import Spend
 from optimize.session.run_files import RunFiles
 
 PROMPTS = PromptSet("parent", "toy", {"plan": "Plan.", "solve": "Solve «it»."}, Path("parent"))

@@ -11,9 +11,9 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.score import Score
 from mas.prompt_sets.prompt_set import apply_prompt_set, digest
 from mas.runtime.errors import UserError
+from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
 from optimize.search.student import Student
-from optimize.session.budget import BudgetSettings
 from tests.mas.systems.gaia.building import build
 from tests.optimize.search.test_student import gaia
 from tests.optimize.toy_search import toy, toy_search

@@ -14,9 +14,9 @@ from omegaconf import OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.runtime.errors import UserError
+from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
-from optimize.session.budget import BudgetSettings
 from tests.optimize.toy_search import CountedModel, toy, toy_search
 
 DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}

@@ -24,7 +24,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, Settle
 from mas.simulation.model import OfflineModel
-from optimize.session.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, spent_before
+from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, spent_before
 
 FREE = Payment(cost_usd=0.0)
 NO_LIMIT = BudgetSettings(metric_calls=None)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eval.runs.record import Record
 from optimize.gate.failed_answers import most_always_failing, too_many
-from optimize.session.termination import LEAST, FailuresInARow
+from optimize.search.server_failures import LEAST, FailuresInARow
 
 
 def failed(question: int = 0, attempt: int = 1) -> Record:
