@@ -2,7 +2,8 @@
 # make test       lint, types, architecture, tests (at most 10 minutes)
 # make test-slow  kill loops and long runs (at most 40 minutes)
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
-# make bench      speed and memory beside other harnesses (about 20 minutes; BENCH=--quick: 3; see docs/explanation/performance.md)
+# make docs       the documentation as a site in site/; a dead link fails
+# make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3; see docs/explanation/performance.md)
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -11,7 +12,7 @@ INSPECT_PYTHON ?= $(BIN)/python
 BENCH ?=
 PORT ?= 3000
 
-.PHONY: setup eval test test-slow bench browser lint lock ui clean
+.PHONY: setup eval test test-slow bench browser docs lint lock ui clean
 
 setup: $(STAMP)
 
@@ -42,6 +43,9 @@ bench: setup
 
 browser: setup
 	$(BIN)/python deploy/browser/start.py --port $(PORT)
+
+docs: setup
+	$(BIN)/mkdocs build --strict
 
 lint: setup
 	$(BIN)/ruff check .

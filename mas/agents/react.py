@@ -1,6 +1,6 @@
 """The tool-using agent: a LangGraph subgraph (agent node ⇄ tools node) around one DSPy predictor.
 
-ReAct (Yao et al. 2022), as `gaia-design.md` "Researcher Subgraph Factory" and "Expert Subgraph Factory" draw it. The
+ReAct (Yao et al. 2022; docs/explanation/decisions.md 2). The
 predictor's signature has the inputs `history: dspy.History` and `tools: list[dspy.Tool]` and the output
 `tool_calls: dspy.ToolCalls`; the other outputs are the agent's answer. The graph is compiled once a process and gets
 predictor, tools and limits at run time, so that any number of program copies share it.

@@ -19,7 +19,7 @@ from mas.tools.settings import ToolSettings
 
 @dataclass
 class AgentSettings:
-    """One agent (`gaia-design.md` "Agent Configuration"; its prompt comes with the prompt set)."""
+    """Settings of one agent (docs/explanation/decisions.md 12); its prompt comes with the prompt set."""
 
     model: str | None = None  # name of the model for this agent; null: the run's
     temperature: float | None = None  # null: the run's

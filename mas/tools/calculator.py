@@ -1,8 +1,8 @@
 """Arithmetic for the agents, evaluated by simpleeval and never by `eval`.
 
-The specification evaluates with Python's `eval` and an empty `__builtins__`, which an attribute walk leaves in one
-line. Here the expression is parsed, every kind of syntax that is not arithmetic is refused, and each operator and
-function checks the size of what it is given and of what it returns, so that `9**9**9` ends at once.
+An attribute walk escapes from `eval` with an empty `__builtins__` in one line (docs/explanation/decisions.md 10). Here
+the expression is parsed, every kind of syntax that is not arithmetic is refused, and each operator and function checks
+the size of its arguments and of its result, so that `9**9**9` ends at once.
 
     calculator("0.1 + 0.2")                   # "0.3"
     calculator("comb(49, 6) // 2")            # "6991908"

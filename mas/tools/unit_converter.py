@@ -1,6 +1,6 @@
 """Unit conversion by pint, with a strict reading of what pint is given.
 
-The specification hands the whole text to pint's parser, which also computes (`9**9**7`). Here the number is read by a
+pint's parser also computes (`9**9**7`), so it never gets the whole text (docs/explanation/decisions.md 10). Here the number is read by a
 regular expression and the units may hold one-digit exponents only, never a power of a power.
 
     unit_converter("10 meters", "ft")               # "32.8083989501 foot"

@@ -107,7 +107,7 @@ def _solve(talk, request, tools=(), file=None, **more):
 
 
 def _expert_request(question, findings, steps):
-    """The wording of `gaia-design.md` leaves the labels open; these differ from those of the system on purpose."""
+    """Labels that differ from those of the system on purpose."""
     return (
         f"Question: {question}\n\nResearch results: {findings}\n\n"
         f"Expert steps:\n{steps}\n\nAnswer the question by following the steps."

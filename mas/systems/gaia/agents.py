@@ -1,6 +1,6 @@
 """The agents as graph nodes: each takes the orchestrator's newest message, asks its predictor, writes the state.
 
-`gaia-design.md` "Planner Agent Factory" to "Finalizer Agent Factory". One asynchronous body a node; the program, with
+See docs/explanation/decisions.md 1 and 6. One asynchronous body a node; the program, with
 its predictors and toolboxes, arrives through the graph's runtime context.
 """
 
@@ -195,7 +195,7 @@ def _respond(state: GraphState, agent: str, content: str, step_id: int | None = 
 
 
 def _rejected_unread(state: GraphState, worker: Worker, error: Exception) -> GraphState:
-    """DECISIONS 7d: an unusable reply counts as a rejection, with the reason as feedback."""
+    """Count an unusable reply as a rejection, with the reason as feedback (docs/explanation/decisions.md 7d)."""
     event("unusable reply", "warning", agent=worker, error=_first_chars(error))
     index = state["current_research_index"] if worker == "researcher" else None
     state = _respond(state, worker, messages.unusable_response(worker), index)

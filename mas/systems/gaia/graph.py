@@ -1,4 +1,4 @@
-"""The workflow as a LangGraph, compiled once a process (DECISIONS 2).
+"""The workflow as a LangGraph, compiled once a process (docs/explanation/decisions.md 2).
 
     input_interface → orchestrator → {planner, researcher, expert, critic, finalizer}
     every agent → orchestrator, the finalizer → END

@@ -1,7 +1,7 @@
 """What the orchestrator says to each agent, and the protocol it says it in.
 
-The texts of `gaia-design.md` "Next Step Execution" stand as they are; those that it only names as templates
-(`orchestrator_msg_to_…`) are written here. A message's content is the value of the receiving signature's first input:
+The texts are those of the design where it gives them, and ours where it only names a template
+(docs/explanation/decisions.md 13a). A message's content is the value of the receiving signature's first input:
 `request` (planner), `plan_to_review`, `research_request`, `research_to_review`, `expert_request`, `answer_to_review`,
 `answer_request`. Earlier turns of planner, researcher and expert travel in `dspy.History`; critics and finalizer have
 none.

@@ -1,4 +1,4 @@
-"""The state machine: where a question goes next (`gaia-design.md` "Next Step Determination" to "Orchestrator Routing").
+"""The state machine: where a question goes next (docs/explanation/decisions.md 2).
 
 determine_next_step → check_retry_limit → execute_next_step, after every agent.
 """

@@ -1,4 +1,4 @@
-"""Inputs and outputs of the seven LLM steps (DECISIONS, "Signatures, inputs and storage").
+"""Inputs and outputs of the seven LLM steps (docs/explanation/decisions.md 25).
 
 The instructions come from the prompt set. The first inputs have names of their own in each signature: GEPA tells
 predictors apart by their signatures. Inputs that a later turn of a conversation leaves out are optional and have no

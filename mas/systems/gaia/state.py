@@ -1,4 +1,4 @@
-"""The state of one question's run (`gaia-design.md` "Graph State", DECISIONS 3)."""
+"""The state of one question's run (docs/explanation/decisions.md 3)."""
 
 from typing import Any, Literal, TypedDict
 
@@ -86,7 +86,7 @@ class GraphState(TypedDict):
 
 
 def initial_state(question: str, file: str | None, correlation_id: str, retry_limits: dict[Worker, int]) -> GraphState:
-    """Every field at its start (`gaia-design.md` "Input Interface Factory").
+    """Return the state before the first step.
 
     Raises:
         ValueError: the question is empty.

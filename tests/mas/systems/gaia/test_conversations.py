@@ -1,4 +1,4 @@
-"""Who sees which part of the conversation (DECISIONS 6)."""
+"""Who sees which part of the conversation (docs/explanation/decisions.md 6)."""
 
 import pytest
 
