@@ -44,7 +44,7 @@ def task(arguments: list[str]) -> int:
     from eval.analysis.comparison.comparing import compared
     from eval.reports.comparison_page import write_comparison
     from eval.reports.comparison_table import print_comparison
-    from eval.reports.files import write_lines
+    from eval.runs.folder import write_lines
 
     result = compared(folders, given.intersection)
     print_comparison(result, Console(), given.settings)

@@ -7,13 +7,15 @@ python eval/run.py run.resume=latest          go on with the run that was starte
 python eval/run.py --help                     every option
 """
 
+from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.command import exit_now, get_task_overrides, get_typed_list, run_cli, run_command
 from eval.config.evaluation import read_config
-from eval.workflows.resume import shown_again
+from eval.runs.folder import check_free
+from eval.workflows.resume import resumed_arguments, shown_again
 from eval.workflows.sweep.sweep import finish_sweep, run_as_job
 
 
@@ -26,6 +28,8 @@ def _evaluated(composed: DictConfig) -> int:
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     if config.run.resume and (code := shown_again(config, resolved)) is not None:
         return code
+    if config.run.dir and not config.run.resume:
+        check_free(Path(config.run.dir))
     prompts = config.check()
     from eval.workflows.evaluate import Request, evaluate
 
@@ -33,7 +37,7 @@ def _evaluated(composed: DictConfig) -> int:
 
 
 def main() -> int:
-    return run_cli(lambda: finish_sweep(run_command(task, "eval")))
+    return run_cli(lambda: finish_sweep(run_command(task, "eval", resumed_arguments)))
 
 
 if __name__ == "__main__":

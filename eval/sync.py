@@ -23,7 +23,7 @@ from eval.cli.arguments import Parser
 from eval.cli.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, describe_mistake, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.folder import DATABASE, all_runs, find_run
-from eval.runs.run_info import kept_config
+from eval.runs.session import kept_config
 from eval.workflows.sync import check_place, interruptible, sole_sender, tracking_overrides
 from mas.runtime.errors import UserError
 

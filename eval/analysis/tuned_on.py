@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eval.benchmarks.fingerprint import fingerprint
-from eval.runs.kept_prompts import KEPT
+from eval.runs.folder import KEPT
 from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn

@@ -25,7 +25,6 @@ from eval.cli.overrides import check_overrides, read_flags
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.cli.signals import CLOSED, handle_signals
 from eval.cli.terminal_text import visible
-from eval.workflows.resume import resumed_arguments
 from mas.runtime.errors import UserError
 
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
@@ -39,7 +38,7 @@ class InterruptedRunError(KeyboardInterrupt):
     """Ctrl-C or its like that the run has dealt with; the message, if any, is still to be told."""
 
 
-def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]], list[str]] = resumed_arguments) -> int:
+def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]], list[str]] = list) -> int:
     """Compose the configuration from `conf/` and the command line and hand it to `task`, once for each job.
 
     Args:

@@ -8,13 +8,11 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.folder import check_free
 from mas.llm.profiles.model import check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
@@ -91,8 +89,6 @@ class EvalConfig:
         """
         _check_resuming(self.run)
         prompts = self.check_system()
-        if self.run.dir and not self.run.resume:
-            check_free(Path(self.run.dir))
         self.scorer.check()
         self.check_model()
         self.check_budget()

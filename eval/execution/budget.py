@@ -7,14 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval.runs.record import Record, Usage
+from eval.runs.record import PAID, Record, Usage
 from mas.runtime.sample_context import Payment
 from mas.runtime.trace import Span
-
-PAID = (  # fields of `Usage` that a request is charged for
-    *("lm_calls", "input_tokens", "cached_input_tokens", "output_tokens"),
-    *("known_cost_usd", "unknown_cost_calls"),
-)
 
 
 def usage_of(spans: Sequence[Span]) -> Usage:

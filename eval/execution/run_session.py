@@ -22,9 +22,8 @@ from eval.execution.stop_controller import Stop, signals_to
 from eval.runs.call_log import CallLog, SharedCache
 from eval.runs.logs import RunLogs
 from eval.runs.record import Record, Usage
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import RunStore, StoreError, list_pending
 from eval.runs.tool_cache import ToolCache, remove_tool_results
-from eval.workflows.resume import samples_left
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import Payment, SampleContext, SampleKey
 from mas.runtime.trace import Level, Listener
@@ -120,7 +119,7 @@ class RunSession:
     def _something_left(self) -> bool:
         """Whether another session of this run could ask something, `run.retry_errors` included."""
         ids = [planned.id for planned in self.store.planned()]
-        return bool(samples_left(ids, self.config.run.epochs, self.store.keys(), retry_errors=True))
+        return bool(list_pending(ids, self.config.run.epochs, self.store.keys(), retry_errors=True))
 
     def _note_unfinished(self, paid: Usage | None) -> None:
         """For the summary: what was paid for questions that the run has not come to the end of."""

@@ -17,13 +17,13 @@ from typing import Any
 
 import dspy
 
-from eval.analysis.tool_counts import tool_counts
 from eval.benchmarks.dataset import Sample
 from eval.contamination.web_results import blocked_hosts, web_leaks
 from eval.execution.budget import usage_of
 from eval.execution.failure import Failure, describe, out_of_time, refusal
 from eval.execution.scoring import Scoring
 from eval.execution.stop_controller import QUOTA_OR_KEY, Stop
+from eval.execution.tool_counts import tool_counts
 from eval.runs.record import Record
 from eval.runs.redaction import redact
 from eval.scorers.score import Scorer

@@ -42,8 +42,7 @@ from eval.mlflow_export.sweep_page import parent_tags
 from eval.mlflow_export.values import assessment_id, key_of, short, trace_id
 from eval.reports.files import write_summary
 from eval.reports.from_store import summary_of
-from eval.runs.folder import DATABASE
-from eval.runs.kept_prompts import kept_prompts
+from eval.runs.folder import DATABASE, kept_prompts
 from eval.runs.mlflow_state import ExportState
 from eval.runs.record import Record
 from eval.runs.store import RunStore

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from eval.analysis.tool_counts import has_failed
+from eval.execution.tool_counts import has_failed
 from eval.runs.record import PlannedQuestion, Record
 
 MAX_VALUES = 20  # of one of the dataset's tags; with more it names questions rather than kinds of them

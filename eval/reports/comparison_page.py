@@ -12,7 +12,8 @@ from typing import Any
 from eval.analysis.comparison.comparing import flips
 from eval.cli.terminal_text import visible
 from eval.reports.comparison_table import differing, numbers, run_line, short_ids, verdict
-from eval.runs.whole_file import template, whole_file
+from eval.reports.files import template
+from eval.runs.folder import whole_file
 
 MAX_FLIPS = 2_000  # of one comparison
 _TEMPLATE = Path(__file__).with_name("comparison.html.jinja")

@@ -13,13 +13,15 @@
 All may be streams: nothing is kept in memory.
 """
 
+import base64
+import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from eval.runs.folder import write_lines
 from eval.runs.record import Record
-from eval.runs.whole_file import whole_file
 
 ANSWERS, RECORDS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json"
 
@@ -63,7 +65,25 @@ def _answer(record: Record) -> dict[str, str]:
     }
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """A reader sees the old file or the new one, never a half of either; also if two processes write it at once."""
-    with whole_file(path, "ascii") as file:  # JSON escapes the rest, surrogates too
-        file.writelines(f"{line}\n" for line in lines)
+def template(path: Path, filters: Mapping[str, Callable[..., Any]] | None = None) -> Any:
+    """A Jinja template in which values are escaped, and a missing one is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(path.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= dict(filters or {})
+    return environment.get_template(path.name)
+
+
+def inline_script(path: Path) -> tuple[Any, str]:
+    """A script to be put into a page as it is, and its hash: the page's policy then lets no other one run."""
+    from markupsafe import Markup
+
+    text = path.read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return Markup(text), f"sha256-{digest}"

@@ -19,7 +19,7 @@ from eval.reports.html_report import REPORT, max_shown, write_report
 from eval.runs.lock import in_use
 from eval.runs.mlflow_state import link_of
 from eval.runs.record import Record, not_run
-from eval.runs.run_info import SILENT
+from eval.runs.session import SILENT
 from eval.runs.store import RunStore
 
 GOING_ON = "it is still going on"

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from eval.cli.terminal_text import one_line
-from eval.runs.kept_prompts import KEPT
-from eval.workflows.resume import RESCORED_FROM
+from eval.runs.folder import KEPT
+from eval.runs.run_info import RESCORED_FROM
 
 _DIGEST_CHARS = 12
 

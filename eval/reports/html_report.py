@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.terminal_text import visible
+from eval.reports.files import inline_script, template
 from eval.reports.heading import title
 from eval.reports.notes import changes, floor, interval, is_incomplete, notes, percent, shown_ks
 from eval.reports.shown_answers import MAX_STEPS_BYTES, Shown, shown_questions
 from eval.reports.shown_steps import MAX_TEXT_CHARS, counted
+from eval.runs.folder import whole_file
 from eval.runs.record import Record
-from eval.runs.whole_file import inline_script, template, whole_file
 
 REPORT = "report.html"
 MAX_ANSWERS = 2_000  # rows of (question, epoch)

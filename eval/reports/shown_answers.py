@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.terminal_text import one_line
+from eval.reports.files import template
 from eval.reports.shown_steps import counted, cut, money, steps_of
 from eval.runs.record import NOT_RUN, Record
-from eval.runs.whole_file import template
 
 MAX_STEPS_BYTES = 12_000_000  # of the steps of all answers, as HTML
 MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table; all of it is one click away

@@ -3,7 +3,6 @@
 print_table(summary, Console())
 """
 
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.cli.paths import OUTPUTS, shown
+from eval.cli.paths import shown
 from eval.cli.terminal_text import one_line
 from eval.reports.from_store import GOING_ON
 from eval.reports.heading import MAX_NAME_CHARS, title
 from eval.reports.notes import floor, interval, is_incomplete, notes, percent, shown_ks
+from eval.runs.folder import format_resume_hint
 
 
 def print_table(summary: Mapping[str, Any], console: Console) -> None:
@@ -69,13 +69,7 @@ def show(summary: Mapping[str, Any], folder: Path, console: Console) -> None:
     print_table(summary, console)
     _line(f"results: {shown(folder)}", console)
     if summary["stopped"] not in (None, GOING_ON):
-        _line(going_on(folder), console)
-
-
-def going_on(folder: Path) -> str:
-    """The command that goes on with the run."""
-    name = folder.name if folder.parent == OUTPUTS / "eval" else shown(folder)
-    return f"go on with: python eval/run.py {shlex.quote(f'run.resume={name}')}"
+        _line(format_resume_hint(folder), console)
 
 
 def exit_code(summary: Mapping[str, Any], fail_under: float | None, console: Console) -> int:

@@ -23,9 +23,8 @@ import json
 from collections.abc import Callable, Container
 from pathlib import Path
 
-from eval.execution.budget import PAID
 from eval.runs.best_effort_sqlite import BestEffortSqlite, as_bytes, as_text, warned
-from eval.runs.record import Usage
+from eval.runs.record import PAID, Usage
 from mas.runtime.sample_context import Payment, Replies, SampleKey
 
 _SCHEMA = """

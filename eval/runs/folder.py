@@ -1,12 +1,23 @@
 """Where one run keeps everything: `outputs/eval/<time>_<name>/`."""
 
+import json
+import os
 import re
-from contextlib import suppress
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from typing import TextIO
 
-from eval.cli.paths import OUTPUTS
+import yaml
+
+from eval.cli.paths import OUTPUTS, shown
+from eval.runs.store import RunStore
+from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
+from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
 
 
@@ -141,3 +152,82 @@ def _listed(runs: list[Path], parent: Path) -> str:
         return f"the runs under {parent}, for there are none"
     more = f" and {len(runs) - _SHOWN} older ones" if len(runs) > _SHOWN else ""
     return f"the runs under {parent}: {LATEST}, {', '.join(folder.name for folder in runs[:_SHOWN])}{more}"
+
+
+@contextmanager
+def whole_file(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
+    """To be written to; it takes its name once all is written.
+
+    Raises:
+        OSError: it cannot be written; what was there before stays as it was.
+    """
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with unfinished.open("w", encoding=encoding, newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+KEPT = "prompts_kept"  # in the store's meta: folder → name of the set, the last used last
+FIRST = "prompts"
+
+
+def keep_prompts(folder: Path, store: RunStore, prompts: PromptSet) -> None:
+    """Keep what this session uses, unless the run has it already. To be called before the store has its new facts."""
+    meta = store.meta()
+    names = _names(folder, meta)
+    known = kept_prompts(folder, meta)
+    place = next((name for name, kept in known.items() if digest(kept) == digest(prompts)), None)
+    if place is None:
+        place = next(name for number in range(1, len(names) + 2) if (name := _place(number)) not in known)
+        write_prompt_set(folder / place, prompts)
+        names[place] = prompts.name
+    elif prompts.tuned_on and (marks := prompts.tuned_on | known[place].tuned_on) != known[place].tuned_on:
+        with whole_file(folder / place / TUNED_ON_FILE, "ascii") as file:  # kept by an older version, or restored since
+            file.write(marks.to_json())
+    store.set_meta(
+        KEPT, json.dumps({**{name: each for name, each in names.items() if name != place}, place: names[place]})
+    )
+
+
+def kept_prompts(folder: Path, meta: Mapping[str, str]) -> dict[str, PromptSet]:
+    """Folder in the run's → the set in it."""
+    return {
+        place: _read(folder / place, name)
+        for place, name in _names(folder, meta).items()
+        if (folder / place / SET_FILE).is_file()
+    }
+
+
+def _names(folder: Path, meta: Mapping[str, str]) -> dict[str, str]:
+    if KEPT in meta:
+        names: dict[str, str] = json.loads(meta[KEPT])
+        return names
+    config = yaml.safe_load(meta.get("config", "")) or {}
+    return {FIRST: Path(str(config.get("prompts") or FIRST)).name} if (folder / FIRST / SET_FILE).is_file() else {}
+
+
+def _place(number: int) -> str:
+    return FIRST if number == 1 else f"{FIRST}_{number}"
+
+
+def _read(kept: Path, name: str) -> PromptSet:
+    system = str(yaml.safe_load((kept / SET_FILE).read_text("utf-8"))["system"])
+    agents = [path.name.removesuffix(SUFFIX) for path in sorted(kept.glob(f"*{SUFFIX}"))]
+    return replace(read_prompt_set(kept.absolute(), agents, system, kept), name=name)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """A reader sees the old file or the new one, never a half of either; also if two processes write it at once."""
+    with whole_file(path, "ascii") as file:  # JSON escapes the rest, surrogates too
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def format_resume_hint(folder: Path) -> str:
+    """The command that goes on with the run."""
+    name = folder.name if folder.parent == OUTPUTS / "eval" else shown(folder)
+    return f"go on with: python eval/run.py {shlex.quote(f'run.resume={name}')}"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from eval.config.tracking import LocalTracking, ServerTracking, Tracking
-from eval.reports.files import write_lines
+from eval.runs.folder import write_lines
 
 STATE = "mlflow.json"
 

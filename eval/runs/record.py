@@ -124,3 +124,9 @@ def not_run(run_id: str, planned: PlannedQuestion, epoch: int) -> Record:
         error_component="run",
         started_at=datetime.now(UTC).isoformat(),
     )
+
+
+PAID = (  # fields of `Usage` that a request is charged for
+    *("lm_calls", "input_tokens", "cached_input_tokens", "output_tokens"),
+    *("known_cost_usd", "unknown_cost_calls"),
+)

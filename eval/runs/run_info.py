@@ -1,102 +1,56 @@
-"""One process's share of a run, as the run's store remembers it; a run that was resumed has several.
+"""Who started a run, where, and from which state of the code: tags that only the run's own process can know.
 
-session = Session(store, facts, changes={})
-session.end("interrupted by Ctrl-C", gate_history=[])
+origin()["mlflow.source.git.commit"]       # "8159276…"
 """
 
+import getpass
 import hashlib
 import json
 import os
 import socket
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
+import subprocess
+from collections.abc import Iterable, Mapping
 from typing import Any
-
-import yaml
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import file_digest
-from eval.config.tracking import without_passwords
-from eval.runs.folder import DATABASE
+from eval.cli.paths import PROJECT_ROOT
 from eval.runs.record import PlannedQuestion
-from eval.runs.store import RunStore, StoreError
-from mas.runtime.errors import UserError
-
-SILENT = "its process ended without notice"
 
 
-class Session:
-    """Begun when made. `meta` of the store then has the run's facts, its wall time and the list of its sessions."""
-
-    def __init__(self, store: RunStore, facts: Mapping[str, str], changes: Mapping[str, str]) -> None:
-        """
-        Args:
-            store: of the run.
-            facts: about the run, as of now.
-            changes: in which this session's configuration differs from the one before, on purpose.
-        """
-        self._store = store
-        self._began = time.monotonic()
-        before = store.meta()
-        self._seconds_before = float(before.get("wall_seconds", "0"))
-        self._history = json.loads(before.get("gate_history", "[]"))
-        self._sessions: list[dict[str, Any]] = json.loads(before.get("sessions", "[]"))
-        self._close_the_silent()
-        started_at = _now()
-        self._sessions.append(
-            {
-                "started_at": started_at,
-                "ended_at": None,
-                "stopped": None,
-                "pid": os.getpid(),
-                "host": socket.gethostname(),
-                "changes": dict(changes),
-            }
-        )
-        for key, value in {"started_at": started_at, **before, **facts, "finished": "false"}.items():
-            if before.get(key) != value:
-                store.set_meta(key, value)
-        self._note(self._seconds_before)
-
-    def end(self, stopped: str | None, gate_history: Sequence[Mapping[str, Any]]) -> None:
-        self._sessions[-1] |= {"ended_at": _now(), "stopped": stopped}
-        self._store.set_meta("gate_history", json.dumps([*self._history, *gate_history]))
-        self._store.set_meta("finished", json.dumps(stopped is None))
-        self._note(self._seconds_before + time.monotonic() - self._began)
-
-    def _close_the_silent(self) -> None:
-        """A session that was killed took until its last answer, as far as anybody knows."""
-        last = self._sessions[-1] if self._sessions else {"ended_at": "none"}
-        if last["ended_at"]:
-            return
-        ended_at = self._store.last_finished_at() or last["started_at"]
-        seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last["started_at"])).total_seconds()
-        self._seconds_before += max(0.0, seconds)  # below 0: the clock was set back, or it had answered nothing
-        last |= {"ended_at": max(ended_at, last["started_at"]), "stopped": SILENT}
-
-    def _note(self, wall_seconds: float) -> None:
-        self._store.set_meta("sessions", json.dumps(self._sessions))
-        self._store.set_meta("wall_seconds", repr(wall_seconds))
+def origin() -> dict[str, str]:
+    """As of now; what cannot be found out is left out (no git, no name for the user)."""
+    found = {
+        "mlflow.user": _user(),
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.name": "eval/run.py",
+        "mlflow.source.git.commit": _git("rev-parse", "HEAD"),
+        "mlflow.source.git.branch": _git("rev-parse", "--abbrev-ref", "HEAD"),
+        "harness.host": socket.gethostname(),
+        "harness.pid": str(os.getpid()),
+    }
+    if found["mlflow.source.git.commit"]:
+        changed = _git("status", "--porcelain", "--untracked-files=no")
+        found["mlflow.source.git.dirty"] = str(changed != "").lower()
+    return {name: value for name, value in found.items() if value}
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat()
-
-
-def kept_config(folder: Path) -> dict[str, Any]:
-    """As nested dictionaries, no address with a password; empty if the run never began.
-
-    Raises:
-        UserError: the run's store cannot be read.
-    """
+def _user() -> str | None:
     try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            found = yaml.safe_load(without_passwords(store.meta().get("config", "")))
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
-    return found if isinstance(found, dict) else {}
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user without a name
+        return None
+
+
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(PROJECT_ROOT), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+RESCORED_FROM = "rescored_from"  # in a store's meta: the run whose answers these are
 
 
 FILES = "file_sha256"  # in a store's meta: JSON, question's id → SHA-256 of its attachment

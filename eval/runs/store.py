@@ -14,7 +14,7 @@ machine.
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,40 @@ from eval.benchmarks.dataset import Sample
 from eval.runs.lock import Holder, RunInUseError, RunLock
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.redaction import to_jsonable
-from eval.runs.stored_text import encoded, escaped, line, unescaped
+from mas.runtime.sample_context import SampleKey
+
+_DETAILS = ("state", "trajectory")  # the last fields of a record
+
+
+def encoded(record: Record) -> tuple[str, str]:
+    """The record as two JSON objects: what is read often, and the details."""
+    values = vars(record)
+    return (
+        _json({key: value for key, value in values.items() if key not in _DETAILS}),
+        _json({key: values[key] for key in _DETAILS}),
+    )
+
+
+def _json(value: dict[str, Any]) -> str:
+    """Most states are plain already, and `to_jsonable` takes longer than all the rest of a write."""
+    try:
+        return json.dumps(value, default=to_jsonable, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):  # not a number, a key that is no text, a loop
+        return json.dumps(to_jsonable(value))
+
+
+def line(data: str, details: str) -> str:
+    return f"{data[:-1]}, {details[1:]}"
+
+
+def escaped(text: str) -> str:
+    """SQLite refuses lone surrogates and its own functions stop at a NUL; JSON's escapes are plain ASCII."""
+    return json.dumps(text)[1:-1]
+
+
+def unescaped(text: str) -> str:
+    return str(json.loads(f'"{text}"'))
+
 
 SCHEMA_VERSION = 2
 _SCHEMA = f"""
@@ -314,3 +347,20 @@ def _holder(path: Path) -> str | None:
     with suppress(StoreError, ValueError, TypeError), RunStore(path, read_only=True) as store:
         return str(Holder(**json.loads(store.meta()["holder"]))) if "holder" in store.meta() else None
     return None
+
+
+RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
+UNFINISHED = ("quota_or_key",)  # that say nothing about the question: run again without being asked to
+Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
+
+
+def list_pending(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool) -> list[SampleKey]:
+    """What is still to be run: all questions of the first epoch, then of the second, and so on."""
+    again = (*UNFINISHED, *RETRIED) if retry_errors else UNFINISHED
+    left = []
+    for epoch in range(1, epochs + 1):
+        for sample_id in ids:
+            attempt, error_class = done.get((sample_id, epoch), (0, None))
+            if attempt == 0 or error_class in again:
+                left.append(SampleKey(sample_id, epoch, attempt + 1))
+    return left

@@ -11,7 +11,6 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from eval.analysis.tool_counts import offered_tools
 from eval.analysis.tuned_on import tuned_facts, used_to_tune
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import dataset_digest
@@ -20,19 +19,19 @@ from eval.config.evaluation import EvalConfig
 from eval.config.tracking import without_passwords
 from eval.execution.run_session import MissingServices, RunSession, spent_usd
 from eval.execution.runner import Try
+from eval.execution.tool_counts import offered_tools
 from eval.mlflow_export.exporter_launcher import Following
 from eval.reports.files import write_summary
 from eval.reports.from_store import WITHOUT_RECORD, write_reports
-from eval.reports.summary_table import exit_code, going_on, show
-from eval.runs.folder import DATABASE, make_run_folder
-from eval.runs.kept_prompts import keep_prompts, kept_prompts
+from eval.reports.summary_table import exit_code, show
+from eval.runs.folder import DATABASE, format_resume_hint, keep_prompts, kept_prompts, make_run_folder
 from eval.runs.logs import RunLogs
-from eval.runs.origin import origin
 from eval.runs.record import PlannedQuestion
-from eval.runs.run_info import FILES, Session, task_facts
-from eval.runs.store import RunStore, StoreError
+from eval.runs.run_info import FILES, origin, task_facts
+from eval.runs.session import Session
+from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import estimate
-from eval.workflows.resume import check_unchanged, of_the_run, run_to_resume, samples_left
+from eval.workflows.resume import check_unchanged, of_the_run, run_to_resume
 from eval.workflows.selection import select
 from eval.workflows.sweep.sweep import joined
 from mas.prompt_sets.prompt_set import PromptSet, digest, edited_note
@@ -81,12 +80,14 @@ def evaluate(request: Request) -> int:
                 return run.execute(program, samples, facts, changes)
             except (OSError, StoreError) as error:  # a full disk: no question fails this way, the run's own files can
                 print(f"stopped: {error}; what is finished is in {folder / DATABASE}", file=sys.stderr)
-                print(going_on(folder), file=sys.stderr)
+                print(format_resume_hint(folder), file=sys.stderr)
                 return STOPPED
             except InterruptedRunError:
                 raise
             except KeyboardInterrupt as interrupt:
-                raise InterruptedRunError(f"stopped by {signal_of(interrupt)}.\n{going_on(folder)}") from interrupt
+                raise InterruptedRunError(
+                    f"stopped by {signal_of(interrupt)}.\n{format_resume_hint(folder)}"
+                ) from interrupt
 
 
 def _digests(request: Request, samples: Sequence[Sample]) -> dict[str, str]:
@@ -215,7 +216,7 @@ class _Run:
         """What is left to run."""
         retry = self.config.run.retry_errors if retry_errors is None else retry_errors
         by_id = {sample.id: sample for sample in samples}
-        sample_keys = samples_left(list(by_id), self.config.run.epochs, self.store.keys(), retry)
+        sample_keys = list_pending(list(by_id), self.config.run.epochs, self.store.keys(), retry)
         return [(by_id[sample_key.sample_id], sample_key) for sample_key in sample_keys]
 
     def _announce(self, left: int, planned: int) -> None:

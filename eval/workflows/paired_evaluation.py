@@ -27,13 +27,12 @@ from eval.execution.run_session import RunSession
 from eval.execution.runner import Runner, Try, side_by_side
 from eval.execution.stop_controller import Stop, signals_to
 from eval.reports.from_store import write_reports
-from eval.runs.folder import DATABASE
-from eval.runs.kept_prompts import keep_prompts
+from eval.runs.folder import DATABASE, keep_prompts
 from eval.runs.logs import RunLogs
 from eval.runs.record import PlannedQuestion, Record
-from eval.runs.run_info import FILES, Session
-from eval.runs.store import RunStore, StoreError
-from eval.workflows.resume import samples_left
+from eval.runs.run_info import FILES
+from eval.runs.session import Session
+from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
@@ -113,7 +112,7 @@ class _ArmSession:
             raise UserError(f"{error}.") from error
         self.session = self._begin(samples, facts)
         by_id = {sample.id: sample for sample in samples}
-        left = samples_left(list(by_id), config.run.epochs, self.store.keys(), retry_errors=True)
+        left = list_pending(list(by_id), config.run.epochs, self.store.keys(), retry_errors=True)
         self.tries: list[Try] = [(by_id[sample_key.sample_id], sample_key) for sample_key in left]
         logs = stack.enter_context(RunLogs(arm.folder, redact=config.secrets()))
         self.questions = RunSession(config, self.store, arm.folder, logs, console)

@@ -25,13 +25,12 @@ from eval.cli.overrides import composed
 from eval.config.evaluation import RunSettings, build_part
 from eval.contamination.web_results import web_leaks
 from eval.execution.scoring import SCORER, Scoring
-from eval.runs.folder import DATABASE, make_run_folder, run_name
-from eval.runs.kept_prompts import kept_prompts
+from eval.runs.folder import DATABASE, kept_prompts, make_run_folder, run_name
 from eval.runs.lock import in_use
 from eval.runs.record import Record, Usage
+from eval.runs.run_info import RESCORED_FROM
 from eval.runs.store import RunStore, StoreError
 from eval.scorers.score import Scorer
-from eval.workflows.resume import RESCORED_FROM
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 

@@ -17,26 +17,14 @@ from typing import Any
 import yaml
 
 from eval.config.evaluation import EvalConfig
+from eval.config.measured import OF_THE_SESSION, RESUME, changes
 from eval.config.tracking import without_passwords
 from eval.runs.folder import DATABASE, LATEST, all_runs, find_run
-from eval.runs.store import RunStore, StoreError
+from eval.runs.run_info import RESCORED_FROM
+from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import SampleKey
 
-RESUME = "run.resume"
-RESCORED_FROM = "rescored_from"  # in a store's meta: the run whose answers these are
-# Of one session, not of the run: never taken over from the command line that the run was started with.
-OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change")
-# Options, or whole branches of them, that leave what is measured as it is.
-UNMEASURED = (
-    *OF_THE_SESSION,
-    *(f"run.{key}" for key in ("concurrency", "drain_seconds", "max_seconds", "max_cost_usd", "max_errors")),
-    *(f"run.{key}" for key in ("fail_fast", "fail_under")),
-    *("tracking", "experiment", "debug", "model.max_connections", "model.rate", "model.api_key_env"),
-)
-RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
-UNFINISHED = ("quota_or_key",)  # that say nothing about the question: run again without being asked to
 _SHOWN = 10  # differences in one sentence
 
 
@@ -120,13 +108,6 @@ def _key(override: str) -> str:
     return override.partition("=")[0].lstrip("+~").partition("@")[0]
 
 
-def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """The options that differ and change what is measured: key → "old → new"."""
-    old, new = dict(_leaves(before)), dict(_leaves(now))
-    keys = [key for key in {**old, **new} if not _unmeasured(key)]
-    return {key: f"{old.get(key)} → {new.get(key)}" for key in keys if old.get(key) != new.get(key)}
-
-
 def check_unchanged(
     meta: Mapping[str, str], now: Mapping[str, Any], digests: Mapping[str, str], allow: bool
 ) -> dict[str, str]:
@@ -154,33 +135,6 @@ def check_unchanged(
             "run.allow_config_change=true."
         )
     return found
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def _unmeasured(key: str) -> bool:
-    return any(key == each or key.startswith(f"{each}.") for each in UNMEASURED)
-
-
-Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
-
-
-def samples_left(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool) -> list[SampleKey]:
-    """What is still to be run: all questions of the first epoch, then of the second, and so on."""
-    again = (*UNFINISHED, *RETRIED) if retry_errors else UNFINISHED
-    left = []
-    for epoch in range(1, epochs + 1):
-        for sample_id in ids:
-            attempt, error_class = done.get((sample_id, epoch), (0, None))
-            if attempt == 0 or error_class in again:
-                left.append(SampleKey(sample_id, epoch, attempt + 1))
-    return left
 
 
 def shown_again(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
@@ -222,7 +176,7 @@ def _complete(folder: Path, config: EvalConfig, resolved: Mapping[str, Any]) -> 
             meta = store.meta()
             changed = check_unchanged(meta, resolved, digests, config.run.allow_config_change)
             ids = [planned.id for planned in store.planned()]
-            left = samples_left(ids, config.run.epochs, store.keys(), config.run.retry_errors)
+            left = list_pending(ids, config.run.epochs, store.keys(), config.run.retry_errors)
     except StoreError as error:
         raise UserError(f"{error}.") from error
     return meta.get("finished") == "true" and not changed and not left

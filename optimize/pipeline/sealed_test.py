@@ -11,14 +11,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from eval.analysis.tool_counts import offered_tools
 from eval.execution.stop_controller import QUOTA_OR_KEY, Stop
+from eval.execution.tool_counts import offered_tools
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
 from eval.runs.run_info import task_facts
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
-from eval.workflows.resume import RETRIED, UNFINISHED
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle, current_context
 from optimize.gate.failed_answers import AGAINST, HALT, listed, most_always_failing, too_many

@@ -6,7 +6,8 @@ write_page(Path("diff.html"), parent, tuned)
 from pathlib import Path
 from typing import Any
 
-from eval.runs.whole_file import template, whole_file
+from eval.reports.files import template
+from eval.runs.folder import whole_file
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from optimize.publishing.prompt_diff import compare, demo_fields, prompt_diff, rows, visible

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from eval.analysis.tool_counts import offered_tools
 from eval.benchmarks.dataset import Sample
 from eval.contamination.text import Reading, readings
+from eval.execution.tool_counts import offered_tools
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.leak_lookup import Find, Kind, Lookup, SplitName
 

@@ -109,7 +109,7 @@ def leak_counts(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def versions(origin: Mapping[str, str]) -> dict[str, str]:
-    """Of what made the set; `origin`: as `eval.runs.origin.origin` tells it, of which only the commit is taken."""
+    """Of what made the set; `origin`: as `eval.runs.run_info.origin` tells it, of which only the commit is taken."""
     found = {"python": platform.python_version(), "mas-harness": _version("mas-harness")}
     found |= {name: _version(name) for name in _PACKAGES}
     if commit := origin.get(_COMMIT):

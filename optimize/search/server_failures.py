@@ -1,7 +1,7 @@
 """Answers that failed because the model's server could not be reached: they say nothing about the prompts."""
 
 from eval.runs.record import Record
-from eval.workflows.resume import RETRIED
+from eval.runs.store import RETRIED
 
 LEAST = 10  # answers; an outage that is over sooner costs no more than that
 

@@ -18,8 +18,9 @@ from typing import Any
 import yaml
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT, shown
+from eval.config.measured import changes
 from eval.config.tracking import without_passwords
-from eval.workflows.resume import changes, put_before, resumed_run
+from eval.workflows.resume import put_before, resumed_run
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
 from optimize.search.candidate import PARENT, Candidate

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from eval.runs.folder import find_run
-from eval.runs.whole_file import whole_file
+from eval.runs.folder import find_run, whole_file
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError

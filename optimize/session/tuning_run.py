@@ -19,7 +19,7 @@ from eval.execution.run_session import MissingServices
 from eval.execution.runner import Runner
 from eval.runs.call_log import CallLog
 from eval.runs.lock import RunInUseError, RunLock
-from eval.runs.origin import origin
+from eval.runs.run_info import origin
 from eval.runs.tool_cache import SampleResults
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError

@@ -10,7 +10,7 @@ import yaml
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.rescore import task
-from eval.runs.kept_prompts import kept_prompts
+from eval.runs.folder import kept_prompts
 from eval.runs.record import Record, Usage
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set

@@ -18,10 +18,11 @@ from eval.benchmarks.fingerprint import dataset_digest
 from eval.cli.overrides import composed
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
+from eval.config.measured import changes
 from eval.runs.record import Record
-from eval.runs.run_info import Session
-from eval.runs.store import RunStore
-from eval.workflows.resume import changes, of_the_run, put_before, resumed_arguments, resumed_run, samples_left
+from eval.runs.session import Session
+from eval.runs.store import RunStore, list_pending
+from eval.workflows.resume import of_the_run, put_before, resumed_arguments, resumed_run
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset, question
@@ -103,13 +104,13 @@ def test_what_is_left_comes_epoch_by_epoch() -> None:
         ("a", 1): (1, None), ("b", 1): (1, "infrastructure"), ("c", 1): (1, "internal"), ("a", 2): (3, "quota_or_key"),
     }  # fmt: skip
     ids = ["a", "b", "c"]
-    assert samples_left(ids, 2, done, retry_errors=False) == [
+    assert list_pending(ids, 2, done, retry_errors=False) == [
         SampleKey("a", 2, 4),
         SampleKey("b", 2),
         SampleKey("c", 2),
     ]
-    assert samples_left(ids, 1, done, retry_errors=True) == [SampleKey("b", 1, 2)]
-    assert samples_left(ids, 1, {}, retry_errors=True) == [SampleKey("a"), SampleKey("b"), SampleKey("c")]
+    assert list_pending(ids, 1, done, retry_errors=True) == [SampleKey("b", 1, 2)]
+    assert list_pending(ids, 1, {}, retry_errors=True) == [SampleKey("a"), SampleKey("b"), SampleKey("c")]
 
 
 def test_the_digest_of_a_dataset_is_of_all_that_matters_in_it(tmp_path: Path) -> None:
@@ -306,7 +307,9 @@ def test_nothing_heavy_is_loaded_for_a_complete_run(
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", told("a", "sleep 0 say 7")))
     code = (
         "import sys; from eval.cli.command import run_command; from eval.run import task\n"
-        f"code = run_command(task, 'eval'); print([name for name in {HEAVY} if name in sys.modules], code)"
+        "from eval.workflows.resume import resumed_arguments\n"
+        "code = run_command(task, 'eval', resumed_arguments)\n"
+        f"print([name for name in {HEAVY} if name in sys.modules], code)"
     )
     command = [sys.executable, "-c", code, f"run.resume={finished.folder}"]
     environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}

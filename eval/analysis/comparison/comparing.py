@@ -17,11 +17,10 @@ from eval.analysis.comparison.pairing import Answers, Common, answers_of, in_com
 from eval.analysis.statistics.paired_tests import holm
 from eval.analysis.tuned_on import UsedToTune, not_known, used_to_tune
 from eval.cli.paths import shown
-from eval.reports.summary_table import going_on
-from eval.runs.folder import DATABASE
+from eval.runs.folder import DATABASE, format_resume_hint
 from eval.runs.record import NOT_RUN
+from eval.runs.run_info import RESCORED_FROM
 from eval.runs.store import RunStore, StoreError
-from eval.workflows.resume import RESCORED_FROM
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 
@@ -145,8 +144,8 @@ def _refusal(first: ReadRun, second: ReadRun, reason: str) -> str:
     unfinished = [run for run in (first, second) if run.answers.n_missing]
     if unfinished and reason.endswith("missing"):
         return (
-            f"{_named(first)} and {_named(second)} cannot be compared yet: {reason}; {going_on(unfinished[0].folder)}, "
-            f"or add --intersection ({_ASK})."
+            f"{_named(first)} and {_named(second)} cannot be compared yet: {reason}; "
+            f"{format_resume_hint(unfinished[0].folder)}, or add --intersection ({_ASK})."
         )
     return (
         f"{_named(first)} and {_named(second)} had different tasks: {reason}; add --intersection ({_ASK}), or choose "

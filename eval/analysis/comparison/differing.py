@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from eval.runs.kept_prompts import kept_prompts
-from eval.workflows.resume import changes
+from eval.config.measured import changes
+from eval.runs.folder import kept_prompts
 from mas.prompt_sets.prompt_set import PromptSet
 
 _DIGEST_CHARS = 12

@@ -19,7 +19,7 @@ from eval.analysis.summary.subsets import summarise_blocked, summarise_leaks, tu
 from eval.analysis.summary.totals import Spending
 from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import NOT_RUN, Record
-from eval.workflows.resume import UNFINISHED
+from eval.runs.store import UNFINISHED
 from mas.simulation import SIMULATED_NOTICE
 
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` tries again

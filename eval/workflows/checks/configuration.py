@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eval.config.evaluation import PARTS, EvalConfig
+from eval.runs.folder import check_free
 from eval.workflows.checks.finding import MISSING, OK, WARNING, Finding
 from eval.workflows.selection import select
 from mas.runtime.errors import UserError
@@ -85,6 +86,8 @@ def system(config: EvalConfig) -> Finding:
 def whole(config: EvalConfig) -> Finding:
     """What a run itself would check first; for when nothing else is missing."""
     try:
+        if config.run.dir and not config.run.resume:
+            check_free(Path(config.run.dir))
         config.check()
     except UserError as error:
         return Finding("run", MISSING, str(error))

@@ -18,8 +18,8 @@ from eval.cli.command import STOPPED, signal_of
 from eval.cli.paths import OUTPUTS, shown
 from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import handover, see_it
-from eval.reports.summary_table import going_on
 from eval.reports.sweep_table import markdown, print_sweep
+from eval.runs.folder import format_resume_hint
 from eval.workflows.sweep.notes import SweepNotes, write_notes
 from eval.workflows.sweep.result import sweep_result
 
@@ -46,7 +46,7 @@ def make_table(
     for job in notes.jobs:
         run = job.run(folder)
         if result["jobs"][job.job]["exit_code"] == STOPPED and run is not None:
-            _line(f"job {job.job}: {going_on(run)}", console)
+            _line(f"job {job.job}: {format_resume_hint(run)}", console)
     if any(row["exit_code"] in (STOPPED, None) for row in result["jobs"]):
         name = folder.name if folder.parent == OUTPUTS / "multirun" else shown(folder)
         _line(f"then make the table again: python eval/sweep.py {shlex.quote(name)}", console)

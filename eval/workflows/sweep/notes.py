@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.paths import OUTPUTS
-from eval.reports.files import write_lines
-from eval.runs.folder import LATEST
+from eval.runs.folder import LATEST, write_lines
 from mas.runtime.errors import UserError
 
 SWEEP = "sweep.json"

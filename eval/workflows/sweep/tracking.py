@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
 from eval.runs.folder import DATABASE
-from eval.runs.run_info import kept_config
+from eval.runs.session import kept_config
 from eval.workflows.sweep.notes import SweepNotes
 
 

@@ -10,12 +10,10 @@ from eval.benchmarks.sample_set import BundledDataset
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, build_part, read_config
 from eval.config.tracking import LocalTracking
-from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
 from mas.runtime.errors import UserError
 from mas.simulation.model import OfflineModel
 from mas.systems.gaia.system import AgentSettings, GaiaSystem
-from tests.eval.stored_run import answered, question, stored_run
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -181,31 +179,6 @@ def test_checking_returns_the_prompt_set_that_is_named(tmp_path: Path) -> None:
     assert prompts is not None
     assert (prompts.name, len(prompts.texts)) == ("baseline", 7)
     assert config("prompts=null").check() is None
-
-
-def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run.db").touch()
-    with pytest.raises(UserError, match=f"already holds a run; go on with it by run.resume={tmp_path}"):
-        config(f"run.dir={tmp_path}").check()
-    config(f"run.dir={tmp_path}", f"run.resume={tmp_path}").check()
-
-
-def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) -> None:
-    database = tmp_path / "run.db"
-    with RunStore(database) as store:
-        store.plan([question("q1", None)], 1)
-    config(f"run.dir={tmp_path}").check()
-    with RunStore(database) as store:
-        store.set_meta("rescored_from", "another")
-    with pytest.raises(UserError, match="already holds a run, one that was scored anew; name a new folder"):
-        config(f"run.dir={tmp_path}").check()
-    answered_only = stored_run(tmp_path / "answered", [answered("q1", "17")])
-    with pytest.raises(UserError, match="already holds a run"):
-        config(f"run.dir={answered_only}").check()
-    with RunStore(tmp_path / "begun" / "run.db") as store:
-        store.set_meta("command", "[]")
-    with pytest.raises(UserError, match=r"go on with it by run\.resume"):
-        config(f"run.dir={tmp_path / 'begun'}").check()
 
 
 def test_a_scorer_without_a_target_is_refused_before_anything_is_spent() -> None:

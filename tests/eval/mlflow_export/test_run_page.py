@@ -19,7 +19,7 @@ from eval.mlflow_export.run_page import (
     write_page,
 )
 from eval.mlflow_export.sending import TrackedRun
-from eval.runs.origin import origin
+from eval.runs.run_info import origin
 from mas.prompt_sets.prompt_set import PromptSet
 from tests.eval.mlflow_export.records import a_record
 

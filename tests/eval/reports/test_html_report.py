@@ -10,10 +10,10 @@ import pytest
 
 from eval.analysis.summary.summary import summarise
 from eval.reports import shown_answers
+from eval.reports.files import template
 from eval.reports.html_report import MAX_ANSWERS, write_report
 from eval.reports.shown_steps import steps_of
 from eval.runs.record import Record, Usage
-from eval.runs.whole_file import template
 from mas.simulation import SIMULATED_NOTICE
 
 Make = Callable[..., Record]

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import yaml
 
-from eval.runs.kept_prompts import keep_prompts, kept_prompts
+from eval.runs.folder import keep_prompts, kept_prompts
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import PromptSet, digest, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn

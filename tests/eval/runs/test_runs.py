@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.folder import find_run, run_name
+from eval.runs.folder import check_free, find_run, run_name
+from eval.runs.store import RunStore
 from mas.runtime.errors import UserError
+from tests.eval.stored_run import answered, question, stored_run
 
 
 def make(parent: Path, name: str, written: float = 0.0) -> Path:
@@ -86,3 +88,27 @@ def test_runs_of_another_kind_are_known_by_another_file(tmp_path: Path) -> None:
         find_run("smoke", tmp_path, "tuning.json")
     with pytest.raises(UserError, match=r"start one with python optimize/run\.py"):
         find_run("latest", tmp_path / "nothing", "tuning.json", "python optimize/run.py")
+
+
+def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.db").touch()
+    with pytest.raises(UserError, match=f"already holds a run; go on with it by run.resume={tmp_path}"):
+        check_free(tmp_path)
+
+
+def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) -> None:
+    database = tmp_path / "run.db"
+    with RunStore(database) as store:
+        store.plan([question("q1", None)], 1)
+    check_free(tmp_path)
+    with RunStore(database) as store:
+        store.set_meta("rescored_from", "another")
+    with pytest.raises(UserError, match="already holds a run, one that was scored anew; name a new folder"):
+        check_free(tmp_path)
+    answered_only = stored_run(tmp_path / "answered", [answered("q1", "17")])
+    with pytest.raises(UserError, match="already holds a run"):
+        check_free(answered_only)
+    with RunStore(tmp_path / "begun" / "run.db") as store:
+        store.set_meta("command", "[]")
+    with pytest.raises(UserError, match=r"go on with it by run\.resume"):
+        check_free(tmp_path / "begun")

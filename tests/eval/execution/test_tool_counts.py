@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.summary.summary import summarise
-from eval.analysis.tool_counts import MAX_NAME_CHARS, tool_counts
+from eval.execution.tool_counts import MAX_NAME_CHARS, tool_counts
 from eval.mlflow_export.run_metrics import RunNumbers
 from eval.reports.notes import notes
 from eval.runs.record import Record

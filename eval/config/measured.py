@@ -1,0 +1,34 @@
+"""Options of a configuration that change what is measured, and how two configurations differ in them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+RESUME = "run.resume"
+# Of one session, not of the run: never taken over from the command line that the run was started with.
+OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change")
+# Options, or whole branches of them, that leave what is measured as it is.
+UNMEASURED = (
+    *OF_THE_SESSION,
+    *(f"run.{key}" for key in ("concurrency", "drain_seconds", "max_seconds", "max_cost_usd", "max_errors")),
+    *(f"run.{key}" for key in ("fail_fast", "fail_under")),
+    *("tracking", "experiment", "debug", "model.max_connections", "model.rate", "model.api_key_env"),
+)
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """The options that differ and change what is measured: key → "old → new"."""
+    old, new = dict(_leaves(before)), dict(_leaves(now))
+    keys = [key for key in {**old, **new} if not _unmeasured(key)]
+    return {key: f"{old.get(key)} → {new.get(key)}" for key in keys if old.get(key) != new.get(key)}
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _unmeasured(key: str) -> bool:
+    return any(key == each or key.startswith(f"{each}.") for each in UNMEASURED)
