@@ -1,6 +1,6 @@
 """MLflow's own pages of our runs, seen in a real Chromium: what a person looks for stands there.
 
-The pictures lie in pytest's folder of the test; with MLFLOW_PICTURES=docs/images they replace those of docs/how-to/mlflow.md.
+The pictures are in pytest's folder of the test; MLFLOW_PICTURES=docs/images replaces those of docs/how-to/mlflow.md.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""All figures of docs/explanation/performance.md in one command: tables on the screen, every run's figures under outputs/bench/.
+"""All figures of docs/explanation/performance.md in one command, shown as tables and kept under outputs/bench/.
 
     make bench                                           # about 30 minutes on two cores
     python tests/bench/everything.py --quick             # about 6 minutes: fewer questions, one run each
@@ -7,7 +7,7 @@
     python tests/bench/everything.py --inspect-python /somewhere/bin/python      # Inspect AI in another environment
 
 A peer that is not installed has a row that says so: pip install .[bench].
-Tuning has figures of its own, in docs/explanation/optimisation.md: tuning_peer_gepa.py beside plain dspy.GEPA, tuning_worlds.py.
+Tuning has its own figures, in docs/explanation/optimisation.md: tuning_peer_gepa.py (plain dspy.GEPA), tuning_worlds.py.
 """
 
 import argparse

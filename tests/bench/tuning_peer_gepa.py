@@ -3,7 +3,7 @@
     python tests/bench/tuning_peer_gepa.py                         # two worlds, six seeds: 7 minutes on two idle cores
     python tests/bench/tuning_peer_gepa.py --longer                # the last arm as well: 26 minutes on two busy ones
     python tests/bench/tuning_peer_gepa.py --seeds 1 --sealed 200  # a look
-    python tests/bench/tuning_peer_gepa.py --document              # puts the tables into docs/explanation/optimisation.md as well
+    python tests/bench/tuning_peer_gepa.py --document              # updates docs/explanation/optimisation.md
 
 | arm | what it is |
 |---|---|

@@ -1,6 +1,6 @@
 """MLflow's own page of a tuning run, seen in a real Chromium: what became of each proposal stands in its name.
 
-The picture lies in pytest's folder of the test; with MLFLOW_PICTURES=docs/images it replaces that of docs/how-to/mlflow.md.
+The picture is in pytest's folder of the test; MLFLOW_PICTURES=docs/images replaces that of docs/how-to/mlflow.md.
 """
 
 import os

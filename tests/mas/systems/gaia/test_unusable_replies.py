@@ -1,4 +1,4 @@
-"""Replies that arrive and are of no use count as rejections, with the reason as feedback (docs/explanation/decisions.md 7b, 7d)."""
+"""Unusable replies count as rejections, with the reason as feedback (docs/explanation/decisions.md 7b, 7d)."""
 
 from typing import Any
 
