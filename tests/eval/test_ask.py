@@ -161,8 +161,8 @@ def test_a_mistake_is_one_sentence(ask: Ask, arguments: list[str], words: str) -
 
 def test_dspy_is_not_imported_before_the_checks_pass() -> None:
     code = (
-        "import sys; from eval.ask import task; from eval.cli.command import told;"
-        "code = told(lambda: task(['Q', 'model=openai_compatible', 'model.base_url=http://127.0.0.1:9/v1']));"
+        "import sys; from eval.ask import task; from eval.cli.command import run_cli;"
+        "code = run_cli(lambda: task(['Q', 'model=openai_compatible', 'model.base_url=http://127.0.0.1:9/v1']));"
         "print(code, 'dspy' in sys.modules)"
     )
     ended = subprocess.run(

@@ -248,7 +248,7 @@ def test_programs_are_looked_for_on_the_path(tmp_path: Path, monkeypatch: pytest
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert [check().state for check in (programs.browser, programs.ocr)] == [OK, OK]
+    assert [check().state for check in (programs.browser, programs.ocr_program)] == [OK, OK]
 
 
 def test_disk_and_mlflow_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
