@@ -17,7 +17,7 @@ from eval.cli.arguments import Parser
 from eval.cli.command import FAILURES, FINISHED, STOPPED, exit_now, run_cli
 from eval.cli.overrides import composed
 from eval.config.evaluation import EvalConfig, read_config
-from eval.reports.live_steps import Steps, print_answer
+from eval.reports.live_steps import LiveSteps, print_answer
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.text import encodable
@@ -59,7 +59,7 @@ def answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -> int
     if config.needs_model and config.model.simulated:
         console.print(SIMULATED_NOTICE, style="bold yellow")
     try:
-        with Steps(console, config.redact) as steps:
+        with LiveSteps(console, config.redact) as steps:
             record = answer_sample(sample, config, prompts, steps.observer)
     except KeyboardInterrupt:
         print("error: interrupted; nothing is stored.", file=sys.stderr)

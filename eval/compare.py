@@ -41,12 +41,12 @@ def task(arguments: list[str]) -> int:
 
     from rich.console import Console  # heavier, and only needed for runs that exist
 
-    from eval.analysis.comparison.comparing import compared
+    from eval.analysis.comparison.comparing import compare_runs
     from eval.reports.comparison_page import write_comparison
     from eval.reports.comparison_table import print_comparison
     from eval.runs.folder import write_lines
 
-    result = compared(folders, given.intersection)
+    result = compare_runs(folders, given.intersection)
     print_comparison(result, Console(), given.settings)
     try:
         if given.html:

@@ -29,7 +29,7 @@ def task(arguments: list[str]) -> int:
     from rich.console import Console  # heavier, and only needed for a run that exists
 
     from eval.reports.from_store import write_reports
-    from eval.reports.summary_table import exit_code, show
+    from eval.reports.summary_table import choose_exit_code, print_results
     from eval.runs.store import RunStore, StoreError
 
     try:
@@ -41,8 +41,8 @@ def task(arguments: list[str]) -> int:
         print(f"stopped: the files cannot be written: {error}", file=sys.stderr)
         return STOPPED
     console = Console()
-    show(summary, folder, console)
-    return exit_code(summary, None, console)
+    print_results(summary, folder, console)
+    return choose_exit_code(summary, None, console)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def show_candidates(tuning: KeptTuning, console: Console) -> None:
     """One line a proposal, in their order: reasons are cut; parents and agents are left out where there is no room."""
     from rich.table import Table
 
-    from eval.reports.comparison_table import one_line_cell
+    from eval.reports.comparison_table import build_cell
 
     optional = [name for name, least in (("from", _FOR_PARENTS), ("agents", _FOR_AGENTS)) if console.width >= least]
     table = Table(title=f"{tuning.name}: {len(tuning.proposals)} candidates", title_justify="left")
@@ -108,7 +108,7 @@ def show_candidates(tuning: KeptTuning, console: Console) -> None:
             str(each.get("reason") or ""),
             *(", ".join(beside[name] or ()) for name in optional),
         ]
-        table.add_row(*map(one_line_cell, cells))
+        table.add_row(*map(build_cell, cells))
     console.print(table)
     console.print(f"reasons in full: {shown(tuning.folder / PROPOSALS)}", soft_wrap=True)
 

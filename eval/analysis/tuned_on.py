@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval.benchmarks.fingerprint import fingerprint
+from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.runs.folder import KEPT
 from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
@@ -50,11 +50,11 @@ class UsedToTune:
             n_unscored: without one.
         """
         used, left = len(self.ids), n_questions - len(self.ids)
-        parts = [self._flatters(used, left, n_unscored) if used else None, not_known(self.edited)]
+        parts = [self._flatters(used, left, n_unscored) if used else None, describe_unknown(self.edited)]
         return "; ".join(part for part in parts if part) or None if n_questions else None
 
     def _flatters(self, used: int, left: int, n_unscored: int) -> str:
-        these = questions_told(used + left, n_unscored)
+        these = format_questions(used + left, n_unscored)
         if not left:
             every, them = (f"the one {these} was", "it") if used == 1 else (f"all {these} were", "them")
             return f"{every} used to tune {self.told}: its score on {them} flatters, and no other is scored"
@@ -64,13 +64,13 @@ class UsedToTune:
         return f"{used} of these {these} {were} used to tune {self.told}: {flatters}; on {rest} it is reported beside"
 
 
-def questions_told(n: int, n_unscored: int) -> str:
+def format_questions(n: int, n_unscored: int) -> str:
     """`12 questions`, or which of them count: `12 questions with a gold answer`; of one only the noun."""
     noun = "question" if n == 1 else f"{n} questions"
     return f"{noun} with a gold answer" if n_unscored else noun
 
 
-def not_known(edited: Collection[str]) -> str | None:
+def describe_unknown(edited: Collection[str]) -> str | None:
     """
     Args:
         edited: names of sets.
@@ -102,7 +102,7 @@ def tuned_facts(
             edited[digest(each)] = each.name
         elif TUNED_ON_FILE in each.provenance.get("checksums", {}):
             edited.pop(digest(each), None)  # restored; of a copy without provenance nothing can be said
-    marks = {each.id: fingerprint(each.question, files.get(each.id)) for each in questions}
+    marks = {each.id: compute_fingerprint(each.question, files.get(each.id)) for each in questions}
     names, found = [], None
     for each in sets:
         if each.tuned_on is not None:

@@ -61,7 +61,7 @@ def complete_columns(columns: Columns) -> dict[str, str | None]:
     return complete
 
 
-def found_columns(
+def find_columns(
     columns: Columns, there: Collection[str], source: str, enough: Collection[str] = TABLE
 ) -> FoundColumns:
     """The complete mapping, None where the data have no such column and need not have it.

@@ -37,7 +37,7 @@ class Drawn:
 Family = Callable[[Random, int], Drawn]  # the number is the difficulty, 1 to 3
 
 
-def names(rng: Random, count: int, alike: int = 0) -> list[str]:
+def draw_names(rng: Random, count: int, alike: int = 0) -> list[str]:
     """Different invented names, so that no model can know anything about them.
 
     The first is followed by `alike` that have its stem and another ending (at most 7), to be confused with it.
@@ -53,11 +53,11 @@ def _stem(rng: Random) -> str:
     return "".join(rng.sample(SYLLABLES, 2)).capitalize()
 
 
-def shuffled(rng: Random, items: Sequence[T]) -> list[T]:
+def shuffle(rng: Random, items: Sequence[T]) -> list[T]:
     return rng.sample(items, len(items))
 
 
-def rounded(value: Decimal, places: int) -> str:
+def round_half_up(value: Decimal, places: int) -> str:
     """Half goes up, as at school; never in exponent form."""
     return format(value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP), "f")
 

@@ -17,23 +17,23 @@ from eval.benchmarks.dataset import Sample
 _CHARS = 16
 
 
-def fingerprint(text: str, file_sha256: str | None = None) -> str:
+def compute_fingerprint(text: str, file_sha256: str | None = None) -> str:
     """The beginning of a SHA-256 in hexadecimal digits.
 
     Args:
         text: of the question.
         file_sha256: of its attachment's content; None: there is none, or it does not count.
     """
-    content = normalised(text) + (f"\n{file_sha256}" if file_sha256 else "")
+    content = normalise_question(text) + (f"\n{file_sha256}" if file_sha256 else "")
     return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:_CHARS]
 
 
-def normalised(text: str) -> str:
+def normalise_question(text: str) -> str:
     """A question's words alone: case, spaces and compatibility forms do not count."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def dataset_digest(samples: Iterable[Sample]) -> str:
+def compute_dataset_digest(samples: Iterable[Sample]) -> str:
     """SHA-256 over each question's id, text, gold answer and attachment, in the order in which they are asked.
 
     Raises:
@@ -42,7 +42,7 @@ def dataset_digest(samples: Iterable[Sample]) -> str:
     return _of_lines(map(_line, samples))
 
 
-def digest_in_any_order(samples: Iterable[Sample]) -> str:
+def compute_unordered_digest(samples: Iterable[Sample]) -> str:
     """The same for a set of questions, of which the order means nothing.
 
     Raises:
@@ -51,7 +51,7 @@ def digest_in_any_order(samples: Iterable[Sample]) -> str:
     return _of_lines(sorted(map(_line, samples)))
 
 
-def file_digest(sample: Sample) -> str | None:
+def compute_file_digest(sample: Sample) -> str | None:
     """SHA-256 of the attachment's content; None without one.
 
     Raises:
@@ -64,7 +64,7 @@ def file_digest(sample: Sample) -> str | None:
 
 
 def _line(sample: Sample) -> bytes:
-    fields = [sample.id, sample.question, sample.target, file_digest(sample)]
+    fields = [sample.id, sample.question, sample.target, compute_file_digest(sample)]
     return json.dumps(fields).encode("ascii") + b"\n"  # escapes lone surrogates
 
 

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import ClassVar
 
 from eval.benchmarks.dataset import Split
-from eval.benchmarks.hub import HUB, HubRepository, LocalTableError, Table, link_limit, local_table, token_file
+from eval.benchmarks.hub import (
+    HUB,
+    HubRepository,
+    LocalTableError,
+    Table,
+    find_link_limit,
+    find_token_file,
+    read_local_table,
+)
 from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, read_rows
 from mas.runtime.errors import UserError
 
@@ -43,7 +51,7 @@ class GaiaDataset:
             UserError: no local folder at `path`, or no token to fetch with.
         """
         check_on_bad_row(self.on_bad_row)
-        if self.path is None and not self._hub().token() and not token_file().is_file():
+        if self.path is None and not self._hub().token() and not find_token_file().is_file():
             raise self._no_access(f"there is no token in {self.token_env}")
         if self.path is not None and not Path(self.path).is_dir():
             raise UserError(f"data.path={self.path} is not a folder: give one laid out like {ACCESS}, or leave it out.")
@@ -59,7 +67,7 @@ class GaiaDataset:
         places = f"{self.path or self.repo}, {self.config}/{split}"
         rows = [Row(f"{places}, row {number}", content) for number, content in enumerate(contents, start=1)]
         root = Path(self.path) if self.path else self._fetched_files(split, contents)
-        attachments = Attachments(root / self._folder(split), limit=link_limit(root))
+        attachments = Attachments(root / self._folder(split), limit=find_link_limit(root))
         return read_rows(rows, attachments, self.on_bad_row)
 
     def _folder(self, split: str) -> str:
@@ -67,7 +75,7 @@ class GaiaDataset:
 
     def _local_table(self, path: str, split: str) -> Table:
         try:
-            return local_table(path, self.config, split)
+            return read_local_table(path, self.config, split)
         except LocalTableError as error:
             raise UserError(
                 f"data.path={path} cannot be read as GAIA's {self.config}/{split}: {error}; give a folder laid out"

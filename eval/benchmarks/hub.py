@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from eval.benchmarks.rows import is_bare
+from eval.benchmarks.rows import is_bare_name
 from mas.runtime.errors import UserError
 from mas.runtime.reachable import CONNECT_TIMEOUT_SECONDS
 
@@ -44,7 +44,7 @@ class HubRepository:
         Raises:
             UserError: no access, or no such config or split; or what `choose` raises.
         """
-        no_retries_without_network()
+        skip_retries_when_offline()
         from datasets import load_dataset
 
         with self._fetching():
@@ -53,17 +53,17 @@ class HubRepository:
                 self._check_revision(loaded)
                 return _rows(loaded, choose)
             except ValueError as error:
-                if missing := what_there_is(error):
+                if missing := extract_available(error):
                     raise UserError(f"{self.repo} has no {config or 'default'}/{split}: {missing}.") from None
                 raise
 
     def files(self, folder: str, names: Iterable[object]) -> Path:
         """The snapshot's folder, holding those files of `folder` that `names` names; what is no name is left out."""
-        no_retries_without_network()
+        skip_retries_when_offline()
         from huggingface_hub import snapshot_download
 
         inside = f"{folder}/" if folder else ""
-        bare = [name for name in names if isinstance(name, str) and is_bare(name)]
+        bare = [name for name in names if isinstance(name, str) and is_bare_name(name)]
         patterns = [f"{inside}{glob.escape(name)}" for name in bare]
         with self._fetching():
             snapshot = snapshot_download(
@@ -77,9 +77,9 @@ class HubRepository:
 
     def data_files(self, config: str | None) -> frozenset[str]:
         """The bare names of the files that the rows come from."""
-        no_retries_without_network()
+        skip_retries_when_offline()
         with self._fetching():
-            return data_files(self.repo, config, revision=self.revision, token=self.token())
+            return list_data_files(self.repo, config, revision=self.revision, token=self.token())
 
     def token(self) -> str | None:
         """None: the token file that `hf auth login` writes is used, if any."""
@@ -104,7 +104,7 @@ class HubRepository:
             raise self.refusal(type(error).__name__) from None
 
 
-def no_retries_without_network() -> None:
+def skip_retries_when_offline() -> None:
     """Where no hub can be reached, let huggingface_hub use its cache alone: it would ask six times for each file.
 
     To be called before it is imported, for it reads its variable then. What a proxy can reach is not known: it may try.
@@ -123,7 +123,7 @@ class LocalTableError(Exception):
     """Why a local folder cannot be read: half a sentence."""
 
 
-def local_table(path: str, config: str | None, split: str, choose: Choose | None = None) -> Table:
+def read_local_table(path: str, config: str | None, split: str, choose: Choose | None = None) -> Table:
     """The rows of one split of a local folder.
 
     Raises:
@@ -138,10 +138,10 @@ def local_table(path: str, config: str | None, split: str, choose: Choose | None
         try:
             return _rows(load_dataset(path, config, split=split, streaming=True, cache_dir=cache), choose)
         except (DatasetsError, ValueError, RuntimeError, OSError, yaml.YAMLError) as error:
-            raise LocalTableError(one_line(error)) from error
+            raise LocalTableError(flatten_message(error)) from error
 
 
-def data_files(repo: str, config: str | None, **options: Any) -> frozenset[str]:
+def list_data_files(repo: str, config: str | None, **options: Any) -> frozenset[str]:
     """The bare names of the files that the rows of a repository, or of a local folder, come from."""
     from datasets import load_dataset_builder
 
@@ -156,24 +156,24 @@ def _rows(loaded: Any, choose: Choose | None) -> Table:
     return list(loaded.select_columns(list(choose(names))))
 
 
-def what_there_is(error: ValueError) -> str | None:
+def extract_available(error: ValueError) -> str | None:
     """The library's own list of configs or splits; None if the error is about something else."""
-    text = one_line(error).partition(" Example of usage")[0]
+    text = flatten_message(error).partition(" Example of usage")[0]
     return text if any(sign in text for sign in ("Available", "available", "Should be one of")) else None
 
 
-def token_file() -> Path:
+def find_token_file() -> Path:
     """Where huggingface_hub keeps its token; asked for here, because importing that library takes a second."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
     return Path(os.path.expandvars(os.environ.get("HF_TOKEN_PATH") or f"{home}/token")).expanduser()
 
 
-def link_limit(root: Path) -> Path:
+def find_link_limit(root: Path) -> Path:
     """How far links may lead: in Hugging Face's cache, files of `snapshots/REVISION` are links into `blobs`."""
     root = root.resolve()
     return root.parent.parent if root.parent.name == "snapshots" else root
 
 
-def one_line(error: Exception) -> str:
+def flatten_message(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -9,10 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, found_columns
+from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, find_columns
 from eval.benchmarks.dataset import Split
-from eval.benchmarks.hub import HUB, Choose, HubRepository, LocalTableError, Table, data_files, link_limit, local_table
-from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
+from eval.benchmarks.hub import (
+    HUB,
+    Choose,
+    HubRepository,
+    LocalTableError,
+    Table,
+    find_link_limit,
+    list_data_files,
+    read_local_table,
+)
+from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
 from mas.runtime.errors import UserError
 
 _REPO = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+", re.ASCII)
@@ -40,7 +49,7 @@ class HuggingFaceDataset:
         """
         check_on_bad_row(self.on_bad_row)
         complete_columns(self.columns)
-        attachments_folder(self.files, Path())
+        find_attachments_folder(self.files, Path())
         if not self._is_local and not _REPO.fullmatch(self.repo):
             raise UserError(
                 f"data.repo={self.repo} is neither a folder nor the name of a dataset: give owner/name, as in "
@@ -58,7 +67,7 @@ class HuggingFaceDataset:
 
         def choose(names: Sequence[str]) -> list[str]:
             nonlocal columns
-            columns = found_columns(self.columns, names, self.repo)
+            columns = find_columns(self.columns, names, self.repo)
             return [column for column in columns.names.values() if column]
 
         contents = self._local_table(split, choose) if self._is_local else self._hub().table(self.config, split, choose)
@@ -73,11 +82,11 @@ class HuggingFaceDataset:
         if not names:
             return Attachments(Path(self.files or "."))
         hub = self._hub()
-        holding_answers = data_files(self.repo, self.config) if self._is_local else hub.data_files(self.config)
+        holding_answers = list_data_files(self.repo, self.config) if self._is_local else hub.data_files(self.config)
         if self.files:
             return Attachments(Path(self.files), data_files=holding_answers)
         root = Path(self.repo) if self._is_local else hub.files("", names)
-        return Attachments(root, limit=link_limit(root), data_files=holding_answers)
+        return Attachments(root, limit=find_link_limit(root), data_files=holding_answers)
 
     @property
     def _is_local(self) -> bool:
@@ -85,7 +94,7 @@ class HuggingFaceDataset:
 
     def _local_table(self, split: str, choose: Choose) -> Table:
         try:
-            return local_table(self.repo, self.config, split, choose)
+            return read_local_table(self.repo, self.config, split, choose)
         except LocalTableError as error:
             raise UserError(
                 f"data.repo={self.repo} cannot be read as {self.config or 'default'}/{split}: {error}; correct "

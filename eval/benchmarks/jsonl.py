@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, found_columns
+from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, find_columns
 from eval.benchmarks.dataset import Split
-from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
+from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
 from mas.runtime.errors import UserError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")
@@ -42,7 +42,7 @@ class JsonlDataset:
         """
         check_on_bad_row(self.on_bad_row)
         complete_columns(self.columns)
-        attachments_folder(self.files, Path(self.path))
+        find_attachments_folder(self.files, Path(self.path))
         self._splits()
 
     def load(self, split: str) -> Split:
@@ -53,11 +53,11 @@ class JsonlDataset:
         """
         self.check()
         metadata = self._metadata_of(split)
-        attachments = Attachments(attachments_folder(self.files, metadata), metadata=metadata)
+        attachments = Attachments(find_attachments_folder(self.files, metadata), metadata=metadata)
         rows = list(read_metadata(metadata))
         keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
         # Without any key there is no row that can be read, and the first of them says why.
-        columns = found_columns(self.columns, keys, str(metadata), enough=ENOUGH) if keys else AS_GAIA
+        columns = find_columns(self.columns, keys, str(metadata), enough=ENOUGH) if keys else AS_GAIA
         return read_rows(rows, attachments, self.on_bad_row, columns)
 
     def _metadata_of(self, split: str) -> Path:

@@ -51,7 +51,7 @@ class Attachments:
         Raises:
             BadRowError: not a bare name, not there, outside the limit, or the metadata itself.
         """
-        if not is_bare(name):
+        if not is_bare_name(name):
             raise BadRowError(f"the attachment {name!r} is not the bare name of a file in the dataset's folder")
         file = self.folder.absolute() / name
         try:
@@ -73,12 +73,12 @@ class Attachments:
         return is_metadata or bool(names & self.data_files) or any(name.startswith("metadata.") for name in names)
 
 
-def is_bare(name: str) -> bool:
+def is_bare_name(name: str) -> bool:
     """Whether it is a file's name alone, on every system: no folder, drive, `..` or NUL."""
     return PureWindowsPath(name).name == name and name not in ("", ".", "..") and "\0" not in name
 
 
-def attachments_folder(files: str | None, beside: Path) -> Path:
+def find_attachments_folder(files: str | None, beside: Path) -> Path:
     """The folder of `data.files`; without it, the one that holds the file `beside`.
 
     Raises:
@@ -147,7 +147,7 @@ def _sample(row: Row, number: int, attachments: Attachments, columns: FoundColum
     _require_columns(content, names)
     cells = {key: _Cell(column or "", content.get(column) if column else None) for key, column in names.items()}
     name, question = cells["file"].text(required=False), cells["question"].text()
-    made = question_id(question, name) if columns.ids_from_questions else str(number)
+    made = make_question_id(question, name) if columns.ids_from_questions else str(number)
     return Sample(
         id=cells["id"].id() if names["id"] else made,
         question=question,
@@ -158,7 +158,7 @@ def _sample(row: Row, number: int, attachments: Attachments, columns: FoundColum
     )
 
 
-def question_id(question: str, file: str) -> str:
+def make_question_id(question: str, file: str) -> str:
     """The same whatever rows stand around it and however its white space is typed; with its letter never a number."""
     plain = " ".join(unicodedata.normalize("NFC", question).split())
     return "q" + hashlib.sha256(f"{plain}\n{file}".encode()).hexdigest()[:12]

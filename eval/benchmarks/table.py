@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, found_columns
+from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, find_columns
 from eval.benchmarks.dataset import Split
-from eval.benchmarks.rows import Attachments, Row, attachments_folder, check_on_bad_row, read_rows
+from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
 from mas.runtime.errors import UserError
 
 ONLY_SPLIT = "all"
@@ -46,7 +46,7 @@ class _TableBenchmark(ABC):
         if not path.is_file():
             found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
             raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
-        attachments_folder(self.files, path)
+        find_attachments_folder(self.files, path)
 
     def load(self, split: str) -> Split:
         """Read the file, whose only split is `all`.
@@ -60,8 +60,8 @@ class _TableBenchmark(ABC):
                 f"{self.path} has no split {split!r}: it is one file, so leave split out, or give split=all."
             )
         path = Path(self.path)
-        columns = found_columns(self.columns, self._names(path), str(path))
-        attachments = Attachments(attachments_folder(self.files, path), metadata=path)
+        columns = find_columns(self.columns, self._names(path), str(path))
+        attachments = Attachments(find_attachments_folder(self.files, path), metadata=path)
         return read_rows(self._rows(path, columns.names), attachments, self.on_bad_row, columns)
 
     @abstractmethod

@@ -13,7 +13,7 @@ from random import Random
 from typing import ClassVar
 
 from eval.benchmarks.dataset import Sample, Split
-from eval.benchmarks.drawing import Drawn, Family, names, rounded, shuffled
+from eval.benchmarks.drawing import Drawn, Family, draw_names, round_half_up, shuffle
 from mas.runtime.errors import UserError
 
 GOODS = ("ropes", "kettles", "lanterns", "candles", "blankets", "barrels", "crates", "bricks")
@@ -27,7 +27,7 @@ UNITS = (  # what is held, large unit, small unit, small ones in a large one
 
 def price_total(rng: Random, difficulty: int) -> Drawn:
     """At difficulty 3 a price is given for something that nobody buys."""
-    shop, buyer = names(rng, 2)
+    shop, buyer = draw_names(rng, 2)
     goods = rng.sample(GOODS, difficulty + 1)
     prices, counts = [rng.randint(3, 48) for _ in goods], [rng.randint(2, 19) for _ in goods]
     bought = goods[:-1] if difficulty == 3 else goods
@@ -45,7 +45,7 @@ def price_total(rng: Random, difficulty: int) -> Drawn:
 
 
 def change(rng: Random, difficulty: int) -> Drawn:
-    (buyer,) = names(rng, 1)
+    (buyer,) = draw_names(rng, 1)
     goods = rng.sample(GOODS, difficulty)
     prices, counts = [_crowns(rng, 105, 2995) for _ in goods], [rng.randint(2, 3 * difficulty) for _ in goods]
     cost = sum((price * count for price, count in zip(prices, counts, strict=True)), Decimal(0))
@@ -60,12 +60,12 @@ def change(rng: Random, difficulty: int) -> Drawn:
         " two decimal places.",
     )
     question = rng.choice(wordings).format(buyer=buyer, basket=basket, paid=paid)
-    return Drawn(question, rounded(paid - cost, 2), difficulty)
+    return Drawn(question, round_half_up(paid - cost, 2), difficulty)
 
 
 def percentage(rng: Random, difficulty: int) -> Drawn:
     """A rebate, a second one on what is left, and a charge for delivery that no rebate touches."""
-    (shop,) = names(rng, 1)
+    (shop,) = draw_names(rng, 1)
     price, first, second, delivery = _crowns(rng, 4005, 89995), rng.randint(3, 37), rng.randint(3, 19), _crowns(rng)
     left = price * (100 - first) / 100
     text = f"A stove in {shop}'s shop costs {price} crowns. Its price is cut by {first} percent."
@@ -79,12 +79,12 @@ def percentage(rng: Random, difficulty: int) -> Drawn:
         "What does it cost in the end, in crowns? Round to two decimal places and give only the number.",
         "How many crowns does it come to in the end? Answer with the number alone, rounded to two decimals.",
     )
-    return Drawn(f"{text} {rng.choice(wordings)}", rounded(left, 2), difficulty)
+    return Drawn(f"{text} {rng.choice(wordings)}", round_half_up(left, 2), difficulty)
 
 
 def unit_rule(rng: Random, difficulty: int) -> Drawn:
     """Amounts in two units, and the answer without any."""
-    (owner,) = names(rng, 1)
+    (owner,) = draw_names(rng, 1)
     goods, large, small, factor = rng.choice(UNITS)
     stock, days = Decimal(rng.randint(41, 95)) / 10, rng.randint(2, 6)
     daily = rng.randint(factor // 20, factor // 2)
@@ -95,7 +95,7 @@ def unit_rule(rng: Random, difficulty: int) -> Drawn:
         left += extra * factor
         text += f" Then {extra} {large} are delivered."
     in_large = difficulty == 3
-    unit, answer = (large, rounded(left / factor, 2)) if in_large else (small, rounded(left, 0))
+    unit, answer = (large, round_half_up(left / factor, 2)) if in_large else (small, round_half_up(left, 0))
     form = "rounded to two decimal places, without the unit" if in_large else "without the unit"
     wordings = (
         f"How many {unit} of {goods} are left? Answer with the number, {form}.",
@@ -106,8 +106,8 @@ def unit_rule(rng: Random, difficulty: int) -> Drawn:
 
 def sorting(rng: Random, difficulty: int) -> Drawn:
     goods = rng.choice(GOODS)
-    traders = names(rng, 2 + 2 * difficulty, alike=difficulty - 1)
-    sold = dict(zip(shuffled(rng, traders), rng.sample(range(11, 400), len(traders)), strict=True))
+    traders = draw_names(rng, 2 + 2 * difficulty, alike=difficulty - 1)
+    sold = dict(zip(shuffle(rng, traders), rng.sample(range(11, 400), len(traders)), strict=True))
     log = _listed([f"{trader} {count}" for trader, count in sold.items()])
     limit = sorted(sold.values())[difficulty - 1]
     orders = (
@@ -124,7 +124,7 @@ def sorting(rng: Random, difficulty: int) -> Drawn:
 
 
 def counting(rng: Random, difficulty: int) -> Drawn:
-    (town,) = names(rng, 1)
+    (town,) = draw_names(rng, 1)
     goods = rng.choice(GOODS)
     sold = [rng.randint(5, 99) for _ in range(6 * difficulty)]
     low, high = sorted((rng.choice(sold), rng.choice(sold)))
@@ -143,7 +143,7 @@ def counting(rng: Random, difficulty: int) -> Drawn:
 
 def two_step(rng: Random, difficulty: int) -> Drawn:
     """Wages, less what is spent; shared at difficulty 2, and a bonus for a part of the days at 3."""
-    worker, other = names(rng, 2)
+    worker, other = draw_names(rng, 2)
     wage, days, share = rng.randint(12, 79), rng.randint(4, 19), rng.randint(2, 5)
     spent, bonus, bonus_days = rng.randint(5, 4 * wage - 1), rng.randint(2, 9), rng.randint(2, days - 1)
     saved = wage * days - spent
@@ -156,7 +156,7 @@ def two_step(rng: Random, difficulty: int) -> Drawn:
         return Drawn(f"{text} How many crowns are left? Give only the number.", str(saved), 2)
     text += f" The rest is shared equally among {share} people, {other} being one of them."
     question = f"{text} How many crowns does {other} get? Round to two decimal places and give only the number."
-    return Drawn(question, rounded(Decimal(saved) / share, 2), difficulty)
+    return Drawn(question, round_half_up(Decimal(saved) / share, 2), difficulty)
 
 
 def _crowns(rng: Random, lowest: int = 105, highest: int = 995) -> Decimal:

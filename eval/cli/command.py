@@ -24,7 +24,7 @@ from eval.cli.help_text import register_help
 from eval.cli.overrides import check_overrides, read_flags
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.cli.signals import CLOSED, handle_signals
-from eval.cli.terminal_text import visible
+from eval.cli.terminal_text import escape_controls
 from mas.runtime.errors import UserError
 
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
@@ -146,7 +146,7 @@ def _guarded(task: Task, composed: DictConfig) -> int:
 
 
 def _complain(error: Exception) -> int:
-    print(f"error: {visible(describe_mistake(error))}", file=sys.stderr)
+    print(f"error: {escape_controls(describe_mistake(error))}", file=sys.stderr)
     return USER_ERROR
 
 

@@ -9,10 +9,10 @@ import re
 _UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def one_line(text: str, max_chars: int) -> str:
-    line = visible(" ".join(text.split()))
+def shorten_line(text: str, max_chars: int) -> str:
+    line = escape_controls(" ".join(text.split()))
     return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eval.contamination.common_words import COMMON_WORDS
-from eval.contamination.text import Piece, Reading, quantity
+from eval.contamination.text import Piece, Reading, parse_quantity
 
 PASSAGE, HINT = 8, 4  # words of a question
 LONGEST = 200  # characters of what is looked for as a whole
@@ -33,30 +33,30 @@ class Form:
     specific: bool = False  # so long that it is hardly met by chance
 
 
-def gold_forms(target: str) -> Iterator[Form]:
+def derive_forms(target: str) -> Iterator[Form]:
     """How a gold answer may be written: as a number, as a text, as the items of a list and all of them together."""
-    yield from whole_forms(target)
-    if items := list_items(target):
+    yield from derive_whole_forms(target)
+    if items := split_items(target):
         yield from _list_forms(items)
 
 
-def whole_forms(target: str) -> Iterator[Form]:
+def derive_whole_forms(target: str) -> Iterator[Form]:
     """The same without the items of a list."""
     text = Reading(target).text.strip()
-    number = quantity(text)
+    number = parse_quantity(text)
     if number is not None:
         yield Form("number", number, weak=_weak_number(number), specific=_digits(number) >= _SIGNIFICANT)
     if number is None or any(letter.isalpha() for letter in text):
         yield from _text_forms(Reading(target).words)
 
 
-def list_items(target: str) -> list[Reading]:
+def split_items(target: str) -> list[Reading]:
     """Empty for what is no list."""
     items = [Reading(item) for item in _LIST.split(target) if Reading(item).words]
-    return items if len(items) > 1 and quantity(Reading(target).text.strip()) is None else []
+    return items if len(items) > 1 and parse_quantity(Reading(target).text.strip()) is None else []
 
 
-def passages(question: str, size: int) -> Iterator[Form]:
+def extract_passages(question: str, size: int) -> Iterator[Form]:
     """All runs of so many words that say more than a form of words; a shorter question as a whole."""
     words = [word.text for word in Reading(question).words]
     if len(words) < size:
@@ -67,7 +67,7 @@ def passages(question: str, size: int) -> Iterator[Form]:
             yield Form("gram", " ".join(said), size)
 
 
-def all_common(words: Sequence[str], max_digits: int = 2) -> bool:
+def are_common(words: Sequence[str], max_digits: int = 2) -> bool:
     """Words that any prompt may have, single letters and short numbers."""
     return all(
         word in COMMON_WORDS or (word.isascii() and (len(word) == 1 or (word.isdigit() and len(word) <= max_digits)))
@@ -76,10 +76,10 @@ def all_common(words: Sequence[str], max_digits: int = 2) -> bool:
 
 
 def _list_forms(items: Sequence[Reading]) -> Iterator[Form]:
-    forms = [form for item in items for form in gold_forms(item.text)]
+    forms = [form for item in items for form in derive_forms(item.text)]
     yield from forms
     words = [word.text for item in items for word in item.words if word.text != "and"]
-    told_apart = any(not form.weak for form in forms) or (len(items) > 2 and not all_common(words))
+    told_apart = any(not form.weak for form in forms) or (len(items) > 2 and not are_common(words))
     yield Form("gram", " ".join(words), len(words), weak=not told_apart, specific=told_apart)
 
 
@@ -88,7 +88,7 @@ def _text_forms(words: Sequence[Piece]) -> Iterator[Form]:
     for said in (texts, texts[1:] if texts[:1] and texts[0] in _ARTICLES else []):
         run = "".join(said)
         if run and len(run) <= LONGEST:
-            weak = len(run) <= SHORT or all_common(said)
+            weak = len(run) <= SHORT or are_common(said)
             yield Form("word", run, weak=weak, specific=len(said) >= _LONG_WORDS and len(run) >= _LONG_CHARS)
     for first in range(len(texts) - PASSAGE + 1):  # a part of a long answer
         yield Form("gram", " ".join(texts[first : first + PASSAGE]), PASSAGE, specific=True)

@@ -83,7 +83,7 @@ class Reading:
         return start, len(self.text) if end < 0 else end
 
 
-def readings(text: str) -> Iterator[Reading]:
+def read_variants(text: str) -> Iterator[Reading]:
     """One, or two of a text with characters without width."""
     first = Reading(text)
     yield first
@@ -92,12 +92,12 @@ def readings(text: str) -> Iterator[Reading]:
         yield second
 
 
-def squeezed(words: list[Piece]) -> str:
+def join_words(words: list[Piece]) -> str:
     """As GAIA's scorer compares texts: without white space and punctuation."""
     return "".join(word.text for word in words)
 
 
-def quantity(text: str) -> str | None:
+def parse_quantity(text: str) -> str | None:
     """The number that a whole normalised text is, apart from currency, unit and separators."""
     found = _QUANTITY.fullmatch(text) if len(text) < 100 else None
     if not found:

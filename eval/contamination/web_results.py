@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
-from eval.contamination.forms import PASSAGE, Form, list_items, passages, whole_forms
-from eval.contamination.text import Piece, Reading, readings, squeezed
+from eval.contamination.forms import PASSAGE, Form, derive_whole_forms, extract_passages, split_items
+from eval.contamination.text import Piece, Reading, join_words, read_variants
 from mas.runtime.untrusted import unmarked
 from mas.tools.http.blocked_sites import BLOCKED_PAGE
 from mas.tools.results import FROM_THE_WEB
@@ -52,7 +52,7 @@ class _Result:
     title: str = ""  # of a page; beside words of the question a gold answer in it counts for nothing
 
 
-def web_leaks(question: str, target: str | None, steps: Iterable[Step]) -> list[dict[str, str]]:
+def find_web_leaks(question: str, target: str | None, steps: Iterable[Step]) -> list[dict[str, str]]:
     """Each source once for each tool that showed words of the question there; none without a gold answer.
 
     A question without a passage to look for (two words, or forms of words alone) has no finding.
@@ -75,7 +75,7 @@ def _by_source(steps: Iterable[Step]) -> Iterable[list[_Result]]:
     return seen.values()
 
 
-def blocked_hosts(steps: Iterable[Step]) -> dict[str, int]:
+def count_blocked_hosts(steps: Iterable[Step]) -> dict[str, int]:
     """How often a page was blocked, by its host."""
     events = (event for step in steps for event in step.get("events") or () if event["name"] == BLOCKED_PAGE)
     return dict(Counter(_host(str(event.get("url", ""))) for event in events))
@@ -99,12 +99,12 @@ class _Told:
 
     @staticmethod
     def of(question: str, target: str) -> "_Told":
-        found = list(passages(question, PASSAGE))
+        found = list(extract_passages(question, PASSAGE))
         return _Told(
             passages=frozenset(form.text for form in found),
             n_words=found[0].n_words if found else PASSAGE,
-            gold=list(whole_forms(target)),
-            items=[list(whole_forms(item.text)) for item in list_items(target)],
+            gold=list(derive_whole_forms(target)),
+            items=[list(derive_whole_forms(item.text)) for item in split_items(target)],
         )
 
     def by(self, results: Sequence[_Result]) -> list[str]:
@@ -114,7 +114,7 @@ class _Told:
         if not left:
             return []
         titled = [bool(self._met(Reading(each.title), left)) for each in results]
-        texts = [list(readings(each.text)) for each in results]
+        texts = [list(read_variants(each.text)) for each in results]
         for way in range(max(map(len, texts))):  # characters without width are nothing; if there are any: blanks
             read = [each[min(way, len(each) - 1)] for each in texts]
             met = [self._met(each, left) for each in read]
@@ -151,7 +151,7 @@ def _places(form: Form, reading: Reading) -> Iterator[Stretch]:
 
 def _runs(run: str, words: list[Piece]) -> Iterator[Stretch]:
     """Runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
-    text, starts, ends, at = squeezed(words), dict[int, int](), dict[int, int](), 0
+    text, starts, ends, at = join_words(words), dict[int, int](), dict[int, int](), 0
     for word in words:
         starts[at] = word.start
         at += len(word.text)

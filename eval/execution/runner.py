@@ -18,12 +18,12 @@ from typing import Any
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.contamination.web_results import blocked_hosts, web_leaks
+from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
 from eval.execution.budget import usage_of
 from eval.execution.failure import Failure, describe, out_of_time, refusal
 from eval.execution.scoring import Scoring
 from eval.execution.stop_controller import QUOTA_OR_KEY, Stop
-from eval.execution.tool_counts import tool_counts
+from eval.execution.tool_counts import count_tool_calls
 from eval.runs.record import Record
 from eval.runs.redaction import redact
 from eval.scorers.score import Scorer
@@ -133,10 +133,10 @@ class Runner:
         told = {"error": record.error, "error_component": record.error_component} if record.error else {}
         record.state = redact({**trace.state, **told}, self.redact)
         steps = [vars(each) for each in trace.spans]
-        record.leaks = redact(web_leaks(record.question, record.target, steps), self.redact)
-        record.blocked_pages = blocked_hosts(steps)
+        record.leaks = redact(find_web_leaks(record.question, record.target, steps), self.redact)
+        record.blocked_pages = count_blocked_hosts(steps)
         record.trajectory = redact(steps, self.redact)
-        record.calls_by_tool, record.tool_errors = tool_counts(record.trajectory)
+        record.calls_by_tool, record.tool_errors = count_tool_calls(record.trajectory)
 
     def _fail(self, record: Record, failure: Failure) -> None:
         record.answer, record.reasoning_trace, record.score = None, "", None

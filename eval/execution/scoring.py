@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from eval.execution.failure import describe_scoring, scored_too_late
 from eval.runs.record import Record
-from eval.scorers.judging import without_gold
+from eval.scorers.judging import remove_target
 from eval.scorers.score import Score, Scorer
 from mas.runtime.trace import span
 
@@ -39,7 +39,7 @@ class Scoring:
         if deadline.expired():  # whatever a scorer that was told to stop has made of it
             failure = scored_too_late(self.deadline_seconds)
         if failure:
-            message = without_gold(failure.message, record.target)  # a rule's own message may quote the gold answer
+            message = remove_target(failure.message, record.target)  # a rule's own message may quote the gold answer
             record.error, record.error_class = self.redact(message), failure.kind
             record.error_component, record.limit = failure.component, failure.limit or record.limit
         elif score:

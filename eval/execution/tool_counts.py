@@ -15,7 +15,7 @@ from mas.tools.web.web_search import FELL_BACK
 MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
 
 
-def tool_counts(steps: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int]]:
+def count_tool_calls(steps: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int]]:
     """Calls by tool, and those of them that failed; tools without a failure are not among the latter."""
     calls, errors = Counter[str](), Counter[str]()
     for step in steps:
@@ -31,7 +31,7 @@ def has_failed(step: Mapping[str, Any]) -> bool:
     return bool(step.get("error")) or any(each.get("name") == FELL_BACK for each in step.get("events") or ())
 
 
-def offered_tools(program: Any) -> dict[str, list[str]]:
+def list_offered_tools(program: Any) -> dict[str, list[str]]:
     """Agent → names, sorted; empty for a program that says nothing of tools, such as somebody else's.
 
     Args:

@@ -41,7 +41,7 @@ from eval.mlflow_export.sending import BATCH_CHARS, BATCH_TRACES, HEARTBEAT_TAG,
 from eval.mlflow_export.sweep_page import parent_tags
 from eval.mlflow_export.values import assessment_id, key_of, short, trace_id
 from eval.reports.files import write_summary
-from eval.reports.from_store import summary_of
+from eval.reports.from_store import summarise_store
 from eval.runs.folder import DATABASE, kept_prompts
 from eval.runs.mlflow_state import ExportState
 from eval.runs.record import Record
@@ -209,7 +209,7 @@ class Export:
         return len(self.store.finished_keys())
 
     def _summary(self) -> dict[str, Any]:
-        return summary_of(self.store)
+        return summarise_store(self.store)
 
     def _write_page(self, summary: Mapping[str, Any] | None) -> None:
         meta = self.store.meta()

@@ -2,18 +2,18 @@
 
 It shows gold answers, and so is for the runs' owner.
 
-    write_comparison(Path("comparison.html"), result)        # result: of eval.analysis.comparison.comparing.compared
+    write_comparison(Path("comparison.html"), result)        # result: of compare_runs
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eval.analysis.comparison.comparing import flips
-from eval.cli.terminal_text import visible
-from eval.reports.comparison_table import differing, numbers, run_line, short_ids, verdict
-from eval.reports.files import template
-from eval.runs.folder import whole_file
+from eval.analysis.comparison.comparing import describe_flips
+from eval.cli.terminal_text import escape_controls
+from eval.reports.comparison_table import describe_run, describe_verdict, list_differences, list_numbers, shorten_ids
+from eval.reports.files import load_template
+from eval.runs.folder import write_atomically
 
 MAX_FLIPS = 2_000  # of one comparison
 _TEMPLATE = Path(__file__).with_name("comparison.html.jinja")
@@ -24,23 +24,23 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
     Raises:
         OSError: the page cannot be written; one that is already there stays as it was.
     """
-    page = template(_TEMPLATE).render(
+    page = load_template(_TEMPLATE).render(
         result=result,
-        runs=list(map(run_line, result["runs"])),
+        runs=list(map(describe_run, result["runs"])),
         comparisons=[_shown(made, result) for made in result["comparisons"]],
     )
-    with whole_file(path) as file:
-        file.write(visible(page))
+    with write_atomically(path) as file:
+        file.write(escape_controls(page))
 
 
 def _shown(made: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    flipped = list(flips(made))
+    flipped = list(describe_flips(made))
     return {
         "made": made,
-        "numbers": list(numbers(made)),
-        "lines": [*verdict(made, len(result["comparisons"])), *made["notes"]],
-        "differing": list(differing(made)),
+        "numbers": list(list_numbers(made)),
+        "lines": [*describe_verdict(made, len(result["comparisons"])), *made["notes"]],
+        "differing": list(list_differences(made)),
         "flips": flipped[:MAX_FLIPS],
-        "short_ids": short_ids([flip["id"] for flip, *_ in flipped]),
+        "short_ids": shorten_ids([flip["id"] for flip, *_ in flipped]),
         "n_left_out": max(len(flipped) - MAX_FLIPS, 0),
     }

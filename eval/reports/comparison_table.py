@@ -1,6 +1,6 @@
 """The questions that flipped between two runs, for the terminal: one line a question, the answers before the question.
 
-console.print(flips_table(made, console.width))        # made: of eval.analysis.comparison.comparing.compared
+console.print(flips_table(made, console.width))        # made: of eval.analysis.comparison.comparing.compare_runs
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eval.analysis.comparison.comparing import flips
-from eval.cli.terminal_text import one_line
-from eval.reports.notes import NOT_AVAILABLE, percent
-from eval.reports.sweep_table import p_value, points
+from eval.analysis.comparison.comparing import describe_flips
+from eval.cli.terminal_text import shorten_line
+from eval.reports.notes import NOT_AVAILABLE, format_percent
+from eval.reports.sweep_table import format_p_value, format_points
 
 MAX_FLIPS = 20  # --html and --json have all
 SHORT_CHARS = 200  # of a question, an answer
@@ -24,9 +24,9 @@ _LEGEND = "✓ right, ✗ wrong, ! error"
 _FOR_ASKED, _FOR_LEVEL = 80, 100
 
 
-def flips_table(made: Mapping[str, Any], width: int) -> Table:
+def build_flips_table(made: Mapping[str, Any], width: int) -> Table:
     """The first of them, those with the largest difference, for a terminal of so many columns."""
-    short = short_ids([flip["id"] for flip in made["flips"]])
+    short = shorten_ids([flip["id"] for flip in made["flips"]])
     cut = any(id != shown for id, shown in short.items())
     caption = f"{_LEGEND}; whole ids: --json FILE" if cut else _LEGEND
     table = Table(title=Text("questions that flipped"), caption=caption, caption_justify="left")
@@ -34,19 +34,19 @@ def flips_table(made: Mapping[str, Any], width: int) -> Table:
     table.add_column("question", no_wrap=True)  # ids that are cut look alike
     for heading in (made["against"], made["run"], "gold", *optional):
         table.add_column(heading)
-    for flip, *sides in list(flips(made))[:MAX_FLIPS]:
+    for flip, *sides in list(describe_flips(made))[:MAX_FLIPS]:
         beside = {"asked": flip["question"], "level": flip["level"] or ""}
         cells = (short[flip["id"]], *map(_said, sides), flip["target"], *(beside[name] for name in optional))
-        table.add_row(*map(one_line_cell, cells))
+        table.add_row(*map(build_cell, cells))
     return table
 
 
-def one_line_cell(text: str) -> Text:
+def build_cell(text: str) -> Text:
     """Cut where its column ends. Not by the column's `no_wrap`: rich would then cut the short columns like the long."""
-    return Text(one_line(text, SHORT_CHARS), no_wrap=True, overflow="ellipsis")
+    return Text(shorten_line(text, SHORT_CHARS), no_wrap=True, overflow="ellipsis")
 
 
-def short_ids(ids: Sequence[str]) -> dict[str, str]:
+def shorten_ids(ids: Sequence[str]) -> dict[str, str]:
     """Each id → the shortest prefix that tells it from the others, of 8 characters or more, the same for all."""
     chars = next(n for n in count(MIN_ID_CHARS) if len({each[:n] for each in ids}) == len(set(ids)))
     return {each: each[:chars] for each in ids}
@@ -78,37 +78,37 @@ def print_comparison(result: Mapping[str, Any], console: Console, settings: bool
     if result["notice"]:
         console.print(Text(result["notice"], style="bold yellow"))
     for run in result["runs"]:
-        console.print(Text(run_line(run)), soft_wrap=True)
+        console.print(Text(describe_run(run)), soft_wrap=True)
     for made in result["comparisons"]:
         console.print(_numbers_table(made, console.width))
-        differ = differing(made) if settings else differing_in_short(made, result["runs"])
-        for line in (*verdict(made, len(result["comparisons"])), *made["notes"], *differ):
+        differ = list_differences(made) if settings else shorten_differences(made, result["runs"])
+        for line in (*describe_verdict(made, len(result["comparisons"])), *made["notes"], *differ):
             console.print(Text(line), soft_wrap=True)
         if made["flips"]:
-            console.print(flips_table(made, console.width))
+            console.print(build_flips_table(made, console.width))
         if (more := len(made["flips"]) - MAX_FLIPS) > 0:
             console.print(Text(f"… and {more} more: --html FILE"))
 
 
-def run_line(run: Mapping[str, Any]) -> str:
+def describe_run(run: Mapping[str, Any]) -> str:
     prompts = run["prompts"] or "none"
     times = f", {run['epochs']} answers a question" if run["epochs"] > 1 else ""
     return f"{run['label']}: {run['name']} (system {run['system']}, model {run['model']}, prompts {prompts}{times})"
 
 
-def numbers(made: Mapping[str, Any]) -> Iterator[Numbers]:
+def list_numbers(made: Mapping[str, Any]) -> Iterator[Numbers]:
     """The rows of a pair's table."""
     first, second = made["first"], made["second"]
     yield (
         "accuracy",
-        percent(first["accuracy"]),
-        percent(second["accuracy"]),
-        f"{points(made['difference'])} points",
-        _interval(made["ci95"], points),
+        format_percent(first["accuracy"]),
+        format_percent(second["accuracy"]),
+        f"{format_points(made['difference'])} points",
+        _interval(made["ci95"], format_points),
     )
-    yield _SIDES_INTERVAL, _interval(first["ci95"], percent), _interval(second["ci95"], percent), "", ""
+    yield _SIDES_INTERVAL, _interval(first["ci95"], format_percent), _interval(second["ci95"], format_percent), "", ""
     yield from _not_tuned_on(made["used_to_tune"])
-    yield _row("lost by format", made["format_losses"], percent, points, " points")
+    yield _row("lost by format", made["format_losses"], format_percent, format_points, " points")
     if (cost := made["cost_usd"]) is None or cost["first"] or cost["second"]:  # of a simulated model: nothing
         yield _row("cost an answer", cost, lambda each: f"${each:,.5f}", lambda each: f"{each:+,.5f}")
     yield _row("time an answer", made["seconds"], lambda each: f"{each:,.2f} s", lambda each: f"{each:+,.2f}", " s")
@@ -120,17 +120,25 @@ def numbers(made: Mapping[str, Any]) -> Iterator[Numbers]:
 
 def _not_tuned_on(told: Mapping[str, Any] | None) -> Iterator[Numbers]:
     if told and (without := told["without"]):
-        first, second = map(percent, told["accuracies"])
-        difference = f"{points(without['difference'])} points"
-        yield f"on the {told['n_without']} not tuned on", first, second, difference, _interval(without["ci95"], points)
+        first, second = map(format_percent, told["accuracies"])
+        difference = f"{format_points(without['difference'])} points"
+        yield (
+            f"on the {told['n_without']} not tuned on",
+            first,
+            second,
+            difference,
+            _interval(without["ci95"], format_points),
+        )
 
 
-def verdict(made: Mapping[str, Any], n_comparisons: int) -> Iterator[str]:
+def describe_verdict(made: Mapping[str, Any], n_comparisons: int) -> Iterator[str]:
     """p and what it rests on, in sentences."""
     n, epochs, shows = made["n_questions"], made["epochs"], made["smallest_difference"]
     times = "" if epochs == 1 else f", each answered {epochs} times at least"
-    adjusted = f", {p_value(made['p_holm'])} as one of {n_comparisons} comparisons (Holm)" if n_comparisons > 1 else ""
-    yield f"p {p_value(made['p'])} by {made['test']}{adjusted}; {n} questions{times}"
+    adjusted = (
+        f", {format_p_value(made['p_holm'])} as one of {n_comparisons} comparisons (Holm)" if n_comparisons > 1 else ""
+    )
+    yield f"p {format_p_value(made['p'])} by {made['test']}{adjusted}; {n} questions{times}"
     if told := made["used_to_tune"]:
         yield from _flattered(told, n, n_comparisons)
     yield f"{made['run']} is better on {made['wins']} questions, worse on {made['losses']}, equal on {made['ties']}"
@@ -150,22 +158,23 @@ def _flattered(told: Mapping[str, Any], n: int, n_comparisons: int) -> Iterator[
         return
     single = "" if n_comparisons == 1 else f", not adjusted for {n_comparisons} comparisons"
     yield (
-        f"on the other {told['n_without']}: {points(without['difference'])} points "
-        f"(95% interval {_interval(without['ci95'], points)}), p {p_value(without['p'])} by {without['test']}{single}"
+        f"on the other {told['n_without']}: {format_points(without['difference'])} points "
+        f"(95% interval {_interval(without['ci95'], format_points)}), "
+        f"p {format_p_value(without['p'])} by {without['test']}{single}"
     )
 
 
-def differing(made: Mapping[str, Any]) -> Iterator[str]:
+def list_differences(made: Mapping[str, Any]) -> Iterator[str]:
     """In what the two runs differ beside the answers, one line each."""
     found = [
-        f"{kind.removesuffix('s')} {name}: {one_line(change, MAX_CHARS)}"
+        f"{kind.removesuffix('s')} {name}: {shorten_line(change, MAX_CHARS)}"
         for kind, changed in made["differs"].items()
         for name, change in changed.items()
     ]
     yield from found or [_NOTHING]
 
 
-def differing_in_short(made: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def shorten_differences(made: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The same in a few lines: system, model, prompts, tools, scorer, and how many settings beside."""
     sides = [next(run for run in runs if run["label"] == made[side]) for side in ("against", "run")]
     differs = made["differs"]
@@ -183,7 +192,7 @@ def differing_in_short(made: Mapping[str, Any], runs: Sequence[Mapping[str, Any]
         found.append(f"{len(others)} more settings differ: --settings")
     else:
         found += [f"option {key}: {change}" for key, change in others.items()]
-    yield from (one_line(each, MAX_CHARS) for each in found or [_NOTHING])
+    yield from (shorten_line(each, MAX_CHARS) for each in found or [_NOTHING])
 
 
 def _renamed(sides: Sequence[Mapping[str, Any]], name: str) -> str | None:
@@ -227,7 +236,7 @@ def _numbers_table(made: Mapping[str, Any], width: int) -> Table:
     table.add_column("", no_wrap=True)
     for heading in (made["against"], made["run"], f"{made['run']} - {made['against']}", "95% interval"):
         table.add_column(heading, justify="right", overflow="fold")
-    for row in numbers(made):
+    for row in list_numbers(made):
         if row[0] != _SIDES_INTERVAL or width >= _FOR_SIDES_INTERVAL:
             table.add_row(*map(Text, row))
     return table

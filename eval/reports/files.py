@@ -65,7 +65,7 @@ def _answer(record: Record) -> dict[str, str]:
     }
 
 
-def template(path: Path, filters: Mapping[str, Callable[..., Any]] | None = None) -> Any:
+def load_template(path: Path, filters: Mapping[str, Callable[..., Any]] | None = None) -> Any:
     """A Jinja template in which values are escaped, and a missing one is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -80,7 +80,7 @@ def template(path: Path, filters: Mapping[str, Callable[..., Any]] | None = None
     return environment.get_template(path.name)
 
 
-def inline_script(path: Path) -> tuple[Any, str]:
+def load_script(path: Path) -> tuple[Any, str]:
     """A script to be put into a page as it is, and its hash: the page's policy then lets no other one run."""
     from markupsafe import Markup
 

@@ -11,11 +11,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from eval.analysis.summary.summary import planned_for, summarise
+from eval.analysis.summary.summary import is_planned, summarise
 from eval.analysis.tuned_on import used_to_tune
 from eval.reports.files import write_answers, write_correlation_ids, write_records, write_summary
-from eval.reports.heading import about, measured
-from eval.reports.html_report import REPORT, max_shown, write_report
+from eval.reports.heading import describe_run, read_names
+from eval.reports.html_report import REPORT, limit_questions, write_report
 from eval.runs.lock import in_use
 from eval.runs.mlflow_state import link_of
 from eval.runs.record import Record, not_run
@@ -37,24 +37,24 @@ def write_reports(folder: Path, store: RunStore) -> dict[str, Any]:
         StoreError: the store cannot be read.
         OSError: the folder cannot be written; files already there stay as they were.
     """
-    summary = summary_of(store)
+    summary = summarise_store(store)
     summary["mlflow"] = link_of(folder)
     write_answers(folder, _finals(store))
     write_records(folder, store.lines(), store.lines_bytes())
     write_correlation_ids(folder, store.correlation_ids())
     write_summary(folder, summary)
-    shown = chain(_with_steps(store), missing(store))
-    write_report(folder / REPORT, summary, shown, store.planned_ids(), about(store.meta(), summary))
+    shown = chain(_with_steps(store), read_missing(store))
+    write_report(folder / REPORT, summary, shown, store.planned_ids(), describe_run(store.meta(), summary))
     return summary
 
 
-def summary_of(store: RunStore) -> dict[str, Any]:
+def summarise_store(store: RunStore) -> dict[str, Any]:
     """The numbers of the run as far as it has come."""
     meta = store.meta()
     sessions = json.loads(meta.get("sessions", "[]"))
     return summarise(
         meta.get("run_id", ""),
-        chain(store.records(without_trajectory=True), missing(store)),
+        chain(store.records(without_trajectory=True), read_missing(store)),
         simulated=meta.get("simulated") == "true",
         wall_seconds=float(meta.get("wall_seconds", 0)) + _open_seconds(sessions, store),
         bad_rows=json.loads(meta.get("bad_rows", "[]")),
@@ -62,7 +62,7 @@ def summary_of(store: RunStore) -> dict[str, Any]:
         epochs=_epochs(store),
         question_ids=set(store.planned_ids()),
         model=meta.get("model"),
-        measured=measured(meta, store.path.resolve().parent.name),
+        measured=read_names(meta, store.path.resolve().parent.name),
         command=json.loads(meta.get("command", "[]")),
         sessions=sessions,
         gate_history=json.loads(meta.get("gate_history", "[]")),
@@ -74,20 +74,20 @@ def summary_of(store: RunStore) -> dict[str, Any]:
 def _finals(store: RunStore) -> Iterator[Record]:
     """The last attempts at what is in the plan."""
     epochs, question_ids = _epochs(store), set(store.planned_ids())
-    return (record for record in store.final_records() if planned_for(record, epochs, question_ids))
+    return (record for record in store.final_records() if is_planned(record, epochs, question_ids))
 
 
 def _with_steps(store: RunStore) -> Iterator[Record]:
     """The last attempts at what the page has room for; no other record is parsed, for each may have megabytes."""
     epochs, last = _epochs(store), store.keys()
-    room = set(store.planned_ids()[: max_shown(epochs)])
+    room = set(store.planned_ids()[: limit_questions(epochs)])
     for ids, whole in zip(store.correlation_ids(), store.lines(), strict=False):  # both in the order of writing
         key = (ids["task_id"], ids["epoch"])
         if key[0] in room and key[1] <= epochs and last.get(key, (0, None))[0] == ids["attempt"]:
             yield Record.from_dict(json.loads(whole))
 
 
-def missing(store: RunStore) -> Iterator[Record]:
+def read_missing(store: RunStore) -> Iterator[Record]:
     """A record in error for each question and epoch of the plan that the run has not come to."""
     run_id = store.meta().get("run_id", "")
     for epoch in range(1, _epochs(store) + 1):
@@ -106,7 +106,7 @@ def _stopped(sessions: list[dict[str, Any]], store: RunStore) -> str | None:
         reason: str | None = last.get("stopped")
         if reason:
             return reason
-    if next(missing(store), None) is None:
+    if next(read_missing(store), None) is None:
         return None
     if last.get("ended_at") or not store.read_only:
         return WITHOUT_RECORD

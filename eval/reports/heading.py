@@ -12,14 +12,14 @@ from typing import Any
 
 import yaml
 
-from eval.cli.terminal_text import one_line
+from eval.cli.terminal_text import shorten_line
 from eval.runs.folder import KEPT
 from eval.runs.run_info import RESCORED_FROM
 
 _DIGEST_CHARS = 12
 
 
-def about(meta: Mapping[str, str], summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def describe_run(meta: Mapping[str, str], summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Names and what is to be said; what an older run did not note is left out."""
     yield "run", f"{summary['folder']} (id {summary['run_id']})" if summary["folder"] else summary["run_id"]
     if summary["system"]:
@@ -42,7 +42,7 @@ def _course(meta: Mapping[str, str], summary: Mapping[str, Any]) -> Iterator[tup
         yield "answers", f"those of {source}, scored anew"
     if started_at := meta.get("started_at"):
         when = datetime.fromisoformat(started_at).strftime("%Y-%m-%d %H:%M UTC")
-        yield "date", f"{when}; it took {duration(summary['wall_seconds'])}"
+        yield "date", f"{when}; it took {format_duration(summary['wall_seconds'])}"
     origin = json.loads(meta.get("origin", "{}"))
     if commit := origin.get("mlflow.source.git.commit"):
         changed = ", with uncommitted changes" if origin.get("mlflow.source.git.dirty") == "true" else ""
@@ -51,7 +51,7 @@ def _course(meta: Mapping[str, str], summary: Mapping[str, Any]) -> Iterator[tup
         yield "command", f"python eval/run.py {shlex.join(summary['command'])}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.1f} s"
     minutes = round(seconds / 60)
@@ -79,7 +79,7 @@ _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
 _OURS = "eval.scorers."
 
 
-def measured(meta: Mapping[str, str], folder_name: str) -> dict[str, str | None]:
+def read_names(meta: Mapping[str, str], folder_name: str) -> dict[str, str | None]:
     """`folder`, `system`, `data`, `split`, `prompts`, `scorer`; null for what the run did not note.
 
     Args:
@@ -99,7 +99,7 @@ def measured(meta: Mapping[str, str], folder_name: str) -> dict[str, str | None]
     }
 
 
-def title(summary: Mapping[str, Any]) -> str:
+def format_title(summary: Mapping[str, Any]) -> str:
     """In one line; a summary that is older than these names has its id alone."""
     data, split, scorer = (summary.get(key) for key in ("data", "split", "scorer"))
     prompts = summary.get("prompts")
@@ -111,7 +111,7 @@ def title(summary: Mapping[str, Any]) -> str:
         f"scorer {scorer}" if scorer and scorer != _DEFAULT_SCORER else None,
         summary.get("folder") or summary["run_id"],
     )
-    return " · ".join(one_line(str(part), MAX_NAME_CHARS) for part in parts if part)
+    return " · ".join(shorten_line(str(part), MAX_NAME_CHARS) for part in parts if part)
 
 
 def _prompts(meta: Mapping[str, str], config: Mapping[str, Any]) -> str | None:

@@ -10,13 +10,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval.cli.terminal_text import visible
-from eval.reports.files import inline_script, template
-from eval.reports.heading import title
-from eval.reports.notes import changes, floor, interval, is_incomplete, notes, percent, shown_ks
-from eval.reports.shown_answers import MAX_STEPS_BYTES, Shown, shown_questions
-from eval.reports.shown_steps import MAX_TEXT_CHARS, counted
-from eval.runs.folder import whole_file
+from eval.cli.terminal_text import escape_controls
+from eval.reports.files import load_script, load_template
+from eval.reports.heading import format_title
+from eval.reports.notes import (
+    format_changes,
+    format_floor,
+    format_interval,
+    format_percent,
+    is_incomplete,
+    list_notes,
+    select_ks,
+)
+from eval.reports.question_rows import MAX_STEPS_BYTES, QuestionRows, build_question_rows
+from eval.reports.step_tree import MAX_TEXT_CHARS, format_count
+from eval.runs.folder import write_atomically
 from eval.runs.record import Record
 
 REPORT = "report.html"
@@ -47,15 +55,15 @@ def write_report(
     Raises:
         OSError: the page cannot be written; one that is already there stays as it was.
     """
-    shown = shown_questions(records, sample_ids, max_shown(summary["epochs"]))
-    page = template(_TEMPLATE, {"percent": percent, "interval": interval, "changes": changes})
+    shown = build_question_rows(records, sample_ids, limit_questions(summary["epochs"]))
+    page = load_template(_TEMPLATE, {"percent": format_percent, "interval": format_interval, "changes": format_changes})
     stream = page.stream(_page(summary, shown, list(about)))
     stream.enable_buffering(_PIECE)
-    with whole_file(path) as file:
-        file.writelines(map(visible, stream))
+    with write_atomically(path) as file:
+        file.writelines(map(escape_controls, stream))
 
 
-def max_shown(epochs: int) -> int:
+def limit_questions(epochs: int) -> int:
     """Questions."""
     return max(MAX_ANSWERS // max(epochs, 1), 1)
 
@@ -65,7 +73,7 @@ def _counts(counts: Mapping[str, Any], incomplete: bool) -> dict[str, Any]:
     n_not_asked = counts["n_not_run"]
     return {
         **counts,
-        "share": floor(counts["accuracy"], incomplete),
+        "share": format_floor(counts["accuracy"], incomplete),
         "n_failed": counts["n_error"] - n_not_asked,
         "n_answered": counts["n"] - counts["n_error"],
         "n_not_asked": n_not_asked,
@@ -76,25 +84,25 @@ def _banner(summary: Mapping[str, Any], counts: Mapping[str, Any], incomplete: b
     if not incomplete:
         return ""
     why = f": {summary['stopped']}" if summary["stopped"] else ""
-    what = counted(summary["n"], "question" if summary["epochs"] <= 1 else "answer")
+    what = format_count(summary["n"], "question" if summary["epochs"] <= 1 else "answer")
     so_far = f"{counts['n_answered']:,} answered, {counts['n_failed']:,} in error, {counts['n_not_asked']:,} not asked"
     return f"The run is not complete{why}. Of {what}: {so_far}. What has no answer yet counts as wrong."
 
 
-def _page(summary: Mapping[str, Any], shown: Shown, about: list[tuple[str, str]]) -> dict[str, Any]:
+def _page(summary: Mapping[str, Any], shown: QuestionRows, about: list[tuple[str, str]]) -> dict[str, Any]:
     history, incomplete = summary["gate_history"], is_incomplete(summary)
     levels = {f"level {name}": counts for name, counts in summary["by_level"].items()}
     groups = {name: _counts(counts, incomplete) for name, counts in {"all": summary, **levels}.items()}
-    script, script_hash = inline_script(_SCRIPT)
+    script, script_hash = load_script(_SCRIPT)
     return {
         "summary": summary,
-        "title": title(summary),
+        "title": format_title(summary),
         "about": about,
         "incomplete": incomplete,
         "banner": _banner(summary, groups["all"], incomplete),
         "groups": groups,
-        "ks": shown_ks(summary["by_epochs"]) if summary["by_epochs"] else [],
-        "notes": list(notes(summary)),
+        "ks": select_ks(summary["by_epochs"]) if summary["by_epochs"] else [],
+        "notes": list(list_notes(summary)),
         "gate_lines": history[-MAX_GATE_LINES:],
         "leak_lines": summary["leaks"]["results"][:MAX_LEAKS],
         "shown": shown,

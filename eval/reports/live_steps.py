@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from eval.reports.shown_steps import failure, warnings
+from eval.reports.step_tree import describe_failure, list_warnings
 from eval.runs.record import Record
 from mas.runtime.trace import Span
 from mas.runtime.untrusted import unmarked
@@ -25,7 +25,7 @@ MAX_LINE_CHARS = 200  # of a tool's result
 INDENT = "  "
 
 
-class Steps:
+class LiveSteps:
     """Spans may come from any thread; each prints whole lines."""
 
     def __init__(self, console: Console, redact: Callable[[str], str]) -> None:
@@ -77,7 +77,7 @@ class Steps:
         self._at_work(self._agent_at_work)
         arguments = ", ".join(f"{name}={_value(value)}" for name, value in span.inputs.items())
         if span.error:
-            result, style = failure(span.error), "red"
+            result, style = describe_failure(span.error), "red"
         else:
             shown = [unmarked(str(value)) for value in span.outputs.values()]  # the mark is for the agent
             lines = [line for text in shown for line in text.splitlines() if line.strip()]
@@ -91,14 +91,14 @@ class Steps:
         for line in _fields(outputs):
             self._line(INDENT + line)
         if span.error:
-            self._line(INDENT + failure(span.error), style="red")
+            self._line(INDENT + describe_failure(span.error), style="red")
 
     def _warnings(self, span: Span) -> None:
-        for warning in warnings(span.events):
+        for warning in list_warnings(span.events):
             self._line(INDENT + warning, style="yellow")
 
     def _line(self, text: str, style: str = "") -> None:
-        self._console.print(Text(printable(self._redact(text)), style=style), soft_wrap=True)
+        self._console.print(Text(replace_unprintable(self._redact(text)), style=style), soft_wrap=True)
 
 
 def print_answer(record: Record, console: Console, redact: Callable[[str], str]) -> None:
@@ -107,13 +107,13 @@ def print_answer(record: Record, console: Console, redact: Callable[[str], str])
     if record.error is None:
         answer = "(none)" if record.answer is None else record.answer
         for name, value in (("answer", answer), ("reasoning", record.reasoning_trace)):
-            lines = [printable(line) for line in redact(value).splitlines()]
+            lines = [replace_unprintable(line) for line in redact(value).splitlines()]
             console.print(Text.assemble((f"{name}: ", "bold"), "\n".join(lines)), soft_wrap=True)
     for name, value in _cost(record):
         console.print(Text.assemble((f"{name}: ", "bold"), value), soft_wrap=True)
 
 
-def printable(line: str) -> str:
+def replace_unprintable(line: str) -> str:
     """The text on one line, without characters that would steer a terminal."""
     return "".join(each if each.isprintable() else " " for each in line)
 

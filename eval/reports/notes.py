@@ -6,8 +6,8 @@ dict(notes(summary))["errors"]      # "limit 2, infrastructure 1"
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from eval.analysis.tuned_on import not_known, questions_told
-from eval.cli.terminal_text import one_line
+from eval.analysis.tuned_on import describe_unknown, format_questions
+from eval.cli.terminal_text import shorten_line
 from eval.runs.record import NOT_RUN
 
 NOT_AVAILABLE = "n/a"
@@ -17,13 +17,13 @@ MAX_SOURCE_CHARS = 120
 MAX_SHOWN = 3  # sources or hosts in one line
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     return NOT_AVAILABLE if share is None else f"{share:.1%}"
 
 
-def floor(share: float | None, incomplete: bool) -> str:
+def format_floor(share: float | None, incomplete: bool) -> str:
     """A share of right answers; while answers are to come, the least that it can become."""
-    return f"at least {percent(share)}" if incomplete and share is not None else percent(share)
+    return f"at least {format_percent(share)}" if incomplete and share is not None else format_percent(share)
 
 
 def is_incomplete(summary: Mapping[str, Any]) -> bool:
@@ -31,16 +31,16 @@ def is_incomplete(summary: Mapping[str, Any]) -> bool:
     return bool(summary.get("incomplete"))
 
 
-def interval(bounds: Sequence[float] | None) -> str:
-    return f"{percent(bounds[0])} to {percent(bounds[1])}" if bounds else NOT_AVAILABLE
+def format_interval(bounds: Sequence[float] | None) -> str:
+    return f"{format_percent(bounds[0])} to {format_percent(bounds[1])}" if bounds else NOT_AVAILABLE
 
 
-def changes(session: Mapping[str, Any]) -> str:
+def format_changes(session: Mapping[str, Any]) -> str:
     """In which its configuration differs from that of the session before."""
     return "; ".join(f"{key}: {change}" for key, change in (session["changes"] or {}).items())
 
 
-def shown_ks(by_epochs: Mapping[str, Any]) -> list[str]:
+def select_ks(by_epochs: Mapping[str, Any]) -> list[str]:
     """The k whose pass@k is shown: all of a few, else the powers of two and the last."""
     ks = list(by_epochs["pass_at"])
     if len(ks) <= MAX_LINES_OF_K:
@@ -48,7 +48,7 @@ def shown_ks(by_epochs: Mapping[str, Any]) -> list[str]:
     return [k for k in ks if int(k).bit_count() == 1 or k == ks[-1]]
 
 
-def notes(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def list_notes(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Names and what is to be said; a line that would only say "none" is left out, except errors."""
     yield from _tuned_on(summary)
     yield from _failures(summary)
@@ -59,9 +59,9 @@ def notes(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _course(summary)
 
 
-def tuned_on_line(told: Mapping[str, Any], incomplete: bool = False) -> str:
+def describe_tuned_on(told: Mapping[str, Any], incomplete: bool = False) -> str:
     """`told`: what `eval.analysis.summary.subsets.tuned_on_of` gave."""
-    unknown = not_known(told.get("edited", ()))  # a summary that is older than this has none
+    unknown = describe_unknown(told.get("edited", ()))  # a summary that is older than this has none
     if unknown and not told["n_questions"]:
         return unknown
     return f"{_known(told, incomplete)}; {unknown}" if unknown else _known(told, incomplete)
@@ -69,7 +69,7 @@ def tuned_on_line(told: Mapping[str, Any], incomplete: bool = False) -> str:
 
 def _known(told: Mapping[str, Any], incomplete: bool) -> str:
     n, n_all, prompts = told["n_questions"], told["n_all"], told["prompts"]
-    these = questions_told(n_all, told.get("n_unscored", 0))
+    these = format_questions(n_all, told.get("n_unscored", 0))
     roles = f"{told['n_learnt_from']} learnt from, {told['n_picked_by']} picked by"
     if not n:
         none = f"the one {these} was not" if n_all == 1 else f"none of these {these} was"
@@ -77,8 +77,8 @@ def _known(told: Mapping[str, Any], incomplete: bool) -> str:
     if n == n_all:
         every = f"the one {these} was" if n == 1 else f"all {these} were"
         return f"{every} used to tune {prompts} ({roles}): the accuracy flatters"
-    bounds = f" ({interval(told['accuracy_without_ci95'])})" if told["accuracy_without_ci95"] else ""
-    without = f"accuracy without {'it' if n == 1 else 'them'}: {floor(told['accuracy_without'], incomplete)}"
+    bounds = f" ({format_interval(told['accuracy_without_ci95'])})" if told["accuracy_without_ci95"] else ""
+    without = f"accuracy without {'it' if n == 1 else 'them'}: {format_floor(told['accuracy_without'], incomplete)}"
     used = f"{n} of these {these} {'was' if n == 1 else 'were'} used to tune {prompts} ({roles})"
     return f"{used}: the accuracy flatters; {without} of {told['n_without']}{bounds}"
 
@@ -86,7 +86,7 @@ def _known(told: Mapping[str, Any], incomplete: bool) -> str:
 def _tuned_on(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """A summary that is older than this has none."""
     if told := summary.get("used_to_tune"):
-        yield "tuned on", tuned_on_line(told, is_incomplete(summary))
+        yield "tuned on", describe_tuned_on(told, is_incomplete(summary))
 
 
 def _failures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -102,7 +102,7 @@ def _failures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["limits"]:
         yield "ended by a limit", _tally(summary["limits"])
     if (retried := summary["retried"])["n"]:
-        share = floor(retried["accuracy_first_tries"], is_incomplete(summary))
+        share = format_floor(retried["accuracy_first_tries"], is_incomplete(summary))
         before = f"on first tries the accuracy was {share}"
         yield "tried again", f"{retried['n']} after an error, {retried['recovered']} of them without one now; {before}"
 
@@ -139,9 +139,9 @@ def _giveaways(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     leaks, blocked = summary["leaks"], summary["blocked_pages"]
     if n := leaks["n_questions"]:
         sources = _some(list(dict.fromkeys(each["source"] for each in leaks["results"])), "; ")
-        share = floor(leaks["accuracy_without"], is_incomplete(summary))
+        share = format_floor(leaks["accuracy_without"], is_incomplete(summary))
         without = f"accuracy without {'it' if n == 1 else 'them'}: {share}"
-        bounds = f" ({interval(leaks['accuracy_without_ci95'])})" if leaks["accuracy_without_ci95"] else ""
+        bounds = f" ({format_interval(leaks['accuracy_without_ci95'])})" if leaks["accuracy_without_ci95"] else ""
         met = f"{n} question{'' if n == 1 else 's'} met a page that gives the benchmark away"
         yield "benchmark leaks", f"{met}: {sources}; {without} of {leaks['n_without']}{bounds}"
     if blocked["n"]:
@@ -151,7 +151,7 @@ def _giveaways(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _some(names: Sequence[str], mark: str) -> str:
     more = [f"{len(names) - MAX_SHOWN} more"] if len(names) > MAX_SHOWN else []
-    return mark.join([*(one_line(each, MAX_SOURCE_CHARS) for each in names[:MAX_SHOWN]), *more])
+    return mark.join([*(shorten_line(each, MAX_SOURCE_CHARS) for each in names[:MAX_SHOWN]), *more])
 
 
 def _epochs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -164,7 +164,7 @@ def _epochs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     yield "epochs", f"{repeats}; the interval is clustered by question (ICC {by_epochs['icc']:.2f})"
     vote = by_epochs["majority"]
-    yield "majority vote", f"{percent(vote['value'])} ({interval(vote['ci95'])})"
+    yield "majority vote", f"{format_percent(vote['value'])} ({format_interval(vote['ci95'])})"
 
 
 def _spending(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -197,7 +197,7 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "rate", f"limited {times} by the server; {min(limits)} to {max(limits)} requests at once"
     if len(summary["sessions"]) > 1:
         yield "sessions", f"{len(summary['sessions'])}: the run was resumed"
-    if changed := [changes(session) for session in summary["sessions"] if session["changes"]]:
+    if changed := [format_changes(session) for session in summary["sessions"] if session["changes"]]:
         yield "configuration changed", "; ".join(changed)
     yield "time", f"{summary['wall_seconds']:,.1f} s"
 
@@ -252,7 +252,7 @@ def _money(usage: Mapping[str, Any]) -> str:
 
 def _agreement(name: str, numbers: Mapping[str, Any]) -> str:
     kappa = NOT_AVAILABLE if numbers["kappa"] is None else f"{numbers['kappa']:.2f}"
-    return f"with {name} in {percent(numbers['share'])} (kappa {kappa})"
+    return f"with {name} in {format_percent(numbers['share'])} (kappa {kappa})"
 
 
 def _tally(counts: Mapping[str, int]) -> str:

@@ -13,14 +13,14 @@ from rich.text import Text
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.cli.paths import shown
-from eval.cli.terminal_text import one_line
+from eval.cli.terminal_text import shorten_line
 from eval.reports.from_store import GOING_ON
-from eval.reports.heading import MAX_NAME_CHARS, title
-from eval.reports.notes import floor, interval, is_incomplete, notes, percent, shown_ks
+from eval.reports.heading import MAX_NAME_CHARS, format_title
+from eval.reports.notes import format_floor, format_interval, format_percent, is_incomplete, list_notes, select_ks
 from eval.runs.folder import format_resume_hint
 
 
-def print_table(summary: Mapping[str, Any], console: Console) -> None:
+def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     """Print accuracy with its interval, by level and by epochs too, then errors, tokens, cost and time.
 
     Of a run that is not complete: accuracy as a floor, without interval, and how many answers are to come. Null shows
@@ -28,11 +28,11 @@ def print_table(summary: Mapping[str, Any], console: Console) -> None:
     """
     if summary["notice"]:
         console.print(Text(summary["notice"], style="bold yellow"))
-    console.print(Text(title(summary), style="bold"))
+    console.print(Text(format_title(summary), style="bold"))
     console.print(_accuracy_table(summary))
     if summary["by_epochs"]:
         console.print(_epochs_table(summary["by_epochs"]))
-    for name, value in notes(summary):
+    for name, value in list_notes(summary):
         console.print(Text.assemble((f"{name}: ", "bold"), value), soft_wrap=True)
 
 
@@ -48,9 +48,9 @@ def _accuracy_table(summary: Mapping[str, Any]) -> Table:
 
 def _row(name: str, counts: Mapping[str, Any], incomplete: bool) -> Iterator[Text]:
     right, n_not_run = f"{counts['n_correct']}/{counts['n_scored']}", counts.get("n_not_run", 0)
-    yield Text(one_line(name, MAX_NAME_CHARS))
-    yield Text(floor(counts["accuracy"], incomplete))
-    yield from map(Text, (right, str(n_not_run)) if incomplete else (interval(counts["accuracy_ci95"]), right))
+    yield Text(shorten_line(name, MAX_NAME_CHARS))
+    yield Text(format_floor(counts["accuracy"], incomplete))
+    yield from map(Text, (right, str(n_not_run)) if incomplete else (format_interval(counts["accuracy_ci95"]), right))
     yield Text(str(counts["n_error"] - n_not_run))
 
 
@@ -58,21 +58,27 @@ def _epochs_table(by_epochs: Mapping[str, Any]) -> Table:
     table = Table(caption="pass@k: one of k answers right; pass^k: all k right", caption_justify="left")
     for heading in ("k", "pass@k", "95% interval", "pass^k", "95% interval"):
         table.add_column(heading, justify="right")
-    for k in shown_ks(by_epochs):
+    for k in select_ks(by_epochs):
         at, hat = by_epochs["pass_at"][k], by_epochs["pass_hat"][k]
-        table.add_row(k, percent(at["value"]), interval(at["ci95"]), percent(hat["value"]), interval(hat["ci95"]))
+        table.add_row(
+            k,
+            format_percent(at["value"]),
+            format_interval(at["ci95"]),
+            format_percent(hat["value"]),
+            format_interval(hat["ci95"]),
+        )
     return table
 
 
-def show(summary: Mapping[str, Any], folder: Path, console: Console) -> None:
+def print_results(summary: Mapping[str, Any], folder: Path, console: Console) -> None:
     """The table, and where the rest is; for a run that was stopped the last line says how to go on."""
-    print_table(summary, console)
+    print_summary(summary, console)
     _line(f"results: {shown(folder)}", console)
     if summary["stopped"] not in (None, GOING_ON):
         _line(format_resume_hint(folder), console)
 
 
-def exit_code(summary: Mapping[str, Any], fail_under: float | None, console: Console) -> int:
+def choose_exit_code(summary: Mapping[str, Any], fail_under: float | None, console: Console) -> int:
     if summary["stopped"]:
         return STOPPED
     accuracy = summary["accuracy"] or 0.0

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eval.reports.notes import NOT_AVAILABLE, floor, interval, is_incomplete, tuned_on_line
+from eval.reports.notes import NOT_AVAILABLE, describe_tuned_on, format_floor, format_interval, is_incomplete
 from mas.simulation import SIMULATED_NOTICE
 
 JOBS = ("job", "what differs", "accuracy", "95% interval", "errors", "cost", "time", "run")
@@ -29,25 +29,26 @@ def print_sweep(result: Mapping[str, Any], console: Console) -> None:
             console.print(Text(f"job {number}: {run}"), soft_wrap=True)
     if made := list(_comparisons(result)):
         console.print(_table("compared with job 0", COMPARISONS, made))
-    for line in remarks(result):
+    for line in list_remarks(result):
         console.print(Text(line), soft_wrap=True)
 
 
-def markdown(result: Mapping[str, Any]) -> str:
+def render_markdown(result: Mapping[str, Any]) -> str:
     parts = [f"**{SIMULATED_NOTICE}**"] if result["simulated"] else []
     parts.append("\n".join(_markdown_rows(JOBS, _jobs(result))))
     if made := list(_comparisons(result)):
         parts += ["Compared with job 0:", "\n".join(_markdown_rows(COMPARISONS, made))]
-    return "\n\n".join([*parts, *remarks(result)]) + "\n"
+    return "\n\n".join([*parts, *list_remarks(result)]) + "\n"
 
 
-def remarks(result: Mapping[str, Any]) -> Iterator[str]:
+def list_remarks(result: Mapping[str, Any]) -> Iterator[str]:
     """What the tables have no room for."""
     for row in result["jobs"]:
         if why := row["error"] or row["stopped"]:
             yield f"job {row['job']}: {why}"
         if (told := row["used_to_tune"]) and (told["n_questions"] or told.get("edited")):
-            yield f"job {row['job']}: {tuned_on_line(told, is_incomplete(row))}; eval/compare.py tells the others apart"
+            line = describe_tuned_on(told, is_incomplete(row))
+            yield f"job {row['job']}: {line}; eval/compare.py tells the others apart"
     made = [each for each in result["comparisons"] if each["reason"] is None]
     for each in result["comparisons"]:
         if each["reason"]:
@@ -70,8 +71,8 @@ def _jobs(result: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         yield (
             str(row["job"]),
             " ".join(row["differs"]) or "nothing",
-            floor(row["accuracy"], is_incomplete(row)) if ran else _state(row),
-            interval(row["accuracy_ci95"]) if ran else "",
+            format_floor(row["accuracy"], is_incomplete(row)) if ran else _state(row),
+            format_interval(row["accuracy_ci95"]) if ran else "",
             str(row["n_error"] - (row["n_not_run"] or 0)) if ran else "",
             (NOT_AVAILABLE if row["cost_usd"] is None else f"${row['cost_usd']:,.4f}") if ran else "",
             f"{row['wall_seconds']:,.1f} s" if ran else "",
@@ -91,21 +92,23 @@ def _comparisons(result: Mapping[str, Any]) -> Iterator[Sequence[str]]:
             shows = each["smallest_difference"]
             yield (
                 str(each["job"]),
-                points(each["difference"]),
-                f"{points(each['ci95'][0])} to {points(each['ci95'][1])}" if each["ci95"] else NOT_AVAILABLE,
-                p_value(each["p"]),
-                p_value(each["p_holm"]),
+                format_points(each["difference"]),
+                f"{format_points(each['ci95'][0])} to {format_points(each['ci95'][1])}"
+                if each["ci95"]
+                else NOT_AVAILABLE,
+                format_p_value(each["p"]),
+                format_p_value(each["p_holm"]),
                 f"{each['wins']}/{each['losses']}/{each['ties']}",
                 NOT_AVAILABLE if shows is None else f"±{100 * shows:.1f}",
             )
 
 
-def points(difference: float) -> str:
+def format_points(difference: float) -> str:
     """Of a percentage."""
     return f"{100 * difference:+.1f}"
 
 
-def p_value(p: float) -> str:
+def format_p_value(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 

@@ -155,7 +155,7 @@ def _listed(runs: list[Path], parent: Path) -> str:
 
 
 @contextmanager
-def whole_file(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
+def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
     """To be written to; it takes its name once all is written.
 
     Raises:
@@ -187,7 +187,9 @@ def keep_prompts(folder: Path, store: RunStore, prompts: PromptSet) -> None:
         write_prompt_set(folder / place, prompts)
         names[place] = prompts.name
     elif prompts.tuned_on and (marks := prompts.tuned_on | known[place].tuned_on) != known[place].tuned_on:
-        with whole_file(folder / place / TUNED_ON_FILE, "ascii") as file:  # kept by an older version, or restored since
+        with write_atomically(
+            folder / place / TUNED_ON_FILE, "ascii"
+        ) as file:  # kept by an older version, or restored since
             file.write(marks.to_json())
     store.set_meta(
         KEPT, json.dumps({**{name: each for name, each in names.items() if name != place}, place: names[place]})
@@ -223,7 +225,7 @@ def _read(kept: Path, name: str) -> PromptSet:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """A reader sees the old file or the new one, never a half of either; also if two processes write it at once."""
-    with whole_file(path, "ascii") as file:  # JSON escapes the rest, surrogates too
+    with write_atomically(path, "ascii") as file:  # JSON escapes the rest, surrogates too
         file.writelines(f"{line}\n" for line in lines)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import file_digest
+from eval.benchmarks.fingerprint import compute_file_digest
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.record import PlannedQuestion
 
@@ -68,7 +68,7 @@ def task_facts(samples: Iterable[Sample], scorer: Any, revision: str | None) -> 
         OSError: an attachment cannot be read.
     """
     kept = list(samples)
-    files = {each.id: digest for each in kept if (digest := file_digest(each)) is not None}
+    files = {each.id: digest for each in kept if (digest := compute_file_digest(each)) is not None}
     questions = questions_sha256(map(PlannedQuestion.of, kept), files)
     assert questions is not None  # every attachment has just been read
     return {

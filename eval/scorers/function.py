@@ -64,16 +64,16 @@ class FunctionScorer:
             self.check()
         function: Any = self._function
         if inspect.iscoroutinefunction(function):
-            return as_score(await awaited(function(question, answer, target), _failure))
+            return convert_to_score(await awaited(function(question, answer, target), _failure))
         returned = await in_thread(lambda: function(question, answer, target), _failure)
-        return as_score(await awaited(returned, _failure) if inspect.isawaitable(returned) else returned)
+        return convert_to_score(await awaited(returned, _failure) if inspect.isawaitable(returned) else returned)
 
 
 def _failure(how: str) -> ScorerError:
     return ScorerError(f"the function {how}")
 
 
-def as_score(returned: object) -> Score:
+def convert_to_score(returned: object) -> Score:
     """What a user's function returned, as a score.
 
     Raises:

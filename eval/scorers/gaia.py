@@ -87,7 +87,7 @@ _NOT_A_UNIT = re.compile(r"\b(?:hundred|thousand|k|million|mn|billion|bn|trillio
 _LENIENT_SEPARATORS = re.compile(r"\s*(?:[,;&\n]\s*(?:and\b)?|\band\b)\s*", re.IGNORECASE)
 
 
-def lenient_match(answer: object, ground_truth: str) -> bool:
+def match_leniently(answer: object, ground_truth: str) -> bool:
     """Whether the answer is right apart from how it is written.
 
     Forgiven: prose before the answer, quotes, articles, trailing periods, a unit, thousands separators, typographic
@@ -156,7 +156,7 @@ class GaiaScorer:
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
         if question_scorer(answer, target):
             return Score(1.0, f"right: {_kind(target)}, as expected", {"format_loss": 0.0})
-        lost = lenient_match(answer, target)
+        lost = match_leniently(answer, target)
         why = _why_wrong(answer, target) + (_FORMAT_ADVICE if lost else "")
         return Score(0.0, why, {"format_loss": float(lost)})
 

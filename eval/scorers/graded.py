@@ -66,9 +66,9 @@ class GradedScorer:
         return Score(float(verdict == "correct"), explanation, parts)
 
     async def _judge(self, question: str, answer: str, target: str) -> tuple[str, str]:
-        from eval.scorers.judging import Judging  # loads DSPy
+        from eval.scorers.judging import AnswerJudge  # loads DSPy
 
         if self._judging is None:
-            self._judging = Judging(self.judge, self.rubric)
+            self._judging = AnswerJudge(self.judge, self.rubric)
         verdict: tuple[str, str] = await self._judging.verdict(question, answer, target)
         return verdict

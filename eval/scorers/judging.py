@@ -33,7 +33,7 @@ class Judge(dspy.Signature):
     verdict: Literal["correct", "incorrect"] = dspy.OutputField()
 
 
-class Judging:
+class AnswerJudge:
     """One predictor for a whole run."""
 
     def __init__(self, model: Any, rubric: str) -> None:
@@ -50,18 +50,18 @@ class Judging:
         """
         with dspy.context(adapter=ChatAdapter()):  # an answer must not bring pictures or prompts of its own
             prediction = await self.predictor.acall(
-                question=question, rubric=self.rubric, target=target, answer=quoted(answer)
+                question=question, rubric=self.rubric, target=target, answer=quote_answer(answer)
             )
-        return prediction.verdict, without_gold(prediction.explanation or "", target)
+        return prediction.verdict, remove_target(prediction.explanation or "", target)
 
 
-def quoted(answer: str) -> str:
+def quote_answer(answer: str) -> str:
     """The answer as one line that no marker of DSPy's prompt format can stand in."""
     cut = answer[:MAX_ANSWER_CHARS]
     note = "" if len(cut) == len(answer) else f" (cut: the first {len(cut)} of {len(answer)} characters)"
     return json.dumps(cut, ensure_ascii=False).replace("[[ ##", "[[##") + note
 
 
-def without_gold(explanation: str, target: str) -> str:
+def remove_target(explanation: str, target: str) -> str:
     """Optimisers read explanations and must not learn gold answers from them; the judge does not always obey."""
     return re.sub(rf"(?<!\w){re.escape(target)}(?!\w)", "[the reference answer]", explanation, flags=re.IGNORECASE)

@@ -68,10 +68,10 @@ class NumericScorer:
         Raises:
             ScorerError: the gold answer is not a number.
         """
-        gold = quantity(target)
+        gold = parse_quantity(target)
         if gold is None:
             raise ScorerError("the gold answer is not one number, so scorer=numeric cannot judge; correct it")
-        said = quantity(answer or "")
+        said = parse_quantity(answer or "")
         if said is None:
             return Score(0.0, f"expected a number; {_why_none(answer)}")
         if said.unit and gold.unit and said.unit != gold.unit:
@@ -85,7 +85,7 @@ class NumericScorer:
         return _EXACT.abs(_EXACT.subtract(said, gold)) <= max(Decimal(str(self.tolerance)), relative)
 
 
-def quantity(text: str) -> Quantity | None:
+def parse_quantity(text: str) -> Quantity | None:
     """The one number that the text is, with its unit; None if it is anything else."""
     if len(text) > MAX_CHARS:
         return None

@@ -13,17 +13,17 @@ from rich.console import Console
 
 from eval.analysis.tuned_on import tuned_facts, used_to_tune
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import dataset_digest
+from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import without_passwords
 from eval.execution.run_session import MissingServices, RunSession, spent_usd
 from eval.execution.runner import Try
-from eval.execution.tool_counts import offered_tools
+from eval.execution.tool_counts import list_offered_tools
 from eval.mlflow_export.exporter_launcher import Following
 from eval.reports.files import write_summary
 from eval.reports.from_store import WITHOUT_RECORD, write_reports
-from eval.reports.summary_table import exit_code, show
+from eval.reports.summary_table import choose_exit_code, print_results
 from eval.runs.folder import DATABASE, format_resume_hint, keep_prompts, kept_prompts, make_run_folder
 from eval.runs.logs import RunLogs
 from eval.runs.record import PlannedQuestion
@@ -72,7 +72,7 @@ def evaluate(request: Request) -> int:
         program = config.system.build(config.model, request.prompts, config.tools, resources)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
-        tools = {"tools": json.dumps(offered_tools(program))}
+        tools = {"tools": json.dumps(list_offered_tools(program))}
         facts = {**digests, **joined(folder, config), **tools, **_facts(request, samples, split.bad_rows)}
         with _opened(folder) as store:
             run = _Run(request, folder, store, missing, split.notes)
@@ -93,7 +93,7 @@ def evaluate(request: Request) -> int:
 def _digests(request: Request, samples: Sequence[Sample]) -> dict[str, str]:
     return {
         "prompts_sha256": digest(request.prompts) if request.prompts else "",
-        "dataset_sha256": dataset_digest(samples),
+        "dataset_sha256": compute_dataset_digest(samples),
     }
 
 
@@ -160,8 +160,8 @@ class _Run:
             write_summary(self.folder, summary | {"mlflow": tracked.link})
         if tracked.warning:
             print(f"warning: {tracked.warning}", file=sys.stderr)
-        show(summary, self.folder, self.console)
-        code = exit_code(summary, self.config.run.fail_under, self.console)
+        print_results(summary, self.folder, self.console)
+        code = choose_exit_code(summary, self.config.run.fail_under, self.console)
         if tracked.see_it:
             self._line(tracked.see_it)
         if interrupted:

@@ -23,7 +23,7 @@ from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from eval.cli.overrides import composed
 from eval.config.evaluation import RunSettings, build_part
-from eval.contamination.web_results import web_leaks
+from eval.contamination.web_results import find_web_leaks
 from eval.execution.scoring import SCORER, Scoring
 from eval.runs.folder import DATABASE, kept_prompts, make_run_folder, run_name
 from eval.runs.lock import in_use
@@ -147,7 +147,7 @@ async def _copied(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold
             record.run_id, record.target = run_id, gold.get(record.sample_id, record.target)
             _forget_score(record)
             if record.sample_id in gold:
-                record.leaks = web_leaks(record.question, record.target, record.trajectory)
+                record.leaks = find_web_leaks(record.question, record.target, record.trajectory)
         await asyncio.gather(*map(scoring.score, some))
         for record in some:
             target.write(record)

@@ -152,12 +152,12 @@ def shown_again(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
         return None
     from rich.console import Console
 
-    from eval.reports.summary_table import exit_code, show
+    from eval.reports.summary_table import choose_exit_code, print_results
 
     console = Console()
     console.print(f"{folder.name} is finished; nothing is left to run.", markup=False, highlight=False)
-    show(summary, folder, console)
-    return exit_code(summary, config.run.fail_under, console)
+    print_results(summary, folder, console)
+    return choose_exit_code(summary, config.run.fail_under, console)
 
 
 def _summary(folder: Path) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from eval.scorers.numeric import quantity
+from eval.scorers.numeric import parse_quantity
 from optimize.feedback.target_matcher import NUMBER_WORDS, TargetMatcher, elements
 
 Kind = Literal["number", "list", "date", "decision", "word", "words", "text"]
@@ -91,7 +91,7 @@ class Expectation:
 
     def _number(self) -> str:
         decimals = self.decimals_asked
-        right = quantity(self.gold.text)
+        right = parse_quantity(self.gold.text)
         if decimals is None:
             form = "a whole number" if right and right.value == right.value.to_integral_value() else "a decimal number"
         else:
@@ -108,11 +108,11 @@ class Expectation:
         return next((digits for word, digits in _NEAREST.items() if f"nearest {word}" in asked), None)
 
     def _number_faults(self, said: str) -> Iterator[Remark]:
-        number = quantity(said)
+        number = parse_quantity(said)
         if number is None:
             yield from _no_number(said)
         else:
-            right = quantity(self.gold.text)
+            right = parse_quantity(self.gold.text)
             if right and number.unit and not right.unit:
                 yield ("A unit or currency sign stood beside the number.", "There was more than the bare number.")
             if right and right.unit and not number.unit:
@@ -125,7 +125,7 @@ class Expectation:
     def _rounded_otherwise(self, said: str) -> bool:
         if self.gold.rounds(said):
             return True
-        number, asked = quantity(said), self.decimals_asked
+        number, asked = parse_quantity(said), self.decimals_asked
         return number is not None and asked is not None and -int(number.value.as_tuple().exponent) > asked
 
     def _list_faults(self, said: str) -> Iterator[Remark]:
@@ -142,7 +142,7 @@ class Expectation:
 
     def _text_faults(self, said: str) -> Iterator[Remark]:
         words, expected = len(said.split()), len(self.gold.text.split())
-        if self.kind != "text" and quantity(said) is not None:
+        if self.kind != "text" and parse_quantity(said) is not None:
             yield ("The answer was a number.", "The answer was numeric.")
         elif self.kind != "text" and words >= expected + _PROSE:
             yield _PROSE_REMARK
@@ -164,7 +164,7 @@ _PROSE_REMARK = (
 
 def kind_of(text: str) -> Kind:
     text = text.strip()
-    if quantity(text) is not None:
+    if parse_quantity(text) is not None:
         return "number"
     if _DATE.fullmatch(text):
         return "date"

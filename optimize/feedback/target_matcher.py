@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cached_property
 
-from eval.scorers.gaia import lenient_match
-from eval.scorers.numeric import quantity
+from eval.scorers.gaia import match_leniently
+from eval.scorers.numeric import parse_quantity
 
 _SEPARATORS = re.compile(r"\s*[,;\n]\s*(?:and\b\s*)?|\s+and\s+", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W_]+")
@@ -63,7 +63,7 @@ class TargetMatcher:
 
     def matches(self, text: str) -> bool:
         """Whether the text, as an answer, is right apart from its form: prose, unit, separators, rounding."""
-        return lenient_match(text, self.text) or self.rounds(text)
+        return match_leniently(text, self.text) or self.rounds(text)
 
     def contained_in(self, answer: str) -> bool:
         """Whether the answer's content is right, as far as can be told, and at most its form wrong."""
@@ -74,7 +74,7 @@ class TargetMatcher:
 
     def rounds(self, text: str) -> bool:
         """Whether the text is this number but for the rounding."""
-        said, right = quantity(text), quantity(self.text)
+        said, right = parse_quantity(text), parse_quantity(self.text)
         if said is None or right is None or said.value == right.value:
             return False
         coarser, finer = sorted((said.value, right.value), key=_decimals)
@@ -85,7 +85,7 @@ class TargetMatcher:
 
     def rounded_off(self, text: str) -> bool:
         """Whether the text is this number with digits lost that nobody can bring back."""
-        said, right = quantity(text), quantity(self.text)
+        said, right = parse_quantity(text), parse_quantity(self.text)
         return bool(said and right and self.rounds(text) and _decimals(said.value) < _decimals(right.value))
 
     def reordered(self, text: str) -> bool:
@@ -117,7 +117,7 @@ class _Words:
 
 def elements(text: str) -> list[str]:
     """The elements of a list, however they are separated; a text that is no list is its own only one."""
-    if quantity(text) is not None:  # with thousands separators
+    if parse_quantity(text) is not None:  # with thousands separators
         return [text]
     return [item for item in _SEPARATORS.split(text.strip()) if _squeezed(item)]
 
@@ -151,14 +151,14 @@ def _squeezed(text: str) -> str:
 
 
 def _is_weak(item: str) -> bool:
-    said = quantity(item)
+    said = parse_quantity(item)
     if said is not None:
         return said.value == said.value.to_integral_value() and abs(said.value) < _MIN_STRONG_NUMBER
     return len(_squeezed(item)) < _MIN_STRONG_CHARS
 
 
 def _holds(text: str, item: str) -> bool:
-    said = quantity(item)
+    said = parse_quantity(item)
     return abs(said.value) in numbers_of(text) if said is not None else _Words(text).hold(_squeezed(item))
 
 

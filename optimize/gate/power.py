@@ -13,7 +13,7 @@ questions, k answers of each side to every one, accuracies p and q, the variance
 the first part from questions that gain more or less than others, the second from chance. r is the correlation between
 answers to one question (0: all equally hard; 1: each always right or always wrong), c that between the questions'
 difficulty for the one prompt set and for the other, taken to be 0.8. The smallest gain is then that of
-`eval.analysis.statistics.paired_tests.smallest_difference`, and half a step of the exact test more: 1/(n·k).
+`eval.analysis.statistics.paired_tests.compute_smallest_difference`, and half a step of the exact test more: 1/(n·k).
 
 Source: E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640, 2024), section 5, for binary answers whose chances
 vary by question (J. G. Skellam, J. Royal Statistical Society B 10, 1948). Checked against simulation in
@@ -22,7 +22,7 @@ vary by question (J. G. Skellam, J. Royal Statistical Society B 10, 1948). Check
 
 import math
 
-from eval.analysis.statistics.paired_tests import smallest_difference
+from eval.analysis.statistics.paired_tests import compute_smallest_difference
 
 ACCURACY = 0.4  # of the prompts that a search begins with, as long as nothing is measured
 CORRELATION = 0.5  # of answers to one question
@@ -52,7 +52,9 @@ def smallest_gain(
     _check(n_questions, epochs, accuracy, correlation)
 
     def shown(gain: float) -> bool:
-        least = smallest_difference(_standard_error(gain, n_questions, epochs, accuracy, correlation), n_questions)
+        least = compute_smallest_difference(
+            _standard_error(gain, n_questions, epochs, accuracy, correlation), n_questions
+        )
         return least is not None and gain >= min_gain + least + 1 / (n_questions * epochs)
 
     low, high = 0.0, 1 - accuracy
@@ -69,7 +71,7 @@ def smallest_margin(
 ) -> float | None:
     """For objective=cost: the margin under which prompts that are exactly as good pass in 80 of 100 cases."""
     _check(n_questions, epochs, accuracy, correlation)
-    return smallest_difference(_standard_error(0.0, n_questions, epochs, accuracy, correlation), n_questions)
+    return compute_smallest_difference(_standard_error(0.0, n_questions, epochs, accuracy, correlation), n_questions)
 
 
 def questions_needed(gain: float, sd: float) -> int | None:
@@ -86,7 +88,7 @@ def questions_needed(gain: float, sd: float) -> int | None:
         return None
 
     def enough(n: int) -> bool:
-        least = smallest_difference(sd / math.sqrt(n), n)
+        least = compute_smallest_difference(sd / math.sqrt(n), n)
         return least is not None and least <= gain
 
     low, high = 1, 2
@@ -161,7 +163,7 @@ def power_table() -> str:
 
 
 def _standard_error(gain: float, n_questions: int, epochs: int, accuracy: float, correlation: float) -> float:
-    """Of the mean difference, as `eval.analysis.statistics.paired_tests.standard_error` will probably find it."""
+    """Return the standard error that `compute_standard_error` will probably find."""
     before, after = accuracy * (1 - accuracy), (accuracy + gain) * (1 - accuracy - gain)
     after = max(after, 0.0)  # a gain up to 1 may miss it by a rounding error
     questions = before + after - 2 * SHARED_DIFFICULTY * math.sqrt(before * after)

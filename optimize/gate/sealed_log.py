@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 
-from eval.benchmarks.fingerprint import fingerprint
+from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.cli.paths import OUTPUTS
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
@@ -36,7 +36,7 @@ class SealedSet:
 
     @staticmethod
     def of(splits: Splits) -> "SealedSet":
-        return SealedSet(splits.sealed_digest, tuple(fingerprint(each.question) for each in splits.sealed))
+        return SealedSet(splits.sealed_digest, tuple(compute_fingerprint(each.question) for each in splits.sealed))
 
     @property
     def size(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-from eval.analysis.statistics.intervals import Interval, accuracy_interval
+from eval.analysis.statistics.intervals import Interval, compute_accuracy_interval
 from eval.runs.record import Record
 from optimize.search.budget import Spend
 from optimize.session.tuning_run import TuningRun
@@ -68,7 +68,7 @@ def baseline(run: TuningRun) -> Baseline:
 
 def _measured(records: Sequence[Record]) -> Baseline:
     correct = sum(record.correct for record in records)
-    interval = accuracy_interval(correct, len(records))
+    interval = compute_accuracy_interval(correct, len(records))
     assert interval is not None, "splits have at least two validation questions"
     return Baseline(
         val_score=fmean(record.score or 0.0 for record in records),

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.execution.stop_controller import QUOTA_OR_KEY, Stop
-from eval.execution.tool_counts import offered_tools
+from eval.execution.tool_counts import list_offered_tools
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
 from eval.runs.run_info import task_facts
@@ -172,7 +172,7 @@ def _facts(run: TuningRun) -> dict[str, str]:
         "config": run.request.configuration,
         "dataset_sha256": run.splits.sealed_digest,
         **task_facts(run.splits.sealed, run.request.scorer_settings, getattr(config.base.data, "revision", None)),
-        "tools": json.dumps(offered_tools(run.program(run.parent.prompts))),
+        "tools": json.dumps(list_offered_tools(run.program(run.parent.prompts))),
         "system": config.base.system.name,
         "model": config.base.model_name,
         "simulated": json.dumps(config.base.simulated),

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from eval.analysis.statistics.intervals import Interval, mean_interval
+from eval.analysis.statistics.intervals import Interval, compute_mean_interval
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.gate.gate import FinishReason, GateSettings, too_long
@@ -163,7 +163,7 @@ def _asked_afresh(run: TuningRun, candidate_id: str, val_score: float, measured:
     means = [fmean(each) for each in scores.values()]
     taken = AnswerMeans.of(records)
     took = replace(taken, seconds=max(taken.seconds, measured.seconds))  # what was replayed took no time
-    interval = mean_interval(means, len(means) * epochs)
+    interval = compute_mean_interval(means, len(means) * epochs)
     listed = Listed(candidate_id, val_score, fmean(means), interval, **asdict(took))
     run.show(f"  {candidate_id}: {listed.fresh_score:.1%} asked afresh ({val_score:.1%} in the search)")
     return listed

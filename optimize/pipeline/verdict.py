@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from eval.analysis.comparison.comparison import Comparison, Side, comparison
-from eval.analysis.comparison.pairing import answers_from
+from eval.analysis.comparison.comparison import Comparison, Side, compare_answers
+from eval.analysis.comparison.pairing import build_answers
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
@@ -36,7 +36,7 @@ def tested(run: TuningRun, candidate_id: str) -> None:
     _check_scored(run, (*parent_records, *winner_records))
     run.show("7/8 gate")
     counted = held_against(parent_records, winner_records)
-    made = comparison(answers_from(counted.parent), answers_from(counted.winner))
+    made = compare_answers(build_answers(counted.parent), build_answers(counted.winner))
     run.note("gate")
     note_judged(run)
     verdict = judge(run.config.gate, made, leaks_blocked=False, too_long=[])  # neither has come so far

@@ -6,8 +6,8 @@ write_page(Path("diff.html"), parent, tuned)
 from pathlib import Path
 from typing import Any
 
-from eval.reports.files import template
-from eval.runs.folder import whole_file
+from eval.reports.files import load_template
+from eval.runs.folder import write_atomically
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from optimize.publishing.prompt_diff import compare, demo_fields, prompt_diff, rows, visible
@@ -23,7 +23,7 @@ def write_page(path: Path, a: PromptSet, b: PromptSet) -> None:
         UserError: it cannot be written.
     """
     try:
-        with whole_file(path) as file:
+        with write_atomically(path) as file:
             file.write(page(a, b))
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}); choose another place for --html.") from error
@@ -33,7 +33,7 @@ def page(a: PromptSet, b: PromptSet) -> str:
     """The page as HTML; whatever is in the prompts is escaped."""
     diffs = compare(a, b)
     return str(
-        template(_TEMPLATE, {"fields": demo_fields}).render(
+        load_template(_TEMPLATE, {"fields": demo_fields}).render(
             sets=[_about(each) for each in (a, b)],
             changed=[each for each in diffs if each.changed],
             unchanged=[each.agent for each in diffs if not each.changed],

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from eval.benchmarks.dataset import Sample
-from eval.contamination.forms import HINT, LONGEST, PASSAGE, SHORT, Form, all_common, gold_forms, passages
-from eval.contamination.text import Piece, Reading, squeezed
+from eval.contamination.forms import HINT, LONGEST, PASSAGE, SHORT, Form, are_common, derive_forms, extract_passages
+from eval.contamination.text import Piece, Reading, join_words
 
 Kind = Literal["gold", "question", "id", "file", "near"]  # near: a question's four words; no leak, but a hint at one
 SplitName = Literal["train", "val", "test"]
@@ -94,7 +94,7 @@ class Lookup:
     def _met_words(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
         """Runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
         words = reading.words
-        text = squeezed(words)
+        text = join_words(words)
         ends: dict[int, int] = {}  # where a word ends in the squeezed text → where it ends in the reading's
         at = 0
         for word in words:
@@ -122,12 +122,12 @@ class Lookup:
 
     def _add(self, split: SplitName, sample: Sample) -> None:
         forms: list[tuple[Kind, Iterable[Form]]] = [
-            ("question", passages(sample.question, PASSAGE)),
-            ("near", passages(sample.question, HINT)),
+            ("question", extract_passages(sample.question, PASSAGE)),
+            ("near", extract_passages(sample.question, HINT)),
             ("id", _id_forms(sample.id)),
         ]
         if sample.target is not None and sample.target.strip() != "?":
-            forms.append(("gold", gold_forms(sample.target)))
+            forms.append(("gold", derive_forms(sample.target)))
         if sample.file is not None:
             forms.append(("file", _file_forms(sample.file.stem, sample.file.suffix, sample.id)))
         for kind, each in forms:
@@ -155,15 +155,15 @@ class Lookup:
 def _id_forms(sample_id: str) -> Iterator[Form]:
     words = [word.text for word in Reading(sample_id).words]
     run = "".join(words)
-    if _SHORTEST_ID <= len(run) <= LONGEST and not all_common(words, max_digits=4):
+    if _SHORTEST_ID <= len(run) <= LONGEST and not are_common(words, max_digits=4):
         yield Form("word", run)
 
 
 def _file_forms(stem: str, suffix: str, sample_id: str) -> Iterator[Form]:
     words = [word.text for word in Reading(stem).words]
     run = "".join(words)
-    if len(run) <= SHORT or len(run) > LONGEST or all_common(words, max_digits=4):
+    if len(run) <= SHORT or len(run) > LONGEST or are_common(words, max_digits=4):
         return  # data.csv, image_2.png, the_table.xlsx
-    yield Form("word", run + squeezed(Reading(suffix).words))
+    yield Form("word", run + join_words(Reading(suffix).words))
     if len(run) >= _SHORTEST_STEM and stem != sample_id:
         yield Form("word", run)

@@ -19,8 +19,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from eval.benchmarks.dataset import Sample
-from eval.contamination.text import Reading, readings
-from eval.execution.tool_counts import offered_tools
+from eval.contamination.text import Reading, read_variants
+from eval.execution.tool_counts import list_offered_tools
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.leak_lookup import Find, Kind, Lookup, SplitName
 
@@ -115,7 +115,7 @@ class LeakIndex:
 
 def system_words(program: Any) -> list[str]:
     """The names of a program's tools and fields, which any prompt of its may say."""
-    tools = {name for names in offered_tools(program).values() for name in names}
+    tools = {name for names in list_offered_tools(program).values() for name in names}
     return sorted(tools | {name for _, predictor in program.named_predictors() for name in predictor.signature.fields})
 
 
@@ -217,7 +217,7 @@ def _findings(lookup: Lookup, prompts: PromptSet, agent: str, usual: set[bytes])
 def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: Any) -> list[_Passage]:
     top_level = isinstance(value, str | int | float)
     text = "\n".join(_flat(value))
-    return [_Passage(agent, each, lookup.find(each), demo, name, top_level) for each in readings(text)]
+    return [_Passage(agent, each, lookup.find(each), demo, name, top_level) for each in read_variants(text)]
 
 
 def _in_text(lookup: Lookup, passages: Iterable[_Passage], usual: set[bytes]) -> Iterator[_Finding]:

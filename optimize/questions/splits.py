@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import digest_in_any_order, file_digest, fingerprint
+from eval.benchmarks.fingerprint import compute_file_digest, compute_fingerprint, compute_unordered_digest
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
 from optimize.questions.stratify import Part, sameness, share_out
@@ -78,7 +78,7 @@ class Splits:
         """
         train, val, sealed = parts
         try:
-            digests = [digest_in_any_order(part) for part in parts]
+            digests = [compute_unordered_digest(part) for part in parts]
             marks = [_marks(part) for part in parts]
         except OSError as error:
             raise _unreadable(error) from error
@@ -280,7 +280,7 @@ def _check_sizes(parts: Sequence[Part], where: str) -> None:
 
 
 def _marks(part: Part) -> frozenset[str]:
-    return frozenset(fingerprint(each.question, file_digest(each)) for each in part)
+    return frozenset(compute_fingerprint(each.question, compute_file_digest(each)) for each in part)
 
 
 def _unreadable(error: OSError) -> UserError:

@@ -17,7 +17,7 @@ from itertools import accumulate
 from math import floor
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import file_digest, normalised
+from eval.benchmarks.fingerprint import compute_file_digest, normalise_question
 
 Part = tuple[Sample, ...]
 
@@ -69,10 +69,10 @@ def sameness(samples: Iterable[Sample]) -> dict[str, Same]:
     Raises:
         OSError: an attachment cannot be read.
     """
-    texts = {each.id: (each, normalised(each.question)) for each in samples}
+    texts = {each.id: (each, normalise_question(each.question)) for each in samples}
     often = Counter(text for _, text in texts.values())
     # The files matter only where the texts are equal: "How many rows are in the attached file?" may be many questions.
-    return {id: (text, file_digest(each) if often[text] > 1 else None) for id, (each, text) in texts.items()}
+    return {id: (text, compute_file_digest(each) if often[text] > 1 else None) for id, (each, text) in texts.items()}
 
 
 def _groups(samples: Sequence[Sample], seed: int) -> list[list[Sample]]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from eval.runs.folder import find_run, whole_file
+from eval.runs.folder import find_run, write_atomically
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
@@ -91,7 +91,7 @@ class RunFiles:
         self.write_text(f"{name}.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def write_text(self, name: str, text: str) -> None:
-        with whole_file(self.folder / name) as file:
+        with write_atomically(self.folder / name) as file:
             file.write(self._redact(text))
 
     def remove(self, name: str) -> None:

@@ -8,7 +8,7 @@ FAMILIES["csv_lookup"](random.Random(1), 1).question     # "In the attached file
 import json
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family, csv_bytes, names, shuffled, xlsx_bytes
+from eval.benchmarks.drawing import Drawn, Family, csv_bytes, draw_names, shuffle, xlsx_bytes
 
 MONTHS = ("January", "February", "March", "April", "May", "June")
 GOODS = ("crates", "barrels", "lanterns", "bricks", "blankets", "candles", "ropes", "kettles")
@@ -19,8 +19,8 @@ ALIKE = {1: 0, 2: 2, 3: 4}  # names that look like the one that is asked for
 
 def csv_lookup(rng: Random, difficulty: int) -> Drawn:
     goods = rng.choice(GOODS)
-    asked, *others = names(rng, {1: 8, 2: 16, 3: 30}[difficulty], ALIKE[difficulty])
-    table = [[trader, *(rng.randint(120, 9800) for _ in MONTHS)] for trader in shuffled(rng, [asked, *others])]
+    asked, *others = draw_names(rng, {1: 8, 2: 16, 3: 30}[difficulty], ALIKE[difficulty])
+    table = [[trader, *(rng.randint(120, 9800) for _ in MONTHS)] for trader in shuffle(rng, [asked, *others])]
     row, month = next(row for row in table if row[0] == asked), rng.randrange(len(MONTHS))
     wordings = (
         "In the attached file, how many {goods} did {name} ship in {month}? Give only the number.",
@@ -66,7 +66,7 @@ def csv_two_step(rng: Random, difficulty: int) -> Drawn:
 def _lighthouses(rng: Random, difficulty: int) -> tuple[str, list[tuple[str, str, int, int, int]]]:
     """The coast's name; lighthouse, keeper, height, oil burned and oil stored, no number twice in a column."""
     count = {1: 9, 2: 18, 3: 32}[difficulty]
-    coast, *people = names(rng, 2 * count + 1)
+    coast, *people = draw_names(rng, 2 * count + 1)
     lighthouses, keepers = people[:count], people[count:]
     heights = rng.sample(range(11, 90), count)
     burned, stored = rng.sample(range(210, 9900), count), rng.sample(range(210, 9900), count)
@@ -82,7 +82,7 @@ def _lighthouse_file(table: list[tuple[str, str, int, int, int]], difficulty: in
 
 def csv_total(rng: Random, difficulty: int) -> Drawn:
     goods = rng.choice(GOODS)
-    depots = names(rng, {1: 3, 2: 4, 3: 6}[difficulty], ALIKE[difficulty])
+    depots = draw_names(rng, {1: 3, 2: 4, 3: 6}[difficulty], ALIKE[difficulty])
     days = {1: 15, 2: 40, 3: 75}[difficulty]
     table = [(day, rng.choice(depots), rng.randint(15, 480), rng.randint(0, 14)) for day in range(1, days + 1)]
     depot = rng.choice(table)[1]
@@ -99,9 +99,9 @@ def csv_total(rng: Random, difficulty: int) -> Drawn:
 
 
 def xlsx_lookup(rng: Random, difficulty: int) -> Drawn:
-    wharves = names(rng, difficulty + 1)
-    asked, *others = names(rng, {1: 6, 2: 10, 3: 18}[difficulty], ALIKE[difficulty])
-    ships = shuffled(rng, [asked, *others])
+    wharves = draw_names(rng, difficulty + 1)
+    asked, *others = draw_names(rng, {1: 6, 2: 10, 3: 18}[difficulty], ALIKE[difficulty])
+    ships = shuffle(rng, [asked, *others])
     header = ["ship", "tonnes", "crew", "days_at_sea"]
     sheets = {
         wharf: [[ship, rng.randint(900, 9900), rng.randint(101, 190), rng.randint(201, 290)] for ship in ships]
@@ -122,8 +122,8 @@ def xlsx_lookup(rng: Random, difficulty: int) -> Drawn:
 
 def xlsx_difference(rng: Random, difficulty: int) -> Drawn:
     goods = rng.choice(GOODS)
-    asked, *others = names(rng, {1: 6, 2: 12, 3: 22}[difficulty], ALIKE[difficulty])
-    output = {mill: [rng.randint(300, 7900) for _ in MONTHS] for mill in shuffled(rng, [asked, *others])}
+    asked, *others = draw_names(rng, {1: 6, 2: 12, 3: 22}[difficulty], ALIKE[difficulty])
+    output = {mill: [rng.randint(300, 7900) for _ in MONTHS] for mill in shuffle(rng, [asked, *others])}
     month = rng.randrange(len(MONTHS))
     less, more = sorted((asked, rng.choice(others)), key=lambda mill: output[mill][month])
     wordings = (
@@ -137,11 +137,11 @@ def xlsx_difference(rng: Random, difficulty: int) -> Drawn:
 
 
 def json_lookup(rng: Random, difficulty: int) -> Drawn:
-    asked, *others = names(rng, {1: 3, 2: 6, 3: 10}[difficulty], ALIKE[difficulty])
+    asked, *others = draw_names(rng, {1: 3, 2: 6, 3: 10}[difficulty], ALIKE[difficulty])
     stations = {
         station: {"crew": [{"name": name, "role": role, "locker": rng.randint(100, 999)} for name, role in crew]}
-        for station in shuffled(rng, [asked, *others])
-        for crew in [list(zip(names(rng, len(ROLES)), shuffled(rng, ROLES), strict=True))]
+        for station in shuffle(rng, [asked, *others])
+        for crew in [list(zip(draw_names(rng, len(ROLES)), shuffle(rng, ROLES), strict=True))]
     }
     member = rng.choice(stations[asked]["crew"])
     wordings = (
@@ -165,7 +165,7 @@ def letter_fact(rng: Random, difficulty: int) -> Drawn:
 
 def letter(rng: Random, difficulty: int) -> tuple[str, str, list[str]]:
     """A question, its answer and the paragraphs of the letter."""
-    writer, reader, town, neighbour, village = names(rng, 5)
+    writer, reader, town, neighbour, village = draw_names(rng, 5)
     pier, steps, boxes, *wrong = rng.sample(range(112, 980), 6)
     place, other, elsewhere = rng.sample(PLACES, 3)
     questions = (
@@ -196,7 +196,7 @@ def letter(rng: Random, difficulty: int) -> tuple[str, str, list[str]]:
 
 def csv_list(rng: Random, difficulty: int) -> Drawn:
     count, most = {1: (10, 2), 2: (18, 4), 3: (30, 6)}[difficulty]
-    valley, *places = names(rng, count + 1)
+    valley, *places = draw_names(rng, count + 1)
     villages = [(name, rng.randint(120, 990), rng.choice(("yes", "no"))) for name in places]
     limit = rng.randrange(350, 900, 50)
     chosen = sorted(name for name, people, well in villages if people > limit and well == "yes")

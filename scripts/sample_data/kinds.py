@@ -9,7 +9,7 @@ FAMILIES["slide_notes"](random.Random(1), 1).suffix     # ".pptx"
 import json
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family, Rows, names, shuffled
+from eval.benchmarks.drawing import Drawn, Family, Rows, draw_names, shuffle
 from scripts.sample_data.attached import GOODS, MONTHS, letter
 from scripts.sample_data.media import picture_bytes
 from scripts.sample_data.office import Page, docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
@@ -21,7 +21,7 @@ TRADERS = 6
 def _shipped(rng: Random) -> tuple[str, str, str, list[list[object]]]:
     """The question, its answer, the goods, and the table with its header first."""
     goods = rng.choice(GOODS)
-    table = [[name, *(rng.randint(120, 9800) for _ in MONTHS)] for name in names(rng, TRADERS)]
+    table = [[name, *(rng.randint(120, 9800) for _ in MONTHS)] for name in draw_names(rng, TRADERS)]
     row, month = rng.choice(table), rng.randrange(len(MONTHS))
     asked = f"how many {goods} did {row[0]} ship in {MONTHS[month]}? Give only the number."
     return asked, str(row[month + 1]), goods, [["trader", *MONTHS], *table]
@@ -45,7 +45,7 @@ def tab_separated(rng: Random, difficulty: int) -> Drawn:
 
 
 def json_lines(rng: Random, difficulty: int) -> Drawn:
-    crew = [{"name": name, "locker": rng.randint(100, 999), "age": rng.randint(20, 70)} for name in names(rng, 8)]
+    crew = [{"name": name, "locker": rng.randint(100, 999), "age": rng.randint(20, 70)} for name in draw_names(rng, 8)]
     asked = rng.choice(crew)
     question = f"What is the locker number of {asked['name']} in the attached file? Give only the number."
     content = "".join(f"{json.dumps(member)}\n" for member in crew)
@@ -55,7 +55,7 @@ def json_lines(rng: Random, difficulty: int) -> Drawn:
 def linked_data(rng: Random, difficulty: int) -> Drawn:
     bridges = [
         {"@type": "Bridge", "name": name, "keeper": keeper, "spans": rng.randint(3, 60)}
-        for name, keeper in zip(names(rng, 6), names(rng, 6), strict=True)
+        for name, keeper in zip(draw_names(rng, 6), draw_names(rng, 6), strict=True)
     ]
     asked = rng.choice(bridges)
     question = f"Who is the keeper of the bridge {asked['name']} in the attached JSON-LD file? Give the name alone."
@@ -64,7 +64,7 @@ def linked_data(rng: Random, difficulty: int) -> Drawn:
 
 
 def xml_elements(rng: Random, difficulty: int) -> Drawn:
-    towers = [(name, rng.randint(3, 40), rng.randint(201, 890)) for name in names(rng, 8)]
+    towers = [(name, rng.randint(3, 40), rng.randint(201, 890)) for name in draw_names(rng, 8)]
     name, _, steps = rng.choice(towers)
     body = "".join(
         f'  <tower name="{n}">\n    <bells>{b}</bells>\n    <steps>{s}</steps>\n  </tower>\n' for n, b, s in towers
@@ -83,7 +83,7 @@ def web_page(rng: Random, difficulty: int) -> Drawn:
 
 
 def python_source(rng: Random, difficulty: int) -> Drawn:
-    lockers = [(name, rng.randint(1001, 9999)) for name in names(rng, 8)]
+    lockers = [(name, rng.randint(1001, 9999)) for name in draw_names(rng, 8)]
     name, locker = rng.choice(lockers)
     entries = "".join(f'    "{each}": {number},\n' for each, number in lockers)
     content = f"LOCKERS = {{\n{entries}}}\n\n\ndef locker_of(name: str) -> int:\n    return LOCKERS[name]\n"
@@ -92,7 +92,7 @@ def python_source(rng: Random, difficulty: int) -> Drawn:
 
 
 def protein(rng: Random, difficulty: int) -> Drawn:
-    (name,) = names(rng, 1)
+    (name,) = draw_names(rng, 1)
     resolution = f"{rng.randint(1, 3)}.{rng.randint(10, 99)}"
     atoms = "".join(
         f"ATOM  {n:5d}  CA  GLY A{n:4d}    {rng.uniform(-40, 40):8.3f}{rng.uniform(-40, 40):8.3f}"
@@ -106,7 +106,7 @@ def protein(rng: Random, difficulty: int) -> Drawn:
 
 
 def old_workbook(rng: Random, difficulty: int) -> Drawn:
-    wharves, ships = names(rng, 2), names(rng, 7)
+    wharves, ships = draw_names(rng, 2), draw_names(rng, 7)
     header = ["ship", "tonnes", "crew"]
     sheets = {wharf: [[ship, rng.randint(900, 9900), rng.randint(101, 190)] for ship in ships] for wharf in wharves}
     wharf, column = rng.choice(wharves), rng.randrange(1, 3)
@@ -125,7 +125,7 @@ def word_letter(rng: Random, difficulty: int) -> Drawn:
 
 
 def slide_notes(rng: Random, difficulty: int) -> Drawn:
-    town, other, speaker = names(rng, 3)
+    town, other, speaker = draw_names(rng, 3)
     pier, elsewhere = rng.sample(range(112, 980), 2)
     slides = [
         ("The harbour", f"A talk by {speaker}", "Thank the hosts."),
@@ -150,7 +150,7 @@ def pdf_table(rng: Random, difficulty: int) -> Drawn:
 
 
 def book_chapter(rng: Random, difficulty: int) -> Drawn:
-    islands = names(rng, 4)
+    islands = draw_names(rng, 4)
     lamps = rng.sample(range(112, 980), len(islands))
     chapters = [
         (f"The island {island}", ["We landed in the evening.", f"The lighthouse of {island} has {count} lamps."])
@@ -176,13 +176,13 @@ def archived_table(rng: Random, difficulty: int) -> Drawn:
 
 def _sign(form: str, suffix: str) -> Family:
     def picture(rng: Random, difficulty: int) -> Drawn:
-        towns = names(rng, 3)
+        towns = draw_names(rng, 3)
         piers = rng.sample(range(112, 980), len(towns))
         town, pier = rng.choice(list(zip(towns, piers, strict=True)))
         lines = [f"The boat to {each} leaves from pier {number}." for each, number in zip(towns, piers, strict=True)]
         question = f"From which pier does the boat to {town} leave, going by the sign in the attached picture?"
         return Drawn(
-            f"{question} Give only the number.", str(pier), 1, suffix, picture_bytes(form, shuffled(rng, lines))
+            f"{question} Give only the number.", str(pier), 1, suffix, picture_bytes(form, shuffle(rng, lines))
         )
 
     return picture

@@ -7,7 +7,7 @@ import io
 from random import Random
 from typing import Any
 
-from eval.benchmarks.drawing import Drawn, Family, names, without_times
+from eval.benchmarks.drawing import Drawn, Family, draw_names, without_times
 
 HEADER = ("ship", "tonnes", "crew")
 SHIPS = 7
@@ -17,7 +17,7 @@ def _harbour(rng: Random) -> tuple[Any, Any, list[str]]:
     """A workbook with one sheet of ships and its figures, from row 2 on; the sheet; the ships."""
     import openpyxl
 
-    wharf, *ships = names(rng, SHIPS + 1)
+    wharf, *ships = draw_names(rng, SHIPS + 1)
     book = openpyxl.Workbook()
     book.worksheets[0].title = wharf
     _fill(rng, book.worksheets[0], ships)
@@ -68,7 +68,7 @@ def xlsx_comment(rng: Random, difficulty: int) -> Drawn:
 
     book, sheet, ships = _harbour(rng)
     rows = rng.sample(range(2, SHIPS + 2), 2)
-    people = [f"{first} {last}" for first, last in (names(rng, 2), names(rng, 2))]
+    people = [f"{first} {last}" for first, last in (draw_names(rng, 2), draw_names(rng, 2))]
     for row, person in zip(rows, people, strict=True):
         sheet.cell(row, 2).comment = Comment(person, "harbour")
     question = (
@@ -105,7 +105,7 @@ def xlsx_hidden_column(rng: Random, difficulty: int) -> Drawn:
 
 def xlsx_hidden_sheet(rng: Random, difficulty: int) -> Drawn:
     book, _, ships = _harbour(rng)
-    (title,) = names(rng, 1)
+    (title,) = draw_names(rng, 1)
     hidden = _hidden_sheet(rng, book, ships, f"{title} 2")
     row = rng.randrange(2, SHIPS + 2)
     question = f"On the hidden sheet of the attached workbook, what are the tonnes of the ship {ships[row - 2]}?"
@@ -114,7 +114,7 @@ def xlsx_hidden_sheet(rng: Random, difficulty: int) -> Drawn:
 
 def xlsx_sheet_name(rng: Random, difficulty: int) -> Drawn:
     book, _, ships = _harbour(rng)
-    (title,) = names(rng, 1)
+    (title,) = draw_names(rng, 1)
     _hidden_sheet(rng, book, ships, title)
     return _drawn(book, "What is the name of the hidden sheet of the attached workbook? Give one word.", title)
 

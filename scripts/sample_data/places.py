@@ -5,7 +5,7 @@ FAMILIES["pdf_page"](random.Random(1), 1).suffix     # ".pdf"
 
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family, csv_bytes, names, xlsx_bytes
+from eval.benchmarks.drawing import Drawn, Family, csv_bytes, draw_names, xlsx_bytes
 from scripts.sample_data.media import picture_bytes
 from scripts.sample_data.office import docx_bytes, pdf_bytes, zip_bytes
 
@@ -22,7 +22,7 @@ def pdf_page(rng: Random, difficulty: int) -> Drawn:
 
 def _note(rng: Random) -> tuple[str, str, list[str]]:
     """The question, its answer and the lines."""
-    towns, codes = names(rng, 3), rng.sample(range(1001, 9999), 3)
+    towns, codes = draw_names(rng, 3), rng.sample(range(1001, 9999), 3)
     lines = [f"The code of the boathouse at {town} is {code}." for town, code in zip(towns, codes, strict=True)]
     question = f"What is the code of the boathouse at {towns[1]}, by the attached note? Give only the number."
     return question, str(codes[1]), ["Of our boathouses.", *lines, "Bring a lamp."]
@@ -39,7 +39,7 @@ def word_note(rng: Random, difficulty: int) -> Drawn:
 
 
 def word_table(rng: Random, difficulty: int) -> Drawn:
-    towns, keepers = names(rng, 6), [f"{first} {last}" for first, last in (names(rng, 2) for _ in range(6))]
+    towns, keepers = draw_names(rng, 6), [f"{first} {last}" for first, last in (draw_names(rng, 2) for _ in range(6))]
     table = [["town", "keeper"], *zip(towns, keepers, strict=True)]
     row = rng.randrange(6)
     question = f"Who is the keeper at {towns[row]}, by the table in the attached document? Give the full name."
@@ -47,7 +47,7 @@ def word_table(rng: Random, difficulty: int) -> Drawn:
 
 
 def script_source(rng: Random, difficulty: int) -> Drawn:
-    lockers = [(name, rng.randint(1001, 9999)) for name in names(rng, 8)]
+    lockers = [(name, rng.randint(1001, 9999)) for name in draw_names(rng, 8)]
     name, locker = rng.choice(lockers)
     entries = "".join(f'  "{each}": {number},\n' for each, number in lockers)
     content = f"const LOCKERS = {{\n{entries}}};\n\nfunction lockerOf(name) {{\n  return LOCKERS[name];\n}}\n"
@@ -56,9 +56,9 @@ def script_source(rng: Random, difficulty: int) -> Drawn:
 
 
 def archived_workbook(rng: Random, difficulty: int) -> Drawn:
-    ships = names(rng, 6)
+    ships = draw_names(rng, 6)
     rows = [[ship, rng.randint(900, 9900), rng.randint(101, 890)] for ship in ships]
-    other = names(rng, 6)
+    other = draw_names(rng, 6)
     members = {
         "crews/ships.xlsx": xlsx_bytes({"ships": [["ship", "tonnes", "crew"], *rows]}),
         "crews/boats.csv": csv_bytes([["boat", "oars"], *([name, rng.randint(2, 90)] for name in other)]),
@@ -70,7 +70,7 @@ def archived_workbook(rng: Random, difficulty: int) -> Drawn:
 
 
 def archived_picture(rng: Random, difficulty: int) -> Drawn:
-    town, pier = names(rng, 1)[0], rng.randint(112, 980)
+    town, pier = draw_names(rng, 1)[0], rng.randint(112, 980)
     members = {
         "photos/sign.png": picture_bytes("PNG", [f"The boat to {town} leaves from pier {pier}."]),
         "photos/list.txt": b"sign.png: a sign at the harbour\n",

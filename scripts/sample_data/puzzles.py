@@ -8,7 +8,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from eval.benchmarks.drawing import SYLLABLES, Drawn, Family, names, rounded
+from eval.benchmarks.drawing import SYLLABLES, Drawn, Family, draw_names, round_half_up
 
 CONVERSIONS = (  # as written in the question, and as pint knows them
     ("miles", "kilometres", "mile", "kilometer"),
@@ -35,7 +35,7 @@ def _percentages(rng: Random, difficulty: int) -> Drawn:
         f"A granary holds {stock} kilograms of rye. {'First ' if later else ''}{sold[0]} percent of it is sold{later}."
         " How many kilograms are left? Round to two decimal places and give only the number."
     )
-    return Drawn(question, rounded(left, 2))
+    return Drawn(question, round_half_up(left, 2))
 
 
 def _product(rng: Random, difficulty: int) -> Drawn:
@@ -77,7 +77,7 @@ def unit_conversion(rng: Random, difficulty: int) -> Drawn:
         "Express {amount} {source} in {target}, rounded to two decimals, without the unit.",
     )
     question = rng.choice(wordings).format(amount=amount, source=source, target=target)
-    return Drawn(question, rounded(converted, 2))
+    return Drawn(question, round_half_up(converted, 2))
 
 
 def word_puzzle(rng: Random, difficulty: int) -> Drawn:
@@ -91,14 +91,14 @@ def _backwards(rng: Random, difficulty: int) -> Drawn:
 
 
 def _count_letter(rng: Random, difficulty: int) -> Drawn:
-    text = " ".join(names(rng, 5 * difficulty)).lower()
+    text = " ".join(draw_names(rng, 5 * difficulty)).lower()
     letter = rng.choice(sorted(set(text) - {" "}))
     question = f"How often does the letter {letter} occur in this line: `{text}`? Give only the number."
     return Drawn(question, str(text.count(letter)))
 
 
 def _reversed_sentence(rng: Random, difficulty: int) -> Drawn:
-    words = [name.lower() for name in names(rng, 3 + difficulty)]
+    words = [name.lower() for name in draw_names(rng, 3 + difficulty)]
     ordinals = (*("first", "second", "third", "fourth", "fifth")[: len(words) - 1], "last")
     word, ordinal = rng.choice(list(zip(words, ordinals, strict=True)))
     sentence = f"Answer with the {ordinal} of these words and nothing else: {', '.join(words)}."

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.analysis.statistics.paired_tests import Pair, holm, paired_test
+from eval.analysis.statistics.paired_tests import Pair, adjust_p_values, run_paired_test
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.compare import task
@@ -46,10 +46,10 @@ def test_each_run_is_compared_with_the_first(tmp_path: Path, capsys: pytest.Capt
     folders = [run(tmp_path / "a", 1), run(tmp_path / "b", 8, cost_usd=0.2), run(tmp_path / "c", 2)]
     assert compare(*folders, "--json", tmp_path / "c.json") == FINISHED
     found = content(tmp_path / "c.json")
-    expected = [paired_test([Pair((n < 1,), (n < right,)) for n in range(8)]) for right in (8, 2)]
+    expected = [run_paired_test([Pair((n < 1,), (n < right,)) for n in range(8)]) for right in (8, 2)]
     for made, result in zip(found["comparisons"], expected, strict=True):
         assert {key: made[key] for key in result.to_dict()} == result.to_dict()
-    assert [made["p_holm"] for made in found["comparisons"]] == holm([each.p for each in expected])
+    assert [made["p_holm"] for made in found["comparisons"]] == adjust_p_values([each.p for each in expected])
     better = found["comparisons"][0]
     assert (better["first"]["accuracy"], better["second"]["accuracy"]) == (0.125, 1.0)
     assert better["cost_usd"]["difference"] == pytest.approx(-0.3)

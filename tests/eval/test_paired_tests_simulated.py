@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from eval.analysis.statistics.paired_tests import Pair, paired_test
+from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 
 SIZES = (20, 53, 165)  # questions: a small set, GAIA's Level 1, all of GAIA's validation split
 
@@ -35,8 +35,8 @@ def test_intervals_cover_the_truth_and_equal_systems_are_seldom_called_different
     n: int, epochs: int, share: float
 ) -> None:
     random = np.random.default_rng([n, epochs, round(10 * share)])
-    equal = [paired_test(drawn(n, epochs, 0.0, random, share)) for _ in range(1000)]
-    better = [paired_test(drawn(n, epochs, 0.1, random, share)) for _ in range(1000)]
+    equal = [run_paired_test(drawn(n, epochs, 0.0, random, share)) for _ in range(1000)]
+    better = [run_paired_test(drawn(n, epochs, 0.1, random, share)) for _ in range(1000)]
     for truth, results in ((0.0, equal), (0.1, better)):
         inside = sum(result.ci95[0] <= truth <= result.ci95[1] for result in results if result.ci95)
         assert 930 <= inside <= 970, truth
@@ -49,7 +49,7 @@ def test_one_that_never_loses_and_seldom_wins_is_not_cut_short() -> None:
     for n, wins in ((20, 0.1), (53, 0.05), (53, 0.1), (165, 0.05)):
         inside = 0
         for won in np.random.default_rng(n).binomial(n, wins, 1000):
-            interval = paired_test([Pair((0,), (1,))] * won + [Pair((1,), (1,))] * (n - won)).ci95
+            interval = run_paired_test([Pair((0,), (1,))] * won + [Pair((1,), (1,))] * (n - won)).ci95
             assert interval
             inside += interval[0] <= wins <= interval[1]
         assert inside >= 925, (n, wins)
@@ -57,7 +57,7 @@ def test_one_that_never_loses_and_seldom_wins_is_not_cut_short() -> None:
 
 def test_the_smallest_difference_is_seen_in_four_of_five_cases() -> None:
     random = np.random.default_rng(9)
-    promised = [paired_test(drawn(53, 3, 0.15, random)).smallest_difference for _ in range(300)]
+    promised = [run_paired_test(drawn(53, 3, 0.15, random)).smallest_difference for _ in range(300)]
     gain = float(np.mean([each for each in promised if each]))
-    seen = sum(paired_test(drawn(53, 3, gain, random)).p < 0.05 for _ in range(500)) / 500
+    seen = sum(run_paired_test(drawn(53, 3, gain, random)).p < 0.05 for _ in range(500)) / 500
     assert 0.74 <= seen <= 0.88

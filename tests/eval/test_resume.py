@@ -14,7 +14,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import dataset_digest
+from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.cli.overrides import composed
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
@@ -118,8 +118,8 @@ def test_the_digest_of_a_dataset_is_of_all_that_matters_in_it(tmp_path: Path) ->
     (tmp_path / "g.csv").write_text("1")
     base = Sample("a", "a?", tmp_path / "f.csv", target="1")
     other = Sample("b", "lone \udc80?", target="1")
-    digest = dataset_digest([base, other])
-    assert digest == dataset_digest([Sample("a", "a?", tmp_path / "g.csv", target="1"), other])
+    digest = compute_dataset_digest([base, other])
+    assert digest == compute_dataset_digest([Sample("a", "a?", tmp_path / "g.csv", target="1"), other])
     others = [
         [base],
         [other, base],
@@ -128,9 +128,9 @@ def test_the_digest_of_a_dataset_is_of_all_that_matters_in_it(tmp_path: Path) ->
         [Sample("a", "a?", target="1"), other],
     ]
     for changed in others:
-        assert dataset_digest(changed) != digest
+        assert compute_dataset_digest(changed) != digest
     (tmp_path / "f.csv").write_text("2")
-    assert dataset_digest([base, other]) != digest
+    assert compute_dataset_digest([base, other]) != digest
 
 
 def record_of(id: str) -> Record:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from eval import sweep as sweep_command
-from eval.analysis.statistics.paired_tests import Pair, paired_test
+from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.cli.command import run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking
@@ -65,7 +65,7 @@ def test_a_sweep_ends_with_a_row_a_job_and_each_compared_with_the_first(eval_com
     for comparison in found["comparisons"]:
         first, second = records(0), records(comparison["job"])
         pairs = [Pair([first[id]["score"] == 1], [second[id]["score"] == 1]) for id in first]
-        expected = paired_test(pairs).to_dict()
+        expected = run_paired_test(pairs).to_dict()
         assert {key: comparison[key] for key in expected} == expected
         assert comparison["p_holm"] >= comparison["p"]
 

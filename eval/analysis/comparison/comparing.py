@@ -10,12 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.analysis.comparison.comparison import Comparison, comparison
-from eval.analysis.comparison.differing import Setup, differences, setup_of
+from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.analysis.comparison.differing import Setup, find_differences, read_setup
 from eval.analysis.comparison.held_out import compare_held_out
-from eval.analysis.comparison.pairing import Answers, Common, answers_of, in_common, obstacle, same_rule
-from eval.analysis.statistics.paired_tests import holm
-from eval.analysis.tuned_on import UsedToTune, not_known, used_to_tune
+from eval.analysis.comparison.pairing import (
+    Answers,
+    CommonSamples,
+    find_common,
+    find_obstacle,
+    have_same_scorer,
+    read_answers,
+)
+from eval.analysis.statistics.paired_tests import adjust_p_values
+from eval.analysis.tuned_on import UsedToTune, describe_unknown, used_to_tune
 from eval.cli.paths import shown
 from eval.runs.folder import DATABASE, format_resume_hint
 from eval.runs.record import NOT_RUN
@@ -40,7 +47,7 @@ class ReadRun:
     used: UsedToTune | None  # questions that its prompts were tuned on; None: it is not known
 
 
-def compared(folders: Sequence[Path], intersection: bool) -> dict[str, Any]:
+def compare_runs(folders: Sequence[Path], intersection: bool) -> dict[str, Any]:
     """`runs`, `comparisons` (each run with the first), `simulated`, `notice`.
 
     Args:
@@ -53,7 +60,7 @@ def compared(folders: Sequence[Path], intersection: bool) -> dict[str, Any]:
     _check(folders)
     runs = [_read(label, folder) for label, folder in zip(_LABELS, folders, strict=False)]
     made = [_pair(runs[0], other, intersection) for other in runs[1:]]
-    for each, p in zip(made, holm([each["p"] for each in made]), strict=True):
+    for each, p in zip(made, adjust_p_values([each["p"] for each in made]), strict=True):
         each["p_holm"] = p
     simulated = any(run.simulated for run in runs)
     return {
@@ -77,7 +84,7 @@ def _check(folders: Sequence[Path]) -> None:
 def _read(label: str, folder: Path) -> ReadRun:
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            meta, answers = store.meta(), answers_of(store)
+            meta, answers = store.meta(), read_answers(store)
     except StoreError as error:
         raise UserError(f"{error}.") from error
     return ReadRun(
@@ -87,7 +94,7 @@ def _read(label: str, folder: Path) -> ReadRun:
         simulated=meta.get("simulated") == "true",
         rescored_from=meta.get(RESCORED_FROM),
         answers=answers,
-        setup=setup_of(folder, meta),
+        setup=read_setup(folder, meta),
         used=used_to_tune(meta),
     )
 
@@ -114,16 +121,16 @@ def _described(run: ReadRun) -> dict[str, Any]:
 
 def _pair(first: ReadRun, second: ReadRun, intersection: bool) -> dict[str, Any]:
     common = None
-    if reason := obstacle(first.answers, second.answers):
+    if reason := find_obstacle(first.answers, second.answers):
         if not intersection:
             raise UserError(_refusal(first, second, reason))
-        common = in_common(first.answers, second.answers)
+        common = find_common(first.answers, second.answers)
         if not common.ids:
             raise UserError(
                 f"{_named(first)} and {_named(second)} have no question in common that both have answered; "
                 "nothing can be compared."
             )
-    made = comparison(first.answers, second.answers, common.ids if common else None)
+    made = compare_answers(first.answers, second.answers, common.ids if common else None)
     used = {run.label: run.used for run in (first, second)}
     return {
         "run": second.label,
@@ -131,12 +138,12 @@ def _pair(first: ReadRun, second: ReadRun, intersection: bool) -> dict[str, Any]
         **made.to_dict(),
         "used_to_tune": compare_held_out(first.answers, second.answers, _compared_ids(first, common), used),
         "left_out": dict(common.left_out) if common else {},
-        "differs": differences(first.setup, second.setup),
+        "differs": find_differences(first.setup, second.setup),
         "notes": list(_notes(first, second, made, common)),
     }
 
 
-def _compared_ids(first: ReadRun, common: Common | None) -> Sequence[str]:
+def _compared_ids(first: ReadRun, common: CommonSamples | None) -> Sequence[str]:
     return common.ids if common else list(first.answers.questions)
 
 
@@ -157,7 +164,7 @@ def _named(run: ReadRun) -> str:
     return f"{run.label} ({run.folder.name})"
 
 
-def _notes(first: ReadRun, second: ReadRun, made: Comparison, common: Common | None) -> Iterator[str]:
+def _notes(first: ReadRun, second: ReadRun, made: Comparison, common: CommonSamples | None) -> Iterator[str]:
     """What has to be known to read the numbers."""
     runs, both = (first, second), f"{first.label} and {second.label}"
     if common:
@@ -170,7 +177,7 @@ def _notes(first: ReadRun, second: ReadRun, made: Comparison, common: Common | N
             yield f"{missing} answers are still missing; here they are left out, not counted as wrong"
         if common.n_files_by_name:
             yield f"{common.n_files_by_name} attached files could be compared by name alone: a run is older than that"
-    if not same_rule(first.answers, second.answers):
+    if not have_same_scorer(first.answers, second.answers):
         yield f"{both} were scored by different rules: a difference may be that of the rules"
     if first.answers.epochs != second.answers.epochs:
         times = " and ".join(f"{run.answers.epochs}" for run in runs)
@@ -178,7 +185,7 @@ def _notes(first: ReadRun, second: ReadRun, made: Comparison, common: Common | N
     yield from _price_notes(first, second, made)
     ids = _compared_ids(first, common)
     for run in runs:
-        if run.used and (unknown := not_known(run.used.edited)):
+        if run.used and (unknown := describe_unknown(run.used.edited)):
             yield f"warning: {run.label}: {unknown}"
         if n_leaked := run.answers.n_leaked(ids):
             met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"
@@ -202,7 +209,7 @@ def _price_notes(first: ReadRun, second: ReadRun, made: Comparison) -> Iterator[
             yield f"{n:,} tool calls of {run.label} were not made: another run had made them (cache.tools)"
 
 
-def flips(made: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], list[str], list[str]]]:
+def describe_flips(made: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], list[str], list[str]]]:
     """Each flipped question with both sides' answers in words: "✓ 17", "✗ 18", "! malformed", "! not_run"."""
     for flip in made["flips"]:
         yield flip, [_said(each) for each in flip["first"]], [_said(each) for each in flip["second"]]

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from eval.analysis.comparison.given_answer import GivenAnswer
-from eval.analysis.comparison.pairing import Answers, pairs
-from eval.analysis.statistics.intervals import Interval, clustered_interval
-from eval.analysis.statistics.paired_means import MeanDifference, paired_means
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, paired_test
+from eval.analysis.comparison.pairing import Answers, pair_scores
+from eval.analysis.statistics.intervals import Interval, compute_clustered_interval
+from eval.analysis.statistics.paired_means import MeanDifference, compare_means
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.runs.record import NOT_RUN, PlannedQuestion
 
 
@@ -71,7 +71,7 @@ class Comparison:
         }
 
 
-def comparison(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> Comparison:
+def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> Comparison:
     """
     Args:
         first: what is compared with.
@@ -82,11 +82,11 @@ def comparison(first: Answers, second: Answers, ids: Sequence[str] | None = None
         ValueError: no question is left.
     """
     chosen, whole = list(first.questions) if ids is None else list(ids), ids is None
-    scores = pairs(first, second, ids)
+    scores = pair_scores(first, second, ids)
     asked = [(first.of_question(each, whole), second.of_question(each, whole)) for each in chosen]
     questions = [first.questions[each] for each in chosen]
     return Comparison(
-        accuracy=paired_test(scores),
+        accuracy=run_paired_test(scores),
         first=_side([pair.first for pair in scores], [given for given, _ in asked]),
         second=_side([pair.second for pair in scores], [given for _, given in asked]),
         cost_usd=_means(asked, lambda each: each.cost_usd),
@@ -109,7 +109,7 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
     errors = Counter(NOT_RUN if each is None else each.error_class for each in answers)
     return Side(
         accuracy=sum(sum(each) / len(each) for each in scores) / len(scores),
-        ci95=clustered_interval([(round(sum(each)), len(each)) for each in scores]),
+        ci95=compute_clustered_interval([(round(sum(each)), len(each)) for each in scores]),
         n_answers=len(answers),
         n_correct=sum(each.correct for each in there),
         errors_by_class={name: count for name, count in errors.most_common() if name is not None},
@@ -126,7 +126,7 @@ def _means(asked: _Asked, amount: Callable[[GivenAnswer], float | None]) -> Mean
     Whoever decides by it has to look at `n_questions`: the others may be those that took most.
     """
     found = [(_mean(first, amount), _mean(second, amount)) for first, second in asked]
-    return paired_means([(a, b) for a, b in found if a is not None and b is not None])
+    return compare_means([(a, b) for a, b in found if a is not None and b is not None])
 
 
 def _mean(epochs: _Epochs, amount: Callable[[GivenAnswer], float | None]) -> float | None:
@@ -140,7 +140,7 @@ def _share(asked: _Asked, lost_by: Callable[[GivenAnswer], bool]) -> MeanDiffere
         Pair(*([float(each is not None and lost_by(each)) for each in epochs] for epochs in sides)) for sides in asked
     ]
     first, second = (sum(sum(pair[side]) / len(pair[side]) for pair in lost) / len(lost) for side in (0, 1))
-    tested = paired_test(lost)
+    tested = run_paired_test(lost)
     return MeanDifference(len(lost), first, second, tested.difference, tested.ci95)
 
 

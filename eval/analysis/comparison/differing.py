@@ -35,7 +35,7 @@ class Setup:
     tools_are_seen: bool  # as they were offered; false: as configured, by a run that did not note what was offered
 
 
-def setup_of(folder: Path, meta: Mapping[str, str]) -> Setup:
+def read_setup(folder: Path, meta: Mapping[str, str]) -> Setup:
     """
     Raises:
         UserError: the prompts that the run has kept cannot be read.
@@ -55,7 +55,7 @@ def setup_of(folder: Path, meta: Mapping[str, str]) -> Setup:
     )
 
 
-def differences(first: Setup, second: Setup) -> dict[str, dict[str, str]]:
+def find_differences(first: Setup, second: Setup) -> dict[str, dict[str, str]]:
     """`options`, `prompts` and `tools`: name → "of the first → of the second"."""
     options = changes(first.config, second.config)
     return {

@@ -64,7 +64,7 @@ class GivenAnswer:
 Given = dict[str, dict[int, GivenAnswer]]  # question → epoch, from 1 → answer
 
 
-def given_answers(records: Iterable[Record]) -> Given:
+def collect_answers(records: Iterable[Record]) -> Given:
     """Of all attempts, in any order."""
     found: Given = {}
     for record in records:

@@ -6,8 +6,8 @@ untuned(first, second, ids, {"A": None, "B": used})["without"]["difference"]    
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eval.analysis.comparison.pairing import Answers, pairs
-from eval.analysis.statistics.paired_tests import paired_test
+from eval.analysis.comparison.pairing import Answers, pair_scores
+from eval.analysis.statistics.paired_tests import run_paired_test
 from eval.analysis.tuned_on import UsedToTune
 
 
@@ -31,12 +31,12 @@ def compare_held_out(
     if not sets:
         return None
     known = frozenset().union(*(each.ids for each in found.values()))
-    scores = pairs(first, second, [each for each in ids if each not in known])
+    scores = pair_scores(first, second, [each for each in ids if each not in known])
     sides = [[sum(pair[side]) / len(pair[side]) for pair in scores] for side in (0, 1)]
     return {
         "sets": sets,
         "n_questions": len(known),
         "n_without": len(scores),
         "accuracies": [sum(each) / len(each) for each in sides] if scores else None,
-        "without": paired_test(scores).to_dict() if scores else None,
+        "without": run_paired_test(scores).to_dict() if scores else None,
     }

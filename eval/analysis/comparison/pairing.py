@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from eval.analysis.comparison.given_answer import Given, GivenAnswer, given_answers
+from eval.analysis.comparison.given_answer import Given, GivenAnswer, collect_answers
 from eval.analysis.statistics.paired_tests import Pair
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import FILES, questions_sha256, task_version
@@ -63,7 +63,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Common:
+class CommonSamples:
     """The questions of two runs that can be compared, and how many cannot be, by reason."""
 
     ids: Sequence[str]
@@ -71,7 +71,7 @@ class Common:
     n_files_by_name: int = 0  # of the ids: those whose file's content an older run has not kept the digest of
 
 
-def answers_of(store: RunStore) -> Answers:
+def read_answers(store: RunStore) -> Answers:
     """
     Raises:
         StoreError: the store cannot be read.
@@ -81,7 +81,7 @@ def answers_of(store: RunStore) -> Answers:
     files = json.loads(meta.get(FILES, "{}"))
     return Answers(
         questions={each.id: each for each in planned if each.target is not None},
-        given=given_answers(store.records(without_trajectory=True)),
+        given=collect_answers(store.records(without_trajectory=True)),
         epochs=epochs,
         scorer=(yaml.safe_load(meta.get("config", "")) or {}).get("scorer"),
         files=files,
@@ -91,7 +91,7 @@ def answers_of(store: RunStore) -> Answers:
     )
 
 
-def answers_from(records: Iterable[Record]) -> Answers:
+def build_answers(records: Iterable[Record]) -> Answers:
     """Of records with gold answers, all of a finished run."""
     kept = list(records)
     questions = {
@@ -99,15 +99,15 @@ def answers_from(records: Iterable[Record]) -> Answers:
         for each in kept
         if each.target is not None
     }
-    return Answers(questions, given_answers(kept), max((each.epoch for each in kept), default=1))
+    return Answers(questions, collect_answers(kept), max((each.epoch for each in kept), default=1))
 
 
-def obstacle(first: Answers, second: Answers) -> str | None:
+def find_obstacle(first: Answers, second: Answers) -> str | None:
     """Why the two cannot be compared as wholes; None: they can."""
     if first.question_ids != second.question_ids:
         both, either = first.question_ids & second.question_ids, first.question_ids | second.question_ids
         return f"their questions differ: {len(both)} of {len(either)} are in both"
-    if not same_rule(first, second):
+    if not have_same_scorer(first, second):
         return "their scorers differ"
     if reason := _other_content(first, second):
         return reason
@@ -116,7 +116,7 @@ def obstacle(first: Answers, second: Answers) -> str | None:
     return None if first.questions else "no question has a gold answer"
 
 
-def same_rule(first: Answers, second: Answers) -> bool:
+def have_same_scorer(first: Answers, second: Answers) -> bool:
     written = [json.dumps(each.scorer, sort_keys=True, default=str) for each in (first, second)]
     return written[0] == written[1]
 
@@ -131,14 +131,14 @@ def _other_content(first: Answers, second: Answers) -> str | None:
     return "an older run did not keep what its attached files were, so that they cannot be shown to be the same"
 
 
-def pairs(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> list[Pair]:
+def pair_scores(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> list[Pair]:
     """Of two runs without an obstacle, or of the questions that they have in common."""
     whole = ids is None
     chosen = list(first.questions) if ids is None else ids
     return [Pair(first.scores(each, whole), second.scores(each, whole)) for each in chosen]
 
 
-def in_common(first: Answers, second: Answers) -> Common:
+def find_common(first: Answers, second: Answers) -> CommonSamples:
     """The questions with the same text, gold answer and file, of which both have an answer."""
     ids, left_out, by_name = [], dict.fromkeys(_REASONS, 0), 0
     for sample_id in {**first.questions, **second.questions}:
@@ -149,7 +149,7 @@ def in_common(first: Answers, second: Answers) -> Common:
         ids.append(sample_id)
         has_file = first.questions[sample_id].file is not None
         by_name += has_file and not (sample_id in first.files and sample_id in second.files)
-    return Common(ids, {reason: count for reason, count in left_out.items() if count}, by_name)
+    return CommonSamples(ids, {reason: count for reason, count in left_out.items() if count}, by_name)
 
 
 def _why_left_out(sample_id: str, first: Answers, second: Answers) -> str | None:

@@ -20,31 +20,32 @@ Interval = tuple[float, float]
 Tally = tuple[int, int]  # correct, answers: of one question
 
 
-def accuracy_interval(n_correct: int, n: int) -> Interval | None:
+def compute_accuracy_interval(n_correct: int, n: int) -> Interval | None:
     """Lower and upper bound, both within 0 to 1; None for `n == 0`, where nothing at all is known.
 
-    The n answers are taken as independent: for repeats of the same questions see `clustered_interval`.
+    The n answers are taken as independent: for repeats of the same questions see `compute_clustered_interval`.
 
     Raises:
         ValueError: `n_correct` is negative or above `n`.
     """
     if not 0 <= n_correct <= n:
         raise ValueError(f"n_correct={n_correct} of n={n}; expected 0 to n")
-    return wilson(n_correct / n, n) if n else None
+    return compute_wilson_interval(n_correct / n, n) if n else None
 
 
-def clustered_interval(questions: Sequence[Tally]) -> Interval | None:
-    """Bounds of the share of correct answers over all questions; with one answer a question just `accuracy_interval`.
+def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:
+    """Return the bounds of the share of correct answers over all samples; None without any answer.
 
-    What varies is which questions were drawn and what came out for each. None without any answer.
+    What varies is which samples were drawn and the answers to each. With one answer a sample it is
+    `compute_accuracy_interval`.
     """
     answers = sum(n for _, n in questions)
     if not answers:
         return None
-    return wilson(sum(correct for correct, _ in questions) / answers, _effective_n(questions, answers))
+    return compute_wilson_interval(sum(correct for correct, _ in questions) / answers, _effective_n(questions, answers))
 
 
-def mean_interval(values: Sequence[float], max_n: float) -> Interval | None:
+def compute_mean_interval(values: Sequence[float], max_n: float) -> Interval | None:
     """Bounds of the mean of one value from 0 to 1 a question, such as its estimated pass@k.
 
     Wilson's interval for the number of right-or-wrong values that would leave the mean as unsure as these do,
@@ -56,10 +57,10 @@ def mean_interval(values: Sequence[float], max_n: float) -> Interval | None:
     mean = min(max(math.fsum(values) / n, 0.0), 1.0)
     variance = math.fsum((value - mean) ** 2 for value in values) / max(n - 1, 1)
     effective = n * mean * (1 - mean) / variance if variance > 0 else n
-    return wilson(mean, min(max(effective, n), max(max_n, n)))
+    return compute_wilson_interval(mean, min(max(effective, n), max(max_n, n)))
 
 
-def intraclass_correlation(questions: Sequence[Tally]) -> float:
+def compute_icc(questions: Sequence[Tally]) -> float:
     """How alike the answers to one question are: 0 no more than any two answers, 1 always all right or all wrong.
 
     1 as well where nothing varies or only one question was asked, so that repeats then prove nothing.
@@ -75,7 +76,7 @@ def intraclass_correlation(questions: Sequence[Tally]) -> float:
     return min(max((between - within) / spread, 0.0), 1.0) if spread > 0 else 1.0
 
 
-def wilson(share: float, n: float) -> Interval:
+def compute_wilson_interval(share: float, n: float) -> Interval:
     """Wilson's interval for a share seen in n answers; n need not be whole."""
     middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z / (1 + _Z**2 / n) * math.sqrt(share * (1 - share) / n + (_Z / n) ** 2 / 4)
@@ -84,4 +85,4 @@ def wilson(share: float, n: float) -> Interval:
 
 def _effective_n(questions: Sequence[Tally], answers: int) -> float:
     answers_beside = sum(size**2 for _, size in questions) / answers - 1  # to the same question, seen from an answer
-    return answers / (1 + answers_beside * intraclass_correlation(questions))
+    return answers / (1 + answers_beside * compute_icc(questions))

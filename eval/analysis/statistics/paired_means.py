@@ -28,7 +28,7 @@ class MeanDifference:
         return {**asdict(self), "ci95": list(self.ci95) if self.ci95 else None}
 
 
-def paired_means(pairs: Sequence[tuple[float, float]]) -> MeanDifference | None:
+def compare_means(pairs: Sequence[tuple[float, float]]) -> MeanDifference | None:
     """None: there are no pairs."""
     if not pairs:
         return None

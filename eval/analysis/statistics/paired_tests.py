@@ -20,7 +20,7 @@ _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _HALVINGS = 50  # of an interval at most 2 wide
 
 
-def score_interval(wins: int, losses: int, n: int) -> Interval:
+def compute_score_interval(wins: int, losses: int, n: int) -> Interval:
     """Bounds, -1 to 1, of the second system's share of right answers minus the first's.
 
     Args:
@@ -32,7 +32,7 @@ def score_interval(wins: int, losses: int, n: int) -> Interval:
     def end(inner: float, outer: float) -> float:
         for _ in range(_HALVINGS):
             middle = (inner + outer) / 2
-            if abs(score(middle, wins, losses, n)) < _Z:
+            if abs(compute_score_statistic(middle, wins, losses, n)) < _Z:
                 inner = middle
             else:
                 outer = middle
@@ -42,7 +42,7 @@ def score_interval(wins: int, losses: int, n: int) -> Interval:
     return end(seen, -1.0), end(seen, 1.0)
 
 
-def score(difference: float, wins: int, losses: int, n: int) -> float:
+def compute_score_statistic(difference: float, wins: int, losses: int, n: int) -> float:
     """How many standard errors what was seen is off the given difference, if that one is the true one."""
     linear = -wins - losses + (2 * n - wins + losses) * difference
     constant = -losses * difference * (1 - difference)
@@ -99,7 +99,7 @@ class PairedResult:
         return {**asdict(self), "ci95": list(self.ci95) if self.ci95 else None}
 
 
-def paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
+def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
     """
     Args:
         pairs: one for each question.
@@ -112,25 +112,25 @@ def paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
     differences = [pair.difference for pair in pairs]
     p, test = _p_value(pairs, differences, seed)
     epochs, n = min(pair.epochs for pair in pairs), len(pairs)
-    mean, error = math.fsum(differences) / n, standard_error(differences, epochs)
+    mean, error = math.fsum(differences) / n, compute_standard_error(differences, epochs)
     wins, losses = (sum(sign * each > 0 for each in differences) for sign in (1, -1))
     counted = test == MCNEMAR and n > 1
     return PairedResult(
         n_questions=n,
         epochs=epochs,
         difference=mean,
-        ci95=score_interval(wins, losses, n) if counted else students_interval(mean, error, n),
+        ci95=compute_score_interval(wins, losses, n) if counted else compute_t_interval(mean, error, n),
         p=p,
         test=test,
         wins=wins,
         losses=losses,
         ties=n - wins - losses,
-        smallest_difference=smallest_difference(error, n),
+        smallest_difference=compute_smallest_difference(error, n),
         standard_error=error,
     )
 
 
-def standard_error(differences: Sequence[float], epochs: int) -> float | None:
+def compute_standard_error(differences: Sequence[float], epochs: int) -> float | None:
     """Of the mean difference; None for one question."""
     n = len(differences)
     if n < 2:
@@ -139,7 +139,7 @@ def standard_error(differences: Sequence[float], epochs: int) -> float | None:
     return math.sqrt((squares + _EXTRA_ANSWERS / epochs) / (n * (n - 1)))
 
 
-def smallest_difference(error: float | None, n_questions: int) -> float | None:
+def compute_smallest_difference(error: float | None, n_questions: int) -> float | None:
     """The true difference that n questions with this standard error show in 80 of 100 cases; None: more than any."""
     if error is None:
         return None
@@ -147,7 +147,7 @@ def smallest_difference(error: float | None, n_questions: int) -> float | None:
     return found if found <= 1 else None
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     """p values as they count when several comparisons are made (S. Holm, Scand. J. Statistics 6, 1979), in their order.
 
     The chance that any of them is below 0.05 by luck alone is then 5 % at most.
@@ -171,7 +171,7 @@ def _check(pairs: Sequence[Pair]) -> None:
                 raise ValueError(f"pairs[{place}] has the score {score}; expected 0 to 1")
 
 
-def students_interval(mean: float, error: float | None, n: int) -> Interval | None:
+def compute_t_interval(mean: float, error: float | None, n: int) -> Interval | None:
     """Within -1 to 1; None: one question says nothing about others."""
     if error is None:
         return None

@@ -16,56 +16,56 @@ from typing import Any
 from eval.analysis.statistics.intervals import (
     Interval,
     Tally,
-    clustered_interval,
-    intraclass_correlation,
-    mean_interval,
+    compute_clustered_interval,
+    compute_icc,
+    compute_mean_interval,
 )
 from eval.analysis.summary.row import Row
 
 
-def by_epochs(final: Iterable[Row], epochs: int) -> dict[str, Any] | None:
-    """`icc`, `pass_at` and `pass_hat` for each k, `majority`; null for one epoch, or without any gold answer.
+def summarise_epochs(final: Iterable[Row], epochs: int) -> dict[str, Any] | None:
+    """Return what repeats say; None for one epoch, or without any target.
 
     Args:
         final: the last attempt at each (question, epoch); what is missing of a question's epochs counts as wrong.
         epochs: those that were planned.
     """
-    questions = [rows for rows in by_question(final) if rows[0].scored]
+    questions = [rows for rows in group_by_sample(final) if rows[0].scored]
     if epochs < 2 or not questions:
         return None
-    tallies = [(correct, max(epochs, n)) for correct, n in map(tally, questions)]
+    tallies = [(correct, max(epochs, n)) for correct, n in map(count_correct, questions)]
     return {
         "n_questions": len(questions),
-        "icc": round(intraclass_correlation(tallies), 4),
-        "pass_at": {str(k): _estimate(k, tallies, pass_at) for k in range(1, epochs + 1)},
-        "pass_hat": {str(k): _estimate(k, tallies, pass_hat) for k in range(1, epochs + 1)},
-        "majority": _majority([majority(rows) for rows in questions]),
+        "icc": round(compute_icc(tallies), 4),
+        "pass_at": {str(k): _estimate(k, tallies, estimate_pass_at) for k in range(1, epochs + 1)},
+        "pass_hat": {str(k): _estimate(k, tallies, estimate_pass_hat) for k in range(1, epochs + 1)},
+        "majority": _majority([score_majority(rows) for rows in questions]),
     }
 
 
-def by_question(rows: Iterable[Row]) -> list[list[Row]]:
+def group_by_sample(rows: Iterable[Row]) -> list[list[Row]]:
     questions: defaultdict[str, list[Row]] = defaultdict(list)
     for each in rows:
         questions[each.sample_id].append(each)
     return list(questions.values())
 
 
-def tally(rows: Sequence[Row]) -> Tally:
+def count_correct(rows: Sequence[Row]) -> Tally:
     """How many of a question's answers are right, of how many."""
     return sum(each.correct for each in rows), len(rows)
 
 
-def pass_at(correct: int, n: int, k: int) -> float:
+def estimate_pass_at(correct: int, n: int, k: int) -> float:
     """Share of the draws of k of the n answers with at least one right answer."""
     return 1 - math.comb(n - correct, k) / math.comb(n, k)
 
 
-def pass_hat(correct: int, n: int, k: int) -> float:
+def estimate_pass_hat(correct: int, n: int, k: int) -> float:
     """Share of the draws of k of the n answers with right answers only."""
     return math.comb(correct, k) / math.comb(n, k)
 
 
-def majority(rows: Sequence[Row]) -> float:
+def score_majority(rows: Sequence[Row]) -> float:
     """How right the most frequent answer of one question is: 0 or 1; between, if answers tie or equal ones differ."""
     verdicts: defaultdict[int, list[bool]] = defaultdict(list)
     for each in rows:
@@ -79,19 +79,21 @@ def majority(rows: Sequence[Row]) -> float:
 def _estimate(k: int, tallies: Sequence[Tally], estimator: Any) -> dict[str, Any]:
     values = [estimator(correct, n, k) for correct, n in tallies]
     if k == 1:  # the accuracy itself
-        return _shown(values, clustered_interval(tallies))
-    return _shown(values, mean_interval(values, max_n=sum(n for _, n in tallies) / k))
+        return _shown(values, compute_clustered_interval(tallies))
+    return _shown(values, compute_mean_interval(values, max_n=sum(n for _, n in tallies) / k))
 
 
 def _majority(values: Sequence[float]) -> dict[str, Any]:
-    return _shown(values, mean_interval(values, max_n=len(values)))  # one verdict a question, however many epochs
+    return _shown(
+        values, compute_mean_interval(values, max_n=len(values))
+    )  # one verdict a question, however many epochs
 
 
 def _shown(values: Sequence[float], interval: Interval | None) -> dict[str, Any]:
     return {"value": math.fsum(values) / len(values), "ci95": list(interval) if interval else None}
 
 
-def agreement(pairs: Sequence[tuple[bool, bool]]) -> dict[str, Any]:
+def measure_agreement(pairs: Sequence[tuple[bool, bool]]) -> dict[str, Any]:
     """`n`, the `share` of equal verdicts, and `kappa`, null where both always say the same one thing."""
     n = len(pairs)
     share = sum(first == second for first, second in pairs) / n

@@ -29,7 +29,7 @@ class Row:
     vote: int | None  # equal for equal answers of this process; None: in error, or without an answer
 
 
-def row(record: Record) -> Row:
+def build_row(record: Record) -> Row:
     failed = record.error is not None
     rule, exact = record.parts.get("rule"), record.parts.get("exact")
     judged = record.score is not None and rule is not None and exact is not None
@@ -53,11 +53,11 @@ def row(record: Record) -> Row:
 
 def _vote(answer: str | None) -> int | None:
     """A hash: the answer itself may be megabytes long."""
-    said = normal_form("" if answer is None else str(answer))
+    said = normalise_answer("" if answer is None else str(answer))
     return hash(said) if said else None
 
 
-def normal_form(answer: str) -> str:
+def normalise_answer(answer: str) -> str:
     """The same text for answers that differ in case, in spacing, or in how one number is written, as GAIA reads it."""
     text = " ".join(answer.casefold().split())
     try:

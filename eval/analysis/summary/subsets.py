@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from eval.analysis.statistics.intervals import clustered_interval
-from eval.analysis.summary.epochs import by_question, tally
+from eval.analysis.statistics.intervals import compute_clustered_interval
+from eval.analysis.summary.epochs import count_correct, group_by_sample
 from eval.analysis.summary.row import Row
 from eval.analysis.tuned_on import UsedToTune
 
@@ -21,7 +21,9 @@ def accuracy_without(final: Sequence[Row], questions: Collection[str]) -> dict[s
         questions: ids of those to leave out.
     """
     others = [each for each in final if each.scored and each.sample_id not in questions]
-    interval = clustered_interval([tally(rows) for rows in by_question(others)]) if questions else None
+    interval = (
+        compute_clustered_interval([count_correct(rows) for rows in group_by_sample(others)]) if questions else None
+    )
     return {
         "accuracy_without": sum(each.correct for each in others) / len(others) if questions and others else None,
         "accuracy_without_ci95": list(interval) if interval else None,

@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from eval.analysis.statistics.intervals import clustered_interval
-from eval.analysis.summary.epochs import agreement, by_epochs, by_question, tally
-from eval.analysis.summary.row import Row, row
+from eval.analysis.statistics.intervals import compute_clustered_interval
+from eval.analysis.summary.epochs import count_correct, group_by_sample, measure_agreement, summarise_epochs
+from eval.analysis.summary.row import Row, build_row
 from eval.analysis.summary.subsets import summarise_blocked, summarise_leaks, tuned_on_of
 from eval.analysis.summary.totals import Spending
 from eval.analysis.tuned_on import UsedToTune
@@ -72,7 +72,7 @@ def summarise(
         epochs: as planned; null: as many as the records have.
         question_ids: as planned; null: all that have a record. Attempts outside the plan only count as paid for.
         model: name of the model, to be told where its price is unknown.
-        measured: what `eval.reports.heading.measured` says of the run.
+        measured: what `eval.reports.heading.read_names` says of the run.
         command: the overrides as typed.
         sessions: `started_at, ended_at, stopped, changes` of each; more than one if the run was resumed.
         gate_history: how the number of requests at once went: `seconds, limit, reason`.
@@ -82,11 +82,11 @@ def summarise(
     spending, attempts, n_outside = Spending(), [], 0
     for record in records:
         spending.add(record)
-        if planned_for(record, epochs, question_ids):
-            attempts.append(row(record))
+        if is_planned(record, epochs, question_ids):
+            attempts.append(build_row(record))
         else:
             n_outside += 1
-    final = final_attempts(attempts)
+    final = select_final_attempts(attempts)
     planned = epochs or len({each.epoch for each in final})
     incomplete = any(each.error_class in TO_COME for each in final)
     named = {**(measured or {}), "model": model}
@@ -105,7 +105,7 @@ def summarise(
         "n_bad_rows": len(bad_rows),
         "bad_rows": list(bad_rows),
         "by_level": _by_level(final, incomplete),
-        "by_epochs": None if incomplete else by_epochs(final, planned),
+        "by_epochs": None if incomplete else summarise_epochs(final, planned),
         "errors_by_class": _tally(each.error_class for each in final),
         "limits": _tally(each.limit for each in final),
         "retried": _retried(attempts, final),
@@ -130,12 +130,12 @@ def summarise(
     }
 
 
-def planned_for(attempt: Attempt, epochs: int | None, question_ids: Collection[str] | None) -> bool:
+def is_planned(attempt: Attempt, epochs: int | None, question_ids: Collection[str] | None) -> bool:
     """Whether the plan has this question and epoch: it may have become smaller (`run.allow_config_change`)."""
     return (epochs is None or attempt.epoch <= epochs) and (question_ids is None or attempt.sample_id in question_ids)
 
 
-def final_attempts(attempts: Iterable[AnAttempt]) -> list[AnAttempt]:
+def select_final_attempts(attempts: Iterable[AnAttempt]) -> list[AnAttempt]:
     """The last attempt at each (question, epoch), in the order in which these first appear."""
     final: dict[tuple[str, int], AnAttempt] = {}
     for each in attempts:
@@ -148,7 +148,11 @@ def final_attempts(attempts: Iterable[AnAttempt]) -> list[AnAttempt]:
 def _counts(rows: Sequence[Row], incomplete: bool) -> dict[str, Any]:
     scored = [each for each in rows if each.scored]
     n_correct = sum(each.correct for each in scored)
-    interval = None if incomplete else clustered_interval([tally(question) for question in by_question(scored)])
+    interval = (
+        None
+        if incomplete
+        else compute_clustered_interval([count_correct(question) for question in group_by_sample(scored)])
+    )
     return {
         "n": len(rows),
         "n_scored": len(scored),
@@ -207,6 +211,6 @@ def _judge_agreement(rows: Sequence[Row]) -> dict[str, Any] | None:
     if not judged:
         return None
     return {
-        "rule": agreement([(correct, rule) for correct, rule, _ in judged]),
-        "exact": agreement([(correct, exact) for correct, _, exact in judged]),
+        "rule": measure_agreement([(correct, rule) for correct, rule, _ in judged]),
+        "exact": measure_agreement([(correct, exact) for correct, _, exact in judged]),
     }

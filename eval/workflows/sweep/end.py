@@ -18,7 +18,7 @@ from eval.cli.command import STOPPED, signal_of
 from eval.cli.paths import OUTPUTS, shown
 from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import handover, see_it
-from eval.reports.sweep_table import markdown, print_sweep
+from eval.reports.sweep_table import print_sweep, render_markdown
 from eval.runs.folder import format_resume_hint
 from eval.workflows.sweep.notes import SweepNotes, write_notes
 from eval.workflows.sweep.result import sweep_result
@@ -39,7 +39,7 @@ def make_table(
     """
     result = sweep_result(folder, notes)
     write_notes(folder, notes, result)
-    (folder / TABLE).write_text(markdown(result), "utf-8")
+    (folder / TABLE).write_text(render_markdown(result), "utf-8")
     console = Console()
     print_sweep(result, console)
     _line(f"sweep: {shown(folder)}", console)

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from eval.analysis.comparison.pairing import Answers, answers_of, obstacle, pairs
-from eval.analysis.statistics.paired_tests import holm, paired_test
+from eval.analysis.comparison.pairing import Answers, find_obstacle, pair_scores, read_answers
+from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_test
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.reports.from_store import summary_of
+from eval.reports.from_store import summarise_store
 from eval.runs.folder import DATABASE
 from eval.runs.mlflow_state import link_of
 from eval.runs.store import RunStore, StoreError
@@ -49,10 +49,10 @@ def _read(folder: Path, job: Job) -> tuple[dict[str, Any], Answers | None]:
         return row, None
     try:
         with RunStore(run / DATABASE, read_only=True) as store:
-            summary, meta = summary_of(store), store.meta()
+            summary, meta = summarise_store(store), store.meta()
             if not store.keys():  # it ended before its first answer
                 return {**row, "error": job.error or summary["stopped"]}, None
-            answers = answers_of(store)
+            answers = read_answers(store)
     except StoreError as error:
         return {**row, "error": str(error)}, None
     floor = ((yaml.safe_load(meta.get("config", "")) or {}).get("run") or {}).get("fail_under")
@@ -73,7 +73,7 @@ def _comparisons(answers: Sequence[Answers | None]) -> list[dict[str, Any]]:
     if not answers:
         return []
     made = [_comparison(answers[0], other) for other in answers[1:]]
-    p_values = holm([each["p"] for each in made if each["reason"] is None])
+    p_values = adjust_p_values([each["p"] for each in made if each["reason"] is None])
     adjusted = iter(p_values)
     return [
         {"job": job, "against": 0, **each, **({"p_holm": next(adjusted)} if each["reason"] is None else {})}
@@ -84,6 +84,6 @@ def _comparisons(answers: Sequence[Answers | None]) -> list[dict[str, Any]]:
 def _comparison(first: Answers | None, second: Answers | None) -> dict[str, Any]:
     if first is None or second is None:
         return {"reason": f"{'job 0' if first is None else 'it'} has no answers"}
-    if reason := obstacle(first, second):
+    if reason := find_obstacle(first, second):
         return {"reason": reason}
-    return {"reason": None, **paired_test(pairs(first, second)).to_dict()}
+    return {"reason": None, **run_paired_test(pair_scores(first, second)).to_dict()}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from eval.analysis.tuned_on import UsedToTune, tuned_facts, used_to_tune
-from eval.benchmarks.fingerprint import fingerprint
+from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.record import PlannedQuestion
@@ -25,7 +25,7 @@ TOY = ("system=toy", "data=toy", "model=offline", "data.n_val=4")
 
 
 def marks(*questions: str) -> frozenset[str]:
-    return frozenset(map(fingerprint, questions))
+    return frozenset(map(compute_fingerprint, questions))
 
 
 def prompts(name: str, tuned_on: TunedOn | None) -> PromptSet:
@@ -45,7 +45,7 @@ def test_a_question_is_known_again_under_another_id() -> None:
 
 
 def test_the_same_words_about_another_attachment_are_another_question() -> None:
-    tuned = prompts("mine", TunedOn(frozenset({fingerprint("Rows?", "aa")}), frozenset()))
+    tuned = prompts("mine", TunedOn(frozenset({compute_fingerprint("Rows?", "aa")}), frozenset()))
     facts = tuned_facts([tuned], planned("Rows?", "Rows?", "Rows?"), {"other-0": "aa", "other-1": "bb"})
     used = used_to_tune(facts)
     assert used is not None

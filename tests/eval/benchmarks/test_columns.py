@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, found_columns
+from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, find_columns
 from mas.runtime.errors import UserError
 
 ENOUGH_OF_JSONL = ("id", "question")
@@ -10,7 +10,7 @@ ENOUGH_OF_JSONL = ("id", "question")
 
 def refusal(columns: Columns, *there: str) -> str:
     with pytest.raises(UserError) as raised:
-        found_columns(columns, there, "q.csv")
+        find_columns(columns, there, "q.csv")
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
@@ -28,43 +28,43 @@ def refusal(columns: Columns, *there: str) -> str:
 def test_columns_are_known_by_their_usual_names_and_gaias_come_first(
     there: list[str], names: tuple[str | None, ...]
 ) -> None:
-    assert tuple(found_columns({}, there, "q.csv").names.values()) == tuple(names)
+    assert tuple(find_columns({}, there, "q.csv").names.values()) == tuple(names)
 
 
 def test_what_was_guessed_is_told() -> None:
-    columns, ids = found_columns({}, ["input", "target"], "q.csv").notes
+    columns, ids = find_columns({}, ["input", "target"], "q.csv").notes
     assert columns.startswith("columns found by their usual names: question = 'input', answer = 'target' (")
     assert ids.startswith("ids are made from the questions")
-    assert found_columns({}, list(GAIA_COLUMNS.values()), "q.csv").notes == ()
-    assert found_columns({}, ["TASK_ID", "question", "final_answer"], "q.csv").notes == ()
+    assert find_columns({}, list(GAIA_COLUMNS.values()), "q.csv").notes == ()
+    assert find_columns({}, ["TASK_ID", "question", "final_answer"], "q.csv").notes == ()
 
 
 @pytest.mark.parametrize("columns", [{}, {"question": "prompt", "answer": "label"}, {"answer": None}])
 def test_data_that_gaias_names_or_the_users_suffice_for_are_read_by_them_alone(columns: Columns) -> None:
     there = [*filter(None, complete_columns(columns).values()), "id", "file", "level"]
     there.remove("task_id"), there.remove("file_name"), there.remove("Level")
-    found = found_columns(columns, there, "q.csv")
+    found = find_columns(columns, there, "q.csv")
     assert (found.names["id"], found.names["file"], found.names["level"]) == (None, None, None)
     assert not found.ids_from_questions and found.notes == ()
 
 
 def test_rows_are_numbered_where_the_user_says_that_there_are_no_ids() -> None:
-    found = found_columns({"id": None}, ["question", "answer", "id"], "q.csv")
+    found = find_columns({"id": None}, ["question", "answer", "id"], "q.csv")
     assert found.names["id"] is None and not found.ids_from_questions
 
 
 def test_a_named_column_is_kept_and_the_others_are_found() -> None:
-    found = found_columns({"question": "text"}, ["text", "input", "target"], "q.csv")
+    found = find_columns({"question": "text"}, ["text", "input", "target"], "q.csv")
     assert (found.names["question"], found.names["answer"]) == ("text", "target")
 
 
 def test_the_column_of_gold_answers_is_never_taken_for_the_question() -> None:
-    assert found_columns({"answer": "input"}, ["input", "prompt"], "q.csv").names["question"] == "prompt"
+    assert find_columns({"answer": "input"}, ["input", "prompt"], "q.csv").names["question"] == "prompt"
     assert "no column for the question" in refusal({"answer": "input"}, "input", "text")
 
 
 def test_gold_answers_that_json_lines_need_not_have_are_asked_after() -> None:
-    found = found_columns({}, ["task_id", "Question", "answer"], "metadata.jsonl", ENOUGH_OF_JSONL)
+    found = find_columns({}, ["task_id", "Question", "answer"], "metadata.jsonl", ENOUGH_OF_JSONL)
     assert found.names["answer"] is None
     assert found.notes == (
         "unscored, for there is no column 'Final answer'; is it 'answer'? (data.columns.answer=NAME)",
@@ -85,7 +85,7 @@ def test_two_columns_that_may_be_meant_are_to_be_named() -> None:
         "q.csv has several columns that may be the question (question, input): name what it has with "
         "data.columns.question=…; its columns are: question, input, answer."
     )
-    assert found_columns({"question": "input"}, ["question", "input", "answer"], "q.csv").names["question"] == "input"
+    assert find_columns({"question": "input"}, ["question", "input", "answer"], "q.csv").names["question"] == "input"
 
 
 def test_a_misspelt_name_is_not_replaced_by_a_usual_one() -> None:

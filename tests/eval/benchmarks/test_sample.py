@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.drawing import names
+from eval.benchmarks.drawing import draw_names
 from eval.benchmarks.sample_set import SAMPLE, SAMPLE_VERSION, BundledDataset
 from mas.runtime.errors import UserError
 from scripts.sample_data.make_sample import DIFFICULTIES, FAMILIES, KINDS, MARKED, SPLITS, write_sample
@@ -127,7 +127,7 @@ def test_a_more_difficult_question_has_a_longer_file() -> None:
 
 def test_names_are_different_and_the_first_ones_look_alike() -> None:
     for seed in range(20):
-        first, *others = names(random.Random(seed), 30, alike=4)
+        first, *others = draw_names(random.Random(seed), 30, alike=4)
         assert len({first, *others}) == 30
         shared = [name for name in others if name[:4] == first[:4]]
         assert set(others[:4]) <= set(shared)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.contamination.web_results import MAX_SOURCE_CHARS, blocked_hosts, web_leaks
+from eval.contamination.web_results import MAX_SOURCE_CHARS, count_blocked_hosts, find_web_leaks
 from mas.tools.web.mediawiki import Found, listed
 
 QUESTION = "In which year was the lamp of the lighthouse at Marrow Point first lit by its three keepers?"
@@ -27,7 +27,7 @@ def step(observation: str, name: str = "read_page", web: bool = True, **inputs: 
 
 
 def sources(observation: str, gold: str | None = "1874", question: str = QUESTION, **inputs: Any) -> list[str]:
-    return [each["source"] for each in web_leaks(question, gold, [step(observation, **inputs)])]
+    return [each["source"] for each in find_web_leaks(question, gold, [step(observation, **inputs)])]
 
 
 def page(text: str) -> str:
@@ -35,7 +35,7 @@ def page(text: str) -> str:
 
 
 def test_gold_and_passage_in_one_page_are_a_finding_with_its_address() -> None:
-    found = web_leaks(QUESTION, "1874", [step(page(f"Q: In which year was {PASSAGE} lit? A: 1874"))])
+    found = find_web_leaks(QUESTION, "1874", [step(page(f"Q: In which year was {PASSAGE} lit? A: 1874"))])
     assert found == [{"tool": "read_page", "source": URL}]
 
 
@@ -109,7 +109,7 @@ def test_what_was_typed_or_sought_in_the_browser_is_no_finding(snapshot: str) ->
 
 def test_a_page_seen_in_parts_is_one_result() -> None:
     def parts(*texts: str) -> list[dict[str, str]]:
-        return web_leaks(QUESTION, "1874", [step(text) for text in texts])
+        return find_web_leaks(QUESTION, "1874", [step(text) for text in texts])
 
     first, second = f"{HEADER[:-1]}2\n\nQ: {PASSAGE}?", f"Answers, {URL}; page 2 of 2\n\nA: 1874"
     assert parts(first, second) == parts(second, first) == [{"tool": "read_page", "source": URL}]
@@ -122,12 +122,12 @@ def test_a_page_seen_in_parts_is_one_result() -> None:
 def test_an_excerpt_and_its_page_are_one_result() -> None:
     entry = listed([Found("Quiz", URL, PASSAGE), Found("Other", "https://a.example.org/", "1874")])
     search = step(f"Web search for 'x': 2 results\n\n{entry}", "web_search")
-    assert web_leaks(QUESTION, "1874", [search, step(page("It was 1901."))]) == []
-    found = web_leaks(QUESTION, "1874", [search, step(page("It was 1874."))])
+    assert find_web_leaks(QUESTION, "1874", [search, step(page("It was 1901."))]) == []
+    found = find_web_leaks(QUESTION, "1874", [search, step(page("It was 1874."))])
     assert found == [{"tool": "web_search", "source": URL}]
     moved = page("It was 1874.").replace("https://", "http://www.").replace("/17;", "/17/#top;")
-    assert web_leaks(QUESTION, "1874", [search, step(moved)]) == found
-    assert web_leaks(QUESTION, "1874", [search, step(moved.replace("#top", "#/18"))]) == []
+    assert find_web_leaks(QUESTION, "1874", [search, step(moved)]) == found
+    assert find_web_leaks(QUESTION, "1874", [search, step(moved.replace("#top", "#/18"))]) == []
 
 
 def test_a_title_may_put_the_question_and_is_no_answer() -> None:
@@ -184,12 +184,12 @@ def test_without_a_gold_answer_nothing_is_listed(gold: str | None) -> None:
 def test_other_tools_are_not_looked_at() -> None:
     attached = step(page(f"{PASSAGE} 1874"), "read_file", web=False)
     model = {**step(page(f"{PASSAGE} 1874")), "kind": "lm"}
-    assert web_leaks(QUESTION, "1874", [attached, model, {"kind": "tool", "name": "read_page"}]) == []
+    assert find_web_leaks(QUESTION, "1874", [attached, model, {"kind": "tool", "name": "read_page"}]) == []
 
 
 def test_a_page_is_listed_once_for_each_tool_that_showed_it() -> None:
     seen = page(f"{PASSAGE} 1874")
-    found = web_leaks(QUESTION, "1874", [step(seen), step(seen), step(seen, "browser_navigate")])
+    found = find_web_leaks(QUESTION, "1874", [step(seen), step(seen), step(seen, "browser_navigate")])
     assert [each["tool"] for each in found] == ["read_page", "browser_navigate"]
 
 
@@ -213,16 +213,16 @@ def test_blocks_are_counted_by_host() -> None:
 
     other = {"kind": "agent", "name": "x", "events": [{"name": "decision"}]}
     steps = [blocked("https://hf.co/datasets/x", "https://hf.co/datasets/y"), other, blocked("http://[bad"), {}]
-    assert blocked_hosts(steps) == {"hf.co": 2, "unknown": 1}
+    assert count_blocked_hosts(steps) == {"hf.co": 2, "unknown": 1}
 
 
 @given(st.text(), st.text(), st.text(max_size=300))
 def test_no_text_is_a_stumbling_block(question: str, gold: str, seen: str) -> None:
-    web_leaks(question, gold, [step(seen), step(page(f"{seen} {question} {gold}"))])
+    find_web_leaks(question, gold, [step(seen), step(page(f"{seen} {question} {gold}"))])
 
 
 @pytest.mark.parametrize("text", ["1 111 " * 3_300 + "1x", "1,1" * 6_600, "7 " * 9_900, f"{QUESTION} " * 200])
 def test_no_page_takes_long(text: str) -> None:
     started = time.process_time()
-    web_leaks(QUESTION, "1874", [step(page(f"{text[:19_800]} {PASSAGE}"))])
+    find_web_leaks(QUESTION, "1874", [step(page(f"{text[:19_800]} {PASSAGE}"))])
     assert time.process_time() - started < 2

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from eval.analysis.summary.summary import summarise
-from eval.execution.tool_counts import MAX_NAME_CHARS, tool_counts
+from eval.execution.tool_counts import MAX_NAME_CHARS, count_tool_calls
 from eval.mlflow_export.run_metrics import RunNumbers
-from eval.reports.notes import notes
+from eval.reports.notes import list_notes
 from eval.runs.record import Record
 from mas.runtime.trace import Trace, recording, span
 from mas.tools.http.settings import WebSettings
@@ -42,9 +42,9 @@ def test_a_search_that_wikipedia_stood_in_for_has_failed(monkeypatch: pytest.Mon
     monkeypatch.setenv("TAVILY_API_KEY", KEY)
     steps = searched(3, ["432", "500"])
     assert [each["error"] for each in steps] == [None] * 3, "for its agent it is no failure"
-    assert tool_counts(steps) == ({"web_search": 3}, {"web_search": 2})
+    assert count_tool_calls(steps) == ({"web_search": 3}, {"web_search": 2})
     monkeypatch.delenv("TAVILY_API_KEY")
-    assert tool_counts(searched(1, [])) == ({"web_search": 1}, {"web_search": 1})
+    assert count_tool_calls(searched(1, [])) == ({"web_search": 1}, {"web_search": 1})
 
 
 def test_tools_alone_are_counted_and_a_name_is_not_as_long_as_a_model_likes() -> None:
@@ -53,7 +53,7 @@ def test_tools_alone_are_counted_and_a_name_is_not_as_long_as_a_model_likes() ->
         *(step("calculator", events=[{"name": "blocked page"}]), step("x" * 500, "LookupError: no tool")),
     ]
     long = "x" * MAX_NAME_CHARS
-    assert tool_counts(steps) == ({"read_file": 2, "calculator": 1, long: 1}, {"read_file": 1, long: 1})
+    assert count_tool_calls(steps) == ({"read_file": 2, "calculator": 1, long: 1}, {"read_file": 1, long: 1})
 
 
 def counted(calls: dict[str, int], errors: dict[str, int], attempt: int = 1) -> Record:
@@ -66,14 +66,14 @@ def test_all_attempts_are_added_up_and_told_with_the_share() -> None:
     summary = summarise("run-1", [first, second], simulated=False, wall_seconds=1.0)
     assert summary["calls_by_tool"] == {"web_search": 2_000, "calculator": 4, "read_file": 3}
     assert summary["tool_errors"] == {"web_search": 1_005, "read_file": 1}
-    assert dict(notes(summary))["failed tool calls"] == "web_search 1,005 of 2,000, read_file 1 of 3"
+    assert dict(list_notes(summary))["failed tool calls"] == "web_search 1,005 of 2,000, read_file 1 of 3"
 
 
 def test_where_none_failed_nothing_is_said() -> None:
     summary = summarise("run-1", [counted({"calculator": 2}, {})], simulated=False, wall_seconds=1.0)
-    assert (summary["tool_errors"], "failed tool calls" in dict(notes(summary))) == ({}, False)
+    assert (summary["tool_errors"], "failed tool calls" in dict(list_notes(summary))) == ({}, False)
     older = {key: value for key, value in summary.items() if key not in ("tool_errors", "calls_by_tool")}
-    assert dict(notes(older)) == dict(notes(summary)), "a summary from before these counts"
+    assert dict(list_notes(older)) == dict(list_notes(summary)), "a summary from before these counts"
 
 
 def test_mlflow_is_told_the_same_number(monkeypatch: pytest.MonkeyPatch) -> None:

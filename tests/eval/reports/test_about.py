@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from eval.analysis.summary.summary import summarise
-from eval.reports.heading import about, duration
+from eval.reports.heading import describe_run, format_duration
 
 MEASURED = {
     "folder": "night", "system": "gaia", "data": "sample", "split": "val", "prompts": "baseline", "scorer": "gaia",
@@ -14,7 +14,7 @@ MEASURED = {
 
 
 def lines(meta: dict[str, str], **facts: Any) -> dict[str, str]:
-    return dict(about(meta, summarise("run-1", [], **{"simulated": False, "wall_seconds": 75.0, **facts})))
+    return dict(describe_run(meta, summarise("run-1", [], **{"simulated": False, "wall_seconds": 75.0, **facts})))
 
 
 def test_everything_that_the_run_noted_is_told() -> None:
@@ -49,4 +49,4 @@ def test_answers_scored_anew_name_their_run() -> None:
 
 
 def test_long_runs_are_told_in_hours() -> None:
-    assert [duration(seconds) for seconds in (4.26, 100, 3_700)] == ["4.3 s", "2 min", "1 h 2 min"]
+    assert [format_duration(seconds) for seconds in (4.26, 100, 3_700)] == ["4.3 s", "2 min", "1 h 2 min"]

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from eval.reports.comparison_table import flips_table, short_ids
+from eval.reports.comparison_table import build_flips_table, shorten_ids
 
 IDS = ["4b1f0c2a-0d1e-4f8a-9c55-000000000001", "4b1f0c2a-9d1e-4f8a-9c55-000000000002"]
 
@@ -15,7 +15,7 @@ def given(text: str, correct: bool = False, error_class: str | None = None) -> d
 
 def shown(width: int, *flips: dict[str, Any]) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
-    console.print(flips_table({"run": "B", "against": "A", "flips": list(flips)}, width))
+    console.print(build_flips_table({"run": "B", "against": "A", "flips": list(flips)}, width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -38,9 +38,9 @@ def test_a_question_takes_one_line_however_long_it_is(columns: int, headings: in
 
 
 def test_ids_are_cut_as_far_as_they_differ() -> None:
-    assert list(short_ids(IDS).values()) == ["4b1f0c2a-0", "4b1f0c2a-9"]
-    assert list(short_ids([IDS[0], "other"]).values()) == ["4b1f0c2a", "other"]
-    assert short_ids([]) == {}
+    assert list(shorten_ids(IDS).values()) == ["4b1f0c2a-0", "4b1f0c2a-9"]
+    assert list(shorten_ids([IDS[0], "other"]).values()) == ["4b1f0c2a", "other"]
+    assert shorten_ids([]) == {}
     assert "whole ids" not in shown(80, flip("q1", [given("17", correct=True)], [given("18")]))[-1]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from eval.analysis.summary.summary import summarise
-from eval.reports import shown_answers
-from eval.reports.files import template
+from eval.reports import question_rows as shown_answers
+from eval.reports.files import load_template
 from eval.reports.html_report import MAX_ANSWERS, write_report
-from eval.reports.shown_steps import steps_of
+from eval.reports.step_tree import build_steps
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 
@@ -183,7 +183,7 @@ def test_steps_of_right_answers_give_way_to_those_of_wrong_ones(
     everything = page(tmp_path, records).text
     assert all(f"agent-{name}" in everything for name in "abcde")
     assert "are left out" not in everything
-    one = len(template(STEPS).render(steps=steps_of(records[0].trajectory)))
+    one = len(load_template(STEPS).render(steps=build_steps(records[0].trajectory)))
     monkeypatch.setattr(shown_answers, "MAX_STEPS_BYTES", 2 * one)
     text = page(tmp_path, records).text
     assert [name for name in "abcde" if f"agent-{name}" in text] == ["b", "d"]

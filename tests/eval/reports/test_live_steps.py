@@ -6,15 +6,15 @@ import io
 
 from rich.console import Console
 
-from eval.reports.live_steps import Steps, print_answer
+from eval.reports.live_steps import LiveSteps, print_answer
 from eval.runs.record import Record, Usage
 from mas.runtime.trace import Trace, event, recording, span
 
 
-def shown(*, terminal: bool = False, redact: str = "\0") -> tuple[Steps, io.StringIO]:
+def shown(*, terminal: bool = False, redact: str = "\0") -> tuple[LiveSteps, io.StringIO]:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=40)
-    return Steps(console, redact=lambda text: text.replace(redact, "***")), out
+    return LiveSteps(console, redact=lambda text: text.replace(redact, "***")), out
 
 
 def test_a_span_is_shown_as_it_opens_and_as_it_ends() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.reports.heading import measured, title
+from eval.reports.heading import format_title, read_names
 
 CONFIG = {
     "system": {"name": "gaia"},
@@ -20,15 +20,15 @@ def meta(**changes: Any) -> dict[str, str]:
 
 
 def test_names_come_from_the_configuration_that_the_run_has_kept() -> None:
-    assert measured(meta(), "night") == {
+    assert read_names(meta(), "night") == {
         "folder": "night", "system": "gaia", "data": "sample", "split": "test", "prompts": "careful", "scorer": "gaia",
     }  # fmt: skip
-    assert set(measured({}, "night").values()) == {"night", None}
+    assert set(read_names({}, "night").values()) == {"night", None}
 
 
 def test_the_prompts_used_last_count_rather_than_those_configured() -> None:
     kept = {**meta(), "prompts_kept": json.dumps({"prompts": "careful", "prompts_2": "c014"})}
-    assert measured(kept, "winner")["prompts"] == "c014"
+    assert read_names(kept, "winner")["prompts"] == "c014"
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,16 @@ def test_the_prompts_used_last_count_rather_than_those_configured() -> None:
     [("eval.scorers.numeric.NumericScorer", "numeric"), ("my_rules.judge.Judge", "my_rules.judge.Judge")],
 )
 def test_a_scorer_is_called_what_the_command_line_calls_it(target: str, name: str) -> None:
-    assert measured(meta(scorer={"_target_": target}), "x")["scorer"] == name
+    assert read_names(meta(scorer={"_target_": target}), "x")["scorer"] == name
 
 
 def test_a_title_leaves_out_what_is_unknown_or_usual() -> None:
-    summary = {"run_id": "r1", "model": "m-1", **measured(meta(), "night")}
-    assert title(summary) == "gaia · m-1 · sample/test · prompts careful · night"
-    assert title({**summary, "split": None, "prompts": None}) == "gaia · m-1 · sample · night"
-    assert title({"run_id": "r1"}) == "r1"
+    summary = {"run_id": "r1", "model": "m-1", **read_names(meta(), "night")}
+    assert format_title(summary) == "gaia · m-1 · sample/test · prompts careful · night"
+    assert format_title({**summary, "split": None, "prompts": None}) == "gaia · m-1 · sample · night"
+    assert format_title({"run_id": "r1"}) == "r1"
 
 
 def test_a_name_cannot_move_the_terminal() -> None:
-    assert title({"run_id": "r1", "model": "a\n\x1b[31mb" + "x" * 99}).startswith("a \\u001b[31mbxxx")
-    assert len(title({"run_id": "r1", "model": "x" * 999})) < 80
+    assert format_title({"run_id": "r1", "model": "a\n\x1b[31mb" + "x" * 99}).startswith("a \\u001b[31mbxxx")
+    assert len(format_title({"run_id": "r1", "model": "x" * 999})) < 80

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 
 from eval.analysis.summary.summary import summarise
-from eval.reports.summary_table import print_table
+from eval.reports.summary_table import print_summary
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 
@@ -17,7 +17,7 @@ NOT_RUN = {"answer": None, "score": None, "error": "x", "error_class": "not_run"
 
 def shown(records: list[Record], simulated: bool = False, width: int = 100, **facts: Any) -> str:
     console = Console(file=io.StringIO(), width=width)
-    print_table(summarise("run-1", records, simulated=simulated, wall_seconds=12.34, **facts), console)
+    print_summary(summarise("run-1", records, simulated=simulated, wall_seconds=12.34, **facts), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -1,6 +1,6 @@
 import pytest
 
-from eval.scorers.gaia import GaiaScorer, lenient_match, question_scorer
+from eval.scorers.gaia import GaiaScorer, match_leniently, question_scorer
 
 FORGIVEN = [
     ("The answer is 17.", "17"),
@@ -50,7 +50,7 @@ NOT_FORGIVEN = [
 
 @pytest.mark.parametrize(("answer", "gold"), FORGIVEN)
 def test_a_right_answer_in_a_wrong_format_is_a_format_loss(answer: str, gold: str) -> None:
-    assert lenient_match(answer, gold)
+    assert match_leniently(answer, gold)
     score = GaiaScorer()("Which?", answer, gold)
     assert (score.value, score.parts["format_loss"]) == (0.0, 1.0)
     assert "only its format is wrong" in score.explanation
@@ -58,7 +58,7 @@ def test_a_right_answer_in_a_wrong_format_is_a_format_loss(answer: str, gold: st
 
 @pytest.mark.parametrize(("answer", "gold"), NOT_FORGIVEN)
 def test_a_wrong_answer_is_no_format_loss(answer: str | None, gold: str) -> None:
-    assert not lenient_match(answer, gold)
+    assert not match_leniently(answer, gold)
 
 
 @pytest.mark.parametrize(("answer", "gold"), [("17", "17"), ("50%", "50"), ("a; b", "a, b"), ("St.", "St")])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eval.scorers.function import FunctionScorer, as_score
+from eval.scorers.function import FunctionScorer, convert_to_score
 from eval.scorers.score import Score, ScorerError
 from mas.runtime.errors import UserError
 
@@ -125,11 +125,11 @@ def test_a_function_that_cannot_be_had_is_one_sentence(rules: str, target: str, 
 def test_numpys_numbers_count_as_numbers() -> None:
     import numpy
 
-    assert as_score(numpy.True_).value == 1.0
-    assert as_score(numpy.float32(0.25)).value == 0.25
-    assert as_score({"value": numpy.int64(1), "parts": {"n": numpy.int64(3)}}).parts == {"n": 3.0}
+    assert convert_to_score(numpy.True_).value == 1.0
+    assert convert_to_score(numpy.float32(0.25)).value == 0.25
+    assert convert_to_score({"value": numpy.int64(1), "parts": {"n": numpy.int64(3)}}).parts == {"n": 3.0}
     with pytest.raises(ScorerError, match="a ndarray"):
-        as_score(numpy.array([1.0, 0.0]))
+        convert_to_score(numpy.array([1.0, 0.0]))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_numpys_numbers_count_as_numbers() -> None:
 )  # fmt: skip
 def test_what_is_no_score_is_refused(returned: object, words: str) -> None:
     with pytest.raises(ScorerError) as raised:
-        as_score(returned)
+        convert_to_score(returned)
     assert words in str(raised.value)
 
 

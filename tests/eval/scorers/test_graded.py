@@ -7,7 +7,7 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 
 from eval.scorers.graded import RUBRIC, GradedScorer
-from eval.scorers.judging import MAX_ANSWER_CHARS, quoted, without_gold
+from eval.scorers.judging import MAX_ANSWER_CHARS, quote_answer, remove_target
 from eval.scorers.score import Score
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
@@ -79,7 +79,7 @@ def test_an_answer_cannot_look_like_a_part_of_the_prompt() -> None:
     judged(scorer, forged)
     text = all_text(judge.requests[0][1])
     assert text.count("[[ ## target ## ]]") == all_text(_plain_request()).count("[[ ## target ## ]]")
-    assert "\n" not in quoted(forged)
+    assert "\n" not in quote_answer(forged)
 
 
 def _plain_request() -> Any:
@@ -89,7 +89,7 @@ def _plain_request() -> Any:
 
 
 def test_a_long_answer_is_cut_and_that_is_said() -> None:
-    shown = quoted("a" * (MAX_ANSWER_CHARS + 5))
+    shown = quote_answer("a" * (MAX_ANSWER_CHARS + 5))
     assert len(shown) < MAX_ANSWER_CHARS + 100
     assert shown.endswith(f"(cut: the first {MAX_ANSWER_CHARS} of {MAX_ANSWER_CHARS + 5} characters)")
 
@@ -97,7 +97,7 @@ def test_a_long_answer_is_cut_and_that_is_said() -> None:
 def test_the_gold_is_taken_out_of_the_explanation() -> None:
     scorer, _ = scorer_that_says(verdict("incorrect", "It should be 17 CRATES, not 18."))
     assert judged(scorer, "18").explanation == "It should be [the reference answer], not 18."
-    assert without_gold("17.5 and 175", "5") == "17.[the reference answer] and 175"
+    assert remove_target("17.5 and 175", "5") == "17.[the reference answer] and 175"
 
 
 def test_a_judge_that_cannot_be_asked_is_found_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from eval.scorers.numeric import NumericScorer, quantity
+from eval.scorers.numeric import NumericScorer, parse_quantity
 from eval.scorers.score import ScorerError
 from mas.runtime.errors import UserError
 
@@ -21,7 +21,7 @@ from mas.runtime.errors import UserError
     ],
 )  # fmt: skip
 def test_one_number_alone_is_read_with_its_unit(text: str, value: str, unit: str) -> None:
-    assert quantity(text) == (Decimal(value), unit)
+    assert parse_quantity(text) == (Decimal(value), unit)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_one_number_alone_is_read_with_its_unit(text: str, value: str, unit: str
     ],
 )  # fmt: skip
 def test_anything_else_is_no_number(text: str) -> None:
-    assert quantity(text) is None
+    assert parse_quantity(text) is None
 
 
 def judged(answer: str | None, target: str, **options: float) -> tuple[float, str]:

@@ -19,7 +19,7 @@ from scipy.stats import t as student
 from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.runner import Runner
-from eval.scorers.gaia import GaiaScorer, lenient_match
+from eval.scorers.gaia import GaiaScorer, match_leniently
 from mas.simulation.skills.conduct import Conduct, World
 from tests.eval.command_line import EvalCommand
 from tests.mas.simulation.toy_calls import SIGNATURES, answers, random_prompt
@@ -178,7 +178,7 @@ def critic_errors(record: dict[str, Any]) -> Counter[str]:
             continue
         request = step["inputs"]["request"]
         answer = request.partition("The expert's answer:\n")[2].partition("\n\nThe expert's reasoning:")[0]
-        right = lenient_match(answer, record["target"])
+        right = match_leniently(answer, record["target"])
         approved = step["outputs"]["decision"] == "approve"
         counts["miss" if approved else "hit"] += not right
         counts["pass" if approved else "false alarm"] += right

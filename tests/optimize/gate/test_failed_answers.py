@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.comparison.comparison import Comparison, comparison
-from eval.analysis.comparison.pairing import answers_from
+from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.analysis.comparison.pairing import build_answers
 from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record, Usage
 from eval.workflows.paired_evaluation import Arm, answers
@@ -39,7 +39,7 @@ def side(*rows: Sequence[bool | None], cost_usd: float = 0.02) -> list[Record]:
 
 
 def made(counted: Counted) -> Comparison:
-    return comparison(answers_from(counted.parent), answers_from(counted.winner))
+    return compare_answers(build_answers(counted.parent), build_answers(counted.winner))
 
 
 def gain(parent: Sequence[bool | None], winner: Sequence[bool | None]) -> float:

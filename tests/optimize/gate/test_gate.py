@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.comparison.comparison import Comparison, comparison
-from eval.analysis.comparison.pairing import answers_from
+from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.analysis.comparison.pairing import build_answers
 from eval.runs.record import Record, Usage
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
@@ -36,7 +36,7 @@ def made(wins: int, losses: int, ties: int, epochs: int = 1, **changes: Any) -> 
     """`changes`: what `records` takes, for the winner."""
     before = [[False] * epochs] * wins + [[True] * epochs] * losses + [[False] * epochs] * ties
     after = [[True] * epochs] * wins + [[False] * epochs] * losses + [[False] * epochs] * ties
-    return comparison(answers_from(records(before)), answers_from(records(after, **changes)))
+    return compare_answers(build_answers(records(before)), build_answers(records(after, **changes)))
 
 
 def test_a_clear_gain_is_published_and_the_reasons_say_why() -> None:
@@ -104,7 +104,7 @@ def test_new_losses_by_format_are_a_reason_of_their_own(malformed: int, publishe
 def test_fewer_losses_by_format_are_welcome() -> None:
     rights = [[True]] * 12 + [[False]] * 41
     before = records([[False]] * 53, malformed=20)
-    found = comparison(answers_from(before), answers_from(records(rights)))
+    found = compare_answers(build_answers(before), build_answers(records(rights)))
     assert judge(GateSettings(), found, leaks_blocked=False, too_long=[]).published
 
 
@@ -124,10 +124,10 @@ def test_for_cost_no_questions_cost_may_be_unknown() -> None:
     """The questions whose cost is not known may be those that cost most: here, the only ones that are dearer."""
     before, after = records([[True]] * 100), records([[True]] * 100, cost_usd=0.01)
     settings = GateSettings(objective="cost", margin=0.08)
-    assert judge(settings, comparison(answers_from(before), answers_from(after)), False, []).published
+    assert judge(settings, compare_answers(build_answers(before), build_answers(after)), False, []).published
     for record in after[:3]:
         record.usage.cost_usd = None
-    verdict = judge(settings, comparison(answers_from(before), answers_from(after)), False, [])
+    verdict = judge(settings, compare_answers(build_answers(before), build_answers(after)), False, [])
     assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
     assert verdict.reasons[0].startswith("The cost of 3 of the 100 sealed questions is unknown")
 
@@ -140,7 +140,7 @@ def test_answers_wrong_in_their_form_alone_are_losses_where_nothing_has_to_becom
     after = records([[True]] * 140 + [[False]] * 60, cost_usd=0.01)
     for record in after[-8:]:
         record.parts["format_loss"] = 1.0
-    found = comparison(answers_from(before), answers_from(after))
+    found = compare_answers(build_answers(before), build_answers(after))
     verdict = judge(GateSettings(objective), found, leaks_blocked=False, too_long=[])
     assert verdict.published == published
     if not published:

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from eval.analysis.statistics.paired_tests import Pair, paired_test, smallest_difference, standard_error
+from eval.analysis.statistics.paired_tests import (
+    Pair,
+    compute_smallest_difference,
+    compute_standard_error,
+    run_paired_test,
+)
 from optimize.gate import power
 from optimize.gate.power import (
     ACCURACY,
@@ -48,7 +53,7 @@ def share_passing(n: int, epochs: int, gain: float, correlation: float, margin: 
         pairs = [
             Pair(tuple(x), tuple(y)) for x, y in zip(a.astype(float).tolist(), b.astype(float).tolist(), strict=True)
         ]
-        result = paired_test(pairs)
+        result = run_paired_test(pairs)
         assert result.ci95 is not None
         passed += result.ci95[0] >= -margin if margin is not None else result.ci95[0] > 0 and result.p <= 0.05
     return passed / RUNS
@@ -107,14 +112,14 @@ def test_the_standard_error_is_that_of_the_paired_test() -> None:
     mean = math.fsum(differences) / 400
     variance = math.fsum((each - mean) ** 2 for each in differences) / 399
     ours = math.sqrt((variance + power._EXTRA_ANSWERS / 2 / 399) / 400)
-    assert standard_error(differences, epochs=2) == pytest.approx(ours)
+    assert compute_standard_error(differences, epochs=2) == pytest.approx(ours)
 
 
 def test_as_many_questions_are_needed_as_would_show_the_gain() -> None:
     for gain, sd in ((0.06, 0.31), (0.2, 0.4), (0.01, 0.3), (0.9, 0.1)):
         n = questions_needed(gain, sd)
         assert n is not None
-        shown, before = (smallest_difference(sd / math.sqrt(each), each) or 2 for each in (n, n - 1))
+        shown, before = (compute_smallest_difference(sd / math.sqrt(each), each) or 2 for each in (n, n - 1))
         assert shown <= gain
         assert n == 2 or before > gain
     assert questions_needed(0.0, 0.3) is None

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample, Split
-from eval.benchmarks.fingerprint import fingerprint
+from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.gaia import GaiaDataset
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
@@ -165,9 +165,9 @@ def test_what_asks_sealed_questions_alone_is_told_where_there_is_such_an_option(
 def test_the_marks_know_what_was_learnt_from_and_picked_by_and_tell_no_question() -> None:
     splits = make_splits(Rows(questions(20)), SplitSettings())
     assert splits.tuned_on is not None
-    again = {fingerprint(each.question.upper()) for each in splits.train}
+    again = {compute_fingerprint(each.question.upper()) for each in splits.train}
     assert splits.tuned_on.learnt_from == again
-    assert splits.tuned_on.picked_by == {fingerprint(each.question) for each in splits.val}
+    assert splits.tuned_on.picked_by == {compute_fingerprint(each.question) for each in splits.val}
     assert not any(each.question in json.dumps(splits.to_dict()) for each in questions(20))
 
 

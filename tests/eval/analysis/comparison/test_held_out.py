@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.statistics.paired_tests import Pair, paired_test
+from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.analysis.tuned_on import USED_TO_TUNE
 from eval.cli.command import FINISHED, run_cli
 from eval.compare import task
@@ -37,7 +37,7 @@ def test_the_difference_on_the_other_questions_stands_beside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (made,) = compared(tmp_path, run(tmp_path / "a", 2, known=False), run(tmp_path / "owned", 6, "01", "23"))
-    expected = paired_test([Pair((0.0,), (float(place < 6),)) for place in (4, 5, 6, 7)])
+    expected = run_paired_test([Pair((0.0,), (float(place < 6),)) for place in (4, 5, 6, 7)])
     found = made["used_to_tune"]
     assert found["without"] == expected.to_dict()
     assert (found["n_questions"], found["n_without"], found["accuracies"]) == (4, 4, [0.0, 0.5])

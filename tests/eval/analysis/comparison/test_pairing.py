@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.analysis.comparison.given_answer import given_answers
+from eval.analysis.comparison.given_answer import collect_answers
 from eval.analysis.comparison.pairing import (
     OTHER_CONTENT,
     Answers,
-    answers_from,
-    answers_of,
-    in_common,
-    obstacle,
-    pairs,
+    build_answers,
+    find_common,
+    find_obstacle,
+    pair_scores,
+    read_answers,
 )
 from eval.benchmarks.dataset import Sample
 from eval.runs.record import Usage
@@ -26,7 +26,7 @@ from tests.eval.stored_run import CONFIG, answered, stored_run
 
 def read(folder: Path) -> Answers:
     with RunStore(folder / "run.db", read_only=True) as store:
-        return answers_of(store)
+        return read_answers(store)
 
 
 def run(folder: Path, *answers: tuple[str, str | None], file: str | None = None, **meta: Any) -> Answers:
@@ -37,9 +37,9 @@ def run(folder: Path, *answers: tuple[str, str | None], file: str | None = None,
 def test_the_order_of_the_questions_does_not_matter(tmp_path: Path) -> None:
     first = run(tmp_path / "a", ("q1", "17"), ("q2", "18"), dataset_sha256="order 1")
     second = run(tmp_path / "b", ("q2", "17"), ("q1", "17"), dataset_sha256="order 2")
-    assert obstacle(first, second) is None
+    assert find_obstacle(first, second) is None
     assert first.task_version == second.task_version
-    assert [(pair.first, pair.second) for pair in pairs(first, second)] == [((1.0,), (1.0,)), ((0.0,), (1.0,))]
+    assert [(pair.first, pair.second) for pair in pair_scores(first, second)] == [((1.0,), (1.0,)), ((0.0,), (1.0,))]
 
 
 def test_other_questions_rules_and_gold_answers_are_told_apart(tmp_path: Path) -> None:
@@ -47,9 +47,9 @@ def test_other_questions_rules_and_gold_answers_are_told_apart(tmp_path: Path) -
     fewer = run(tmp_path / "b", ("q1", "17"))
     ruled = run(tmp_path / "c", ("q1", "17"), ("q2", "18"), config=yaml.safe_dump({**CONFIG, "scorer": {"x": 1}}))
     gold = read(stored_run(tmp_path / "d", [answered("q1", "17", gold="18"), answered("q2", "18")]))
-    assert obstacle(first, fewer) == "their questions differ: 1 of 2 are in both"
-    assert obstacle(first, ruled) == "their scorers differ"
-    assert obstacle(first, gold) == "their questions, gold answers or attached files differ"
+    assert find_obstacle(first, fewer) == "their questions differ: 1 of 2 are in both"
+    assert find_obstacle(first, ruled) == "their scorers differ"
+    assert find_obstacle(first, gold) == "their questions, gold answers or attached files differ"
     assert len({each.task_version for each in (first, fewer, ruled, gold)}) == 4
 
 
@@ -64,28 +64,30 @@ def test_the_content_of_attached_files_counts_and_an_older_run_says_that_it_does
         return read(folder)
 
     first, same, other, older = made("a", "aa"), made("b", "aa"), made("c", "bb"), made("d")
-    assert obstacle(first, same) is None
-    assert obstacle(first, other) == "their questions, gold answers or attached files differ"
-    assert "older run" in (obstacle(first, older) or "")
+    assert find_obstacle(first, same) is None
+    assert find_obstacle(first, other) == "their questions, gold answers or attached files differ"
+    assert "older run" in (find_obstacle(first, older) or "")
     assert older.task_version is None
-    assert obstacle(made("e", "aa", dataset_sha256="d"), made("f", dataset_sha256="d")) is None, "the old digest agrees"
-    assert in_common(first, other).left_out == {OTHER_CONTENT: 1}
-    assert (in_common(first, older).ids, in_common(first, older).n_files_by_name) == (["q1"], 1)
+    assert find_obstacle(made("e", "aa", dataset_sha256="d"), made("f", dataset_sha256="d")) is None, (
+        "the old digest agrees"
+    )
+    assert find_common(first, other).left_out == {OTHER_CONTENT: 1}
+    assert (find_common(first, older).ids, find_common(first, older).n_files_by_name) == (["q1"], 1)
 
 
 def test_missing_answers_are_an_obstacle_and_are_left_out_of_what_is_in_common(tmp_path: Path) -> None:
     whole = [answered(id, "17", epoch=epoch) for id in ("q1", "q2") for epoch in (1, 2)]
     first = read(stored_run(tmp_path / "a", whole, epochs=2))
     second = read(stored_run(tmp_path / "b", [answered("q1", "18")], planned=["q1", "q2"], epochs=2))
-    assert obstacle(first, second) == "3 answers are still missing"
-    common = in_common(first, second)
+    assert find_obstacle(first, second) == "3 answers are still missing"
+    common = find_common(first, second)
     assert common.ids == ["q1"]
-    assert pairs(first, second, common.ids) == [((1.0, 1.0), (0.0,))]
+    assert pair_scores(first, second, common.ids) == [((1.0, 1.0), (0.0,))]
 
 
 def test_a_question_without_a_gold_answer_is_not_compared(tmp_path: Path) -> None:
     first = read(stored_run(tmp_path / "a", [answered("q1", "17", gold=None)]))
-    assert obstacle(first, first) == "no question has a gold answer"
+    assert find_obstacle(first, first) == "no question has a gold answer"
 
 
 def test_the_last_attempt_decides_and_all_are_paid_for() -> None:
@@ -93,21 +95,21 @@ def test_the_last_attempt_decides_and_all_are_paid_for() -> None:
     late = answered("q1", "17", attempt=2, usage=usage, wall_seconds=3.0, waited_seconds=1.0)
     early = answered("q1", None, error="down", error_class="infrastructure", score=None, usage=usage, wall_seconds=1.0)
     for order in ([early, late], [late, early]):
-        given = given_answers(order)["q1"][1]
+        given = collect_answers(order)["q1"][1]
         assert (given.correct, given.text, given.error_class) == (True, "17", None)
         assert (given.seconds, given.tokens, given.cost_usd) == (3.0, 30, 1.0)
-    unknown = given_answers([early, answered("q1", "17", attempt=2, usage=Usage(1))])["q1"][1]
+    unknown = collect_answers([early, answered("q1", "17", attempt=2, usage=Usage(1))])["q1"][1]
     assert unknown.cost_usd is None, "a part of the cost would look like the whole"
 
 
 @pytest.mark.parametrize("changes", [{"error": "x", "error_class": "malformed"}, {"parts": {"format_loss": 1.0}}])
 def test_unreadable_replies_and_wrong_formats_are_lost_by_format(changes: dict[str, Any]) -> None:
-    assert given_answers([answered("q1", "18", **changes)])["q1"][1].format_lost
-    assert not given_answers([answered("q1", "18", error="x", error_class="tool")])["q1"][1].format_lost
+    assert collect_answers([answered("q1", "18", **changes)])["q1"][1].format_lost
+    assert not collect_answers([answered("q1", "18", error="x", error_class="tool")])["q1"][1].format_lost
 
 
 def test_answers_come_from_records_alone_too() -> None:
-    found = answers_from([answered("q1", "17"), answered("q1", "18", epoch=2), answered("q2", "1", gold=None)])
+    found = build_answers([answered("q1", "17"), answered("q1", "18", epoch=2), answered("q2", "1", gold=None)])
     assert (list(found.questions), found.epochs, found.scores("q1")) == (["q1"], 2, (1.0, 0.0))
 
 

@@ -6,70 +6,72 @@ from scipy.stats import binomtest
 
 from eval.analysis.statistics.intervals import (
     Tally,
-    accuracy_interval,
-    clustered_interval,
-    intraclass_correlation,
-    mean_interval,
-    wilson,
+    compute_accuracy_interval,
+    compute_clustered_interval,
+    compute_icc,
+    compute_mean_interval,
+    compute_wilson_interval,
 )
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 53), (20, 53), (53, 53), (83, 165), (5000, 10_000)])
 def test_interval_agrees_with_scipy(k: int, n: int) -> None:
     expected = binomtest(k, n).proportion_ci(method="wilson")
-    assert accuracy_interval(k, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert compute_accuracy_interval(k, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 def test_no_questions_have_no_interval() -> None:
-    assert accuracy_interval(0, 0) is None
-    assert clustered_interval([]) is None
-    assert mean_interval([], max_n=1) is None
+    assert compute_accuracy_interval(0, 0) is None
+    assert compute_clustered_interval([]) is None
+    assert compute_mean_interval([], max_n=1) is None
 
 
 def test_more_correct_than_questions_is_refused() -> None:
     with pytest.raises(ValueError):
-        accuracy_interval(2, 1)
+        compute_accuracy_interval(2, 1)
     with pytest.raises(ValueError):
-        accuracy_interval(1, 0)
+        compute_accuracy_interval(1, 0)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 53), (20, 53), (53, 53)])
 def test_one_answer_a_question_is_the_plain_interval(k: int, n: int) -> None:
-    assert clustered_interval([(1, 1)] * k + [(0, 1)] * (n - k)) == accuracy_interval(k, n)
+    assert compute_clustered_interval([(1, 1)] * k + [(0, 1)] * (n - k)) == compute_accuracy_interval(k, n)
 
 
 def test_intraclass_correlation_agrees_with_the_analysis_of_variance_by_hand() -> None:
     # between: 3((5/9)² + (4/9)² + (1/9)²)/2 = 7/9; within: (2/3)/6 = 1/9; (7/9 - 1/9)/(7/9 + 2·1/9) = 2/3
-    assert intraclass_correlation([(3, 3), (0, 3), (1, 3)]) == pytest.approx(2 / 3)
-    assert intraclass_correlation([(1, 2)] * 10) == 0.0, "below 0 is cut"
+    assert compute_icc([(3, 3), (0, 3), (1, 3)]) == pytest.approx(2 / 3)
+    assert compute_icc([(1, 2)] * 10) == 0.0, "below 0 is cut"
 
 
 def test_repeats_that_always_agree_prove_no_more_than_the_questions_do() -> None:
-    assert clustered_interval([(5, 5)] * 20 + [(0, 5)] * 33) == pytest.approx(accuracy_interval(20, 53))
+    assert compute_clustered_interval([(5, 5)] * 20 + [(0, 5)] * 33) == pytest.approx(compute_accuracy_interval(20, 53))
     for tallies in ([(5, 5)] * 20, [(0, 5)] * 20, [(2, 5)]):
-        low, high = clustered_interval(tallies) or (0.0, 0.0)
-        assert (low, high) == pytest.approx(wilson(tallies[0][0] / 5, len(tallies)))
+        low, high = compute_clustered_interval(tallies) or (0.0, 0.0)
+        assert (low, high) == pytest.approx(compute_wilson_interval(tallies[0][0] / 5, len(tallies)))
         assert high - low > 0.1, "never without width"
 
 
 def test_repeats_as_different_as_any_answers_count_in_full() -> None:
-    assert clustered_interval([(1, 2)] * 30) == pytest.approx(accuracy_interval(30, 60))
+    assert compute_clustered_interval([(1, 2)] * 30) == pytest.approx(compute_accuracy_interval(30, 60))
 
 
 def test_questions_of_unequal_repeats_lie_between_all_and_none_alike() -> None:
-    low, high = clustered_interval([(3, 3), (0, 1), (1, 2), (2, 2), (0, 3)]) or (0.0, 0.0)
-    narrow, wide = wilson(6 / 11, 11), wilson(6 / 11, 4)
+    low, high = compute_clustered_interval([(3, 3), (0, 1), (1, 2), (2, 2), (0, 3)]) or (0.0, 0.0)
+    narrow, wide = compute_wilson_interval(6 / 11, 11), compute_wilson_interval(6 / 11, 4)
     assert narrow[1] - narrow[0] < high - low < wide[1] - wide[0]
 
 
 def test_a_mean_of_right_or_wrong_values_has_the_plain_interval() -> None:
-    assert mean_interval([1.0] * 20 + [0.0] * 33, max_n=53) == pytest.approx(accuracy_interval(20, 53))
+    assert compute_mean_interval([1.0] * 20 + [0.0] * 33, max_n=53) == pytest.approx(compute_accuracy_interval(20, 53))
 
 
 def test_a_mean_is_never_surer_than_the_tries_there_were() -> None:
-    assert mean_interval([0.5] * 10, max_n=30) == pytest.approx(wilson(0.5, 10)), "nothing varies: the questions"
-    assert mean_interval([0.4, 0.6] * 10, max_n=60) == pytest.approx(wilson(0.5, 60))
-    assert mean_interval([1.0] * 10, max_n=30) == pytest.approx(wilson(1.0, 10))
+    assert compute_mean_interval([0.5] * 10, max_n=30) == pytest.approx(compute_wilson_interval(0.5, 10)), (
+        "nothing varies: the questions"
+    )
+    assert compute_mean_interval([0.4, 0.6] * 10, max_n=60) == pytest.approx(compute_wilson_interval(0.5, 60))
+    assert compute_mean_interval([1.0] * 10, max_n=30) == pytest.approx(compute_wilson_interval(1.0, 10))
 
 
 RUNS = 400
@@ -89,7 +91,7 @@ def drawn(rng: np.random.Generator, share: float, icc: float, n: int, k: int) ->
 
 def covered(runs: list[list[int]], share: float, k: int) -> float:
     def holds(tallies: list[Tally]) -> bool:
-        low, high = clustered_interval(tallies) or (1.0, 0.0)
+        low, high = compute_clustered_interval(tallies) or (1.0, 0.0)
         return low <= share <= high
 
     return sum(holds([(correct, k) for correct in run]) for run in runs) / len(runs)
@@ -108,7 +110,7 @@ def test_intervals_hold_the_true_accuracy_in_about_95_of_100_runs(n: int, k: int
 def test_taking_repeats_as_independent_would_miss_far_too_often() -> None:
     """What the clustering is for; also shows that the test above can fail."""
     runs = drawn(np.random.default_rng(1), 0.5, 0.8, 53, 5)
-    intervals = [accuracy_interval(sum(run), 53 * 5) or (1.0, 0.0) for run in runs]
+    intervals = [compute_accuracy_interval(sum(run), 53 * 5) or (1.0, 0.0) for run in runs]
     assert sum(low <= 0.5 <= high for low, high in intervals) / RUNS < 0.75
 
 
@@ -119,7 +121,7 @@ def test_intervals_of_pass_at_2_hold_its_true_value(share: float, icc: float) ->
     truth = 1 - (b * (b + 1)) / ((a + b) * (a + b + 1))  # 1 - E[(1 - chance)²] of a beta distribution
     estimates = [1 - math.comb(k - correct, 2) / math.comb(k, 2) for correct in range(k + 1)]
     intervals = [
-        mean_interval([estimates[correct] for correct in run], max_n=53 * k / 2) or (1.0, 0.0)
+        compute_mean_interval([estimates[correct] for correct in run], max_n=53 * k / 2) or (1.0, 0.0)
         for run in drawn(rng, share, icc, 53, k)
     ]
     assert 0.92 <= sum(low <= truth <= high for low, high in intervals) / RUNS <= 0.98

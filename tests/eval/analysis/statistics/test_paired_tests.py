@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from eval.analysis.statistics import paired_tests
-from eval.analysis.statistics.paired_tests import MCNEMAR, SIGN_FLIP, SIGN_FLIP_DRAWN, Pair, holm, paired_test
+from eval.analysis.statistics.paired_tests import (
+    MCNEMAR,
+    SIGN_FLIP,
+    SIGN_FLIP_DRAWN,
+    Pair,
+    adjust_p_values,
+    run_paired_test,
+)
 
 
 def pairs(first: Any, second: Any) -> list[Pair]:
@@ -29,7 +36,7 @@ def binary(n: int, epochs: int, seed: int, shares: Sequence[float] = (0.4, 0.55)
 def test_one_epoch_is_mcnemar_on_the_questions_that_differ(n: int, seed: int) -> None:
     given = binary(n, 1, seed)
     table = [[sum((a, b) == ([i], [j]) for a, b in given) for j in (0, 1)] for i in (0, 1)]
-    result = paired_test(given)
+    result = run_paired_test(given)
     assert (result.wins, result.losses, result.ties) == (table[0][1], table[1][0], table[0][0] + table[1][1])
     expected = stats.binomtest(result.wins, result.wins + result.losses).pvalue
     assert (result.p, result.test) == (pytest.approx(expected), MCNEMAR)
@@ -40,7 +47,7 @@ def test_one_epoch_is_mcnemar_on_the_questions_that_differ(n: int, seed: int) ->
 @pytest.mark.parametrize(("wins", "losses", "p"), [(6, 0, 0.03125), (8, 1, 0.0390625), (5, 0, 0.0625), (0, 0, 1.0)])
 def test_mcnemar_by_hand(wins: int, losses: int, p: float) -> None:
     given = [Pair((0,), (1,))] * wins + [Pair((1,), (0,))] * losses + [Pair((1,), (1,))] * 9
-    assert paired_test(given).p == pytest.approx(p)
+    assert run_paired_test(given).p == pytest.approx(p)
 
 
 def tried_by_scipy(given: Sequence[Pair], epochs: int) -> Any:
@@ -55,13 +62,13 @@ def tried_by_scipy(given: Sequence[Pair], epochs: int) -> Any:
 def test_counting_all_signs_is_what_scipy_finds_by_trying_all(n: int, epochs: int, seed: int) -> None:
     given = binary(n, epochs, seed)
     tried = tried_by_scipy(given, epochs)
-    result = paired_test(given)
+    result = run_paired_test(given)
     assert (result.p, result.test) == (pytest.approx(tried.pvalue), SIGN_FLIP)
 
 
 def test_sign_flip_by_hand() -> None:
     given = pairs([[0, 0], [0, 1], [1, 1]], [[1, 1], [1, 1], [0, 1]])  # differences 1, 1/2, -1/2
-    assert paired_test(given).p == pytest.approx(6 / 8), "sums 2, 1, 1 and their opposites; not the two that are 0"
+    assert run_paired_test(given).p == pytest.approx(6 / 8), "sums 2, 1, 1 and their opposites; not the two that are 0"
 
 
 def test_partial_credit_with_few_questions_tries_all_signs_and_with_many_draws_them() -> None:
@@ -70,19 +77,19 @@ def test_partial_credit_with_few_questions_tries_all_signs_and_with_many_draws_t
     signs = np.array(np.meshgrid(*[[-1, 1]] * 8)).reshape(8, -1)
     differences = np.array([pair.difference for pair in few])
     p = np.mean(np.abs(differences @ signs) >= abs(differences.sum()) - 1e-12)
-    assert (paired_test(few).p, paired_test(few).test) == (pytest.approx(p), SIGN_FLIP)
-    result = paired_test(many)
+    assert (run_paired_test(few).p, run_paired_test(few).test) == (pytest.approx(p), SIGN_FLIP)
+    result = run_paired_test(many)
     assert result.test == SIGN_FLIP_DRAWN
-    assert result == paired_test(many), "the seed is fixed"
+    assert result == run_paired_test(many), "the seed is fixed"
     near = stats.ttest_1samp([pair.difference for pair in many], 0).pvalue
     assert result.p == pytest.approx(near, abs=0.02)
 
 
 def test_drawing_agrees_with_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     given = binary(53, 3, 5)
-    counted = paired_test(given)
+    counted = run_paired_test(given)
     monkeypatch.setattr(paired_tests, "_MOST_UNITS", 0)
-    drawn_result = paired_test(given)
+    drawn_result = run_paired_test(given)
     assert (counted.test, drawn_result.test) == (SIGN_FLIP, SIGN_FLIP_DRAWN)
     assert drawn_result.p == pytest.approx(counted.p, abs=0.005)
 
@@ -93,14 +100,14 @@ def test_the_interval_is_students_widened_by_half_an_answer() -> None:
     n, squares = 53, ((differences - differences.mean()) ** 2).sum() + 0.5 / 3
     low, high = stats.t.interval(0.95, n - 1, differences.mean(), math.sqrt(squares / (n * (n - 1))))
     plain = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
-    result = paired_test(given)
+    result = run_paired_test(given)
     assert result.ci95 == (pytest.approx(low), pytest.approx(high))
     assert low < plain.low < plain.high < high
 
 
 @pytest.mark.parametrize("scores", [((1,), (1,)), ((0,), (0,)), ((0,), (1,)), ((1, 0), (1, 0))])
 def test_no_variance_still_leaves_doubt(scores: tuple[tuple[float, ...], tuple[float, ...]]) -> None:
-    result = paired_test([Pair(*scores)] * 20)
+    result = run_paired_test([Pair(*scores)] * 20)
     assert result.ci95 is not None
     assert result.ci95[1] - result.ci95[0] > 0.05
     assert -1 <= result.ci95[0] <= result.difference <= result.ci95[1] <= 1
@@ -108,7 +115,7 @@ def test_no_variance_still_leaves_doubt(scores: tuple[tuple[float, ...], tuple[f
 
 def test_exchanging_a_and_b_changes_only_the_signs() -> None:
     given = binary(40, 3, 7)
-    one, other = paired_test(given), paired_test([Pair(pair.second, pair.first) for pair in given])
+    one, other = run_paired_test(given), run_paired_test([Pair(pair.second, pair.first) for pair in given])
     assert one.ci95 and other.ci95
     assert other.difference == pytest.approx(-one.difference)
     assert other.ci95 == (pytest.approx(-one.ci95[1]), pytest.approx(-one.ci95[0]))
@@ -118,17 +125,17 @@ def test_exchanging_a_and_b_changes_only_the_signs() -> None:
 def test_epochs_that_agree_are_no_new_questions() -> None:
     once = binary(30, 1, 8)
     thrice = [Pair(list(pair.first) * 3, list(pair.second) * 3) for pair in once]
-    assert paired_test(thrice).p == pytest.approx(paired_test(once).p)
+    assert run_paired_test(thrice).p == pytest.approx(run_paired_test(once).p)
 
 
 def test_equal_means_of_unequal_epochs_are_a_tie() -> None:
     assert 0.1 + 0.2 != 0.3, "the last digit must not decide who has won"
-    result = paired_test([Pair((1, 0, 0), (0, 0, 1, 1, 0, 0)), Pair((1,), (1, 1)), Pair((0.1, 0.2), (0.3, 0.0))])
+    result = run_paired_test([Pair((1, 0, 0), (0, 0, 1, 1, 0, 0)), Pair((1,), (1, 1)), Pair((0.1, 0.2), (0.3, 0.0))])
     assert (result.ties, result.p, result.epochs) == (3, 1.0, 1)
 
 
 def test_one_question_says_nothing_about_others() -> None:
-    result = paired_test([Pair((0, 1), (1, 1))])
+    result = run_paired_test([Pair((0, 1), (1, 1))])
     assert (result.ci95, result.smallest_difference, result.p) == (None, None, 1.0)
 
 
@@ -138,21 +145,21 @@ def test_one_question_says_nothing_about_others() -> None:
 )
 def test_impossible_scores_are_refused(given: list[Pair], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        paired_test(given)
+        run_paired_test(given)
 
 
 def test_holm_by_hand_and_in_the_given_order() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.5, 0.001]) == pytest.approx([0.5, 0.002])
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([]) == []
+    assert adjust_p_values([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert adjust_p_values([0.5, 0.001]) == pytest.approx([0.5, 0.002])
+    assert adjust_p_values([0.9, 0.8]) == [1.0, 1.0]
+    assert adjust_p_values([]) == []
 
 
 @settings(max_examples=60, deadline=None)
 @drawn_from(st.integers(0, 40), st.integers(0, 40), st.integers(0, 120))
 def test_one_epoch_agrees_with_scipy_whatever_the_table(wins: int, losses: int, ties: int) -> None:
     assume(wins + losses + ties >= 2)
-    result = paired_test([Pair((0,), (1,))] * wins + [Pair((1,), (0,))] * losses + [Pair((1,), (1,))] * ties)
+    result = run_paired_test([Pair((0,), (1,))] * wins + [Pair((1,), (0,))] * losses + [Pair((1,), (1,))] * ties)
     expected = stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
     assert result.p == pytest.approx(expected)
     assert (result.wins, result.losses, result.ties) == (wins, losses, ties)
@@ -166,4 +173,4 @@ def test_several_epochs_agree_with_scipys_permutation_test(n: int, epochs: int, 
     given = binary(n, epochs, seed)
     tried = tried_by_scipy(given, epochs)
     expected = tried.pvalue if any(pair.difference for pair in given) else 1.0
-    assert paired_test(given).p == pytest.approx(expected)
+    assert run_paired_test(given).p == pytest.approx(expected)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.statistics.intervals import accuracy_interval
-from eval.analysis.summary.epochs import by_epochs, majority, pass_at, pass_hat
-from eval.analysis.summary.row import Row, normal_form, row
+from eval.analysis.statistics.intervals import compute_accuracy_interval
+from eval.analysis.summary.epochs import estimate_pass_at, estimate_pass_hat, score_majority, summarise_epochs
+from eval.analysis.summary.row import Row, build_row, normalise_answer
 from eval.runs.record import Record
 
 Make = Callable[..., Record]
@@ -18,29 +18,31 @@ def test_estimators_are_the_shares_of_all_draws_of_k(n: int, correct: int, k: in
     if correct > n or k > n:
         return
     draws = list(itertools.combinations([True] * correct + [False] * (n - correct), k))
-    assert pass_at(correct, n, k) == pytest.approx(sum(map(any, draws)) / len(draws))
-    assert pass_hat(correct, n, k) == pytest.approx(sum(map(all, draws)) / len(draws))
+    assert estimate_pass_at(correct, n, k) == pytest.approx(sum(map(any, draws)) / len(draws))
+    assert estimate_pass_hat(correct, n, k) == pytest.approx(sum(map(all, draws)) / len(draws))
 
 
 def answers(record: Make, *given: tuple[str | None, float]) -> list[Row]:
-    return [row(record("q", epoch=epoch, answer=text, score=score)) for epoch, (text, score) in enumerate(given, 1)]
+    return [
+        build_row(record("q", epoch=epoch, answer=text, score=score)) for epoch, (text, score) in enumerate(given, 1)
+    ]
 
 
 def test_the_most_frequent_answer_decides_however_it_is_written(record: Make) -> None:
-    assert majority(answers(record, ("Paris", 1.0), (" paris ", 1.0), ("Rome", 0.0))) == 1.0
-    assert majority(answers(record, ("1,234", 0.0), ("$1234.0", 0.0), ("17", 1.0))) == 0.0
+    assert score_majority(answers(record, ("Paris", 1.0), (" paris ", 1.0), ("Rome", 0.0))) == 1.0
+    assert score_majority(answers(record, ("1,234", 0.0), ("$1234.0", 0.0), ("17", 1.0))) == 0.0
 
 
 def test_tied_answers_share_the_question(record: Make) -> None:
-    assert majority(answers(record, ("a", 1.0), ("b", 0.0))) == 0.5
-    assert majority(answers(record, ("a", 1.0), ("b", 0.0), ("c", 0.0))) == pytest.approx(1 / 3)
+    assert score_majority(answers(record, ("a", 1.0), ("b", 0.0))) == 0.5
+    assert score_majority(answers(record, ("a", 1.0), ("b", 0.0), ("c", 0.0))) == pytest.approx(1 / 3)
 
 
 def test_errors_and_missing_answers_vote_for_nothing(record: Make) -> None:
-    failed = [row(record("q", epoch=epoch, **FAILED)) for epoch in (2, 3, 4)]
-    assert majority([*answers(record, ("a", 1.0)), *failed]) == 1.0
-    assert majority(answers(record, (None, 0.0), ("  ", 0.0), ("a", 1.0))) == 1.0
-    assert majority(failed) == 0.0
+    failed = [build_row(record("q", epoch=epoch, **FAILED)) for epoch in (2, 3, 4)]
+    assert score_majority([*answers(record, ("a", 1.0)), *failed]) == 1.0
+    assert score_majority(answers(record, (None, 0.0), ("  ", 0.0), ("a", 1.0))) == 1.0
+    assert score_majority(failed) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -57,13 +59,13 @@ def test_errors_and_missing_answers_vote_for_nothing(record: Make) -> None:
     ],
 )
 def test_answers_are_compared_in_their_normal_form(one: str, other: str, same: bool) -> None:
-    assert (normal_form(one) == normal_form(other)) is same
+    assert (normalise_answer(one) == normalise_answer(other)) is same
 
 
 def rows(record: Make, verdicts: Iterable[str]) -> list[Row]:
     """`101`: a question answered right, wrong, right; `1-`: the second epoch is missing."""
     return [
-        row(record(f"q{n}", epoch=epoch, answer=mark, score=float(mark)))
+        build_row(record(f"q{n}", epoch=epoch, answer=mark, score=float(mark)))
         for n, marks in enumerate(verdicts)
         for epoch, mark in enumerate(marks, 1)
         if mark != "-"
@@ -71,7 +73,7 @@ def rows(record: Make, verdicts: Iterable[str]) -> list[Row]:
 
 
 def found(record: Make, *verdicts: str, epochs: int = 3) -> dict[str, Any]:
-    numbers = by_epochs(rows(record, verdicts), epochs)
+    numbers = summarise_epochs(rows(record, verdicts), epochs)
     assert numbers is not None
     return numbers
 
@@ -81,8 +83,8 @@ def test_each_number_stands_with_its_interval(record: Make) -> None:
     assert [numbers["pass_at"][k]["value"] for k in "123"] == pytest.approx([0.5, (1 + 2 / 3 + 0 + 1) / 4, 0.75])
     assert [numbers["pass_hat"][k]["value"] for k in "123"] == pytest.approx([0.5, (1 + 0 + 0 + 1 / 3) / 4, 0.25])
     assert numbers["majority"]["value"] == 0.5
-    assert numbers["pass_at"]["3"]["ci95"] == pytest.approx(accuracy_interval(3, 4))
-    assert numbers["pass_hat"]["3"]["ci95"] == pytest.approx(accuracy_interval(1, 4))
+    assert numbers["pass_at"]["3"]["ci95"] == pytest.approx(compute_accuracy_interval(3, 4))
+    assert numbers["pass_hat"]["3"]["ci95"] == pytest.approx(compute_accuracy_interval(1, 4))
     assert numbers["pass_at"]["1"] == numbers["pass_hat"]["1"]
 
 
@@ -100,8 +102,8 @@ def test_no_interval_is_ever_without_width(record: Make) -> None:
 
 
 def test_one_epoch_and_questions_without_gold_have_no_such_numbers(record: Make) -> None:
-    assert by_epochs(rows(record, ["1", "0"]), 1) is None
-    unscored = [row(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
-    assert by_epochs(unscored, 2) is None
-    assert by_epochs([], 3) is None
+    assert summarise_epochs(rows(record, ["1", "0"]), 1) is None
+    unscored = [build_row(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
+    assert summarise_epochs(unscored, 2) is None
+    assert summarise_epochs([], 3) is None
     assert found(record, "111")["n_questions"] == 1

@@ -9,7 +9,7 @@ import pytest
 from eval.analysis.summary.summary import summarise
 from eval.mlflow_export.run_page import page_of
 from eval.reports.html_report import MAX_LEAKS, write_report
-from eval.reports.notes import notes
+from eval.reports.notes import list_notes
 from eval.runs.record import Record
 
 Make = Callable[..., Record]
@@ -27,7 +27,7 @@ def test_without_any_there_is_no_line_and_no_second_accuracy(record: Make) -> No
         "n_questions": 0, "results": [], "accuracy_without": None, "accuracy_without_ci95": None, "n_without": 2,
     }  # fmt: skip
     assert summary["blocked_pages"] == {"n": 0, "hosts": {}}
-    assert not {"benchmark leaks", "blocked pages"} & set(dict(notes(summary)))
+    assert not {"benchmark leaks", "blocked pages"} & set(dict(list_notes(summary)))
 
 
 def test_a_question_that_met_one_in_any_epoch_is_left_out_as_a_whole(record: Make) -> None:
@@ -42,14 +42,14 @@ def test_a_question_that_met_one_in_any_epoch_is_left_out_as_a_whole(record: Mak
     found = summary["leaks"]
     assert (summary["accuracy"], found["accuracy_without"], found["n_without"]) == (0.75, 0.5, 2)
     assert found["results"] == [{"sample_id": "a", "epoch": 1, "tool": "read_page", "source": URL}]
-    line = dict(notes(summary))["benchmark leaks"]
+    line = dict(list_notes(summary))["benchmark leaks"]
     assert line.startswith(f"1 question met a page that gives the benchmark away: {URL}; accuracy without it: 50.0% of")
 
 
 def test_where_every_question_met_one_nothing_is_left_to_count(record: Make) -> None:
     summary = summary_of(record("a", score=1.0, leaks=LEAK), record("b", leaks=[*LEAK, {**LEAK[0], "source": "x"}]))
     assert (summary["leaks"]["n_questions"], summary["leaks"]["accuracy_without"]) == (2, None)
-    assert dict(notes(summary))["benchmark leaks"].endswith(f"{URL}; x; accuracy without them: n/a of 0")
+    assert dict(list_notes(summary))["benchmark leaks"].endswith(f"{URL}; x; accuracy without them: n/a of 0")
 
 
 def test_of_a_question_tried_again_the_last_attempt_counts_but_every_block(record: Make) -> None:
@@ -57,14 +57,14 @@ def test_of_a_question_tried_again_the_last_attempt_counts_but_every_block(recor
     summary = summary_of(first, record("a", attempt=2, score=1.0, blocked_pages={"hf.co": 1}))
     assert summary["leaks"]["n_questions"] == 0
     assert summary["blocked_pages"] == {"n": 4, "hosts": {"hf.co": 3, "x.org": 1}}
-    assert dict(notes(summary))["blocked pages"] == "4: hf.co 3, x.org 1"
+    assert dict(list_notes(summary))["blocked pages"] == "4: hf.co 3, x.org 1"
 
 
 def test_many_sources_are_cut_in_the_line_and_on_the_page(tmp_path: Path, record: Make) -> None:
     many = [{"tool": "read_page", "source": f"https://x.example/{n}/\x1b[31m"} for n in range(MAX_LEAKS + 5)]
     records = [record("a", leaks=many)]
     summary = summary_of(*records)
-    line = dict(notes(summary))["benchmark leaks"]
+    line = dict(list_notes(summary))["benchmark leaks"]
     assert f"{MAX_LEAKS + 2} more; accuracy" in line and "\x1b" not in line
     write_report(tmp_path / "report.html", summary, records)
     html = (tmp_path / "report.html").read_text("utf-8")

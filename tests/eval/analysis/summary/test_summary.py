@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from eval.analysis.summary.summary import final_attempts, summarise
+from eval.analysis.summary.summary import select_final_attempts, summarise
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 
@@ -83,7 +83,7 @@ def test_the_last_attempt_is_scored_but_every_attempt_is_paid_for(record: Make) 
         "replayed_tool_calls": 0, "cached_tool_calls": 0, "oldest_cached_tool_result": None,
     }  # fmt: skip
     assert summary["by_agent"] == {"planner": 2.0, "expert": 1.0}
-    assert final_attempts([second, first]) == [second]
+    assert select_final_attempts([second, first]) == [second]
 
 
 def test_what_is_outside_the_plan_is_paid_for_and_nothing_else(record: Make) -> None:

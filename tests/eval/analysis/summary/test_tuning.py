@@ -9,7 +9,7 @@ import pytest
 from eval.analysis.summary.summary import summarise
 from eval.analysis.tuned_on import UsedToTune
 from eval.mlflow_export.run_page import page_of
-from eval.reports.notes import notes
+from eval.reports.notes import list_notes
 from eval.runs.record import Record
 
 Make = Callable[..., Record]
@@ -29,7 +29,7 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
         "n_unscored": 0, "edited": [], "accuracy_without": 0.5, "n_without": 4,
         "accuracy_without_ci95": [pytest.approx(0.095, abs=1e-3), pytest.approx(0.905, abs=1e-3)],
     }  # fmt: skip
-    name, line = next(notes(summary))
+    name, line = next(list_notes(summary))
     assert (name, line) == (
         "tuned on",
         "2 of these 4 questions were used to tune mine (1 learnt from, 1 picked by): the accuracy flatters; accuracy "
@@ -40,19 +40,19 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
 def test_where_all_were_used_nothing_is_left_to_count(record: Make) -> None:
     summary = summary_of(record("a", score=1.0), picked_by="a")
     assert summary["used_to_tune"]["accuracy_without"] is None
-    assert dict(notes(summary))["tuned on"] == (
+    assert dict(list_notes(summary))["tuned on"] == (
         "the one question was used to tune mine (0 learnt from, 1 picked by): the accuracy flatters"
     )
 
 
 def test_only_questions_with_a_gold_answer_count(record: Make) -> None:
     summary = summary_of(record("a", target=None), record("b", score=1.0), record("c"), learnt_from="ab")
-    assert dict(notes(summary))["tuned on"].startswith(
+    assert dict(list_notes(summary))["tuned on"].startswith(
         "1 of these 2 questions with a gold answer was used to tune mine (1 learnt from, 0 picked by): the accuracy "
         "flatters; accuracy without it: 0.0% of 1"
     )
     clean = summary_of(record("a", target=None), record("b"), learnt_from="a")
-    assert dict(notes(clean))["tuned on"] == "the one question with a gold answer was not used to tune mine"
+    assert dict(list_notes(clean))["tuned on"] == "the one question with a gold answer was not used to tune mine"
     assert summary_of(record("a", target=None), learnt_from="a")["used_to_tune"] is None
 
 
@@ -60,10 +60,10 @@ def test_of_an_edited_set_none_is_never_said(record: Make) -> None:
     told = "tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"
     nothing_left = UsedToTune("mine", frozenset(), frozenset(), ("mine",))
     summary = summary_of(record("a"), record("b"), used=nothing_left)
-    assert dict(notes(summary))["tuned on"] == told
+    assert dict(list_notes(summary))["tuned on"] == told
     assert "tuned_on/questions" not in page_of({}, summary).metrics
     some_left = summary_of(record("a"), record("b"), used=replace(nothing_left, learnt_from=frozenset("a")))
-    line = dict(notes(some_left))["tuned on"]
+    line = dict(list_notes(some_left))["tuned on"]
     assert line.startswith("1 of these 2 questions was used")
     assert line.endswith(f"; {told}")
 
@@ -72,7 +72,7 @@ def test_what_is_not_known_is_not_told(record: Make) -> None:
     summary = summary_of(record("a"), used=None)
     assert summary["used_to_tune"] is None
     older = {key: value for key, value in summary.items() if key != "used_to_tune"}
-    assert "tuned on" not in dict(notes(summary)) | dict(notes(older))
+    assert "tuned on" not in dict(list_notes(summary)) | dict(list_notes(older))
 
 
 def test_mlflow_gets_the_numbers(record: Make) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval.cli.terminal_text import one_line
+from eval.cli.terminal_text import shorten_line
 from mas.runtime.untrusted import unmarked
 
 MAX_TEXT_CHARS = 2_000  # of each text on the page
@@ -52,9 +52,9 @@ class Calls:
             return
         kinds = [(self.again, "sent again"), (self.kept, "answered before")]
         of_these = ", ".join(f"{n} {what}" for n, what in kinds if n)
-        yield f"{counted(self.n, 'model call')}{f' ({of_these})' if of_these else ''}"
+        yield f"{format_count(self.n, 'model call')}{f' ({of_these})' if of_these else ''}"
         yield f"{self.input_tokens:,} + {self.output_tokens:,} tokens"
-        yield money(self.cost_usd if self.cost_is_known else None)
+        yield format_cost(self.cost_usd if self.cost_is_known else None)
         if self.waited_seconds >= 0.05:
             yield f"waited {self.waited_seconds:.1f} s"
 
@@ -83,7 +83,7 @@ class Step:
         return " · ".join([*took, *self.calls.told(), *([self.remark] if self.remark else [])])
 
 
-def steps_of(trajectory: Sequence[Mapping[str, Any]]) -> list[Step]:
+def build_steps(trajectory: Sequence[Mapping[str, Any]]) -> list[Step]:
     """In the order of their beginning; of very many the first."""
     parents = {span.get("id"): span.get("parent") for span in trajectory}
     made: dict[Any, Step] = {}
@@ -98,7 +98,7 @@ def steps_of(trajectory: Sequence[Mapping[str, Any]]) -> list[Step]:
         elif (step := _step(span)) is not None:
             made[span.get("id")] = step
             (top if around is None else around.inner).append(step)
-    return [*top, Step(_MORE, f"… {counted(n_more, 'step')} more in records.jsonl", None)] if n_more else top
+    return [*top, Step(_MORE, f"… {format_count(n_more, 'step')} more in records.jsonl", None)] if n_more else top
 
 
 def _around(span: Mapping[str, Any], parents: Mapping[Any, Any], made: Mapping[Any, Step]) -> Step | None:
@@ -113,27 +113,30 @@ def _around(span: Mapping[str, Any], parents: Mapping[Any, Any], made: Mapping[A
 def _add_call(around: Step, span: Mapping[str, Any]) -> None:
     around.calls.add(span.get("attributes") or {})
     if error := span.get("error"):
-        around.warnings.append(_in_one_line(f"call to {span.get('name')} {failure(str(error))}"))
-    around.warnings += map(_in_one_line, warnings(span.get("events") or []))
+        around.warnings.append(_in_one_line(f"call to {span.get('name')} {describe_failure(str(error))}"))
+    around.warnings += map(_in_one_line, list_warnings(span.get("events") or []))
 
 
 def _step(span: Mapping[str, Any]) -> Step | None:
     kind, attributes = str(span.get("kind")), span.get("attributes") or {}
     error = "" if kind == "question" else str(span.get("error") or "")  # the question's stands above its steps
     step = Step(kind, str(span.get("name", "")), _seconds(span))
-    step.error = _in_one_line(failure(error)) if error else ""
-    step.warnings = list(map(_in_one_line, warnings(span.get("events") or [])))
+    step.error = _in_one_line(describe_failure(error)) if error else ""
+    step.warnings = list(map(_in_one_line, list_warnings(span.get("events") or [])))
     if kind in _FRAME:
         return step if step.warnings or step.error else None
     inputs, outputs = dict(span.get("inputs") or {}), dict(span.get("outputs") or {})
     if kind == "tool":
         _tell_tool(step, inputs, outputs, attributes)
     elif kind == "lm":
-        step.asked, step.said = one_line(_asked_of_model(inputs), MAX_ASKED_CHARS), [("", cut(_reply(outputs)))]
+        step.asked, step.said = (
+            shorten_line(_asked_of_model(inputs), MAX_ASKED_CHARS),
+            [("", cut_text(_reply(outputs)))],
+        )
         step.calls.add(attributes)
     else:
         step.decision = str(outputs.pop("decision", None) or "")
-        step.asked = one_line("; ".join(map(_text, inputs.values())), MAX_ASKED_CHARS)
+        step.asked = shorten_line("; ".join(map(_text, inputs.values())), MAX_ASKED_CHARS)
         step.said = list(_fields(outputs))
         if (index := attributes.get("step_index")) is not None:
             step.title += f", research step {index + 1}"
@@ -146,15 +149,15 @@ def _tell_tool(
     shown = {name: json.dumps(value, ensure_ascii=False, default=str) for name, value in inputs.items()}
     long = {name for name, text in shown.items() if len(text) > MAX_INLINE_CHARS or "\\n" in text}
     step.title += f"({', '.join(f'{name}=' + ('…' if name in long else text) for name, text in shown.items())})"
-    step.said = [(name, cut(_text(inputs[name]))) for name in inputs if name in long]
-    step.said += [("", cut(unmarked(_text(value)))) for value in outputs.values()]  # the mark is for the agent
+    step.said = [(name, cut_text(_text(inputs[name]))) for name in inputs if name in long]
+    step.said += [("", cut_text(unmarked(_text(value)))) for value in outputs.values()]  # the mark is for the agent
     if attributes.get("replayed"):
         step.remark = "answered before in this run"
     elif attributes.get("cached"):
         step.remark = "from the shared cache"
 
 
-def warnings(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def list_warnings(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Rejections stand in the critic's outputs; what else went wrong stands nowhere but in the events."""
     for each in events:
         if each["level"] != "info" and each["name"] != "decision":
@@ -162,25 +165,25 @@ def warnings(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield f"{each['name']}: {', '.join(f'{key} {value}' for key, value in fields.items())}"
 
 
-def failure(error: str) -> str:
+def describe_failure(error: str) -> str:
     """Cancelled: the deadline passed, or something beside it failed; the question's own error says which."""
     return "stopped" if error.startswith("CancelledError") else f"failed: {error}"
 
 
-def cut(text: str) -> str:
+def cut_text(text: str) -> str:
     more = len(text) - MAX_TEXT_CHARS
     return text if more <= 0 else f"{text[:MAX_TEXT_CHARS]}… {more:,} characters more in records.jsonl"
 
 
 def _in_one_line(text: str) -> str:
-    return cut(" ".join(text.split()))
+    return cut_text(" ".join(text.split()))
 
 
-def money(cost_usd: float | None) -> str:
+def format_cost(cost_usd: float | None) -> str:
     return "cost unknown" if cost_usd is None else f"${cost_usd:,.4f}"
 
 
-def counted(n: int, what: str) -> str:
+def format_count(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
@@ -192,7 +195,7 @@ def _seconds(span: Mapping[str, Any]) -> float | None:
 def _fields(outputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in outputs.items():
         if value not in (None, "", []):
-            yield name.replace("_", " "), cut(_text(value))
+            yield name.replace("_", " "), cut_text(_text(value))
 
 
 def _text(value: Any) -> str:

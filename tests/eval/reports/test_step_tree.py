@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from eval.reports.shown_steps import MAX_STEPS, Step, steps_of
+from eval.reports.step_tree import MAX_STEPS, Step, build_steps
 
 
 def span(id: int, kind: str, name: str, parent: int | None = 0, **fields: Any) -> dict[str, Any]:
@@ -17,7 +17,7 @@ QUESTION = span(0, "question", "q1", None)
 
 
 def only(*spans: dict[str, Any]) -> Step:
-    (step,) = steps_of([QUESTION, *spans])
+    (step,) = build_steps([QUESTION, *spans])
     return step
 
 
@@ -76,7 +76,7 @@ def test_failures_and_warnings_are_told_in_one_line_each() -> None:
 
 def test_what_stands_around_the_steps_is_shown_only_if_something_went_wrong() -> None:
     event = {"name": "retries exhausted", "level": "warning", "seconds": 1.0, "agent": "expert"}
-    steps = steps_of(
+    steps = build_steps(
         [
             QUESTION,
             span(1, "orchestrator", "o"),
@@ -104,10 +104,10 @@ def test_a_step_that_never_ended_was_cut_off() -> None:
 
 
 def test_of_very_many_steps_the_first_are_shown() -> None:
-    steps = steps_of([QUESTION, *(span(n, "tool", f"t{n}", inputs={}) for n in range(1, MAX_STEPS + 4))])
+    steps = build_steps([QUESTION, *(span(n, "tool", f"t{n}", inputs={}) for n in range(1, MAX_STEPS + 4))])
     assert len(steps) == MAX_STEPS + 1
     assert steps[-1].title == "… 3 steps more in records.jsonl"
 
 
 def test_spans_of_which_little_is_known_are_no_error() -> None:
-    assert [step.title for step in steps_of([{"id": 0, "kind": "lm"}, {"id": 1, "kind": "agent"}])] == ["", ""]
+    assert [step.title for step in build_steps([{"id": 0, "kind": "lm"}, {"id": 1, "kind": "agent"}])] == ["", ""]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval.cli.terminal_text import one_line
-from eval.reports.files import template
-from eval.reports.shown_steps import counted, cut, money, steps_of
+from eval.cli.terminal_text import shorten_line
+from eval.reports.files import load_template
+from eval.reports.step_tree import build_steps, cut_text, format_cost, format_count
 from eval.runs.record import NOT_RUN, Record
 
 MAX_STEPS_BYTES = 12_000_000  # of the steps of all answers, as HTML
@@ -20,7 +20,7 @@ _STEPS = Path(__file__).with_name("steps.html.jinja")
 
 
 @dataclass(slots=True)
-class Answer:
+class AnswerRow:
     attempt: int
     mark: str  # right, wrong, error, not run, unscored
     text: str
@@ -39,11 +39,11 @@ class Answer:
 
     @property
     def why(self) -> str:
-        return one_line(self.error or self.explanation, MAX_LINE_CHARS)
+        return shorten_line(self.error or self.explanation, MAX_LINE_CHARS)
 
     @property
     def line(self) -> str:
-        return one_line(self.text, MAX_LINE_CHARS)
+        return shorten_line(self.text, MAX_LINE_CHARS)
 
     @property
     def asked(self) -> bool:
@@ -51,11 +51,11 @@ class Answer:
 
     @property
     def cost(self) -> str:
-        return money(self.cost_usd)
+        return format_cost(self.cost_usd)
 
 
 @dataclass(slots=True)
-class ShownQuestion:
+class QuestionRow:
     """One row of the page."""
 
     id: str
@@ -63,15 +63,15 @@ class ShownQuestion:
     text: str
     file: str
     target: str | None
-    answers: dict[int, Answer] = field(default_factory=dict)  # by epoch
+    answers: dict[int, AnswerRow] = field(default_factory=dict)  # by epoch
 
     @property
-    def in_order(self) -> list[tuple[int, Answer]]:
+    def in_order(self) -> list[tuple[int, AnswerRow]]:
         return sorted(self.answers.items())
 
     @property
     def line(self) -> str:
-        return one_line(self.text, MAX_LINE_CHARS)
+        return shorten_line(self.text, MAX_LINE_CHARS)
 
     @property
     def marks(self) -> str:
@@ -90,22 +90,22 @@ class ShownQuestion:
         return sum(each.cost_usd or 0.0 for each in self.answers.values())
 
 
-class Shown:
+class QuestionRows:
     """Rows as they are gathered. Where the steps of all would be too much, those of right answers go first."""
 
     def __init__(self) -> None:
-        self.questions: Sequence[ShownQuestion] = []
+        self.questions: Sequence[QuestionRow] = []
         self.only_wrong = False  # the steps of right answers were left out
         self.n_without = 0  # other answers whose steps were left out, too
-        self._template = template(_STEPS)
-        self._with_steps: list[Answer] = []
+        self._template = load_template(_STEPS)
+        self._with_steps: list[AnswerRow] = []
         self._n_bytes = 0
 
-    def add_steps(self, answer: Answer, trajectory: Sequence[Mapping[str, Any]]) -> None:
+    def add_steps(self, answer: AnswerRow, trajectory: Sequence[Mapping[str, Any]]) -> None:
         answer.n_spans = len(trajectory)
         if not trajectory or (self.only_wrong and answer.mark == "right"):
             return
-        steps = steps_of(trajectory)
+        steps = build_steps(trajectory)
         answer.steps = self._template.render(steps=steps) if steps else ""
         self._with_steps.append(answer)
         self._n_bytes += _bytes(answer)
@@ -117,20 +117,20 @@ class Shown:
             self.forget(answer)
             self.n_without += 1
 
-    def forget(self, answer: Answer) -> None:
+    def forget(self, answer: AnswerRow) -> None:
         self._n_bytes -= _bytes(answer)
         answer.steps = ""
 
 
-def _bytes(answer: Answer) -> int:
+def _bytes(answer: AnswerRow) -> int:
     return len(answer.steps.encode("utf-8", "surrogatepass"))
 
 
-def shown_questions(records: Iterable[Record], sample_ids: Sequence[str], max_questions: int) -> Shown:
+def build_question_rows(records: Iterable[Record], sample_ids: Sequence[str], max_questions: int) -> QuestionRows:
     """The first questions in the dataset's order, with the last attempt at each epoch."""
     place = {sample_id: place for place, sample_id in enumerate(dict.fromkeys(sample_ids))}
-    rows: dict[int, ShownQuestion] = {}
-    shown = Shown()
+    rows: dict[int, QuestionRow] = {}
+    shown = QuestionRows()
     for record in records:
         at = place.setdefault(record.sample_id, len(place))
         if at < max_questions:
@@ -145,27 +145,27 @@ def shown_questions(records: Iterable[Record], sample_ids: Sequence[str], max_qu
     return shown
 
 
-def _question(record: Record) -> ShownQuestion:
-    target = None if record.target is None else cut(record.target)
-    return ShownQuestion(record.sample_id, record.level or "", cut(record.question), record.file or "", target)
+def _question(record: Record) -> QuestionRow:
+    target = None if record.target is None else cut_text(record.target)
+    return QuestionRow(record.sample_id, record.level or "", cut_text(record.question), record.file or "", target)
 
 
-def _answer(record: Record) -> Answer:
+def _answer(record: Record) -> AnswerRow:
     usage = record.usage
-    return Answer(
+    return AnswerRow(
         attempt=record.attempt,
         mark=_mark(record),
-        text="" if record.answer is None else cut(str(record.answer)),
-        explanation=cut(record.explanation),
-        error=cut(f"{record.error_class or 'unknown'}: {record.error}") if record.error is not None else "",
+        text="" if record.answer is None else cut_text(str(record.answer)),
+        explanation=cut_text(record.explanation),
+        error=cut_text(f"{record.error_class or 'unknown'}: {record.error}") if record.error is not None else "",
         error_at=record.error_component or "",
         limit=record.limit or "",
-        reasoning=cut(record.reasoning_trace),
+        reasoning=cut_text(record.reasoning_trace),
         thread_id=record.thread_id,
         seconds=record.wall_seconds,
         tokens=usage.input_tokens + usage.output_tokens,
         cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
-        calls=f"{counted(usage.lm_calls, 'model call')}, {counted(usage.tool_calls, 'tool call')}",
+        calls=f"{format_count(usage.lm_calls, 'model call')}, {format_count(usage.tool_calls, 'tool call')}",
     )
 
 
