@@ -5,7 +5,8 @@
 
 Counted per package: modules at its top (without `__init__.py`), source lines, circles among its children (packages and
 modules), and upward imports (against the `layers` contracts of import-linter in `pyproject.toml`). Checked in all
-source files: docstrings that begin with a question word, old names of the glossary, words that the style rules out.
+source files: docstrings that begin with a question word, functions named by a participle, old names of the glossary,
+words that the style rules out.
 """
 
 import ast
@@ -26,6 +27,10 @@ OLD_NAMES = re.compile(
     r"|rare_collection|lasting_output|question_mark|giveaways|untuned|leaving_out|KeptFile|at_hand|read_apart"
     r"|contained|remembering|outside_data|CallTerms|noted_if_cut_off|HeldError|Purse|Veiled|keep_room|held_by|undisturbed"
     r"|put_in_place|EndedError|HaltedError)\b"
+)
+PARTICIPLE = re.compile(
+    r"(?!(?:feed|need|embed|exceed|seed|proceed|speed)(?:_|$))(\w*?[a-z]ed|told|kept|said|made|shown|held|given|known|sent|found|gone|spent|left"
+    r"|written|drawn|chosen|taken|begun|spelt|meant|put_before|seen)(?=_|$)"
 )
 RULED_OUT = re.compile(
     r"\b(beside|mend|mends|mended|asked afresh|asked anew|scored anew|of these|came to be|an honest no|at work)\b", re.I
@@ -132,16 +137,24 @@ def check_imports(modules: Mapping[str, Module]) -> list[str]:
     return problems
 
 
+def is_participle(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a public function that is no property is named like `told` or `listed_runs`."""
+    decorators = {ast.unparse(decorator).rpartition(".")[2] for decorator in function.decorator_list}
+    return bool(PARTICIPLE.match(function.name)) and not decorators & {"property", "cached_property", "setter"}
+
+
 def check_style(modules: Mapping[str, Module]) -> list[str]:
     """Return question-word docstrings, old names and ruled-out words, one line each."""
     problems: list[str] = []
     for module in modules.values():
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                docstring = ast.get_docstring(node) or ""
-                if QUESTION_WORDS.match(docstring):
-                    line = getattr(node, "lineno", 1)
-                    problems.append(f"{module.path}:{line}: docstring begins with a question word: {docstring[:50]}")
+                line = getattr(node, "lineno", 1)
+                first = (ast.get_docstring(node) or "").partition("\n")[0]
+                if QUESTION_WORDS.match(first):
+                    problems.append(f"{module.path}:{line}: docstring begins with a question word: {first[:50]}")
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node):
+                    problems.append(f"{module.path}:{line}: public function is named by a participle: {node.name}")
         for number, line in enumerate(module.text.splitlines(), start=1):
             for rule, pattern in (("old name", OLD_NAMES), ("ruled out", RULED_OUT)):
                 if match := pattern.search(line):
