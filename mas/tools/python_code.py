@@ -13,7 +13,7 @@ from mas.tools.results import ToolError
 from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError
 from mas.tools.sandbox.settings import SandboxSettings
-from mas.tools.tool_context import tool_settings
+from mas.tools.tool_context import get_settings
 
 BELONGING = "python"
 FRESH = "[a new Python session: all variables and imports of earlier calls are lost]"
@@ -30,7 +30,7 @@ async def python(code: str) -> str:
 
     code: Python source text, such as "import math\\nprint(math.comb(49, 6))".
     """
-    settings = _settings()
+    settings = get_settings(SandboxSettings)
     text = _checked(code, settings)
     question = current_context()
     if question is None:
@@ -43,11 +43,6 @@ async def python(code: str) -> str:
         interpreter = question.belongings[BELONGING] = Interpreter(settings, attached_files())
         question.on_close.append(interpreter.close)
     return await _shown(question.belongings[BELONGING], text, settings)
-
-
-def _settings() -> SandboxSettings:
-    found = getattr(tool_settings(), "sandbox", None)
-    return found if isinstance(found, SandboxSettings) else SandboxSettings()
 
 
 def _checked(code: str, settings: SandboxSettings) -> str:

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 from mas.runtime.sample_context import KeptResult, SampleContext, ToolResults
 from mas.tools.attachments import attached_digests, attached_files
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import tool_settings
+from mas.tools.tool_context import get_settings
 
 
 @cache
@@ -141,7 +141,7 @@ async def kept_observation(question: SampleContext | None, tool: Any, arguments:
     files = await asyncio.to_thread(attached_digests) if attached_files() else []
     function = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
     called = ("tool", *function, *_code(tool.func), tool.name, sorted(arguments.items()))
-    everything = repr((*called, files, _shaping(tool_settings())))  # whatever a model makes up has one
+    everything = repr((*called, files, _shaping(get_settings(ToolSettings))))  # whatever a model makes up has one
     digest = hashlib.sha256(everything.encode()).hexdigest()
     return KeptObservation(question.tool_log, digest, getattr(tool.func, _COUNT, None))
 

@@ -1,4 +1,4 @@
-"""The limits that hold for every tool, and the settings of those that have their own."""
+"""The `tools` part of the configuration: limits of every tool, and the settings of each group of tools."""
 
 from dataclasses import dataclass, field
 
@@ -6,16 +6,15 @@ from mas.tools.browser.settings import BrowserSettings
 from mas.tools.files.settings import FileSettings
 from mas.tools.http.settings import WebSettings
 from mas.tools.sandbox.settings import SandboxSettings
+from mas.tools.tool_context import ToolLimits
 
 MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
 
 
 @dataclass
-class ToolSettings:
-    """The `tools` part of the configuration."""
+class ToolSettings(ToolLimits):
+    """Limits that hold for every tool, and the settings of each group of tools."""
 
-    fail_fast: bool = False  # true: the first tool failure ends the question, as the original design had it
-    max_output_chars: int = 20_000  # of one observation; the rest is cut and the cut is said
     files: FileSettings = field(default_factory=FileSettings)
     web: WebSettings = field(default_factory=WebSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)

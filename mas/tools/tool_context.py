@@ -1,36 +1,55 @@
-"""What a tool has at hand while it is called: the run's settings for tools, and what lives as long as the run.
+"""Settings and resources of the run, for the tools that are called in it.
 
-with at_hand(ToolSettings(), {"browser": session}):
-    tool_settings().max_output_chars      # 20000
-    resource("browser")                   # the session; None where there is none
+with use_tool_context(ToolSettings(), {"browser": session}):
+    get_settings(ToolLimits).max_output_chars      # 20000
+    get_resource("browser")                        # the session; None if none was opened
+
+Each tool asks for the settings of its own type, so that this module knows none of them.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from mas.tools.settings import ToolSettings
+_Settings = TypeVar("_Settings")
 
-_NOTHING: tuple[ToolSettings, Mapping[str, Any]] = (ToolSettings(), {})
-_at_hand: ContextVar[tuple[ToolSettings, Mapping[str, Any]]] = ContextVar("at_hand", default=_NOTHING)
+
+@dataclass
+class ToolLimits:
+    """Limits that hold for every tool."""
+
+    fail_fast: bool = False  # true: the first tool failure ends the question, as the original design had it
+    max_output_chars: int = 20_000  # of one observation; the rest is cut and the cut is said
+
+
+@dataclass(frozen=True)
+class _ToolContext:
+    settings: ToolLimits = field(default_factory=ToolLimits)
+    resources: Mapping[str, object] = field(default_factory=dict)
+
+
+_OUTSIDE_A_RUN = _ToolContext()
+_context: ContextVar[_ToolContext] = ContextVar("tool_context", default=_OUTSIDE_A_RUN)
 
 
 @contextmanager
-def use_tool_context(settings: ToolSettings, resources: Mapping[str, Any]) -> Iterator[None]:
-    """For the calls made inside, and in the tasks and threads started with this context."""
-    token = _at_hand.set((settings, resources))
+def use_tool_context(settings: ToolLimits, resources: Mapping[str, object]) -> Iterator[None]:
+    """Set the context of the tool calls made inside, also in tasks and threads started there."""
+    token = _context.set(_ToolContext(settings, resources))
     try:
         yield
     finally:
-        _at_hand.reset(token)
+        _context.reset(token)
 
 
-def tool_settings() -> ToolSettings:
-    """The run's; the defaults outside a run."""
-    return _at_hand.get()[0]
+def get_settings(kind: type[_Settings]) -> _Settings:
+    """Return the run's settings of this type: all of them or the field of it; outside a run its defaults."""
+    settings = _context.get().settings
+    return next((part for part in (settings, *vars(settings).values()) if isinstance(part, kind)), None) or kind()
 
 
-def resource(name: str) -> Any:
-    """What was opened for the run under this name; None: nothing was."""
-    return _at_hand.get()[1].get(name)
+def get_resource(name: str) -> object | None:
+    """Return what was opened for the run under this name."""
+    return _context.get().resources.get(name)

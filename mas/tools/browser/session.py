@@ -22,7 +22,7 @@ from mas.tools.browser.page import cut
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.window import Check, Window
 from mas.tools.results import ToolError
-from mas.tools.tool_context import tool_settings
+from mas.tools.tool_context import ToolLimits, get_settings
 
 LISTEN_SECONDS = 0.5  # to see whether anything listens at all
 START_SECONDS = 10.0  # for a server that does, to open a session
@@ -69,7 +69,7 @@ class BrowserSession:
                 seen = await window.act(tool, arguments)
             finally:
                 window.close()
-        return cut(encodable(seen), tool_settings().max_output_chars - SLACK_CHARS)
+        return cut(encodable(seen), get_settings(ToolLimits).max_output_chars - SLACK_CHARS)
 
     def _window(self) -> Window:
         return Window(self._connection, self._check, self._settings.action_seconds)

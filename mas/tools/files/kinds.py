@@ -14,8 +14,9 @@ from pathlib import Path
 
 from mas.tools.files.document import Document, Source
 from mas.tools.files.reader_pool import read_in_subprocess
+from mas.tools.files.settings import FileSettings
 from mas.tools.results import ToolError
-from mas.tools.tool_context import tool_settings
+from mas.tools.tool_context import get_settings
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
 
@@ -108,7 +109,7 @@ def read_document(path: Path, member: str | None = None) -> Document:
         status = path.stat()
         if status.st_size > MAX_FILE_BYTES:
             raise ToolError(f"{path.name} has {status.st_size} bytes; read_file reads at most {MAX_FILE_BYTES}.")
-        languages = tool_settings().files.ocr_languages
+        languages = get_settings(FileSettings).ocr_languages
         return _read(path, status.st_mtime_ns, status.st_size, member, languages)
     except OSError as error:  # its own text would show the agent where on this machine the file lies
         raise ToolError(f"{path.name} cannot be read ({error.strerror}); go on without it.") from error

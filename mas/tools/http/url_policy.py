@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from mas.tools.http.blocked_sites import refuse_blocked
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
-from mas.tools.tool_context import tool_settings
+from mas.tools.tool_context import get_settings
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -117,7 +117,7 @@ async def check_public(url: str, settings: WebSettings | None = None) -> str:
     Raises:
         ToolError: it must not be asked for, or its host cannot be found.
     """
-    settings = settings or tool_settings().web
+    settings = settings or get_settings(WebSettings)
     normal = public_url(url, settings.allow_private_hosts)
     refuse_blocked(normal, settings.blocked)
     parts = urlsplit(normal)

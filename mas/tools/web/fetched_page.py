@@ -1,6 +1,6 @@
 """A page or file of the web, fetched within the rules and read.
 
-document = await page_at("https://example.org/", tool_settings().web)
+document = await page_at("https://example.org/", get_settings(WebSettings))
 """
 
 from urllib.parse import urlsplit

@@ -4,7 +4,7 @@ The package is from 2014. It asks over http, without a time limit, with a user a
 searches for ever and across languages, warns about its parser, and turns a refusal into a JSON error. What it sends
 therefore goes through `Wikipedia.ask`, like our own requests; its reading of the replies stays.
 
-    wiki = Wikipedia(tool_settings().web)
+    wiki = Wikipedia(get_settings(WebSettings))
     await wiki.titles("mercury")                      # ["Mercury", "Mercury (planet)", …]
     page = await wiki.page("Mercury (planet)")        # DisambiguationError for "Mercury": a ToolError with the options
     await wiki.revision(page, before=None)            # Revision(1234, "2025-01-02T03:04:05Z")

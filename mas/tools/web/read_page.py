@@ -5,9 +5,10 @@ await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 
 from mas.runtime.untrusted import label_untrusted
 from mas.tools.files.paging import matching
+from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import read_only
 from mas.tools.results import from_the_web
-from mas.tools.tool_context import tool_settings
+from mas.tools.tool_context import get_settings
 
 
 @from_the_web
@@ -26,7 +27,7 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> str:
     from mas.tools.web.page_cache import kept
     from mas.tools.web.page_view import shown
 
-    settings = tool_settings().web
+    settings = get_settings(WebSettings)
     address = public_url(url, settings.allow_private_hosts)
     refuse_blocked(address, settings.blocked)
 

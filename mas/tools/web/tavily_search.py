@@ -1,6 +1,6 @@
 """Web search by Tavily, through its own client, never without a key: without one that client would ask anonymously.
 
-await search("height of K2", tool_settings().web)     # [Found("K2", "https://…", "K2 is …"), …]
+await search("height of K2", get_settings(WebSettings))     # [Found("K2", "https://…", "K2 is …"), …]
 """
 
 from typing import Any

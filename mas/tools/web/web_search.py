@@ -9,7 +9,7 @@ from mas.runtime.untrusted import label_untrusted
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import counted, not_to_be_kept, read_only
 from mas.tools.results import ToolError, from_the_web
-from mas.tools.tool_context import tool_settings
+from mas.tools.tool_context import get_settings
 
 MAX_QUERY_CHARS = 400  # as many as the service takes
 FELL_BACK = "web search fell back to Wikipedia"  # the event that says so
@@ -18,7 +18,7 @@ _COUNT = "web_search"
 
 @from_the_web
 @label_untrusted
-@counted(lambda: _spend(tool_settings().web))
+@counted(lambda: _spend(get_settings(WebSettings)))
 @read_only
 async def web_search(query: str) -> str:
     """Search the web and return titles, addresses and short excerpts of the pages found.
@@ -27,7 +27,7 @@ async def web_search(query: str) -> str:
     """
     from mas.tools.web.page_view import clean
 
-    settings, wanted = tool_settings().web, " ".join(clean(query).split())
+    settings, wanted = get_settings(WebSettings), " ".join(clean(query).split())
     if not wanted or len(wanted) > MAX_QUERY_CHARS:
         raise ToolError(f"The query has {len(wanted)} characters; give 1 to {MAX_QUERY_CHARS}.")
     _spend(settings)

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from mas.runtime.untrusted import label_untrusted
 from mas.tools.files.document import Part
 from mas.tools.files.paging import clipped
+from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import read_only
 from mas.tools.results import ToolError, from_the_web
-from mas.tools.tool_context import tool_settings
+from mas.tools.tool_context import get_settings
 
 _NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # MediaWiki allows none of them
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
@@ -35,7 +36,7 @@ async def wikipedia_search(query: str) -> str:
     wanted = clean(query).strip()[:MAX_QUERY_CHARS]
     if not wanted:
         raise ToolError("The query is empty; give a few words to search for.")
-    settings = tool_settings().web
+    settings = get_settings(WebSettings)
     found = await search(wanted, settings)
     if not found:
         raise ToolError(f"Wikipedia has no page for {wanted!r}; try fewer or other words.")
@@ -65,7 +66,7 @@ async def wikipedia_page(
     name = name.replace("_", " ").strip()
     if not name or _NO_TITLE.search(name) or len(name.encode()) > MAX_TITLE_CHARS:
         raise ToolError(f"{clipped(title, 200)!r} is no title of a page; find one with wikipedia_search.")
-    settings, before = tool_settings().web, _end_of(as_of)
+    settings, before = get_settings(WebSettings), _end_of(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
     found = await kept(key, lambda: read(name, before, settings))
     chosen = found.section((section or fragment.replace("_", " ")).strip())

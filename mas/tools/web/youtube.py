@@ -1,7 +1,7 @@
 """Transcripts of YouTube's videos, through `youtube-transcript-api` and our guarded client.
 
 video_id("https://youtu.be/dQw4w9WgXcQ?t=43")                     # "dQw4w9WgXcQ"
-await transcript("dQw4w9WgXcQ", language="en", settings=tool_settings().web)   # Transcript(…)
+await transcript("dQw4w9WgXcQ", language="en", settings=get_settings(WebSettings))   # Transcript(…)
 """
 
 import asyncio

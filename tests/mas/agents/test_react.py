@@ -16,7 +16,7 @@ from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleK
 from mas.runtime.trace import Trace, recording
 from mas.systems.gaia.signatures import Research
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import resource, tool_settings
+from mas.tools.tool_context import get_resource, get_settings
 from tests.scripted_model import (
     UNREADABLE,
     Answer,
@@ -89,7 +89,7 @@ def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run
 
     def look() -> str:
         """Look around."""
-        seen.append((tool_settings().web.search_results, resource("lamp"), resource("rope")))
+        seen.append((get_settings(ToolSettings).web.search_results, get_resource("lamp"), get_resource("rope")))
         return "looked"
 
     async def look_async() -> str:
@@ -102,7 +102,7 @@ def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run
     outcome = run([Call("look"), Call("look")], DONE, toolbox=Toolbox({"look": tool}, 10, settings, {"lamp": lamp}))
     assert outcome.observations == ["looked", "looked"]
     assert seen == [(3, lamp, None)] * 2
-    assert (tool_settings(), resource("lamp")) == (ToolSettings(), None), "nothing of it is left behind"
+    assert (get_settings(ToolSettings), get_resource("lamp")) == (ToolSettings(), None), "nothing of it is left behind"
 
 
 def test_native_and_text_tools_lead_to_the_same_conversation() -> None:
