@@ -29,7 +29,7 @@ OLD_NAMES = re.compile(
     r"|put_in_place|EndedError|HaltedError)\b"
 )
 PARTICIPLE = re.compile(
-    r"(?!(?:feed|need|embed|exceed|seed|proceed|speed)(?:_|$))([a-z]*ed|told|kept|said|made|shown|held|given|known|sent|found|gone|spent|left"
+    r"(?!(?:feed|need|embed|exceed|seed|proceed|speed)(?:_|$)|named_p)([a-z]*ed|told|kept|said|made|shown|held|given|known|sent|found|gone|spent|left"
     r"|written|drawn|chosen|taken|begun|spelt|meant|put_before|seen)(?=_|$)"
 )
 RULED_OUT = re.compile(
