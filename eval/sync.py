@@ -122,7 +122,7 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
     from eval.cli.overrides import composed
     from eval.config.evaluation import build_part
     from eval.config.tracking import NoTracking
-    from eval.runs.mlflow_state import place_of, read_state
+    from eval.runs.mlflow_state import read_state, rebuild_tracking
 
     if any(override.startswith("tracking=") for override in overrides):
         return build_part(composed(overrides).tracking, "tracking")
@@ -131,7 +131,7 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
         state = read_state(folder)
         if state is None or not state.run_id:
             return NoTracking()
-        place = place_of(state)  # resumed with tracking=off
+        place = rebuild_tracking(state)  # resumed with tracking=off
         own = {"_target_": f"{type(place).__module__}.{type(place).__qualname__}", **asdict(place)}
     merged = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist(list(overrides)))
     return build_part(merged.tracking, "tracking")
@@ -139,14 +139,14 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
 
 def _sent(folder: Path, settings: Any) -> int:
     from eval.mlflow_export.export import Export
-    from eval.mlflow_export.exporter_launcher import see_it
+    from eval.mlflow_export.exporter_launcher import format_view_line
     from eval.mlflow_export.exporter_process import Exporter
     from eval.mlflow_export.pipe import FINISHED as ENDED
-    from eval.mlflow_export.pipe import Handover, RunEnd
+    from eval.mlflow_export.pipe import ExportRequest, RunEnd
     from eval.runs.logs import open_log
-    from eval.runs.mlflow_state import link_of
+    from eval.runs.mlflow_state import read_link
 
-    handover = Handover({}, local=False, secrets=_secrets(folder, settings))
+    handover = ExportRequest({}, local=False, secrets=_secrets(folder, settings))
     try:
         _complete_files(folder)
         log, file = open_log(folder, "mlflow", handover.secrets)
@@ -167,7 +167,7 @@ def _sent(folder: Path, settings: Any) -> int:
         export.close()
         file.close()
     _tell(folder, export.sent, state)
-    if line := see_it(settings, link_of(folder)):
+    if line := format_view_line(settings, read_link(folder)):
         print(line)
     return FINISHED if state.complete else STOPPED
 

@@ -18,7 +18,7 @@ from eval.cli.arguments import Parser
 from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT, shown
 from mas.runtime.errors import UserError
-from optimize.mlflow_export.folder import PROPOSALS, KeptTuning, read_tuning
+from optimize.mlflow_export.folder import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.publishing.leaks import LeakReport
 from optimize.publishing.provenance import provenance_of
 from optimize.publishing.publish import check_free, publish, published_line
@@ -59,7 +59,7 @@ def task(arguments: list[str], shelf: Path = SHELF) -> int:
     return FINISHED
 
 
-def export(tuning: KeptTuning, candidate_id: str, folder: Path, console: Console) -> None:
+def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Console) -> None:
     """Publish the candidate as `folder`, and warn of what it did not go through."""
     if candidate_id == PARENT:
         raise UserError(f"{PARENT} is the set that the run began with; choose a candidate, which --list shows.")
@@ -83,7 +83,7 @@ def export(tuning: KeptTuning, candidate_id: str, folder: Path, console: Console
     console.print(_leak_line(leaks), soft_wrap=True)
 
 
-def show_candidates(tuning: KeptTuning, console: Console) -> None:
+def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
     """One line a proposal, in their order: reasons are cut; parents and agents are left out where there is no room."""
     from rich.table import Table
 

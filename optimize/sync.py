@@ -78,13 +78,13 @@ def _settings(folder: Path, config: dict[str, Any], overrides: Sequence[str]) ->
 
 
 def _sent(folder: Path, settings: Any) -> int:
-    from eval.mlflow_export.exporter_launcher import see_it
+    from eval.mlflow_export.exporter_launcher import format_view_line
     from eval.mlflow_export.exporter_process import in_words
-    from eval.mlflow_export.pipe import Handover
+    from eval.mlflow_export.pipe import ExportRequest
     from eval.runs.mlflow_state import write_state
     from optimize.mlflow_export.send import send, state_of
 
-    redact = Handover({}, local=False, secrets=_secrets(folder, settings)).redact
+    redact = ExportRequest({}, local=False, secrets=_secrets(folder, settings)).redact
     try:
         sent = send(folder, settings, redact=redact)
         write_state(folder, state_of(sent, settings))
@@ -96,7 +96,7 @@ def _sent(folder: Path, settings: Any) -> int:
         return STOPPED
     there = len(set(sent.proposals) & sent.children.keys())
     print(f"{folder.name}: {sent.status}, {there} of {len(sent.proposals)} proposals in {settings.shown_uri}")
-    if line := see_it(settings, sent.link):
+    if line := format_view_line(settings, sent.link):
         print(line)
     return FINISHED if sent.complete else STOPPED
 

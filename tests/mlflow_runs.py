@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.mlflow_export.values import key_of, trace_id
+from eval.mlflow_export.values import derive_trace_id, get_record_key
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 from tests.eval.command_line import Finished, question, without_secrets, write_questions
@@ -109,7 +109,7 @@ class CopyInMlflow:
     def span_of(self, record: Record, place: int) -> Any:
         """The span at that place of the record's trajectory, found by its name and its beginning."""
         step = record.trajectory[place]
-        trace = self.traces[trace_id(key_of(record))]
+        trace = self.traces[derive_trace_id(get_record_key(record))]
         origin = min(span.start_time_ns for span in trace.data.spans)
         begin_ns = origin + round((step["start_seconds"] - record.trajectory[0]["start_seconds"]) * 1e9)
         return min(trace.data.spans, key=lambda span: (abs(span.start_time_ns - begin_ns), span.name))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.mlflow_export.values import key_of, trace_id
+from eval.mlflow_export.values import derive_trace_id, get_record_key
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH
 from tests.mlflow_pages.browser import browser, picture, see, why_not
 from tests.mlflow_runs import Evaluation, records_in_store
@@ -129,7 +129,12 @@ def test_both_traces_of_a_question_stand_side_by_side(stored: Stored, page: Any)
     of_careful, of_baseline = stored.correct("careful"), stored.correct("baseline")
     changed = next(each for each, correct in of_careful.items() if correct != of_baseline[each])
     chosen = next(each for each in records_in_store(stored.folders["careful"]) if each.sample_id == changed)
-    see(page, f"{stored.comparison}&selectedEvaluationId={trace_id(key_of(chosen))}", "Comparing 2 traces", "answer")
+    see(
+        page,
+        f"{stored.comparison}&selectedEvaluationId={derive_trace_id(get_record_key(chosen))}",
+        "Comparing 2 traces",
+        "answer",
+    )
     picture(page, stored.pictures, "mlflow-side-by-side")
     text = see(page, None, "planner")
     assert text.count(chosen.question.replace("`", "")[:60]) >= 2 or text.count(chosen.question[:40]) >= 2
@@ -138,7 +143,7 @@ def test_both_traces_of_a_question_stand_side_by_side(stored: Stored, page: Any)
 
 def test_a_trace_is_a_tree_with_tokens_and_cost(stored: Stored, page: Any) -> None:
     record = next(each for each in records_in_store(stored.folders["priced"]) if each.usage.tool_calls)
-    page_of_trace = f"{stored.experiment}/traces?selectedEvaluationId={trace_id(key_of(record))}"
+    page_of_trace = f"{stored.experiment}/traces?selectedEvaluationId={derive_trace_id(get_record_key(record))}"
     text = see(page, page_of_trace, "critic_planner", "read_file", "loopback")
     picture(page, stored.pictures, "mlflow-trace")
     tokens = record.usage.input_tokens + record.usage.output_tokens

@@ -171,7 +171,7 @@ class NoTracking:
 Tracking = LocalTracking | ServerTracking
 
 
-def without_passwords(text: str) -> str:
+def remove_passwords(text: str) -> str:
     """The text with its http addresses as they may be kept: the user's name stays, a password or a token goes.
 
     Without anything in its place: who reads the address again takes the password from the environment.

@@ -10,7 +10,16 @@ from typing import Any
 
 from mlflow.entities import Assessment, AssessmentSource, Expectation, Feedback
 
-from eval.mlflow_export.values import ROOT, assessment_id, key_of, short, span_id, storable, text_of, trace_id
+from eval.mlflow_export.values import (
+    ROOT,
+    clean_text,
+    derive_assessment_id,
+    derive_span_id,
+    derive_trace_id,
+    get_record_key,
+    to_storable,
+    truncate,
+)
 from eval.runs.record import Record
 
 GOLD, CORRECT, ERROR_CLASS = "expected_response", "correct", "error_class"
@@ -18,25 +27,25 @@ FORMAT_LOSS = "format_loss"
 NO_ERROR = "none"
 
 
-def assessments(record: Record, run_id: str, start_ns: int) -> Iterator[Assessment]:
+def build_assessments(record: Record, run_id: str, start_ns: int) -> Iterator[Assessment]:
     """The same names whatever the verdict: a new one replaces the old, MLflow would keep what is no longer sent.
 
     A question in error is not correct: so it counts in the accuracy.
     """
     making = _Making.of(record, run_id, start_ns)
-    error = text_of(record.error or "") or None
+    error = clean_text(record.error or "") or None
     if record.scored:
-        yield making.gold(text_of(record.target or ""))
-        why = text_of(record.explanation) or (f"error: {error}" if error else None)
+        yield making.gold(clean_text(record.target or ""))
+        why = clean_text(record.explanation) or (f"error: {error}" if error else None)
         yield making.feedback(CORRECT, record.correct, why, _scorer(record))
     for name, value in record.parts.items():
-        seen = value > 0 if name == FORMAT_LOSS else storable(value)
+        seen = value > 0 if name == FORMAT_LOSS else to_storable(value)
         yield making.feedback(_part_name(name), seen, None, _scorer(record))
     yield making.feedback(ERROR_CLASS, record.error_class or NO_ERROR, error, AssessmentSource("CODE", "harness"))
 
 
-def assessment_names(record: Record) -> list[str]:
-    """Those that `assessments` makes, for counting them."""
+def list_assessment_names(record: Record) -> list[str]:
+    """Those that `build_assessments` makes, for counting them."""
     return [*([GOLD, CORRECT] if record.scored else []), *map(_part_name, record.parts), ERROR_CLASS]
 
 
@@ -49,11 +58,11 @@ class _Making:
 
     @classmethod
     def of(cls, record: Record, run_id: str, start_ns: int) -> "_Making":
-        key = key_of(record)
+        key = get_record_key(record)
         done_ms = start_ns // 1_000_000 + round(record.wall_seconds * 1000)
         common = {
-            "trace_id": trace_id(key),
-            "span_id": span_id(key, ROOT),
+            "trace_id": derive_trace_id(key),
+            "span_id": derive_span_id(key, ROOT),
             "metadata": {"mlflow.assessment.sourceRunId": run_id},
             "create_time_ms": done_ms,
             "last_update_time_ms": done_ms,
@@ -68,17 +77,17 @@ class _Making:
         return self._with_id(Feedback(name, value, rationale=rationale, source=source, **self.common))
 
     def _with_id(self, assessment: Assessment) -> Assessment:
-        assessment.assessment_id = assessment_id(key_of(self.record), assessment.name)
+        assessment.assessment_id = derive_assessment_id(get_record_key(self.record), assessment.name)
         return assessment
 
 
 def _part_name(name: str) -> str:
     """A scorer of the user's own may call a part as it likes."""
     taken = name in (GOLD, CORRECT, ERROR_CLASS)
-    return short(f"part_{name}" if taken else name, 250)
+    return truncate(f"part_{name}" if taken else name, 250)
 
 
 def _scorer(record: Record) -> AssessmentSource:
     """A judge leaves a span of its own; a rule leaves none."""
     names = [step["name"] for step in record.trajectory if step["kind"] == "scorer"]
-    return AssessmentSource("LLM_JUDGE", short(names[0], 250)) if names else AssessmentSource("CODE", "scorer")
+    return AssessmentSource("LLM_JUDGE", truncate(names[0], 250)) if names else AssessmentSource("CODE", "scorer")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eval.mlflow_export.run_page import ARTIFACTS, gone
+from eval.mlflow_export.run_page import ARTIFACTS, list_outdated_metrics
 from eval.mlflow_export.sending import Sent, TrackedRun
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
@@ -30,15 +30,15 @@ class Expected:
 
     def add(self, record: Record) -> None:
         """By the same rules as `trace_of`; a try that a later one replaces has lost its verdict."""
-        from eval.mlflow_export.assessments import assessment_names
+        from eval.mlflow_export.assessments import list_assessment_names
 
         key = (record.sample_id, record.epoch)
         lost = self._last_has_verdict.get(key, False)
         self._last_has_verdict[key] = record.scored
-        self.sent = self.sent.plus(Sent(1, len(record.trajectory) or 1, len(assessment_names(record)) - lost))
+        self.sent = self.sent.plus(Sent(1, len(record.trajectory) or 1, len(list_assessment_names(record)) - lost))
 
 
-def stored(run: TrackedRun) -> Sent:
+def count_in_mlflow(run: TrackedRun) -> Sent:
     """How much of the run is in MLflow.
 
     Raises:
@@ -81,22 +81,22 @@ def trace_ids(run: TrackedRun) -> set[str]:
             return found
 
 
-def compared(in_store: Sent, in_mlflow: Sent) -> Counts:
+def compare_counts(in_store: Sent, in_mlflow: Sent) -> Counts:
     both = zip(Sent._fields, in_store, in_mlflow, strict=True)
     return {name: {"store": mine, "mlflow": theirs} for name, mine, theirs in both}
 
 
-def compared_metrics(run: TrackedRun, wanted: Mapping[str, float]) -> Counts:
+def compare_metrics(run: TrackedRun, wanted: Mapping[str, float]) -> Counts:
     """How many of the run's numbers MLflow shows just so; and, by their names, those that it should show no more."""
     shown: Mapping[str, Any] = run.client.get_run(run.run_id).data.metrics if wanted else {}
     equal = sum(shown.get(name) == value for name, value in wanted.items())
     counts = {"metrics": {"store": len(wanted), "mlflow": equal}}
-    if outdated := sorted(gone(wanted, shown)):
+    if outdated := sorted(list_outdated_metrics(wanted, shown)):
         counts[f"outdated metrics ({', '.join(outdated)})"] = {"store": 0, "mlflow": len(outdated)}
     return counts
 
 
-def compared_files(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet], known_only: bool = False) -> Counts:
+def compare_files(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet], known_only: bool = False) -> Counts:
     """How many of the run's files MLflow has with the same length.
 
     Args:
@@ -124,7 +124,7 @@ def _files(folder: Path, prompts: Mapping[str, PromptSet]) -> dict[str, int]:
     return files
 
 
-def shortfall(counts: Mapping[str, Mapping[str, int]]) -> str | None:
+def describe_shortfall(counts: Mapping[str, Mapping[str, int]]) -> str | None:
     """What differs, in words; None: nothing does."""
     pairs = {name: (each["mlflow"], each["store"]) for name, each in counts.items()}
     different = [

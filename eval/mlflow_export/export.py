@@ -19,27 +19,27 @@ from eval.config.tracking import Tracking
 from eval.mlflow_export.completeness import (
     Counts,
     Expected,
-    compared,
-    compared_files,
-    compared_metrics,
-    stored,
+    compare_counts,
+    compare_files,
+    compare_metrics,
+    count_in_mlflow,
     trace_ids,
 )
 from eval.mlflow_export.run_metrics import RunNumbers
 from eval.mlflow_export.run_page import (
     MAX_TAG_CHARS,
     RunPage,
-    end_ms,
-    page_of,
-    run_name,
-    start_ms,
-    status_of,
+    build_page,
+    build_run_name,
+    read_end_ms,
+    read_start_ms,
+    read_status,
     write_artifacts,
     write_page,
 )
 from eval.mlflow_export.sending import BATCH_CHARS, BATCH_TRACES, HEARTBEAT_TAG, Sent, TrackedRun, open_run
-from eval.mlflow_export.sweep_page import parent_tags
-from eval.mlflow_export.values import assessment_id, key_of, short, trace_id
+from eval.mlflow_export.sweep_page import build_parent_tags
+from eval.mlflow_export.values import derive_assessment_id, derive_trace_id, get_record_key, truncate
 from eval.reports.files import write_summary
 from eval.reports.from_store import summarise_store
 from eval.runs.folder import DATABASE, kept_prompts
@@ -83,9 +83,9 @@ class Export:
         """The run in MLflow, found or made at the first call."""
         if self._run is None:
             meta = self.store.meta()
-            tags = {**_origin(meta), **parent_tags(self.settings, meta), HEARTBEAT_TAG: _now()}
-            name = run_name(meta, self.folder.name)
-            run = open_run(self.settings, meta["run_id"], name=name, start_ms=start_ms(meta), tags=tags)
+            tags = {**_origin(meta), **build_parent_tags(self.settings, meta), HEARTBEAT_TAG: _now()}
+            name = build_run_name(meta, self.folder.name)
+            run = open_run(self.settings, meta["run_id"], name=name, start_ms=read_start_ms(meta), tags=tags)
             self._there = trace_ids(run)
             self.state = replace(self.state, experiment_id=run.experiment_id, run_id=run.run_id)
             self._run = run  # last: an attempt that failed half-way is made again
@@ -142,8 +142,8 @@ class Export:
         self.sent = self.sent.plus(self.run.send(records))
         for record in records:
             for attempt in range(1, record.attempt):
-                key = (*key_of(record)[:3], attempt)
-                self.run.tracing.delete_assessment(trace_id(key), assessment_id(key, CORRECT))
+                key = (*get_record_key(record)[:3], attempt)
+                self.run.tracing.delete_assessment(derive_trace_id(key), derive_assessment_id(key, CORRECT))
 
     def read_rest(self) -> None:
         """What there was no time to send counts in the page's numbers all the same."""
@@ -158,7 +158,7 @@ class Export:
         self.unsent = 0
 
     def _has(self, record: Record) -> bool:
-        return trace_id(key_of(record)) in self._there
+        return derive_trace_id(get_record_key(record)) in self._there
 
     def _next_batch(self) -> tuple[int, list[Record]]:
         row, chars, records = self._row, 0, []
@@ -187,23 +187,27 @@ class Export:
     def close_run(self, summary: Mapping[str, Any] | None = None) -> None:
         """A run that did not come to its end, or whose process did not live to say so, is KILLED."""
         meta, last = self.store.meta(), self.store.last_finished_at()
-        ended = status_of(summary or self._summary()) == "FINISHED" and meta.get("finished") != "false"
-        known = [end_ms(meta), _ms(last) if last else None, _ms(meta["started_at"]) if "started_at" in meta else None]
+        ended = read_status(summary or self._summary()) == "FINISHED" and meta.get("finished") != "false"
+        known = [
+            read_end_ms(meta),
+            _ms(last) if last else None,
+            _ms(meta["started_at"]) if "started_at" in meta else None,
+        ]
         status = "FINISHED" if ended else "KILLED"
-        self.run.finish(status, max((moment for moment in known if moment), default=start_ms(meta)))
+        self.run.finish(status, max((moment for moment in known if moment), default=read_start_ms(meta)))
         self.state = replace(self.state, status=status)
 
     def count(self) -> Counts:
         """The run's store and folder beside what MLflow has."""
         return {
-            **compared(self.read, stored(self.run)),
-            **compared_metrics(self.run, self._page.metrics),
-            **compared_files(self.run, self.folder, self._prompts()),
+            **compare_counts(self.read, count_in_mlflow(self.run)),
+            **compare_metrics(self.run, self._page.metrics),
+            **compare_files(self.run, self.folder, self._prompts()),
         }
 
     def say(self, warning: str | None) -> None:
         """On the run's page: whether all of the run is there."""
-        self.run.client.set_tag(self.run.run_id, COMPLETE_TAG, short(warning or "complete", MAX_TAG_CHARS))
+        self.run.client.set_tag(self.run.run_id, COMPLETE_TAG, truncate(warning or "complete", MAX_TAG_CHARS))
 
     def records_in_store(self) -> int:
         return len(self.store.finished_keys())
@@ -214,7 +218,7 @@ class Export:
     def _write_page(self, summary: Mapping[str, Any] | None) -> None:
         meta = self.store.meta()
         numbers = self._numbers.metrics(self.store.planned(), int(meta.get("epochs", 1))) if summary else None
-        page = page_of(meta, summary, numbers, folder_name=self.folder.name, redact=self.redact)
+        page = build_page(meta, summary, numbers, folder_name=self.folder.name, redact=self.redact)
         origin = {name: self.redact(text) for name, text in _origin(meta).items()}
         self._page = replace(page, tags={**origin, **page.tags})
         write_page(self.run, self._page)
@@ -229,7 +233,7 @@ class Export:
     def _write_files(self) -> None:
         prompts = self._prompts()
         self._link_summary()
-        compared_now = compared_files(self.run, self.folder, prompts, known_only=True)
+        compared_now = compare_files(self.run, self.folder, prompts, known_only=True)
         if any(each["store"] != each["mlflow"] for each in compared_now.values()):
             write_artifacts(self.run, self.folder, prompts)
 

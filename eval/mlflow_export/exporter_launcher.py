@@ -5,7 +5,7 @@ Nothing of this is on a question's path, MLflow is not imported, and no failure 
     with Following(config.tracking, folder, config.secrets()) as following:
         ...                                                # the questions
         outcome = following.finish(print)                  # its files are written
-    outcome.warning, outcome.see_it
+    outcome.warning, outcome.view_line
     # (None, "see it: make ui, then http://127.0.0.1:5000/#/experiments/1/runs/0f3a…")
 """
 
@@ -24,44 +24,44 @@ from typing import NamedTuple, Self
 from eval.cli.paths import OUTPUTS
 from eval.config.tracking import LocalTracking, NoTracking, Tracking
 from eval.mlflow_export.exporter_process import sync_command
-from eval.mlflow_export.pipe import FINISHED, Handover
-from eval.runs.mlflow_state import begin_anew, link_of, read_state
+from eval.mlflow_export.pipe import FINISHED, ExportRequest
+from eval.runs.mlflow_state import read_link, read_state, reset_state
 
 SHOWN_AFTER_SECONDS = 2.0
 _GRACE_SECONDS = 5.0  # beyond the exporter's own time, for its last call
 LOG = "logs/mlflow.log"
 
 
-class SendingProcess(NamedTuple):
+class ExportKind(NamedTuple):
     """What sends a run: `python -m module FOLDER`, which is told on its standard input where to and what is secret."""
 
     module: str
     again: Callable[[Path], str]  # the command that completes in MLflow what it left undone
 
 
-EXPORTER = SendingProcess("eval.mlflow_export.exporter_process", sync_command)
+EXPORTER = ExportKind("eval.mlflow_export.exporter_process", sync_command)
 
 
-class Outcome(NamedTuple):
+class ExportOutcome(NamedTuple):
     """Where the run is in MLflow, and a sentence if something is missing there."""
 
     link: dict[str, str] | None = None  # uri, experiment_id, run_id
     warning: str | None = None
-    see_it: str | None = None  # a line
+    format_view_line: str | None = None  # a line
 
 
-class Following:
+class ExporterLauncher:
     """From the first question to the last line. Left without `finish`, the run shows as KILLED in MLflow."""
 
     def __init__(
-        self, tracking: Tracking | NoTracking, folder: Path, secrets: Iterable[str], sender: SendingProcess = EXPORTER
+        self, tracking: Tracking | NoTracking, folder: Path, secrets: Iterable[str], sender: ExportKind = EXPORTER
     ) -> None:
         """Start the sender; with tracking=off there is none."""
         self.tracking, self.folder, self.sender = tracking, folder, sender
         self._process: subprocess.Popen[str] | None = None
         self._problem: str | None = None
         try:
-            begin_anew(folder)
+            reset_state(folder)
             if not isinstance(tracking, NoTracking):
                 self._start(tracking, {*secrets, *tracking.secrets()})
         except OSError as error:
@@ -87,12 +87,12 @@ class Following:
             self._process.stdin.write(line)
             self._process.stdin.flush()
 
-    def finish(self, tell: Callable[[str], None]) -> Outcome:
+    def finish(self, tell: Callable[[str], None]) -> ExportOutcome:
         """Say that the run is over, and wait until it is in MLflow; Ctrl-C ends the waiting, not the sending."""
         if isinstance(self.tracking, NoTracking):
-            return Outcome()
+            return ExportOutcome()
         ended = self._waited_for(self.tracking.wait_seconds, tell)
-        state, link, again = read_state(self.folder), link_of(self.folder), self.sender.again(self.folder)
+        state, link, again = read_state(self.folder), read_link(self.folder), self.sender.again(self.folder)
         if self._problem:
             warning: str | None = f"{self._problem}; complete it with: {again}"
         elif ended is None:
@@ -102,7 +102,7 @@ class Following:
             warning = f"the process that sends the run to MLflow ended {why}; complete it with: {again}"
         else:
             warning = state.warning
-        return Outcome(link, warning, see_it(self.tracking, link))
+        return ExportOutcome(link, warning, format_view_line(self.tracking, link))
 
     def _waited_for(self, wait_seconds: float, tell: Callable[[str], None]) -> int | None:
         """The exporter's exit code; None: it has not ended."""
@@ -136,16 +136,16 @@ class Following:
             threading.Thread(target=self._process.wait, daemon=True).start()
 
 
-def handover(tracking: Tracking, secrets: Iterable[str]) -> Handover:
+def handover(tracking: Tracking, secrets: Iterable[str]) -> ExportRequest:
     """User, password and token are in the environment, under MLflow's own names; the address goes without them."""
     longest_first = sorted(filter(None, secrets), key=len, reverse=True)
     if isinstance(tracking, LocalTracking):
-        return Handover(asdict(tracking), local=True, secrets=longest_first)
+        return ExportRequest(asdict(tracking), local=True, secrets=longest_first)
     fields = {"uri": tracking.address(), "experiment": tracking.experiment, "wait_seconds": tracking.wait_seconds}
-    return Handover(fields, local=False, secrets=longest_first)
+    return ExportRequest(fields, local=False, secrets=longest_first)
 
 
-def see_it(tracking: Tracking, link: dict[str, str] | None) -> str | None:
+def format_view_line(tracking: Tracking, link: dict[str, str] | None) -> str | None:
     """How to look at a run that is in MLflow."""
     if link is None:
         return None

@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from eval.mlflow_export.pipe import Handover, RunEnd
+from eval.mlflow_export.pipe import ExportRequest, RunEnd
 
 LOCK_SECONDS = 60.0  # for the process of an earlier session, which may be sending its last batch
 
-Send = Callable[[Path, Handover, RunEnd, Any], bool]  # folder, …, log → whether everything is in MLflow
+Send = Callable[[Path, ExportRequest, RunEnd, Any], bool]  # folder, …, log → whether everything is in MLflow
 
 
 def follow(name: str, arguments: Sequence[str], source: TextIO, send: Send) -> int:
@@ -31,7 +31,7 @@ def follow(name: str, arguments: Sequence[str], source: TextIO, send: Send) -> i
         The exit code: 0 everything is in MLflow · 3 not everything, or nothing.
     """
     folder = Path(arguments[0]).absolute()
-    handover = Handover(**json.loads(source.readline()))
+    handover = ExportRequest(**json.loads(source.readline()))
     end = RunEnd(source)
     from eval.runs.logs import open_log
 
@@ -45,7 +45,7 @@ def follow(name: str, arguments: Sequence[str], source: TextIO, send: Send) -> i
         file.close()
 
 
-def _sent_alone(folder: Path, handover: Handover, end: RunEnd, log: Any, send: Send) -> bool:
+def _sent_alone(folder: Path, handover: ExportRequest, end: RunEnd, log: Any, send: Send) -> bool:
     from eval.runs.lock import RunLock
     from eval.runs.mlflow_state import STATE
 
@@ -194,11 +194,11 @@ class Exporter:
 
     def _incomplete(self, counts: Any) -> Any:
         """The state, with a warning that says what is missing."""
-        from eval.mlflow_export.completeness import shortfall
+        from eval.mlflow_export.completeness import describe_shortfall
 
         sent = self.export.read.traces - len(self.export.refused) - self.export.unsent
         counts = counts or {"traces": {"store": self.export.records_in_store(), "mlflow": sent}}
-        missing = shortfall(counts) if self.export.is_open else "nothing of this run"
+        missing = describe_shortfall(counts) if self.export.is_open else "nothing of this run"
         why = f" ({self._failure})" if self._failure else ""
         sentence = (
             f"MLflow has {missing or 'not been counted'}{why}; complete it with: {sync_command(self.export.folder)}"
@@ -213,20 +213,22 @@ class Exporter:
 
     def _count(self) -> None:
         """Once more with everything sent again, if something is missing: a crash leaves traces without their spans."""
-        from eval.mlflow_export.completeness import shortfall
+        from eval.mlflow_export.completeness import describe_shortfall
 
         counts = self.export.count()
         self._keep(counts)
-        if shortfall({name: each for name, each in counts.items() if name in ("traces", "spans", "assessments")}):
+        if describe_shortfall(
+            {name: each for name, each in counts.items() if name in ("traces", "spans", "assessments")}
+        ):
             self.log.warning("counts differ; everything is sent again", counts=counts)
             self.export.send_all_again()
             self._rest()
             self._keep(self.export.count())
 
     def _keep(self, counts: Any) -> None:
-        from eval.mlflow_export.completeness import shortfall
+        from eval.mlflow_export.completeness import describe_shortfall
 
-        self.export.state = replace(self.export.state, counts=counts, complete=shortfall(counts) is None)
+        self.export.state = replace(self.export.state, counts=counts, complete=describe_shortfall(counts) is None)
 
     def _persistently(self, step: Callable[[], Any], while_running: bool = False) -> bool:
         """Do a step, again and again if it fails.
@@ -304,7 +306,7 @@ def _step_forward() -> None:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def exported(folder: Path, handover: Handover, end: RunEnd, log: Any) -> bool:
+def exported(folder: Path, handover: ExportRequest, end: RunEnd, log: Any) -> bool:
     """Whether MLflow has everything."""
     from eval.mlflow_export.export import Export
 

@@ -1,6 +1,6 @@
 """The exporter's tie to the run that it sends: what goes through the pipe between the two processes.
 
-The first line is the `Handover`; the line `finished` says that the run has ended and its files are written; an end
+The first line is the `ExportRequest`; the line `finished` says that the run has ended and its files are written; an end
 without it, that the run's process has died.
 
     end = RunEnd(sys.stdin)
@@ -19,7 +19,7 @@ FINISHED = "finished"
 
 
 @dataclass
-class Handover:
+class ExportRequest:
     """What the run's process tells the exporter; secrets go through the pipe and the environment alone."""
 
     tracking: dict[str, Any]  # fields of LocalTracking or ServerTracking

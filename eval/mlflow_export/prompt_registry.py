@@ -55,22 +55,22 @@ def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False)
         run.client.set_tag(run.run_id, LINKED_PROMPTS_TAG, wanted)
     if is_now:
         for agent in prompts[-1].texts:
-            name_by_alias(run, alias_of(prompts[-1].name), _version(run, prompts[-1], agent))
+            set_alias(run, build_alias(prompts[-1].name), _version(run, prompts[-1], agent))
     return linked
 
 
-def prompt_name(system: str, agent: str) -> str:
+def build_prompt_name(system: str, agent: str) -> str:
     """`<system>.<agent>`; MLflow allows no other characters than these."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{system}.{agent}")
 
 
-def alias_of(set_name: str) -> str:
+def build_alias(set_name: str) -> str:
     """MLflow keeps `latest` and `v1` for itself, and allows no other characters than these; `champion` is earned."""
     alias = re.sub(r"[^A-Za-z0-9_-]", "_", set_name)
     return f"set-{alias}" if re.fullmatch(_RESERVED, alias, re.IGNORECASE) else alias
 
 
-def template_of(prompts: PromptSet, agent: str) -> str:
+def build_template(prompts: PromptSet, agent: str) -> str:
     """The agent's text, and its demos behind `DEMOS_MARK`; if MLflow has no room for them, how many there are."""
     text, demos = prompts.texts[agent], prompts.demos.get(agent)
     if not demos:
@@ -83,7 +83,7 @@ def template_of(prompts: PromptSet, agent: str) -> str:
 
 
 def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
-    name, text = prompt_name(prompts.system, agent), template_of(prompts, agent)
+    name, text = build_prompt_name(prompts.system, agent), build_template(prompts, agent)
     _show_in_experiment(run, name)
     version = next((each for each in _versions(run.client, name) if each.template == text), None)
     if version is None:
@@ -92,14 +92,14 @@ def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
     return LinkedPrompt(name, str(version.version))
 
 
-def name_by_alias(run: TrackedRun, alias: str, linked: LinkedPrompt) -> None:
+def set_alias(run: TrackedRun, alias: str, linked: LinkedPrompt) -> None:
     """Have the alias name that version, if it does not yet."""
-    named = named_by_alias(run.client, linked.name, alias)
+    named = find_aliased_version(run.client, linked.name, alias)
     if named is None or str(named.version) != linked.version:
         run.client.set_prompt_alias(linked.name, alias, linked.version)
 
 
-def named_by_alias(client: Any, name: str, alias: str) -> Any:
+def find_aliased_version(client: Any, name: str, alias: str) -> Any:
     """The version that an alias names, None if there is no such alias: a search tells no version's aliases."""
     from mlflow import MlflowException
 

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from eval.mlflow_export.sending import TrackedRun
-from eval.mlflow_export.values import short
+from eval.mlflow_export.values import truncate
 from eval.runs.record import Usage
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
 
@@ -69,7 +69,7 @@ class RunPage:
     dataset: dict[str, str] | None = None  # name, digest, source, profile
 
 
-def page_of(
+def build_page(
     meta: Mapping[str, str],
     summary: Mapping[str, Any] | None = None,
     numbers: Mapping[str, float] | None = None,
@@ -88,39 +88,39 @@ def page_of(
     config = _config(meta)
     tags = {**_tags(meta, config, summary or {}), **({"run_folder": folder_name} if folder_name else {})}
     return RunPage(
-        params={name: short(redact(text), MAX_PARAM_CHARS) for name, text in params_of(meta, config)},
-        tags={name: short(redact(text), MAX_TAG_CHARS) for name, text in tags.items()},
+        params={name: truncate(redact(text), MAX_PARAM_CHARS) for name, text in flatten_params(meta, config)},
+        tags={name: truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items()},
         metrics={_name(name): value for name, value in {**_metrics(summary or {}), **(numbers or {})}.items()},
         dataset=_dataset(meta, config, summary or {}, redact),
     )
 
 
-def run_name(meta: Mapping[str, str], folder_name: str) -> str:
+def build_run_name(meta: Mapping[str, str], folder_name: str) -> str:
     """The run's own name, or its folder's, which has the time in it; lists of runs show a simulation by it alone."""
     given = (_config(meta).get("run") or {}).get("name")
     name = str(given or folder_name or meta.get("run_id", "run"))
     return f"{name} (simulated)" if meta.get("simulated") == "true" else name
 
 
-def params_of(meta: Mapping[str, str], config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def flatten_params(meta: Mapping[str, str], config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The resolved configuration, flat; without a model's settings where no model of ours is asked."""
     shown = {**config, "model": {"name": "none"}} if meta.get("model") == "none" else config
     for key, text in _flattened(shown):
         yield _name(key), text
 
 
-def status_of(summary: Mapping[str, Any]) -> str:
+def read_status(summary: Mapping[str, Any]) -> str:
     """KILLED: the run did not come to all its questions."""
     return "KILLED" if summary.get("stopped") else "FINISHED"
 
 
-def start_ms(meta: Mapping[str, str]) -> int:
+def read_start_ms(meta: Mapping[str, str]) -> int:
     """Since 1970; now, if the store does not say."""
     text = meta.get("started_at")
     return _ms(text) if text else round(time.time() * 1000)
 
 
-def end_ms(meta: Mapping[str, str]) -> int | None:
+def read_end_ms(meta: Mapping[str, str]) -> int | None:
     """Of the last session that ended; None: unknown."""
     ended = [session.get("ended_at") for session in _json(meta.get("sessions"), []) if session.get("ended_at")]
     return _ms(ended[-1]) if ended else None
@@ -137,12 +137,12 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
     known = run.client.get_run(run.run_id).data
     new = [Param(name, text) for name, text in page.params.items() if name not in known.params]
     other = {name: text for name, text in page.params.items() if known.params.get(name, text) != text}
-    changed = {CHANGED_TAG: short(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)} if other else {}
+    changed = {CHANGED_TAG: truncate(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)} if other else {}
     tags = [
         RunTag(name, text) for name, text in {**page.tags, **changed}.items() if text and known.tags.get(name) != text
     ]
     now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
-    wanted = {**dict.fromkeys(gone(page.metrics, known.metrics), math.nan), **page.metrics}
+    wanted = {**dict.fromkeys(list_outdated_metrics(page.metrics, known.metrics), math.nan), **page.metrics}
     metrics = [Metric(name, value, now, 0) for name, value in wanted.items() if known.metrics.get(name) != value]
     for start in range(0, max(len(new), len(tags), len(metrics)), PER_CALL):
         part = slice(start, start + PER_CALL)
@@ -151,7 +151,7 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
         _log_dataset(run, page.dataset)
 
 
-def gone(wanted: Mapping[str, float], shown: Mapping[str, float]) -> list[str]:
+def list_outdated_metrics(wanted: Mapping[str, float], shown: Mapping[str, float]) -> list[str]:
     """Numbers of ours that a resumed run has no more: MLflow cannot delete a metric, NaN takes its place.
 
     Those that somebody else has added to the run are left alone.
@@ -237,7 +237,7 @@ def _dataset(
     keys = {key: value for key, value in data.items() if key in ("path", "dataset", "revision", "config")}
     profile = {"num_rows": summary["n_questions"]} if "n_questions" in summary else {}
     return {
-        "name": short(str(data["name"]), 500),
+        "name": truncate(str(data["name"]), 500),
         "digest": meta["dataset_sha256"][:36],  # the width of MLflow's column
         "source": redact(json.dumps({"tags": {**keys, "split": config.get("split")}}, default=str)),
         "profile": json.dumps(profile),

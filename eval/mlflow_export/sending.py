@@ -43,7 +43,7 @@ class Sent(NamedTuple):
         return Sent(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-def clients(settings: Tracking) -> tuple[Any, Any]:
+def connect(settings: Tracking) -> tuple[Any, Any]:
     """MLflow's client of runs, and its client of traces. Sets the process's environment: MLflow reads it everywhere."""
     os.environ.update(settings.environment())
     from mlflow import MlflowClient
@@ -79,7 +79,7 @@ def open_run(
         MlflowException, OSError: MLflow cannot be reached or refuses.
     """
     with _alone(settings):
-        client, tracing = clients(settings)
+        client, tracing = connect(settings)
         known = client.get_experiment_by_name(formerly) if formerly else None
         if known and (found := _runs(client, [known.experiment_id], run_id)):
             return _tracked(client, tracing, settings, found[0])
@@ -201,10 +201,10 @@ class TrackedRun:
 
     def send(self, records: Iterable[Record]) -> Sent:
         """Send records as traces, in their order, a batch at a time."""
-        from eval.mlflow_export.traces import trace_of
+        from eval.mlflow_export.traces import build_trace
 
         sent = Sent()
-        traces = (trace_of(record, self.experiment_id, self.run_id) for record in records)
+        traces = (build_trace(record, self.experiment_id, self.run_id) for record in records)
         for batch in _batches(traces):
             for trace in batch:
                 self.tracing.start_trace(trace.info)  # first: after log_spans it would have to merge into what is there

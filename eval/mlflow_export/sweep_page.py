@@ -1,7 +1,7 @@
 """A sweep in MLflow: one parent run, under which its children, ordinary runs, are shown.
 
-    python -m eval.mlflow_export.sweep_page SWEEP_FOLDER      started by eval.workflows.sweep.end, with a `Handover`
-    on standard input
+    python -m eval.mlflow_export.sweep_page SWEEP_FOLDER      started by eval.workflows.sweep.end, with an
+    `ExportRequest` on standard input
 
 The parent is found by its tag, or made by whoever comes first: the exporter of the sweep's first child, or this. Its
 last line on standard output is JSON: `link`, or `warning`.
@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from eval.mlflow_export.pipe import Handover
+from eval.mlflow_export.pipe import ExportRequest
 from eval.mlflow_export.sending import PARENT_TAG, RUN_TAG, TrackedRun, open_run
 
 FILES = ("sweep.json", "sweep.md", "multirun.yaml")
@@ -24,7 +24,7 @@ _FIGURES = ("accuracy", "n_error", "cost_usd", "wall_seconds")
 _COMPARED = ("difference", "p", "p_holm", "wins", "losses", "ties")
 
 
-def parent_tags(settings: Any, meta: Mapping[str, str]) -> dict[str, str]:
+def build_parent_tags(settings: Any, meta: Mapping[str, str]) -> dict[str, str]:
     """For the run of a sweep's child: its parent in MLflow, which is made if need be. Nothing for other runs.
 
     Args:
@@ -98,7 +98,7 @@ def _ms(moment: str) -> int:
 
 def main(arguments: Sequence[str], source: TextIO) -> int:
     """Exit codes: 0 it is in MLflow · 3 not, or not all of it."""
-    handover = Handover(**json.loads(source.readline()))
+    handover = ExportRequest(**json.loads(source.readline()))
     try:
         told: dict[str, Any] = {"link": write_sweep(Path(arguments[0]), handover.settings(), handover.redact).link}
     except Exception as error:  # noqa: BLE001 - the boundary of a process that has nobody to raise to

@@ -19,8 +19,18 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
-from eval.mlflow_export.assessments import assessments
-from eval.mlflow_export.values import ROOT, RecordKey, as_json, key_of, short, span_id, storable, text_of, trace_id
+from eval.mlflow_export.assessments import build_assessments
+from eval.mlflow_export.values import (
+    ROOT,
+    RecordKey,
+    clean_text,
+    derive_span_id,
+    derive_trace_id,
+    get_record_key,
+    to_json_text,
+    to_storable,
+    truncate,
+)
 from eval.runs.record import Record, Usage
 
 MESSAGE_FORMAT = "openai"  # MLflow's name for it, the value of mlflow.message.format
@@ -28,7 +38,7 @@ _ROLES = {"developer": "system"}
 _APART = ("system", "messages", "tools")
 
 
-def chat_request(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def to_chat_request(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The span's inputs; what is neither message nor tool (temperature and the like) stays as it is."""
     system = inputs.get("system")
     first = [{"role": "system", "content": _content(system)}] if system else []
@@ -38,7 +48,7 @@ def chat_request(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {"messages": [*first, *messages], **({"tools": tools} if tools else {}), **rest}
 
 
-def chat_reply(outputs: Mapping[str, Any], finish_reason: Any) -> dict[str, Any]:
+def to_chat_reply(outputs: Mapping[str, Any], finish_reason: Any) -> dict[str, Any]:
     """The span's outputs; empty if there was no reply."""
     if "parts" not in outputs:
         return dict(outputs)
@@ -114,39 +124,39 @@ _FLAGS = TraceFlags(TraceFlags.SAMPLED)
 
 
 @dataclass(frozen=True)
-class TraceOf:
+class RecordTrace:
     """One question, epoch and try."""
 
     info: TraceInfo  # with the assessments
     spans: list[Span]
 
 
-def trace_of(record: Record, experiment_id: str, run_id: str) -> TraceOf:
+def build_trace(record: Record, experiment_id: str, run_id: str) -> RecordTrace:
     """The trace of a finished record; `run_id` is MLflow's id of the run."""
-    key = key_of(record)
+    key = get_record_key(record)
     start_ns = _start_ns(record)
     spans = _Spans(record, key, start_ns).made()
     info = TraceInfo(
-        trace_id=trace_id(key),
+        trace_id=derive_trace_id(key),
         trace_location=TraceLocation.from_experiment_id(experiment_id),
         request_time=start_ns // 1_000_000,
         execution_duration=round(record.wall_seconds * 1000),
         state=TraceState.ERROR if record.error else TraceState.OK,
-        request_preview=request_preview(record),
-        response_preview=short(_response(record), PREVIEW_CHARS),
-        client_request_id=short(record.thread_id, 50) or None,
+        request_preview=format_request_preview(record),
+        response_preview=truncate(_response(record), PREVIEW_CHARS),
+        client_request_id=truncate(record.thread_id, 50) or None,
         trace_metadata=_metadata(record, run_id),
         tags=_tags(record),
-        assessments=list(assessments(record, run_id, start_ns)),
+        assessments=list(build_assessments(record, run_id, start_ns)),
     )
-    return TraceOf(info, spans)
+    return RecordTrace(info, spans)
 
 
-def request_preview(record: Record) -> str:
+def format_request_preview(record: Record) -> str:
     """The question with its id in front: equal in two runs exactly where the same draw of a question was asked."""
     epoch = f" · epoch {record.epoch}" if record.epoch > 1 else ""
     attempt = f" · try {record.attempt}" if record.attempt > 1 else ""
-    return short(f"{record.sample_id}{epoch}{attempt}: {record.question}", PREVIEW_CHARS)
+    return truncate(f"{record.sample_id}{epoch}{attempt}: {record.question}", PREVIEW_CHARS)
 
 
 def _response(record: Record) -> str:
@@ -187,7 +197,7 @@ def _tags(record: Record) -> dict[str, str]:
         "harness.tool_calls": usage.tool_calls,
         "harness.cost_usd": "unknown" if usage.cost_usd is None else usage.cost_usd,
     }
-    return {name: short(str(value), 500) for name, value in found.items() if value is not None and value != ""}
+    return {name: truncate(str(value), 500) for name, value in found.items() if value is not None and value != ""}
 
 
 class _Spans:
@@ -195,7 +205,7 @@ class _Spans:
 
     def __init__(self, record: Record, key: RecordKey, start_ns: int) -> None:
         self.record, self.key, self.start_ns = record, key, start_ns
-        self.trace = trace_id(key)
+        self.trace = derive_trace_id(key)
         self.number = int(self.trace[3:], 16)  # OpenTelemetry's form of the same id
         self.steps: list[dict[str, Any]] = record.trajectory or [self._bare_root()]
 
@@ -211,19 +221,19 @@ class _Spans:
         end = step.get("end_seconds")
         error = step.get("error") or (self.record.error if is_root else None)
         return ReadableSpan(
-            name=short(_name(step), 250),
+            name=truncate(_name(step), 250),
             context=self._context(step["id"]),
             parent=None if parent is None else self._context(parent),
             resource=_RESOURCE,
             attributes=self._attributes(step, is_root),
             events=list(self._events(step, error, is_root)),
-            status=Status(StatusCode.ERROR, text_of(error)) if error else Status(StatusCode.OK),
+            status=Status(StatusCode.ERROR, clean_text(error)) if error else Status(StatusCode.OK),
             start_time=self._ns(step["start_seconds"]),
             end_time=self._ns(max(self.record.wall_seconds, step["start_seconds"]) if end is None else end),
         )
 
     def _context(self, number: int) -> SpanContext:
-        return SpanContext(self.number, int(span_id(self.key, number), 16), is_remote=False, trace_flags=_FLAGS)
+        return SpanContext(self.number, int(derive_span_id(self.key, number), 16), is_remote=False, trace_flags=_FLAGS)
 
     def _ns(self, seconds: float) -> int:
         return self.start_ns + round(seconds * 1e9)
@@ -238,7 +248,7 @@ class _Spans:
         if is_root:
             inputs, outputs = self._asked(), self._answered()
         elif step["kind"] == "lm":
-            inputs, outputs = chat_request(inputs), chat_reply(outputs, noted.get("finish_reason"))
+            inputs, outputs = to_chat_request(inputs), to_chat_reply(outputs, noted.get("finish_reason"))
             found |= _of_model(step["name"], noted)
         if inputs:
             found["mlflow.spanInputs"] = inputs
@@ -247,7 +257,7 @@ class _Spans:
         if step.get("end_seconds") is None:
             noted["cut_off"] = True
         rest = {name: value for name, value in noted.items() if value is not None and name not in _IN_OTHER_FIELDS}
-        return {name: as_json(value) for name, value in (found | rest).items()}
+        return {name: to_json_text(value) for name, value in (found | rest).items()}
 
     def _asked(self) -> dict[str, Any]:
         asked = {"question": self.record.question}
@@ -280,11 +290,11 @@ class _Spans:
     def _event(self, name: str, seconds: float, fields: Mapping[str, Any]) -> Event:
         """OpenTelemetry takes plain values only; what has a structure becomes JSON."""
         plain = {
-            text_of(str(key)): as_json(value) if isinstance(value, dict | list) else storable(value)
+            clean_text(str(key)): to_json_text(value) if isinstance(value, dict | list) else to_storable(value)
             for key, value in fields.items()
             if value is not None
         }
-        return Event(short(name, 250), plain, self._ns(seconds))
+        return Event(truncate(name, 250), plain, self._ns(seconds))
 
 
 def _name(step: Mapping[str, Any]) -> str:

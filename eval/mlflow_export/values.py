@@ -15,20 +15,20 @@ ROOT = 0  # the question's own span in a trajectory
 RecordKey = tuple[str, str, int, int]  # run id, sample id, epoch, attempt
 
 
-def key_of(record: Record) -> RecordKey:
+def get_record_key(record: Record) -> RecordKey:
     return (record.run_id, record.sample_id, record.epoch, record.attempt)
 
 
-def trace_id(key: RecordKey) -> str:
+def derive_trace_id(key: RecordKey) -> str:
     return f"tr-{_digest(*key)[:32]}"
 
 
-def span_id(key: RecordKey, number: int) -> str:
+def derive_span_id(key: RecordKey, number: int) -> str:
     """16 hex digits; `number` is the span's id in the record's trajectory."""
     return _digest(*key, "span", number)[:16]
 
 
-def assessment_id(key: RecordKey, name: str) -> str:
+def derive_assessment_id(key: RecordKey, name: str) -> str:
     return f"a-{_digest(*key, 'assessment', name)[:32]}"
 
 
@@ -40,14 +40,14 @@ MAX_TEXT_CHARS = 20_000  # of one text inside a span; the run's records.jsonl ha
 _INT64 = 2**63
 
 
-def storable(value: Any) -> Any:
+def to_storable(value: Any) -> Any:
     """A copy; its structure stays whole, only texts are mended and cut."""
     if isinstance(value, str):
-        return text_of(value)
+        return clean_text(value)
     if isinstance(value, dict):
-        return {text_of(str(key)): storable(item) for key, item in value.items()}
+        return {clean_text(str(key)): to_storable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [storable(item) for item in value]
+        return [to_storable(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, int) and not -_INT64 <= value < _INT64:  # OTLP has no larger integers
@@ -55,7 +55,7 @@ def storable(value: Any) -> Any:
     return value
 
 
-def text_of(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+def clean_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     """One text, mended and cut."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")
@@ -66,12 +66,12 @@ def text_of(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     return f"{text[:max_chars]}\n[cut: the first {max_chars} of {len(text)} characters; records.jsonl has the whole]"
 
 
-def short(text: str, max_chars: int) -> str:
+def truncate(text: str, max_chars: int) -> str:
     """At most so many characters, the mark of a cut included: for MLflow's columns of fixed width."""
-    mended = text_of(text, max_chars=max(len(text), 1))
+    mended = clean_text(text, max_chars=max(len(text), 1))
     return mended if len(mended) <= max_chars else f"{mended[: max_chars - 1]}…"
 
 
-def as_json(value: Any) -> str:
+def to_json_text(value: Any) -> str:
     """As MLflow keeps attributes of spans."""
-    return json.dumps(storable(value), ensure_ascii=False)
+    return json.dumps(to_storable(value), ensure_ascii=False)

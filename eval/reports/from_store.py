@@ -17,7 +17,7 @@ from eval.reports.files import write_answers, write_correlation_ids, write_recor
 from eval.reports.heading import describe_run, read_names
 from eval.reports.html_report import REPORT, limit_questions, write_report
 from eval.runs.lock import in_use
-from eval.runs.mlflow_state import link_of
+from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record, not_run
 from eval.runs.session import SILENT
 from eval.runs.store import RunStore
@@ -38,7 +38,7 @@ def write_reports(folder: Path, store: RunStore) -> dict[str, Any]:
         OSError: the folder cannot be written; files already there stay as they were.
     """
     summary = summarise_store(store)
-    summary["mlflow"] = link_of(folder)
+    summary["mlflow"] = read_link(folder)
     write_answers(folder, _finals(store))
     write_records(folder, store.lines(), store.lines_bytes())
     write_correlation_ids(folder, store.correlation_ids())

@@ -49,7 +49,7 @@ def write_state(folder: Path, state: ExportState) -> None:
     write_lines(folder / STATE, [json.dumps(asdict(state), indent=2)])
 
 
-def place_of(state: ExportState) -> Tracking:
+def rebuild_tracking(state: ExportState) -> Tracking:
     """Where the run was sent, as settings; user and password come from the environment."""
     if state.uri.startswith("sqlite:///"):
         folder = str(Path(state.uri.removeprefix("sqlite:///")).parent)
@@ -57,7 +57,7 @@ def place_of(state: ExportState) -> Tracking:
     return ServerTracking(uri=state.uri, experiment=state.experiment)
 
 
-def begin_anew(folder: Path) -> None:
+def reset_state(folder: Path) -> None:
     """Nothing is complete any more: the run goes on, and whoever shall send it may die before its first word.
 
     Raises:
@@ -67,7 +67,7 @@ def begin_anew(folder: Path) -> None:
         write_state(folder, replace(state, complete=False, status="RUNNING", counts={}, warning=None))
 
 
-def link_of(folder: Path) -> dict[str, str] | None:
+def read_link(folder: Path) -> dict[str, str] | None:
     """Where the run is in MLflow, as `summary.json` has it."""
     state = read_state(folder)
     if state is None or not state.run_id:

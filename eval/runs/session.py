@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from eval.config.tracking import without_passwords
+from eval.config.tracking import remove_passwords
 from eval.runs.folder import DATABASE
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
@@ -89,7 +89,7 @@ def kept_config(folder: Path) -> dict[str, Any]:
     """
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            found = yaml.safe_load(without_passwords(store.meta().get("config", "")))
+            found = yaml.safe_load(remove_passwords(store.meta().get("config", "")))
     except StoreError as error:
         raise UserError(f"{error}.") from error
     return found if isinstance(found, dict) else {}

@@ -16,11 +16,11 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
 from eval.config.evaluation import EvalConfig
-from eval.config.tracking import without_passwords
+from eval.config.tracking import remove_passwords
 from eval.execution.run_session import MissingServices, RunSession, spent_usd
 from eval.execution.runner import Try
 from eval.execution.tool_counts import list_offered_tools
-from eval.mlflow_export.exporter_launcher import Following
+from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.files import write_summary
 from eval.reports.from_store import WITHOUT_RECORD, write_reports
 from eval.reports.summary_table import choose_exit_code, print_results
@@ -33,7 +33,7 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import estimate
 from eval.workflows.resume import check_unchanged, of_the_run, run_to_resume
 from eval.workflows.selection import select
-from eval.workflows.sweep.sweep import joined
+from eval.workflows.sweep.sweep import add_run_to_sweep
 from mas.prompt_sets.prompt_set import PromptSet, digest, edited_note
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
@@ -73,7 +73,7 @@ def evaluate(request: Request) -> int:
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         tools = {"tools": json.dumps(list_offered_tools(program))}
-        facts = {**digests, **joined(folder, config), **tools, **_facts(request, samples, split.bad_rows)}
+        facts = {**digests, **add_run_to_sweep(folder, config), **tools, **_facts(request, samples, split.bad_rows)}
         with _opened(folder) as store:
             run = _Run(request, folder, store, missing, split.notes)
             try:
@@ -128,12 +128,12 @@ def _facts(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str])
 
 def _kept(config: EvalConfig, text: str) -> str:
     """A text as the run's folder may keep it. Addresses first: with `***` for a password one would log in with that."""
-    return config.redact(without_passwords(text))
+    return config.redact(remove_passwords(text))
 
 
 def _without_secrets(request: Request) -> list[str]:
     """The overrides that the store may keep; one that holds a secret is given anew when the run is resumed."""
-    overrides = map(without_passwords, of_the_run(request.command))
+    overrides = map(remove_passwords, of_the_run(request.command))
     return [each for each in overrides if request.config.redact(each) == each]
 
 
@@ -152,7 +152,7 @@ class _Run:
     ) -> int:
         self._check_budget()
         session = self._begin(samples, facts, changes)
-        with Following(self.config.tracking, self.folder, self.config.secrets()) as following:
+        with ExporterLauncher(self.config.tracking, self.folder, self.config.secrets()) as following:
             summary, interrupted = self._questions(program, samples, session, changes)
             self.store.close()
             tracked = following.finish(self._line)
@@ -162,8 +162,8 @@ class _Run:
             print(f"warning: {tracked.warning}", file=sys.stderr)
         print_results(summary, self.folder, self.console)
         code = choose_exit_code(summary, self.config.run.fail_under, self.console)
-        if tracked.see_it:
-            self._line(tracked.see_it)
+        if tracked.view_line:
+            self._line(tracked.view_line)
         if interrupted:
             raise InterruptedRunError  # a multirun must not go on to its next job
         return code

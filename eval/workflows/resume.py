@@ -18,7 +18,7 @@ import yaml
 
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import OF_THE_SESSION, RESUME, changes
-from eval.config.tracking import without_passwords
+from eval.config.tracking import remove_passwords
 from eval.runs.folder import DATABASE, LATEST, all_runs, find_run
 from eval.runs.run_info import RESCORED_FROM
 from eval.runs.store import RunStore, StoreError, list_pending
@@ -122,8 +122,8 @@ def check_unchanged(
     Raises:
         UserError: something is, and it is not allowed.
     """
-    same_form = yaml.safe_load(without_passwords(yaml.safe_dump(now)))
-    found = changes(yaml.safe_load(without_passwords(meta["config"])), same_form)
+    same_form = yaml.safe_load(remove_passwords(yaml.safe_dump(now)))
+    found = changes(yaml.safe_load(remove_passwords(meta["config"])), same_form)
     for key, current in digests.items():
         if meta.get(key, current) != current:
             found[key] = f"{meta[key][:12]} → {current[:12]}"

@@ -14,30 +14,30 @@ from typing import Any
 
 from eval.mlflow_export.run_page import MAX_TAG_CHARS, RunPage, write_page
 from eval.mlflow_export.sending import PARENT_TAG, TrackedRun
-from eval.mlflow_export.values import short
+from eval.mlflow_export.values import truncate
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
-from optimize.mlflow_export.folder import DECIDED, KeptTuning
-from optimize.mlflow_export.numbers import interval, known, metrics_of
-from optimize.mlflow_export.report import notice
+from optimize.mlflow_export.folder import DECIDED, TuningSnapshot
+from optimize.mlflow_export.numbers import build_interval_metrics, flatten_metrics, select_finite
+from optimize.mlflow_export.report import build_notice
 
 CANDIDATE_TAG = "candidate_id"
 DIGEST_TAG = "harness.sha256"  # of all that was sent, written last: without it a child is not whole
 _DIFF = "prompt_diff.txt"
 
 
-def send_candidates(parent: TrackedRun, tuning: KeptTuning) -> dict[str, str]:
+def send_candidates(parent: TrackedRun, tuning: TuningSnapshot) -> dict[str, str]:
     """Bring every proposal up to what the folder has.
 
     Raises:
         MlflowException, OSError: MLflow cannot be reached or refuses.
     """
-    there = children_of(parent)
+    there = find_children(parent)
     for number, proposal in enumerate(tuning.proposals, start=1):
         _send(parent, tuning, proposal, number, there.get(proposal["candidate_id"]))
-    return {name: str(each.info.run_id) for name, each in children_of(parent).items()}
+    return {name: str(each.info.run_id) for name, each in find_children(parent).items()}
 
 
-def children_of(parent: TrackedRun) -> dict[str, Any]:
+def find_children(parent: TrackedRun) -> dict[str, Any]:
     """Candidate → MLflow's run, the oldest of several."""
     found: dict[str, Any] = {}
     token = None
@@ -55,7 +55,7 @@ def children_of(parent: TrackedRun) -> dict[str, Any]:
             return found
 
 
-def _send(parent: TrackedRun, tuning: KeptTuning, proposal: Mapping[str, Any], number: int, there: Any) -> None:
+def _send(parent: TrackedRun, tuning: TuningSnapshot, proposal: Mapping[str, Any], number: int, there: Any) -> None:
     known_tags: Mapping[str, str] = there.data.tags if there else {}
     decision = known_tags.get("decision")
     if decision in DECIDED and decision != proposal["decision"]:
@@ -83,7 +83,7 @@ def _made(parent: TrackedRun, proposal: Mapping[str, Any], name: str, start_ms: 
     return str(made.info.run_id)
 
 
-def _name(tuning: KeptTuning, proposal: Mapping[str, Any]) -> str:
+def _name(tuning: TuningSnapshot, proposal: Mapping[str, Any]) -> str:
     """`c004 val 63.3%, accepted: planner`: `val` says that no test is meant."""
     decision, score = str(proposal["decision"]), proposal.get("val_score")
     known_whole = score is not None and decision in DECIDED  # cut off, it was asked a part of the questions
@@ -93,11 +93,11 @@ def _name(tuning: KeptTuning, proposal: Mapping[str, Any]) -> str:
     return tuning.shown_name(f"{proposal['candidate_id']} {scored}{fate}{f': {agents}' if agents else ''}")[:250]
 
 
-def _has_won(tuning: KeptTuning, proposal: Mapping[str, Any]) -> bool:
+def _has_won(tuning: TuningSnapshot, proposal: Mapping[str, Any]) -> bool:
     return bool((tuning.verdict.get("winner") or {}).get("candidate_id") == proposal["candidate_id"])
 
 
-def _page(parent: TrackedRun, tuning: KeptTuning, proposal: Mapping[str, Any]) -> RunPage:
+def _page(parent: TrackedRun, tuning: TuningSnapshot, proposal: Mapping[str, Any]) -> RunPage:
     candidate_id = str(proposal["candidate_id"])
     fresh = tuning.shortlist.get(candidate_id) or {}
     tags = {
@@ -111,15 +111,19 @@ def _page(parent: TrackedRun, tuning: KeptTuning, proposal: Mapping[str, Any]) -
         "simulated": json.dumps(tuning.simulated),
         "winner": "true" if _has_won(tuning, proposal) else "",
         "harness.kind": "candidate",
-        "mlflow.note.content": "\n\n".join(filter(None, [notice(tuning), str(proposal.get("reason") or "")])),
+        "mlflow.note.content": "\n\n".join(filter(None, [build_notice(tuning), str(proposal.get("reason") or "")])),
     }
     scores = ("val_score", "minibatch_before", "minibatch_after", "iteration")
-    metrics = known({name: proposal.get(name) for name in scores}) | metrics_of("spend", proposal.get("spend"))
-    metrics |= known({"fresh_score": fresh.get("fresh_score")}) | interval("fresh_ci95", fresh.get("fresh_ci95"))
-    return RunPage(tags={name: short(text, MAX_TAG_CHARS) for name, text in tags.items() if text}, metrics=metrics)
+    metrics = select_finite({name: proposal.get(name) for name in scores}) | flatten_metrics(
+        "spend", proposal.get("spend")
+    )
+    metrics |= select_finite({"fresh_score": fresh.get("fresh_score")}) | build_interval_metrics(
+        "fresh_ci95", fresh.get("fresh_ci95")
+    )
+    return RunPage(tags={name: truncate(text, MAX_TAG_CHARS) for name, text in tags.items() if text}, metrics=metrics)
 
 
-def _files(tuning: KeptTuning, proposal: Mapping[str, Any]) -> dict[str, str]:
+def _files(tuning: TuningSnapshot, proposal: Mapping[str, Any]) -> dict[str, str]:
     """The texts and demos that differ from the first parent's, and how they do."""
     from optimize.publishing.prompt_diff import prompt_diff
 

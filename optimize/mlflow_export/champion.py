@@ -22,19 +22,19 @@ from eval.mlflow_export.prompt_registry import (
     CHAMPION,
     CHAMPION_SIMULATED,
     LinkedPrompt,
-    name_by_alias,
-    named_by_alias,
+    find_aliased_version,
     register_prompts,
+    set_alias,
 )
 from eval.mlflow_export.sending import TrackedRun
-from optimize.mlflow_export.folder import KeptTuning
+from optimize.mlflow_export.folder import TuningSnapshot
 
-CROWNED_TAG = "harness.champion"  # of the tuning run: moved | superseded
+PROMOTED_TAG = "harness.champion"  # of the tuning run: moved | superseded
 
-Crowned = Literal["moved", "superseded"]
+Promotion = Literal["moved", "superseded"]
 
 
-def crown(parent: TrackedRun, tuning: KeptTuning) -> Crowned | None:
+def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | None:
     """Register the published set, and move the aliases if that is still to be done.
 
     Raises:
@@ -48,21 +48,21 @@ def crown(parent: TrackedRun, tuning: KeptTuning) -> Crowned | None:
     ended_ms = tuning.end_ms if tuning.facts.get("ended_at") else tuning.start_ms
     since = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat(timespec="milliseconds")
     outcome = _moved(parent, linked, CHAMPION_SIMULATED if tuning.simulated else CHAMPION, since)
-    parent.client.set_tag(parent.run_id, CROWNED_TAG, outcome)
+    parent.client.set_tag(parent.run_id, PROMOTED_TAG, outcome)
     return outcome
 
 
 def _done(parent: TrackedRun) -> bool:
-    return CROWNED_TAG in parent.client.get_run(parent.run_id).data.tags
+    return PROMOTED_TAG in parent.client.get_run(parent.run_id).data.tags
 
 
-def _moved(parent: TrackedRun, linked: Sequence[LinkedPrompt], alias: str, since: str) -> Crowned:
+def _moved(parent: TrackedRun, linked: Sequence[LinkedPrompt], alias: str, since: str) -> Promotion:
     """All agents' or none: half of a set is none that was tested."""
     tag = f"harness.{alias}_since"
-    reigning = [named_by_alias(parent.client, each.name, alias) for each in linked]
+    reigning = [find_aliased_version(parent.client, each.name, alias) for each in linked]
     if any(version is not None and version.tags.get(tag, "") > since for version in reigning):
         return "superseded"
     for each in linked:
         parent.client.set_prompt_version_tag(each.name, each.version, tag, since)
-        name_by_alias(parent, alias, each)
+        set_alias(parent, alias, each)
     return "moved"

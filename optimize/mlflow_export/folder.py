@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.tracking import without_passwords
+from eval.config.tracking import remove_passwords
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT
@@ -32,7 +32,7 @@ Redact = Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class KeptTuning:
+class TuningSnapshot:
     folder: Path
     facts: dict[str, Any]  # tuning.json
     config: dict[str, Any]
@@ -111,7 +111,7 @@ class KeptTuning:
         return self.prompts(next(iter(proposal.get("parent_ids") or ()), PARENT))
 
 
-def read_tuning(folder: Path, redact: Redact = str) -> KeptTuning:
+def read_tuning(folder: Path, redact: Redact = str) -> TuningSnapshot:
     """
     Args:
         folder: of the tuning run.
@@ -124,7 +124,7 @@ def read_tuning(folder: Path, redact: Redact = str) -> KeptTuning:
     if not facts or "run_id" not in facts or "started_at" not in facts:
         raise UserError(f"{folder.name} holds no tuning run: it has no {FACTS} with run_id and started_at in it.")
     shortlist = _json(folder / SHORTLIST, redact) or []
-    return KeptTuning(
+    return TuningSnapshot(
         folder=folder,
         facts=facts,
         config=_config(folder / CONFIG, redact),
@@ -135,7 +135,7 @@ def read_tuning(folder: Path, redact: Redact = str) -> KeptTuning:
     )
 
 
-def stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
+def read_file_states(folder: Path) -> tuple[tuple[str, int, int], ...]:
     """Differs when a file has been written since."""
     found = [(name, (folder / name).stat()) for name in SOURCES if (folder / name).exists()]
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
@@ -155,7 +155,7 @@ def _proposals(file: Path, redact: Redact) -> list[dict[str, Any]]:
 
 def _config(file: Path, redact: Redact) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(without_passwords(_text(file)))
+        found = yaml.safe_load(remove_passwords(_text(file)))
     except yaml.YAMLError as error:
         raise UserError(f"{file.parent.name}/{file.name} is no YAML; the run was to write it as such.") from error
     return _redacted(found, redact) if isinstance(found, dict) else {}

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
-def known(values: Mapping[str, Any]) -> dict[str, float]:
+def select_finite(values: Mapping[str, Any]) -> dict[str, float]:
     """Those that are numbers; MLflow has no null."""
     return {name: float(value) for name, value in values.items() if _is_number(value)}
 
 
-def metrics_of(name: str, tree: Any) -> dict[str, float]:
-    return known(dict(_leaves(name, tree)))
+def flatten_metrics(name: str, tree: Any) -> dict[str, float]:
+    return select_finite(dict(_leaves(name, tree)))
 
 
-def interval(name: str, bounds: Sequence[float] | None) -> dict[str, float]:
-    return known(dict(zip((f"{name}_low", f"{name}_high"), bounds or (), strict=False)))
+def build_interval_metrics(name: str, bounds: Sequence[float] | None) -> dict[str, float]:
+    return select_finite(dict(zip((f"{name}_low", f"{name}_high"), bounds or (), strict=False)))
 
 
 def _leaves(name: str, tree: Any) -> Iterator[tuple[str, Any]]:

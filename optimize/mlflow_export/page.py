@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, params_of
+from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, flatten_params
 from eval.mlflow_export.sending import HOST_TAG, PID_TAG, TrackedRun
-from eval.mlflow_export.values import short, text_of
-from optimize.mlflow_export.folder import CONFIG, SOURCES, KeptTuning
-from optimize.mlflow_export.numbers import interval, known, metrics_of
+from eval.mlflow_export.values import clean_text, truncate
+from optimize.mlflow_export.folder import CONFIG, SOURCES, TuningSnapshot
+from optimize.mlflow_export.numbers import build_interval_metrics, flatten_metrics, select_finite
 from optimize.mlflow_export.openings import DIGEST_TAG, OPENED_AT_TAG, OPENED_TAG
-from optimize.mlflow_export.report import description, report
+from optimize.mlflow_export.report import build_report, describe_tuning
 from optimize.search.candidate import PARENT
 
 TUNING_TAG, KIND_TAG, KIND = "harness.tuning_id", "harness.kind", "tuning"
@@ -28,23 +28,23 @@ _FACT_TAGS = ("phase", "split_digest", "system", "model")
 _MAX_FILE_CHARS = 20_000_000
 
 
-def page_of(tuning: KeptTuning, openings: int) -> RunPage:
+def build_tuning_page(tuning: TuningSnapshot, openings: int) -> RunPage:
     """`openings`: how many earlier runs in this MLflow have opened its sealed questions."""
     facts = {name: tuning.facts[name] for name in _FACTS if tuning.facts.get(name) is not None}
-    params = {**dict(params_of({}, tuning.config)), **{name: _text(value) for name, value in facts.items()}}
+    params = {**dict(flatten_params({}, tuning.config)), **{name: _text(value) for name, value in facts.items()}}
     return RunPage(
-        params={name: short(text, MAX_PARAM_CHARS) for name, text in params.items()},
-        tags={name: short(text, MAX_TAG_CHARS) for name, text in _tags(tuning, openings).items()},
+        params={name: truncate(text, MAX_PARAM_CHARS) for name, text in params.items()},
+        tags={name: truncate(text, MAX_TAG_CHARS) for name, text in _tags(tuning, openings).items()},
         metrics=_metrics(tuning),
     )
 
 
-def write_files(parent: TrackedRun, tuning: KeptTuning, openings: int) -> None:
+def write_files(parent: TrackedRun, tuning: TuningSnapshot, openings: int) -> None:
     """Send the run's files that MLflow does not have as they are now."""
     files = {name: _file(tuning, name) for name in SOURCES if (tuning.folder / name).is_file() and name != CONFIG}
     if tuning.config:
         files[CONFIG] = _yaml(tuning.config)
-    files.setdefault("report.md", report(tuning, openings))
+    files.setdefault("report.md", build_report(tuning, openings))
     digests = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in sorted(files.items())}
     there = parent.client.get_run(parent.run_id).data.tags.get(FILES_TAG)
     sent = json.loads(there) if there else {}
@@ -56,9 +56,9 @@ def write_files(parent: TrackedRun, tuning: KeptTuning, openings: int) -> None:
     parent.client.set_tag(parent.run_id, FILES_TAG, json.dumps(digests))
 
 
-def _file(tuning: KeptTuning, name: str) -> str:
+def _file(tuning: TuningSnapshot, name: str) -> str:
     text = (tuning.folder / name).read_text("utf-8", errors="replace")
-    return text_of(tuning.redact(text), _MAX_FILE_CHARS)
+    return clean_text(tuning.redact(text), _MAX_FILE_CHARS)
 
 
 def _yaml(config: Mapping[str, Any]) -> str:
@@ -68,7 +68,7 @@ def _yaml(config: Mapping[str, Any]) -> str:
     return str(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
 
 
-def _tags(tuning: KeptTuning, openings: int) -> dict[str, str]:
+def _tags(tuning: TuningSnapshot, openings: int) -> dict[str, str]:
     facts, verdict = tuning.facts, tuning.verdict
     found = {**_origin(facts.get("origin") or {}), KIND_TAG: KIND, TUNING_TAG: tuning.run_id}
     found |= {name: _text(facts[name]) for name in _FACT_TAGS if facts.get(name) is not None}
@@ -78,7 +78,7 @@ def _tags(tuning: KeptTuning, openings: int) -> dict[str, str]:
         DIGEST_TAG: str(facts.get(DIGEST_TAG) or ""),
         OPENED_TAG: _text(tuning.sealed_opened),
         OPENED_AT_TAG: str(tuning.opened_ms or ""),
-        NOTE_TAG: short(description(tuning, openings), _MAX_NOTE_CHARS),
+        NOTE_TAG: truncate(describe_tuning(tuning, openings), _MAX_NOTE_CHARS),
     }
     if verdict:
         found |= {"published": _text(tuning.published), "finish_reason": str(verdict.get("finish_reason") or "")}
@@ -94,21 +94,25 @@ def _origin(origin: Mapping[str, Any]) -> dict[str, str]:
     return {name if name.startswith(("mlflow.", "harness.")) else f"origin.{name}": own[name] for name in own}
 
 
-def _metrics(tuning: KeptTuning) -> dict[str, float]:
+def _metrics(tuning: TuningSnapshot) -> dict[str, float]:
     verdict = tuning.verdict
-    found = known({name: verdict.get(name) for name in ("gain", "p")}) | interval("gain_ci95", verdict.get("gain_ci95"))
+    found = select_finite({name: verdict.get(name) for name in ("gain", "p")}) | build_interval_metrics(
+        "gain_ci95", verdict.get("gain_ci95")
+    )
     for arm in ("baseline", "winner"):
         scores = verdict.get(arm) or {}
-        found |= known({f"{arm}_accuracy": scores.get("accuracy")})
-        found |= interval(f"{arm}_accuracy_ci95", scores.get("ci95"))
+        found |= select_finite({f"{arm}_accuracy": scores.get("accuracy")})
+        found |= build_interval_metrics(f"{arm}_accuracy_ci95", scores.get("ci95"))
     fresh = tuning.shortlist.get(PARENT) or {}
-    found |= known({f"baseline_{name}": fresh.get(name) for name in ("val_score", "fresh_score")})
-    found |= {name: value for part in ("sealed", "cost") for name, value in metrics_of(part, verdict.get(part)).items()}
-    found |= metrics_of("spend", verdict.get("spend") or tuning.facts.get("spend"))
-    found |= known({"sealed_opened_before": tuning.facts.get("sealed_opened_before")})
+    found |= select_finite({f"baseline_{name}": fresh.get(name) for name in ("val_score", "fresh_score")})
+    found |= {
+        name: value for part in ("sealed", "cost") for name, value in flatten_metrics(part, verdict.get(part)).items()
+    }
+    found |= flatten_metrics("spend", verdict.get("spend") or tuning.facts.get("spend"))
+    found |= select_finite({"sealed_opened_before": tuning.facts.get("sealed_opened_before")})
     decisions = Counter(str(each["decision"]) for each in tuning.proposals)
     found |= {f"proposals.{name}": float(decisions[name]) for name in ("accepted", "rejected", "cut_off")}
-    scores_seen = known({each["candidate_id"]: each.get("val_score") for each in tuning.proposals})
+    scores_seen = select_finite({each["candidate_id"]: each.get("val_score") for each in tuning.proposals})
     return found | ({"best_val_score": max(scores_seen.values())} if scores_seen else {})
 
 

@@ -1,4 +1,4 @@
-"""What a tuning run came to, in words: its description in MLflow, and `report.md` with the proposals as a table.
+"""What a tuning run came to, in words: its description in MLflow, and `build_report.md` with the proposals as a table.
 
 Written from the run's files alone, so that it can be made again; the numbers are `verdict.json`'s.
 
@@ -11,21 +11,21 @@ from typing import Any
 
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import failed_line
-from optimize.mlflow_export.folder import KeptTuning
+from optimize.mlflow_export.folder import TuningSnapshot
 
 _COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
 
 
-def description(tuning: KeptTuning, openings: int) -> str:
+def describe_tuning(tuning: TuningSnapshot, openings: int) -> str:
     """Markdown. `openings`: how many earlier runs in this MLflow have opened its sealed questions."""
     parts = [f"**{SIMULATED_NOTICE}**"] if tuning.simulated else []
     return "\n\n".join([*parts, *_paragraphs(tuning, openings)])
 
 
-def report(tuning: KeptTuning, openings: int) -> str:
-    """`description` under a title, the gate's reasons, and every proposal."""
+def build_report(tuning: TuningSnapshot, openings: int) -> str:
+    """`describe_tuning` under a title, the gate's reasons, and every proposal."""
     reasons = (tuning.verdict.get("gate") or {}).get("reasons") or ()
-    parts = [f"# {tuning.name}", description(tuning, openings)]
+    parts = [f"# {tuning.name}", describe_tuning(tuning, openings)]
     if reasons:
         parts.append("## Gate\n\n" + "\n".join(f"- {reason}" for reason in reasons))
     if tuning.proposals:
@@ -33,12 +33,12 @@ def report(tuning: KeptTuning, openings: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def notice(tuning: KeptTuning) -> str:
+def build_notice(tuning: TuningSnapshot) -> str:
     """For a proposal's own page; empty for a real model."""
     return f"**{SIMULATED_NOTICE}**" if tuning.simulated else ""
 
 
-def _paragraphs(tuning: KeptTuning, openings: int) -> Iterator[str]:
+def _paragraphs(tuning: TuningSnapshot, openings: int) -> Iterator[str]:
     facts = tuning.facts
     yield f"Tuning of {facts.get('system')} with {facts.get('optimizer')}: {_outcome(tuning)}."
     if (verdict := tuning.verdict) and verdict.get("winner"):
@@ -54,7 +54,7 @@ def _paragraphs(tuning: KeptTuning, openings: int) -> Iterator[str]:
     yield from _sealed(tuning, openings)
 
 
-def _outcome(tuning: KeptTuning) -> str:
+def _outcome(tuning: TuningSnapshot) -> str:
     if tuning.published:
         return f"published as prompts/{tuning.facts.get('name')}"
     if tuning.verdict:
@@ -73,7 +73,7 @@ def _result(verdict: Mapping[str, Any]) -> str:
     )
 
 
-def _sealed(tuning: KeptTuning, openings: int) -> Iterator[str]:
+def _sealed(tuning: TuningSnapshot, openings: int) -> Iterator[str]:
     before = tuning.facts.get("sealed_opened_before")
     opened = "were opened by this run" if tuning.sealed_opened else "have not been opened by this run"
     yield (
@@ -88,7 +88,7 @@ def _sealed(tuning: KeptTuning, openings: int) -> Iterator[str]:
     )
 
 
-def _table(tuning: KeptTuning) -> Iterator[str]:
+def _table(tuning: TuningSnapshot) -> Iterator[str]:
     yield _row(_COLUMNS)
     yield _row(["---"] * len(_COLUMNS))
     for each in tuning.proposals:

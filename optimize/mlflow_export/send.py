@@ -21,13 +21,13 @@ from typing import NamedTuple
 
 from eval.config.tracking import Tracking
 from eval.mlflow_export.run_page import write_page
-from eval.mlflow_export.sending import HOST_TAG, PID_TAG, TrackedRun, clients, close_dead_runs, open_run
+from eval.mlflow_export.sending import HOST_TAG, PID_TAG, TrackedRun, close_dead_runs, connect, open_run
 from eval.runs.mlflow_state import ExportState
 from optimize.mlflow_export.candidates import send_candidates
-from optimize.mlflow_export.champion import crown
-from optimize.mlflow_export.folder import KeptTuning, Redact, read_tuning
+from optimize.mlflow_export.champion import promote_champion
+from optimize.mlflow_export.folder import Redact, TuningSnapshot, read_tuning
 from optimize.mlflow_export.openings import count_openings
-from optimize.mlflow_export.page import KIND, KIND_TAG, TUNING_TAG, page_of, write_files
+from optimize.mlflow_export.page import KIND, KIND_TAG, TUNING_TAG, build_tuning_page, write_files
 
 EXPERIMENT_SUFFIX = "-tuning"  # behind `tracking.experiment`
 
@@ -65,12 +65,12 @@ def send(
     if process is not None:
         _show_alive(parent, process)
     openings = _openings(parent, tuning, tracking)
-    write_page(parent, page_of(tuning, openings))
+    write_page(parent, build_tuning_page(tuning, openings))
     children = send_candidates(parent, tuning)
     write_files(parent, tuning, openings)
     status = "RUNNING" if process is not None else "FINISHED" if tuning.verdict else "KILLED"
     if process is None:
-        crown(parent, tuning)
+        promote_champion(parent, tuning)
         _close(parent, tuning, status)
     proposals = tuple(str(each["candidate_id"]) for each in tuning.proposals)
     experiment = str(parent.client.get_experiment(parent.experiment_id).name)
@@ -104,7 +104,7 @@ def state_of(sent: SentTuning, tracking: Tracking, warning: str | None = None) -
     )
 
 
-def _parent(tuning: KeptTuning, tracking: Tracking, process: Mapping[str, str]) -> TrackedRun:
+def _parent(tuning: TuningSnapshot, tracking: Tracking, process: Mapping[str, str]) -> TrackedRun:
     origin = {
         name: str(text) for name, text in (tuning.facts.get("origin") or {}).items() if name in (HOST_TAG, PID_TAG)
     }
@@ -139,7 +139,7 @@ def close_dead(tracking: Tracking, sent: SentTuning) -> list[str]:
 
 def _sent_run(tracking: Tracking, sent: SentTuning) -> TrackedRun:
     own = sent.link
-    return TrackedRun(*clients(tracking), own["uri"], own["experiment_id"], sent.parent_run_id)
+    return TrackedRun(*connect(tracking), own["uri"], own["experiment_id"], sent.parent_run_id)
 
 
 def _show_alive(parent: TrackedRun, process: Mapping[str, str]) -> None:
@@ -151,7 +151,7 @@ def _show_alive(parent: TrackedRun, process: Mapping[str, str]) -> None:
     parent.begin()
 
 
-def _openings(parent: TrackedRun, tuning: KeptTuning, tracking: Tracking) -> int:
+def _openings(parent: TrackedRun, tuning: TuningSnapshot, tracking: Tracking) -> int:
     """By others, before it opened them itself, or ended: what others do later changes nothing on its page."""
     digest = str(tuning.facts.get("sealed_digest") or "")
     until_ms = tuning.end_ms if tuning.opened_ms is None else tuning.opened_ms
@@ -167,7 +167,7 @@ def _experiments(parent: TrackedRun, tracking: Tracking) -> Sequence[str]:
     return [str(each.experiment_id) for each in found if each]
 
 
-def _close(parent: TrackedRun, tuning: KeptTuning, status: str) -> None:
+def _close(parent: TrackedRun, tuning: TuningSnapshot, status: str) -> None:
     if status == "KILLED" and parent.status() == "KILLED":  # closed by whoever found it dead; that moment stays
         return
     parent.finish(status, tuning.end_ms)

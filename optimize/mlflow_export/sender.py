@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.mlflow_export.exporter_process import follow, in_words
-from eval.mlflow_export.pipe import Handover, RunEnd
+from eval.mlflow_export.pipe import ExportRequest, RunEnd
 
 POLL_SECONDS = 2.0
 BEAT_SECONDS = 10.0  # at most, without a word to MLflow that the run is alive
@@ -28,7 +28,7 @@ _NICENESS = 19  # the run comes first
 class Sender:
     """Follows one session of a tuning run to its end. Raises nothing of MLflow's."""
 
-    def __init__(self, folder: Path, handover: Handover, end: RunEnd, log: Any, process: dict[str, str]) -> None:
+    def __init__(self, folder: Path, handover: ExportRequest, end: RunEnd, log: Any, process: dict[str, str]) -> None:
         """`process`: of the run (`live_process`)."""
         self.folder, self.handover, self.end, self.log, self.process = folder, handover, end, log, process
         self.settings = handover.settings()
@@ -53,9 +53,9 @@ class Sender:
 
     def _follow(self) -> None:
         """Send what is new; what is not whole yet, or is refused, comes with a later attempt."""
-        from optimize.mlflow_export.folder import stamp
+        from optimize.mlflow_export.folder import read_file_states
 
-        now = stamp(self.folder)
+        now = read_file_states(self.folder)
         if now != self._stamp:
             if self._send(self.process):
                 if self._stamp is None:
@@ -132,7 +132,7 @@ def sync_command(folder: Path) -> str:
     return f"python optimize/sync.py {shlex.quote(name)}"
 
 
-def sent(folder: Path, handover: Handover, end: RunEnd, log: Any) -> bool:
+def sent(folder: Path, handover: ExportRequest, end: RunEnd, log: Any) -> bool:
     """Whether MLflow has everything."""
     from optimize.mlflow_export.send import live_process
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
 from eval.cli.paths import shown
-from eval.mlflow_export.exporter_launcher import Following, SendingProcess
+from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportKind
 from eval.runs.folder import make_run_folder
 from mas.simulation import SIMULATED_NOTICE
 from optimize.mlflow_export.sender import sync_command
@@ -31,7 +31,7 @@ from optimize.session.run_files import find_tuning_run
 from optimize.session.termination import EndedError, HaltedError, exit_code
 from optimize.session.tuning_run import TuningRun, opened
 
-SENDER = SendingProcess("optimize.mlflow_export.sender", sync_command)
+SENDER = ExportKind("optimize.mlflow_export.sender", sync_command)
 
 
 def tune(request: Request) -> int:
@@ -53,14 +53,14 @@ def tune(request: Request) -> int:
     folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
     with opened(request, splits, folder, console) as run:
         run.show(f"run: {shown(folder)}")
-        with Following(config.base.tracking, folder, config.base.secrets(), SENDER) as following:
+        with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), SENDER) as following:
             code = _through(run)
             run.note(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
             tracked = following.finish(run.show)
         if tracked.warning:
             run.show(f"warning: {tracked.warning}")
-        if tracked.see_it:
-            run.show(tracked.see_it)
+        if tracked.view_line:
+            run.show(tracked.view_line)
     if run.halt.interrupted:
         raise InterruptedRunError
     return code

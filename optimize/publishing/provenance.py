@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from eval.config.tracking import without_passwords
+from eval.config.tracking import remove_passwords
 from eval.runs.redaction import to_jsonable
 from mas.prompt_sets.prompt_set import PromptSet, digest
 
@@ -179,7 +179,7 @@ def _version(package: str) -> str:
 def _portable(value: Any, redact: Redact) -> Any:
     """Without secrets; of a path its last part."""
     if isinstance(value, str):
-        return _PATH.sub(r"\1", redact(without_passwords(value)))
+        return _PATH.sub(r"\1", redact(remove_passwords(value)))
     if isinstance(value, Mapping):
         return {str(key): _portable(item, redact) for key, item in value.items()}
     return [_portable(item, redact) for item in value] if isinstance(value, list | tuple) else value

@@ -24,7 +24,7 @@ from eval.config.evaluation import (
     check_limits,
     refuse_unless,
 )
-from eval.config.tracking import without_passwords
+from eval.config.tracking import remove_passwords
 from eval.runs.folder import DATABASE
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
@@ -262,7 +262,7 @@ class Request:
     def configuration(self) -> str:
         """Without secrets, YAML."""
         text = yaml.safe_dump(self.resolved, sort_keys=False, allow_unicode=True)
-        return self.config.redact(without_passwords(text))
+        return self.config.redact(remove_passwords(text))
 
     @property
     def scorer_settings(self) -> Any:

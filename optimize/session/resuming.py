@@ -19,7 +19,7 @@ import yaml
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT, shown
 from eval.config.measured import changes
-from eval.config.tracking import without_passwords
+from eval.config.tracking import remove_passwords
 from eval.workflows.resume import put_before, resumed_run
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
@@ -48,7 +48,7 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
 def of_the_run(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
     """What a later session takes over of a command line; what holds a secret is kept nowhere, and given anew."""
     own = (f"{RESUME}=", "yes=", "run.dir=")
-    kept = [without_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
+    kept = [remove_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
     return [each for each in kept if redact(each) == each]
 
 

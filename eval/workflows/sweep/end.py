@@ -17,7 +17,7 @@ from rich.console import Console
 from eval.cli.command import STOPPED, signal_of
 from eval.cli.paths import OUTPUTS, shown
 from eval.config.tracking import NoTracking, Tracking
-from eval.mlflow_export.exporter_launcher import handover, see_it
+from eval.mlflow_export.exporter_launcher import format_view_line, handover
 from eval.reports.sweep_table import print_sweep, render_markdown
 from eval.runs.folder import format_resume_hint
 from eval.workflows.sweep.notes import SweepNotes, write_notes
@@ -76,7 +76,7 @@ def _track(folder: Path, tracking: Tracking, secrets: Sequence[str], console: Co
     if warning := told.get("warning"):
         again = f"try again with: python eval/sweep.py {shlex.quote(shown(folder))}"
         print(f"warning: the sweep's page is not in MLflow: {warning}; {again}", file=sys.stderr)
-    elif line := see_it(tracking, told.get("link")):
+    elif line := format_view_line(tracking, told.get("link")):
         _line(line, console)
 
 

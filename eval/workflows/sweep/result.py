@@ -16,7 +16,7 @@ from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_te
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.reports.from_store import summarise_store
 from eval.runs.folder import DATABASE
-from eval.runs.mlflow_state import link_of
+from eval.runs.mlflow_state import read_link
 from eval.runs.store import RunStore, StoreError
 from eval.workflows.sweep.notes import Job, SweepNotes
 
@@ -57,7 +57,7 @@ def _read(folder: Path, job: Job) -> tuple[dict[str, Any], Answers | None]:
         return {**row, "error": str(error)}, None
     floor = ((yaml.safe_load(meta.get("config", "")) or {}).get("run") or {}).get("fail_under")
     row |= {"run_id": meta["run_id"], **{key: summary[key] for key in _SUMMARY_KEYS}}
-    row |= {"cost_usd": summary["usage"]["cost_usd"], "simulated": summary["simulated"], "mlflow": link_of(run)}
+    row |= {"cost_usd": summary["usage"]["cost_usd"], "simulated": summary["simulated"], "mlflow": read_link(run)}
     return {**row, "error": None, "exit_code": _code(summary, floor)}, answers
 
 

@@ -34,7 +34,7 @@ from eval.cli.command import (
     signal_of,
 )
 from eval.config.evaluation import EvalConfig
-from eval.config.tracking import NoTracking, Tracking, without_passwords
+from eval.config.tracking import NoTracking, Tracking, remove_passwords
 from eval.workflows.sweep.notes import Job, SweepNotes, relative, write_notes
 
 _HYDRAS = "multirun.yaml"  # Hydra writes it before the first job
@@ -81,7 +81,7 @@ def run_as_job(run: Callable[[], int]) -> int:
     return job.exit_code
 
 
-def joined(folder: Path, config: EvalConfig) -> dict[str, str]:
+def add_run_to_sweep(folder: Path, config: EvalConfig) -> dict[str, str]:
     """Note the run's folder.
 
     Returns:
@@ -133,7 +133,7 @@ def _begun(folder: Path, number: int) -> _Sweep:
 def _job(sweep: _Sweep, number: int) -> Job:
     jobs = sweep.notes.jobs
     while len(jobs) <= number:  # another sweeper decides as it goes what comes next
-        jobs.append(Job(len(jobs), [without_passwords(each) for each in get_task_overrides()]))
+        jobs.append(Job(len(jobs), [remove_passwords(each) for each in get_task_overrides()]))
     return jobs[number]
 
 
@@ -149,7 +149,7 @@ def _planned(multirun: Path) -> list[Job]:
     swept = tuple(f"{each.get_key_element()}=" for each in overrides if each.is_sweep_override())
     (jobs,) = BasicSweeper.split_arguments(overrides, None)
     return [
-        Job(number, [without_passwords(each) for each in job if each.startswith(swept)])
+        Job(number, [remove_passwords(each) for each in job if each.startswith(swept)])
         for number, job in enumerate(jobs)
     ]
 
@@ -158,7 +158,7 @@ def _failure(error: BaseException) -> tuple[int | None, str]:
     if isinstance(error, InterruptedRunError | KeyboardInterrupt):
         return STOPPED, "stopped by Ctrl-C"
     if is_mistake(error):
-        return USER_ERROR, without_passwords(describe_mistake(error))
+        return USER_ERROR, remove_passwords(describe_mistake(error))
     return None, f"a defect of this program ({type(error).__name__})"
 
 
@@ -167,5 +167,5 @@ def _clean_hydras(folder: Path, redact: Callable[[str], str] = str) -> None:
     path = folder / _HYDRAS
     with suppress(OSError):
         text = path.read_text("utf-8")
-        if (clean := redact(without_passwords(text))) != text:
+        if (clean := redact(remove_passwords(text))) != text:
             path.write_text(clean, "utf-8")

@@ -5,7 +5,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, without_passwords
+from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, remove_passwords
 from mas.runtime.errors import UserError
 
 CONF = PROJECT_ROOT / "conf" / "tracking"
@@ -103,8 +103,8 @@ def test_a_password_in_the_address_is_a_secret_and_is_never_shown(monkeypatch: p
     ],
 )
 def test_an_address_is_kept_without_what_is_secret_in_it(address: str, kept: str) -> None:
-    assert without_passwords(address) == kept
-    assert without_passwords(kept) == kept
+    assert remove_passwords(address) == kept
+    assert remove_passwords(kept) == kept
 
 
 def test_a_local_store_is_absolute_wherever_the_command_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,9 @@
-from eval.mlflow_export.traces import chat_reply, chat_request
+from eval.mlflow_export.traces import to_chat_reply, to_chat_request
 from tests.eval.mlflow_export.records import REPLY, SENT
 
 
 def test_parts_become_messages_that_the_page_shows_as_a_conversation() -> None:
-    shown = chat_request(SENT)
+    shown = to_chat_request(SENT)
     assert [message["role"] for message in shown["messages"]] == ["system", "user", "assistant", "tool"]
     assert [message["content"] for message in shown["messages"]] == ["Be brief.", "What is 17 * 23?", "", "391"]
     called = shown["messages"][2]["tool_calls"]
@@ -18,8 +18,8 @@ def test_parts_become_messages_that_the_page_shows_as_a_conversation() -> None:
 def test_the_reply_is_a_choice() -> None:
     message = {"role": "assistant", "content": "391"}
     expected = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-    assert chat_reply(REPLY, "stop") == expected
-    assert chat_reply({}, None) == {}
+    assert to_chat_reply(REPLY, "stop") == expected
+    assert to_chat_reply({}, None) == {}
 
 
 def test_every_kind_of_part_leaves_a_text() -> None:
@@ -28,9 +28,9 @@ def test_every_kind_of_part_leaves_a_text() -> None:
         {"type": "image", "media_type": "image/png", "data": "[9 characters of base64]"},
         {"type": "data", "value": {"a": 1}},
     ]
-    (message,) = chat_request({"messages": [{"role": "user", "parts": parts}]})["messages"]
+    (message,) = to_chat_request({"messages": [{"role": "user", "parts": parts}]})["messages"]
     assert message["content"] == 'See\n[image image/png: [9 characters of base64]]\n{"type": "data", "value": {"a": 1}}'
     thoughts = [{"type": "thinking", "text": "hm"}, {"type": "text", "text": "So."}]
-    (choice,) = chat_reply({"role": "assistant", "parts": thoughts}, "stop")["choices"]
+    (choice,) = to_chat_reply({"role": "assistant", "parts": thoughts}, "stop")["choices"]
     assert choice["message"] == {"role": "assistant", "content": "So.", "reasoning_content": "hm"}
-    assert chat_request({"messages": [{"role": "developer", "content": "Obey."}]})["messages"][0]["role"] == "system"
+    assert to_chat_request({"messages": [{"role": "developer", "content": "Obey."}]})["messages"][0]["role"] == "system"

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.completeness import stored
+from eval.mlflow_export.completeness import count_in_mlflow
 from eval.mlflow_export.export import Export
 from eval.mlflow_export.exporter_process import Exporter
-from eval.mlflow_export.pipe import Handover, RunEnd
+from eval.mlflow_export.pipe import ExportRequest, RunEnd
 from eval.mlflow_export.sending import HEARTBEAT_TAG, Sent, TrackedRun
 from eval.runs.logs import open_log
-from eval.runs.mlflow_state import link_of, read_state
+from eval.runs.mlflow_state import read_link, read_state
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
@@ -35,7 +35,7 @@ def test_a_whole_run_arrives_and_is_counted(tmp_path: Path, local: LocalTracking
     assert read_state(folder) == state
     assert state.cpu_seconds > 0
     summary = json.loads((folder / "summary.json").read_text())
-    assert summary["mlflow"] == link_of(folder)
+    assert summary["mlflow"] == read_link(folder)
 
     run = in_mlflow(local, state)
     shown = run.client.get_run(run.run_id)
@@ -47,7 +47,7 @@ def test_a_whole_run_arrives_and_is_counted(tmp_path: Path, local: LocalTracking
     files = {each.path for each in run.client.list_artifacts(run.run_id)}
     assert {"summary.json", "answers.jsonl", "records.jsonl", "report.html", "logs", "prompts"} <= files
     uploaded = local.path() / "mlflow-artifacts" / run.run_id / "artifacts" / "summary.json"
-    assert json.loads(uploaded.read_text())["mlflow"] == link_of(folder)
+    assert json.loads(uploaded.read_text())["mlflow"] == read_link(folder)
 
 
 def test_sending_it_again_changes_nothing(tmp_path: Path, local: LocalTracking) -> None:
@@ -73,7 +73,7 @@ def test_a_resumed_run_goes_on_as_the_same_run_and_each_attempt_is_a_trace(
     second = exported(folder, local)
     assert (second.run_id, second.status, second.complete) == (first.run_id, "FINISHED", True)
     run = in_mlflow(local, second)
-    assert stored(run) == Sent(3, 36, 11)  # the try that was replaced has lost its verdict
+    assert count_in_mlflow(run) == Sent(3, 36, 11)  # the try that was replaced has lost its verdict
     assert mean_verdict(run) == run.client.get_run(run.run_id).data.metrics["accuracy"] == 1.0
     (folder / "mlflow.json").unlink()
     assert exported(folder, local, live=False).counts["assessments"] == {"store": 11, "mlflow": 11}
@@ -118,12 +118,12 @@ def test_records_come_while_the_run_goes_on(tmp_path: Path, local: LocalTracking
     thread.start()
     try:
         run = in_mlflow(local, waited_for(folder))
-        until(lambda: stored(run).traces == 1)
+        until(lambda: count_in_mlflow(run).traces == 1)
         assert run.status() == "RUNNING"
         assert HEARTBEAT_TAG in run.client.get_run(run.run_id).data.tags
         with RunStore(folder / "run.db") as store:
             store.write(second)
-            until(lambda: stored(run).traces == 2)
+            until(lambda: count_in_mlflow(run).traces == 2)
             store.set_meta("finished", "true")
     finally:
         reader.say("finished\n")
@@ -216,7 +216,7 @@ def test_secrets_are_in_no_param_and_no_tag(tmp_path: Path, local: LocalTracking
     canary = "canary-6f1c"
     config = f"system: {{name: toy, url: 'https://x/?key={canary}'}}"
     folder = a_run(tmp_path / "run", local, own_records("q1"), config=config, origin=json.dumps({"who": canary}))
-    handover = Handover({}, local=True, secrets=[canary])
+    handover = ExportRequest({}, local=True, secrets=[canary])
     state = exported(folder, local, redact=handover.redact)
     assert state.complete
     run = in_mlflow(local, state).client.get_run(state.run_id)
@@ -225,8 +225,8 @@ def test_secrets_are_in_no_param_and_no_tag(tmp_path: Path, local: LocalTracking
 
 
 def test_the_handover_says_where_mlflow_is(tmp_path: Path, local: LocalTracking) -> None:
-    handover = Handover(vars(local), local=True, secrets=["longer secret", "secret"])
-    read = Handover(**json.loads(handover.line()))
+    handover = ExportRequest(vars(local), local=True, secrets=["longer secret", "secret"])
+    read = ExportRequest(**json.loads(handover.line()))
     assert read == handover
     assert read.settings() == local
     assert read.redact("a longer secret, a secret") == "a ***, a ***"

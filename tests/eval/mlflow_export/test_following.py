@@ -17,8 +17,8 @@ import pytest
 from eval.cli.command import run_cli as told_code
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
-from eval.mlflow_export.completeness import stored
-from eval.mlflow_export.exporter_launcher import Following, Outcome, see_it
+from eval.mlflow_export.completeness import count_in_mlflow
+from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome, format_view_line
 from eval.runs.mlflow_state import ExportState, read_state, write_state
 from eval.sync import task as sync
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset, tracked_in
@@ -68,8 +68,8 @@ def test_a_run_is_in_mlflow_when_the_command_ends(
 
 
 def test_without_tracking_nothing_is_started(eval_command: EvalCommand, tmp_path: Path) -> None:
-    with Following(NoTracking(), tmp_path, []) as following:
-        assert following.finish(print) == Outcome()
+    with ExporterLauncher(NoTracking(), tmp_path, []) as following:
+        assert following.finish(print) == ExportOutcome()
     assert list(tmp_path.iterdir()) == [tmp_path / "current"]
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", *QUICK[:1]))
     assert not (finished.folder / "mlflow.json").exists()
@@ -83,7 +83,7 @@ def test_what_was_complete_is_not_once_the_run_goes_on(
 ) -> None:
     write_state(tmp_path, ExportState(uri="sqlite:///x", run_id="0f3a", status="FINISHED", complete=True))
     monkeypatch.setattr(sys, "executable", "/bin/false")  # an exporter that dies before its first word
-    with Following(settings, tmp_path, []) as following:
+    with ExporterLauncher(settings, tmp_path, []) as following:
         following.finish(print)
     assert (state_of(tmp_path).complete, state_of(tmp_path).run_id) == (False, "0f3a")
 
@@ -167,7 +167,7 @@ def running(tmp_path: Path, environment: dict[str, str], settings: LocalTracking
     with subprocess.Popen(command, env=environment, cwd=tmp_path, text=True, **pipes) as process:  # type: ignore[call-overload]
         try:
             run = in_mlflow(settings, until(lambda: read_state(tmp_path / "run")))
-            until(lambda: stored(run).traces)
+            until(lambda: count_in_mlflow(run).traces)
             yield process
         finally:
             process.kill()
@@ -231,8 +231,8 @@ def test_ctrl_c_ends_the_run_and_not_its_way_into_mlflow(
 def test_where_to_look() -> None:
     link = {"uri": "…", "experiment_id": "1", "run_id": "0f3a"}
     page = "#/experiments/1/runs/0f3a"
-    assert see_it(LocalTracking(), link) == f"see it: make ui, then http://127.0.0.1:5000/{page}"
-    assert see_it(LocalTracking(folder=str(OUTPUTS)), link) == see_it(LocalTracking(), link)
+    assert format_view_line(LocalTracking(), link) == f"see it: make ui, then http://127.0.0.1:5000/{page}"
+    assert format_view_line(LocalTracking(folder=str(OUTPUTS)), link) == format_view_line(LocalTracking(), link)
     server = ServerTracking(uri="https://ann:secret@mlflow.example.org/")
-    assert see_it(server, link) == f"see it: https://mlflow.example.org/{page}"
-    assert see_it(server, None) is None
+    assert format_view_line(server, link) == f"see it: https://mlflow.example.org/{page}"
+    assert format_view_line(server, None) is None

@@ -8,7 +8,7 @@ from eval.mlflow_export.prompt_registry import (
     EXPERIMENTS_TAG,
     LINKED_PROMPTS_TAG,
     LinkedPrompt,
-    prompt_name,
+    build_prompt_name,
     register_prompts,
 )
 from eval.mlflow_export.sending import TrackedRun
@@ -97,4 +97,4 @@ def test_a_run_that_was_resumed_with_other_prompts_is_linked_to_both(opened: Ope
 
 
 def test_names_have_only_what_mlflow_allows() -> None:
-    assert prompt_name("my set/ü", "planner") == "my_set__.planner"
+    assert build_prompt_name("my set/ü", "planner") == "my_set__.planner"

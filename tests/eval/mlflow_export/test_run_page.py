@@ -10,11 +10,11 @@ from eval.analysis.summary.summary import summarise
 from eval.mlflow_export.run_page import (
     CHANGED_TAG,
     RunPage,
-    end_ms,
-    page_of,
-    run_name,
-    start_ms,
-    status_of,
+    build_page,
+    build_run_name,
+    read_end_ms,
+    read_start_ms,
+    read_status,
     write_artifacts,
     write_page,
 )
@@ -52,7 +52,7 @@ def summary() -> dict[str, object]:
 
 
 def test_config_becomes_params_and_facts_become_tags() -> None:
-    page = page_of(META, folder_name="2026_gaia", redact=lambda text: text.replace("topsecret", "***"))
+    page = build_page(META, folder_name="2026_gaia", redact=lambda text: text.replace("topsecret", "***"))
     assert page.params["system.agents.expert.model"] == "gpt-5"
     assert page.params["model.temperature"] == "0.0"
     assert page.params["ids"] == "[]"
@@ -74,13 +74,13 @@ def test_of_a_run_that_is_not_complete_only_floors_become_metrics() -> None:
     to_come = a_record("q2", error="x", error_class="not_run", score=None)
     records = [a_record("q1"), a_record("q1", epoch=2), to_come]
     numbers = summarise("run-1", records, simulated=False, wall_seconds=2.0, epochs=2, stopped="out of money")
-    metrics = page_of(META, numbers).metrics
+    metrics = build_page(META, numbers).metrics
     assert (metrics["accuracy"], metrics["errors/not_run"]) == (pytest.approx(2 / 3), 1)
     assert not [name for name in metrics if "ci95" in name or name.startswith("epochs/")]
 
 
 def test_numbers_of_the_summary_become_metrics() -> None:
-    metrics = page_of(META, summary(), {"agents/planner_calls": 3.0}).metrics
+    metrics = build_page(META, summary(), {"agents/planner_calls": 3.0}).metrics
     assert metrics["accuracy"] == pytest.approx(1 / 3)
     assert metrics["accuracy_ci95_low"] < metrics["accuracy"] < metrics["accuracy_ci95_high"]
     assert metrics["accuracy/level_1"] == 0.5
@@ -94,34 +94,34 @@ def test_numbers_of_the_summary_become_metrics() -> None:
 
 
 def test_missing_keys_leave_out_what_they_would_have_shown() -> None:
-    assert page_of({}).params == {}
-    assert page_of({}, {"accuracy": 0.5, "by_level": None}) == RunPage(
+    assert build_page({}).params == {}
+    assert build_page({}, {"accuracy": 0.5, "by_level": None}) == RunPage(
         tags={"prompts": "none"}, metrics={"accuracy": 0.5}
     )
-    assert end_ms({}) is None
-    assert run_name({"run_id": "r"}, "") == "r"
+    assert read_end_ms({}) is None
+    assert build_run_name({"run_id": "r"}, "") == "r"
 
 
 def test_a_run_that_asks_no_model_of_ours_names_none() -> None:
-    page = page_of({**META, "model": "none"})
+    page = build_page({**META, "model": "none"})
     assert {name for name in page.params if name.startswith("model")} == {"model.name"}
     assert page.tags["model"] == "none"
     assert not [name for name in page.tags if name.startswith("model.")]
 
 
 def test_times_and_status() -> None:
-    assert (start_ms(META), end_ms(META)) == (1795168800000, 1795169100000)
-    assert status_of({"stopped": None}) == "FINISHED"
-    assert status_of({"stopped": "the disk is full"}) == "KILLED"
-    assert run_name(META, "2026_gaia") == "2026_gaia"
-    assert run_name({**META, "simulated": "true"}, "2026_gaia") == "2026_gaia (simulated)"
+    assert (read_start_ms(META), read_end_ms(META)) == (1795168800000, 1795169100000)
+    assert read_status({"stopped": None}) == "FINISHED"
+    assert read_status({"stopped": "the disk is full"}) == "KILLED"
+    assert build_run_name(META, "2026_gaia") == "2026_gaia"
+    assert build_run_name({**META, "simulated": "true"}, "2026_gaia") == "2026_gaia (simulated)"
 
 
 def test_the_page_is_read_back_and_writing_it_again_changes_nothing(opened: Opened) -> None:
     run = opened()
-    write_page(run, page_of(META))
+    write_page(run, build_page(META))
     many = {f"tools/t{number}_calls": float(number) for number in range(250)}
-    page = page_of(META, {**summary(), "stopped": "no money"}, many)
+    page = build_page(META, {**summary(), "stopped": "no money"}, many)
     write_page(run, page)
     write_page(run, page)
     found = run.client.get_run(run.run_id)
@@ -137,10 +137,10 @@ def test_the_page_is_read_back_and_writing_it_again_changes_nothing(opened: Open
 
 def test_a_resumed_run_shows_its_newest_numbers_and_what_changed(opened: Opened) -> None:
     run = opened()
-    write_page(run, page_of(META, summary()))
+    write_page(run, build_page(META, summary()))
     better = summarise("run-1", [a_record("q1", score=0.0)], simulated=False, wall_seconds=1.0)
     changed = {**CONFIG, "split": "test"}
-    write_page(run, page_of({**META, "config": yaml.safe_dump(changed)}, better))
+    write_page(run, build_page({**META, "config": yaml.safe_dump(changed)}, better))
     found = run.client.get_run(run.run_id).data
     assert found.metrics["accuracy"] == 0.0
     assert math.isnan(found.metrics["errors/timeout"])
@@ -186,6 +186,6 @@ def test_numbers_that_are_no_more_are_nan_once_and_those_of_others_stay(opened: 
 
 
 def test_a_rescored_run_says_so() -> None:
-    page = page_of({**META, "rescored_from": "2026_gaia", "rescored_by": '["scorer=numeric"]'})
+    page = build_page({**META, "rescored_from": "2026_gaia", "rescored_by": '["scorer=numeric"]'})
     assert page.tags["harness.rescored_from"] == "2026_gaia"
     assert page.tags["harness.rescored_by"] == '["scorer=numeric"]'

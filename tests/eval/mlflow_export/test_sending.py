@@ -13,7 +13,7 @@ import pytest
 from eval.config.tracking import LocalTracking, ServerTracking
 from eval.mlflow_export import sending
 from eval.mlflow_export.sending import Sent, TrackedRun, open_run
-from eval.mlflow_export.values import key_of, trace_id
+from eval.mlflow_export.values import derive_trace_id, get_record_key
 from eval.runs.record import Record
 from mas.runtime.errors import UserError
 from tests.eval.mlflow_export import records
@@ -46,7 +46,7 @@ def test_what_was_sent_is_what_mlflow_gives_back(opened: Opened, a_record: Make)
     run, record = opened(), a_record(level="2")
     assert run.send([record]) == Sent(traces=1, spans=12, assessments=4)
     (found,) = stored(run)
-    assert found.info.trace_id == trace_id(key_of(record))
+    assert found.info.trace_id == derive_trace_id(get_record_key(record))
     assert found.info.request_preview == "q1: What is 17 * 23?"
     assert (found.info.response_preview, found.info.state.value) == ("391", "OK")
     assert found.info.token_usage["total_tokens"] == 550
@@ -82,7 +82,7 @@ def test_sending_again_changes_nothing_and_a_new_score_replaces_the_old(opened: 
 
     run.send([a_record("q1", score=0.0, explanation="not so", trajectory=sent[0].trajectory)])
     assert counted(run) == Sent(3, 36, 12)
-    changed = run.tracing.get_trace(trace_id(key_of(sent[0])))
+    changed = run.tracing.get_trace(derive_trace_id(get_record_key(sent[0])))
     correct = next(each for each in changed.info.assessments if each.name == "correct")
     assert (correct.value, correct.rationale) == (False, "not so")
 
@@ -99,7 +99,9 @@ def test_spans_that_a_crash_left_out_come_with_the_next_sending(
     with pytest.raises(KeyboardInterrupt):
         run.send([record])
     monkeypatch.undo()
-    assert len(run.tracing.get_trace_info(trace_id(key_of(record))).assessments) == 4  # a trace without its spans
+    assert (
+        len(run.tracing.get_trace_info(derive_trace_id(get_record_key(record))).assessments) == 4
+    )  # a trace without its spans
     run.send([record])
     assert counted(run) == Sent(1, 12, 4)
 

@@ -3,24 +3,24 @@ from typing import Any
 
 import pytest
 
-from eval.mlflow_export.assessments import assessment_names
-from eval.mlflow_export.traces import TraceOf, request_preview, trace_of
+from eval.mlflow_export.assessments import list_assessment_names
+from eval.mlflow_export.traces import RecordTrace, build_trace, format_request_preview
 from eval.runs.record import Record, Usage
 from mas.runtime.trace import Trace, event, recording, span
 from tests.eval.mlflow_export.records import a_record, call
 
 
-def made(record: Record) -> TraceOf:
-    return trace_of(record, experiment_id="7", run_id="mlflow-run")
+def made(record: Record) -> RecordTrace:
+    return build_trace(record, experiment_id="7", run_id="mlflow-run")
 
 
-def tree(found: TraceOf) -> list[tuple[str, str, str | None]]:
+def tree(found: RecordTrace) -> list[tuple[str, str, str | None]]:
     """Name, type and parent's name of each span, in order."""
     names = {span.span_id: span.name for span in found.spans}
     return [(each.name, each.span_type, names[each.parent_id] if each.parent_id else None) for each in found.spans]
 
 
-def feedback(found: TraceOf) -> dict[str, Any]:
+def feedback(found: RecordTrace) -> dict[str, Any]:
     return {each.name: each.value for each in found.info.assessments}
 
 
@@ -130,7 +130,7 @@ def test_gold_verdict_and_diagnostics_are_assessments() -> None:
         "expected_response": "391", "correct": True, "format_loss": True, "rule": 0.5, "part_correct": 0.0,
         "error_class": "none",
     }  # fmt: skip
-    assert list(feedback(found)) == assessment_names(record)
+    assert list(feedback(found)) == list_assessment_names(record)
     correct = found.info.assessments[1]
     assert correct.rationale == "equal numbers"
     assert correct.metadata == {"mlflow.assessment.sourceRunId": "mlflow-run"}
@@ -141,7 +141,7 @@ def test_gold_verdict_and_diagnostics_are_assessments() -> None:
 def test_a_question_without_gold_has_no_verdict() -> None:
     record = a_record(target=None, score=None, parts={})
     assert feedback(made(record)) == {"error_class": "none"}
-    assert assessment_names(record) == ["error_class"]
+    assert list_assessment_names(record) == ["error_class"]
 
 
 def test_a_judge_is_named_and_its_span_stands_under_the_question() -> None:
@@ -171,8 +171,10 @@ def test_a_judge_is_named_and_its_span_stands_under_the_question() -> None:
 )
 def test_previews_start_with_the_id_and_pair_the_same_draw_of_two_runs(epoch: int, attempt: int, start: str) -> None:
     mine = a_record(epoch=epoch, attempt=attempt)
-    assert request_preview(mine).startswith(start)
-    assert request_preview(mine) == request_preview(a_record(epoch=epoch, attempt=attempt, run_id="run-2"))
+    assert format_request_preview(mine).startswith(start)
+    assert format_request_preview(mine) == format_request_preview(
+        a_record(epoch=epoch, attempt=attempt, run_id="run-2")
+    )
 
 
 def test_ids_are_derived_and_differ_where_the_key_does() -> None:

@@ -11,12 +11,12 @@ from eval.mlflow_export.prompt_registry import (
     CHAMPION,
     CHAMPION_SIMULATED,
     DEMOS_MARK,
-    named_by_alias,
+    find_aliased_version,
     register_prompts,
 )
 from eval.mlflow_export.sending import open_run
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.mlflow_export.champion import CROWNED_TAG
+from optimize.mlflow_export.champion import PROMOTED_TAG
 from optimize.mlflow_export.send import live_process, send
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, verdict
 
@@ -26,7 +26,7 @@ LATER: dict[str, Any] = {"started_at": "2026-11-22T10:00:00+00:00", "ended_at": 
 
 
 def version(settings: LocalTracking, system: str, agent: str, alias: str) -> Any:
-    return named_by_alias(client(settings), f"{system}.{agent}", alias)
+    return find_aliased_version(client(settings), f"{system}.{agent}", alias)
 
 
 def test_a_published_set_is_registered_and_champion(tmp_path: Path, local: LocalTracking) -> None:
@@ -38,7 +38,7 @@ def test_a_published_set_is_registered_and_champion(tmp_path: Path, local: Local
         assert {each.version for each in named.values()} == {1}
         assert version(local, "crown_a", agent, CHAMPION_SIMULATED) is None
     tags = client(local).get_run(sent.parent_run_id).data.tags
-    assert tags[CROWNED_TAG] == "moved"
+    assert tags[PROMOTED_TAG] == "moved"
     assert [each["name"] for each in json.loads(tags["mlflow.linkedPrompts"])] == [
         "crown_a.finalizer",
         "crown_a.planner",
@@ -68,7 +68,7 @@ def test_a_run_that_is_sent_late_does_not_displace_a_later_champion(tmp_path: Pa
     new = a_tuning(tmp_path / "new", PROPOSALS, verdict=verdict(winner="c002"), system="crown_d", **LATER)
     send(new, local)
     sent = send(old, local)
-    assert client(local).get_run(sent.parent_run_id).data.tags[CROWNED_TAG] == "superseded"
+    assert client(local).get_run(sent.parent_run_id).data.tags[PROMOTED_TAG] == "superseded"
     assert "c002" in version(local, "crown_d", "finalizer", CHAMPION).template
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
-from eval.mlflow_export.exporter_launcher import Following
+from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.mlflow_export.sending import HEARTBEAT_TAG, SILENCE
 from eval.runs.mlflow_state import read_state
 from optimize.mlflow_export.send import live_process, send
@@ -38,7 +38,7 @@ def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
 def test_a_run_is_followed_while_it_goes_on_and_complete_at_its_end(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS[:1], ended_at=None, phase="search", reflection_model=SECRET)
     lines: list[str] = []
-    with Following(local, folder, [SECRET], SENDER) as following:
+    with ExporterLauncher(local, folder, [SECRET], SENDER) as following:
         process = following._process
         assert process is not None
         assert SECRET not in Path(f"/proc/{process.pid}/cmdline").read_text()
@@ -55,14 +55,14 @@ def test_a_run_is_followed_while_it_goes_on_and_complete_at_its_end(tmp_path: Pa
     assert (ended.complete, ended.status, ended.warning) == (True, "FINISHED", None)
     assert ended.counts == {"proposals": {"store": 2, "mlflow": 2}}
     assert client(local).get_run(state.run_id).info.status == "FINISHED"
-    assert outcome.see_it and outcome.see_it.endswith(f"#/experiments/{ended.experiment_id}/runs/{ended.run_id}")
+    assert outcome.view_line and outcome.view_line.endswith(f"#/experiments/{ended.experiment_id}/runs/{ended.run_id}")
     assert outcome.warning is None
     assert SECRET not in (folder / "logs" / "mlflow.log").read_text()
 
 
 def test_a_run_whose_process_ends_without_a_word_is_closed_as_killed(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS[:1], ended_at=None)
-    with Following(local, folder, [], SENDER) as following:
+    with ExporterLauncher(local, folder, [], SENDER) as following:
         assert following._process is not None
     state = until(lambda: (found := read_state(folder)) and found.complete and found)
     assert state.status == client(local).get_run(state.run_id).info.status == "KILLED"
@@ -73,13 +73,13 @@ def test_a_tuning_run_that_died_is_closed_by_the_next(tmp_path: Path, local: Loc
     long_ago = (datetime.now(UTC) - 2 * SILENCE).isoformat()
     client(local).set_tag(dead.parent_run_id, HEARTBEAT_TAG, long_ago)
     folder = a_tuning(tmp_path / "run", ended_at=None)
-    with Following(local, folder, [], SENDER):
+    with ExporterLauncher(local, folder, [], SENDER):
         until(lambda: client(local).get_run(dead.parent_run_id).info.status == "KILLED")
 
 
 def test_an_mlflow_that_is_not_there_costs_one_line(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
-    with Following(ServerTracking(uri=NOWHERE, wait_seconds=5), folder, [], SENDER) as following:
+    with ExporterLauncher(ServerTracking(uri=NOWHERE, wait_seconds=5), folder, [], SENDER) as following:
         warning = following.finish(lambda line: None).warning
     assert warning and len(warning.splitlines()) == 1
     assert warning.endswith(f"complete it with: python optimize/sync.py {folder}")
@@ -88,7 +88,7 @@ def test_an_mlflow_that_is_not_there_costs_one_line(tmp_path: Path, local: Local
 def test_with_tracking_off_nothing_is_started(tmp_path: Path) -> None:
     folder = a_tuning(tmp_path / "run", verdict=verdict())
     before = sorted(folder.rglob("*"))
-    with Following(NoTracking(), folder, [], SENDER) as following:
+    with ExporterLauncher(NoTracking(), folder, [], SENDER) as following:
         following.finish(lambda line: None)
         assert following._process is None
     assert sorted(folder.rglob("*")) == before

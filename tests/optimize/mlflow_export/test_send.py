@@ -13,7 +13,7 @@ from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.mlflow_export.folder import read_tuning
 from optimize.mlflow_export.openings import count_openings
-from optimize.mlflow_export.report import description
+from optimize.mlflow_export.report import describe_tuning
 from optimize.mlflow_export.send import SentTuning, live_process, send, show_alive, state_of
 from optimize.session.run_files import RunFiles
 from tests.optimize.mlflow_export.tuning_folder import (
@@ -98,7 +98,7 @@ def test_the_description_tells_of_sealed_answers_that_the_server_failed(tmp_path
     sealed = {**verdict()["sealed"], "failed_answers": {"parent": 5, "winner": 4, "as_right": 1}}
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(sealed=sealed, failed_questions=["q3"]))
     told = "Answers that the server failed each time: 5 before, 4 with c001 (to q3); 1 of before count as right, "
-    assert told in description(read_tuning(folder), openings=0)
+    assert told in describe_tuning(read_tuning(folder), openings=0)
 
 
 def test_a_child_shows_its_scores_its_fate_and_what_it_changed(tmp_path: Path, local: LocalTracking) -> None:

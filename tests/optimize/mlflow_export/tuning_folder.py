@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.sending import clients
+from eval.mlflow_export.sending import connect
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from optimize.mlflow_export.send import SentTuning
 from optimize.search.budget import Spend
@@ -114,7 +114,7 @@ def write_set(
 
 
 def client(settings: LocalTracking) -> Any:
-    return clients(settings)[0]
+    return connect(settings)[0]
 
 
 def everything(sent: SentTuning, settings: LocalTracking) -> dict[str, Any]:

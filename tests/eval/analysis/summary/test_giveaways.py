@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.summary.summary import summarise
-from eval.mlflow_export.run_page import page_of
+from eval.mlflow_export.run_page import build_page
 from eval.reports.html_report import MAX_LEAKS, write_report
 from eval.reports.notes import list_notes
 from eval.runs.record import Record
@@ -78,7 +78,9 @@ def test_records_of_older_runs_have_none(record: Make) -> None:
 
 
 def test_mlflow_gets_the_numbers(record: Make) -> None:
-    met = page_of({}, summary_of(record("a", score=1.0, leaks=LEAK, blocked_pages={"hf.co": 2}), record("b"))).metrics
+    met = build_page(
+        {}, summary_of(record("a", score=1.0, leaks=LEAK, blocked_pages={"hf.co": 2}), record("b"))
+    ).metrics
     assert {name: value for name, value in met.items() if name.startswith("leaks/")} == {
         "leaks/questions": 1.0,
         "leaks/blocked_pages": 2.0,
@@ -86,5 +88,5 @@ def test_mlflow_gets_the_numbers(record: Make) -> None:
         "leaks/accuracy_without_ci95_low": 0.0,
         "leaks/accuracy_without_ci95_high": pytest.approx(0.793, abs=1e-3),
     }
-    none = page_of({}, summary_of(record("a"))).metrics
+    none = build_page({}, summary_of(record("a"))).metrics
     assert {name for name in none if name.startswith("leaks/")} == {"leaks/questions", "leaks/blocked_pages"}
