@@ -1,27 +1,66 @@
-"""What a program must offer to be evaluated and tuned.
+"""Contracts of a program under test: `System` (settings), `Resources` (open during a run), `Program` (it answers).
 
-A system is a dataclass whose fields are the keys of its file in `conf/system/`; it loads nothing heavy before `build`.
-Neither `eval/` nor `optimize/` knows which one runs.
+    system.check()
+    with system.open_resources(ToolSettings(), print) as resources:
+        program = system.build(model, prompts, resources)
+        prediction = await program.acall(question="How many?", file=None)
+
+`eval/` and `optimize/` know these types only, never a concrete system. Importing this module does not import dspy.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
 
 from mas.llm.profiles.model import Model
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
+
+if TYPE_CHECKING:
+    import dspy
+
+__all__ = ["Answerer", "Program", "Resources", "System"]
+
+
+class Answerer(Protocol):
+    """Anything that answers a sample."""
+
+    async def acall(self, *, question: str, file: str | Path | None) -> "dspy.Prediction":
+        """Return a prediction with `final_answer`, `final_reasoning_trace` and `state` (the complete final state)."""
+        ...
+
+
+class Program(Answerer, Protocol):
+    """A `dspy.Module` as evaluating and tuning use it."""
+
+    def __call__(self, *, question: str, file: str | Path | None) -> "dspy.Prediction":
+        """Do the same as `acall` for synchronous callers, such as DSPy's optimisers."""
+        ...
+
+    def named_predictors(self) -> "Iterable[tuple[str, dspy.Predict]]":
+        """Return the predictors under the names in `System.agent_names`: what a prompt set is applied to."""
+        ...
+
+    def named_sub_modules(self) -> "Iterable[tuple[str, dspy.Module]]":
+        """Return this module and every module in it."""
+        ...
+
+    def deepcopy(self) -> Self:
+        """Return a copy with predictors of its own, which can be given other prompts."""
+        ...
 
 
 class System(Protocol):
-    """A program under test."""
+    """A dataclass whose fields are the keys of its file in `conf/system/`; it imports nothing heavy before `build`."""
 
     name: str
     default_prompts: str | None  # folder under `prompts/`; None: the system has no prompts of ours
 
     @property
     def needs_model(self) -> bool:
-        """Whether the run's model is used at all. If not, it is neither checked nor named in the results."""
+        """False if the system never uses the run's model, which is then neither checked nor named in the results."""
         ...
 
     @property
@@ -30,30 +69,28 @@ class System(Protocol):
         ...
 
     def check(self) -> None:
-        """See that the settings make sense, before anything is loaded.
+        """Check the settings before anything is loaded.
 
         Raises:
-            UserError: they do not.
+            UserError: a setting is unknown or out of range.
         """
         ...
 
     def secrets(self) -> Collection[str]:
-        """The values that no log, record or report may ever show."""
+        """Return the values that no log, record or report may show."""
         ...
 
-    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
-        """Servers, pools and sandboxes that live as long as a run; entered before `build`.
+    def open_resources(
+        self, settings: ToolSettings, report_missing: Callable[[str], None]
+    ) -> AbstractContextManager[Resources]:
+        """Open the servers, pools and sandboxes that last as long as a run; entered before `build`.
 
         Args:
-            tools: settings of the run.
-            say: told once of each service that is missing; the run goes on without it.
+            settings: the run's settings of tools.
+            report_missing: called once for each service that is missing; the run continues without it.
         """
         ...
 
-    def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
-        """The program: a `dspy.Module` called with `question` and `file` (a path, or None).
-
-        Its prediction has `final_answer`, `final_reasoning_trace` and `state`. `named_predictors()` has the names in
-        `agent_names`.
-        """
+    def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
+        """Build the program, with the prompts applied."""
         ...

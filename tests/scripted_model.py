@@ -11,7 +11,7 @@ The function gets the agent's name (told by the fields that the system message l
 | Exception         | nothing: the engine raises it                                                       |
 
     model = ScriptedModel(answering(critic_expert=in_turn(reject("units?"), APPROVE)))
-    program = GaiaSystem().build(model, None, ToolSettings(), None)
+    program = GaiaSystem().build(model, None, Resources())
     program(question="…").final_answer      # "42"
     model.agents_asked                      # ["planner", "critic_planner", "expert", "critic_expert", "expert", …]
 """

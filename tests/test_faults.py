@@ -25,7 +25,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.systems.toy.system import ToySystem
-from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.servers.fault_replies import ANSWER, FAULTS
 from tests.servers.faults import FaultServer, fault_server
@@ -105,7 +105,7 @@ async def ask(schedule: Any, *, deadline_seconds: float = 30.0, swallowing: bool
     settings = {"num_retries": NUM_RETRIES, "retry_base_seconds": 0.1, "call_deadline_seconds": 20.0, **model}
     with fault_server(schedule) as server:
         profile = OpenAIChatModel(name="faults", base_url=server.base_url, **settings)
-        program = ToySystem().build(profile, None, ToolSettings(), None)
+        program = ToySystem().build(profile, None, Resources())
         runner = Runner(
             run_id="run-1",
             program=Swallowing(program) if swallowing else program,

@@ -202,7 +202,7 @@ from pathlib import Path
 from tests.test_models_on_the_wire import ToolSettings, profile_and_system
 from tests.mas.llm.loopback import Server
 model, system = profile_and_system("litellm", Server(sys.argv[1]), *sys.argv[3:])
-print(system.build(model, None, ToolSettings(), None)(question="What is it?", file=sys.argv[2]).final_answer)
+print(system.build(model, None, Resources())(question="What is it?", file=sys.argv[2]).final_answer)
 """
 
 

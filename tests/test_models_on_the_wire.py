@@ -19,7 +19,7 @@ from eval.config.evaluation import build_part
 from mas.llm.profiles.model import AgentModel, check_agents
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.mas.llm.loopback import Handler, Received, Server, serving
 from tests.mas.llm.stand_ins import chat, ollama, vllm
 from tests.servers.chat_request import read_request
@@ -66,7 +66,7 @@ def sent(option: str, *overrides: str, handler: Handler | None = None) -> list[R
     """The completions asked for while the system answers one question that needs a tool."""
     with serving(handler or SERVERS.get(option) or chat()) as server:
         model, system = profile_and_system(option, server, *overrides)
-        program = system.build(model, None, ToolSettings(), None)
+        program = system.build(model, None, Resources())
         assert program(question=QUESTION, file=None).final_answer == str(8417 * 36 - 129)
     return [request for request in server.requests if request.path == "/v1/chat/completions"]
 
@@ -112,7 +112,7 @@ def test_the_mixed_profile_sends_each_agent_to_its_model(tmp_path: Path) -> None
     (tmp_path / "prices.csv").write_text("name,price\napple,7\npear,9\n")
     with serving(chat()) as server:
         model, system = profile_and_system("mixed", server)
-        program = system.build(model, None, ToolSettings(), None)
+        program = system.build(model, None, Resources())
         asked = "In the attached file, what is the price of apple? Give only the number."
         assert program(question=asked, file=str(tmp_path / "prices.csv")).final_answer == "7"
     cheaper = {agent: {"gpt-4o-mini"} for agent in ("researcher", "expert")}
@@ -184,7 +184,7 @@ from mas.runtime.trace import Trace, recording
 model, system = profile_and_system("litellm", Server(sys.argv[1]), *sys.argv[2:])
 trace = Trace("thread")
 with recording(trace):
-    print(system.build(model, None, ToolSettings(), None)(question=QUESTION, file=None).final_answer)
+    print(system.build(model, None, Resources())(question=QUESTION, file=None).final_answer)
 print(sum(span.kind == "lm" and span.attributes["output_tokens"] > 0 for span in trace.spans))
 """
 

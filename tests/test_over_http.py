@@ -74,11 +74,11 @@ def test_two_copies_with_different_instructions_in_sixteen_threads_each_send_the
 
     from mas.llm.profiles.openai_chat import OpenAIChatModel
     from mas.systems.gaia.system import GaiaSystem
-    from mas.tools.settings import ToolSettings
+    from mas.tools.tool_context import Resources
 
     system = GaiaSystem()
     model = OpenAIChatModel("perfect", llm_server.base_url)
-    program = system.build(model, None, ToolSettings(), None)
+    program = system.build(model, None, Resources())
     copies = {mark: program.deepcopy() for mark in ("COPY-A", "COPY-B")}
     for mark, copy in copies.items():
         for _, predictor in copy.named_predictors():

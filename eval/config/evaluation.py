@@ -13,10 +13,11 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
-from mas.llm.profiles.model import check_agents
+from mas.llm.profiles.model import Model, check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
+from mas.system import System
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
@@ -65,8 +66,8 @@ class Selection:
 
 @dataclass
 class EvalConfig:
-    system: Any
-    model: Any
+    system: System
+    model: Model
     scorer: Any
     data: Any
     tracking: Any

@@ -27,6 +27,7 @@ from eval.runs.tool_cache import ToolCache, remove_tool_results
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import Payment, SampleContext, SampleKey
 from mas.runtime.trace import Level, Listener
+from mas.system import Program
 
 CALL_LOG = "calls.db"
 
@@ -55,7 +56,7 @@ class RunSession:
         self.stop = Stop(run.drain_seconds, run.fail_fast, run.max_errors, run.max_seconds)
         self.budget = Budget(run.max_cost_usd, self.stop.now, spent_usd(store, folder))
 
-    def run(self, program: Any, tries: Sequence[Try]) -> str | None:
+    def run(self, program: Program, tries: Sequence[Try]) -> str | None:
         """Ask them all.
 
         Returns:
@@ -67,7 +68,7 @@ class RunSession:
     @contextmanager
     def asking(
         self,
-        program: Any,
+        program: Program,
         shown: Callable[[Record], None],
         on_terms: Callable[[SampleContext], SampleContext] = lambda each: each,
     ) -> Iterator[Runner]:
@@ -138,7 +139,7 @@ class RunSession:
         return self.stop.reason
 
     def _runner(
-        self, program: Any, question: Callable[[SampleKey], SampleContext], finished: Callable[[Record], None]
+        self, program: Program, question: Callable[[SampleKey], SampleContext], finished: Callable[[Record], None]
     ) -> Runner:
         return Runner(
             run_id=self.store.meta()["run_id"],

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import dspy
 
@@ -29,6 +28,7 @@ from eval.runs.redaction import redact
 from eval.scorers.score import Scorer
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Listener, Observer, Trace, recording, span
+from mas.system import Answerer
 
 Try = tuple[Sample, SampleKey]
 
@@ -38,7 +38,7 @@ class Runner:
     """How one run's questions are run; the same for each of them."""
 
     run_id: str
-    program: Any  # dspy.Module
+    program: Answerer
     scorer: Scorer
     concurrency: int  # questions at once
     deadline_seconds: float  # wall time of one question

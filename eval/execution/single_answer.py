@@ -25,7 +25,7 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
     with config.system.open_resources(config.tools, missing.note) as resources:
         runner = Runner(
             run_id="ask",
-            program=config.system.build(config.model, prompts, config.tools, resources),
+            program=config.system.build(config.model, prompts, resources),
             scorer=_no_score,
             concurrency=1,
             deadline_seconds=config.run.deadline_seconds,

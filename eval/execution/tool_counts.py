@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mas.system import Program
 from mas.tools.web.web_search import FELL_BACK
 
 MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
@@ -31,7 +32,7 @@ def has_failed(step: Mapping[str, Any]) -> bool:
     return bool(step.get("error")) or any(each.get("name") == FELL_BACK for each in step.get("events") or ())
 
 
-def list_offered_tools(program: Any) -> dict[str, list[str]]:
+def list_offered_tools(program: Program) -> dict[str, list[str]]:
     """Agent → names, sorted; empty for a program that says nothing of tools, such as somebody else's.
 
     Args:

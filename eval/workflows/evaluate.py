@@ -37,6 +37,7 @@ from eval.workflows.sweep.sweep import add_run_to_sweep
 from mas.prompt_sets.prompt_set import PromptSet, digest, edited_note
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
+from mas.system import Program
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def evaluate(request: Request) -> int:
     changes = _changes(resumed, request, digests) if resumed else {}
     missing = MissingServices(config)
     with config.system.open_resources(config.tools, missing.note) as resources:
-        program = config.system.build(config.model, request.prompts, config.tools, resources)
+        program = config.system.build(config.model, request.prompts, resources)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         tools = {"tools": json.dumps(list_offered_tools(program))}
@@ -148,7 +149,7 @@ class _Run:
         self.console = Console()
 
     def execute(
-        self, program: Any, samples: Sequence[Sample], facts: Mapping[str, str], changes: Mapping[str, str]
+        self, program: Program, samples: Sequence[Sample], facts: Mapping[str, str], changes: Mapping[str, str]
     ) -> int:
         self._check_budget()
         session = self._begin(samples, facts, changes)
@@ -169,7 +170,7 @@ class _Run:
         return code
 
     def _questions(
-        self, program: Any, samples: Sequence[Sample], session: Session, changes: Mapping[str, str]
+        self, program: Program, samples: Sequence[Sample], session: Session, changes: Mapping[str, str]
     ) -> tuple[dict[str, Any], bool]:
         """Ask what is left, write the run's files; the summary, and whether it was interrupted."""
         with RunLogs(self.folder, redact=self.config.secrets()) as logs:

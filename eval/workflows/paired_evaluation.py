@@ -37,6 +37,7 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext
+from mas.system import Program
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Arm:
     name: str
     folder: Path
     prompts: PromptSet
-    program: Any  # dspy.Module
+    program: Program
 
 
 def evaluate_pairs(

@@ -10,7 +10,6 @@ predictor, tools and limits at run time, so that any number of program copies sh
 
 import asyncio
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -29,8 +28,7 @@ from mas.runtime.trace import Span, event, span
 from mas.runtime.untrusted import marked
 from mas.tools.read_only import kept_observation
 from mas.tools.results import FROM_THE_WEB, ToolError, is_from_the_web
-from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import use_tool_context
+from mas.tools.tool_context import Resources, ToolLimits, use_tool_context
 
 NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
 
@@ -50,8 +48,11 @@ class Toolbox:
 
     tools: dict[str, dspy.Tool] = field(default_factory=dict)
     max_steps: int = 10  # model calls that may ask for tools; one more is made for the answer
-    settings: ToolSettings = field(default_factory=ToolSettings)
-    resources: Mapping[str, Any] = field(default_factory=dict)  # opened for the run
+    resources: Resources = field(default_factory=Resources)
+
+    @property
+    def settings(self) -> ToolLimits:
+        return self.resources.settings
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
         with span("tool", call.name, inputs=arguments) as current:
             if is_from_the_web(getattr(toolbox.tools.get(call.name), "func", None)):
                 current.attributes[FROM_THE_WEB] = True
-            with use_tool_context(toolbox.settings, toolbox.resources):
+            with use_tool_context(toolbox.resources):
                 returned = await _returned(call.name, arguments, toolbox, current)
             shown = marked(returned, toolbox.tools.get(call.name))
             text = _observation(shown, toolbox.settings.max_output_chars)

@@ -5,16 +5,19 @@ system:
   agents: {expert: {tools: [calculator], max_steps: 5}}
 
 check_agent("expert", settings, tools, tool_users=["researcher", "expert"])
-toolbox(settings, tools, ToolSettings()).tools["calculator"]      # a dspy.Tool
+toolbox(settings, tools, Resources()).tools["calculator"]      # a dspy.Tool
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from mas.runtime.errors import UserError
 from mas.tools.catalogue import BROWSER, load_function
-from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
+
+if TYPE_CHECKING:
+    from mas.agents.react import Toolbox
 
 
 @dataclass
@@ -61,16 +64,13 @@ def tool_names(agents: Iterable[AgentSettings]) -> set[str]:
     return {name for settings in agents for name in settings.tools}
 
 
-def toolbox(
-    settings: AgentSettings, tools: Mapping[str, str], limits: ToolSettings, resources: Mapping[str, Any] | None = None
-) -> Any:
+def toolbox(settings: AgentSettings, tools: Mapping[str, str], resources: Resources) -> "Toolbox":
     """The `mas.agents.react.Toolbox` of one agent.
 
     Args:
         settings: names the tools.
         tools: name → "package.module.function".
-        limits: those that hold for every tool.
-        resources: what `mas.tools.catalogue` has opened for the run.
+        resources: what is open for the run.
 
     Raises:
         UserError: a tool cannot be loaded.
@@ -79,14 +79,14 @@ def toolbox(
 
     from mas.agents.react import Toolbox
 
-    opened = resources or {}
     own = [name for name in settings.tools if name != BROWSER]
     offered = {name: dspy.Tool(load_function(tools[name]), name=name) for name in own}
-    if BROWSER in settings.tools and BROWSER in opened:
+    if BROWSER in settings.tools and BROWSER in resources.services:
+        from mas.tools.browser.session import BrowserSession
         from mas.tools.browser.tools import browser_tools
 
-        offered |= browser_tools(opened[BROWSER])
-    return Toolbox(offered, settings.max_steps, limits, opened)
+        offered |= browser_tools(cast(BrowserSession, resources.services[BROWSER]))
+    return Toolbox(offered, settings.max_steps, resources)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,13 +1,14 @@
 """From the dotted name in `conf/system/` to the function that a tool is."""
 
 import importlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from mas.runtime.errors import UserError
 from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 
 
 def load_function(dotted: str) -> Callable[..., Any]:
@@ -37,10 +38,9 @@ _OF_WIKIPEDIA = frozenset(("wikipedia_search", "wikipedia_page"))
 
 
 @contextmanager
-def open_tools(
-    settings: ToolSettings, names: Collection[str], say: Callable[[str], None]
-) -> Iterator[Mapping[str, Any]]:
-    """
+def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[str], None]) -> Iterator[Resources]:
+    """Open what these tools need for the length of a run.
+
     Args:
         settings: of the run.
         names: of the tools that any agent may call.
@@ -62,7 +62,7 @@ def open_tools(
             browser = open_browser(settings.browser, say, lambda url: check_public(url, settings.web))
             if (session := stack.enter_context(browser)) is not None:
                 opened[BROWSER] = session
-        yield opened
+        yield Resources(settings, opened)
 
 
 def missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:

@@ -1,6 +1,6 @@
 """Settings and resources of the run, for the tools that are called in it.
 
-with use_tool_context(ToolSettings(), {"browser": session}):
+with use_tool_context(Resources(ToolSettings(), {"browser": session})):
     get_settings(ToolLimits).max_output_chars      # 20000
     get_resource("browser")                        # the session; None if none was opened
 
@@ -25,19 +25,21 @@ class ToolLimits:
 
 
 @dataclass(frozen=True)
-class _ToolContext:
+class Resources:
+    """Settings of the tools, and the services that are open as long as the run."""
+
     settings: ToolLimits = field(default_factory=ToolLimits)
-    resources: Mapping[str, object] = field(default_factory=dict)
+    services: Mapping[str, object] = field(default_factory=dict)  # by name, such as "browser"
 
 
-_OUTSIDE_A_RUN = _ToolContext()
-_context: ContextVar[_ToolContext] = ContextVar("tool_context", default=_OUTSIDE_A_RUN)
+_OUTSIDE_A_RUN = Resources()
+_context: ContextVar[Resources] = ContextVar("tool_context", default=_OUTSIDE_A_RUN)
 
 
 @contextmanager
-def use_tool_context(settings: ToolLimits, resources: Mapping[str, object]) -> Iterator[None]:
+def use_tool_context(resources: Resources) -> Iterator[None]:
     """Set the context of the tool calls made inside, also in tasks and threads started there."""
-    token = _context.set(_ToolContext(settings, resources))
+    token = _context.set(resources)
     try:
         yield
     finally:
@@ -52,4 +54,4 @@ def get_settings(kind: type[_Settings]) -> _Settings:
 
 def get_resource(name: str) -> object | None:
     """Return what was opened for the run under this name."""
-    return _context.get().resources.get(name)
+    return _context.get().services.get(name)

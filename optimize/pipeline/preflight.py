@@ -16,6 +16,7 @@ from rich.console import Console
 
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError
+from mas.system import Program
 from optimize.gate.power import margin_line, power_line
 from optimize.pipeline.cost_estimate import Estimate, planned
 from optimize.pipeline.reflection_check import check_reflection
@@ -94,7 +95,7 @@ def reflection_answers(run: TuningRun) -> None:
     run.check_halted()
 
 
-def check_told_apart(program: Any, agents: Collection[str]) -> None:
+def check_told_apart(program: Program, agents: Collection[str]) -> None:
     """See that DSPy's GEPA will not show one agent the work of another: it knows them by their signatures alone.
 
     Args:

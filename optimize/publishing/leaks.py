@@ -22,6 +22,7 @@ from eval.benchmarks.dataset import Sample
 from eval.contamination.text import Reading, read_variants
 from eval.execution.tool_counts import list_offered_tools
 from mas.prompt_sets.prompt_set import PromptSet
+from mas.system import Program
 from optimize.publishing.leak_lookup import Find, Kind, Lookup, SplitName
 
 Status = Literal["blocking", "shown", "inherited", "allowed"]
@@ -113,7 +114,7 @@ class LeakIndex:
         return LeakReport(list(hits.values()), lookup.sizes())
 
 
-def system_words(program: Any) -> list[str]:
+def system_words(program: Program) -> list[str]:
     """The names of a program's tools and fields, which any prompt of its may say."""
     tools = {name for names in list_offered_tools(program).values() for name in names}
     return sorted(tools | {name for _, predictor in program.named_predictors() for name in predictor.signature.fields})

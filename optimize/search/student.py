@@ -19,6 +19,7 @@ from dspy.primitives.base_module import BaseModule
 
 from mas.prompt_sets.demos import to_json
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
+from mas.system import Program
 from optimize.search.steps import last_of_each
 from optimize.search.trials import Trial, Trials
 
@@ -26,7 +27,7 @@ _SETTLING = threading.Lock()  # of any student: it takes less than a millisecond
 
 
 class Student(dspy.Module):
-    def __init__(self, program: Any, prompts: PromptSet, trials: Trials, agents: Collection[str] = ()) -> None:
+    def __init__(self, program: Program, prompts: PromptSet, trials: Trials, agents: Collection[str] = ()) -> None:
         """
         Args:
             program: the system's own module, whose predictors are called like its agents.
@@ -108,12 +109,12 @@ def _same(before: list[Any], now: list[Any]) -> bool:
     return len(before) == len(now) and all(one is other for one, other in zip(before, now, strict=True))
 
 
-def _copied(program: Any) -> Any:
+def _copied(program: Program) -> Program:
     """Predictors of its own; models, tools and whatever else it holds are shared, some of which cannot be copied."""
     return copy.deepcopy(program, {id(value): value for value in _shared(program)})
 
 
-def _shared(program: Any) -> Iterator[Any]:
+def _shared(program: Program) -> Iterator[Any]:
     for _, module in program.named_sub_modules():
         if isinstance(module, dspy.Predict):
             yield module.lm

@@ -31,6 +31,7 @@ from eval.execution.stop_controller import QUOTA_OR_KEY
 from eval.runs.record import Record
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle
+from mas.system import Program
 from optimize.search.budget import Spend
 from optimize.search.server_failures import FailuresInARow
 from optimize.search.steps import Step, steps_of
@@ -190,7 +191,7 @@ class Trials:
         if self.failure is not None:
             raise self.failure
 
-    def ask(self, program: Any, candidate: str, sample_id: str, epoch: int = 1, counted: bool = True) -> Answered:
+    def ask(self, program: Program, candidate: str, sample_id: str, epoch: int = 1, counted: bool = True) -> Answered:
         """
         Args:
             program: the system, with the prompts whose digest is `candidate`.
@@ -236,7 +237,7 @@ class Trials:
             self.n_metric_errors += 1
             self.metric_error = self.metric_error or record.error
 
-    def _asked(self, program: Any, key: Key, counted: bool) -> Answered:
+    def _asked(self, program: Program, key: Key, counted: bool) -> Answered:
         _, sample_id, epoch = key
         sample, sample_key = self.samples[sample_id], SampleKey(sample_id, epoch)
         if self.over is None and (not counted or self._may_count(key)):
@@ -258,7 +259,7 @@ class Trials:
                 self._counted.add(key)
             return key in self._counted
 
-    def _answered(self, program: Any, sample: Sample, sample_key: SampleKey) -> Answered | None:
+    def _answered(self, program: Program, sample: Sample, sample_key: SampleKey) -> Answered | None:
         """None: it was kept from its end."""
         noting, refused = _Noting(program), threading.Event()
         runner = replace(self._runner, program=noting, question=lambda sample_key: self._question(sample_key, refused))
@@ -311,7 +312,7 @@ class Trials:
 class _Noting:
     """The program, with the trace of its answer noted down; also of one that failed."""
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
         self.trace: list[Any] = []
 

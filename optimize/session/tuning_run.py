@@ -25,6 +25,7 @@ from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
+from mas.system import Program
 from optimize.publishing.leaks import LeakIndex, LeakReport, system_words
 from optimize.questions.splits import Splits
 from optimize.search.budget import REFLECTION, BudgetLedger, Spend, spent_before
@@ -56,7 +57,7 @@ class TuningRun:
         self.purse = BudgetLedger(self.config.budget, self._spent_before(seconds_before))
         base, missing = self.config.base, MissingServices(self.config.base)
         resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
-        self._program = base.system.build(base.model, self.parent.prompts, base.tools, resources)
+        self._program = base.system.build(base.model, self.parent.prompts, resources)
         missing.tell()
         samples = {each.id: each for each in (*splits.train, *splits.val)}
         self.objective = Objective(samples)
@@ -83,7 +84,7 @@ class TuningRun:
 
     # Programs and answers
 
-    def program(self, prompts: PromptSet) -> Any:
+    def program(self, prompts: PromptSet) -> Program:
         """A copy of the system's program with these prompts."""
         program = self._program.deepcopy()
         apply_prompt_set(program, prompts)
@@ -111,7 +112,7 @@ class TuningRun:
         config = self.config
         return Runner(
             run_id=self.run_id,
-            program=None,  # each trial brings its own
+            program=self._program,  # each trial replaces it by its own copy
             scorer=config.base.scorer,
             concurrency=config.run.concurrency,
             deadline_seconds=config.run.deadline_seconds,

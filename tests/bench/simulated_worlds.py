@@ -24,7 +24,7 @@ from hydra.utils import instantiate
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, read_prompt_set
 from mas.simulation.model import OfflineModel
 from mas.simulation.skills.skills import SKILLS
-from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLE_OF = {
@@ -87,7 +87,7 @@ def variants(prompts: PromptSet) -> dict[str, PromptSet]:
 
 
 def program_of(system: Any, prompts: PromptSet, model: OfflineModel) -> Any:
-    program = system.build(model, None, ToolSettings(), None)
+    program = system.build(model, None, Resources())
     apply_prompt_set(program, prompts)
     return program
 

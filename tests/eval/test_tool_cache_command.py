@@ -22,6 +22,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
 from eval.execution.stop_controller import Stop
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
+from mas.tools.tool_context import Resources
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
 from tests.servers.calling_model import CallingModel, calling
 from tests.servers.loopback import running
@@ -234,7 +235,7 @@ def test_side_by_side_programs_have_each_its_own_results(
         config = read_config(composed(overrides))
         prompts, resolved = config.read_prompts(), yaml.safe_dump({"system": {"name": "single_agent"}})
         assert prompts is not None
-        program = config.system.build(config.model, prompts, config.tools, {})
+        program = config.system.build(config.model, prompts, Resources(config.tools))
         arms = [Arm(name, tmp_path / name, prompts, program) for name in ("parent", "winner")]
         samples = config.data.load(config.split).samples
         console = Console(file=io.StringIO())

@@ -21,7 +21,7 @@ from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.simulation.model import OfflineModel
-from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 
 
 def records(
@@ -34,7 +34,7 @@ def records(
     found: list[Record] = []
     runner = Runner(
         run_id="simulated",
-        program=system.build(OfflineModel(world=world, seed=seed), prompts, ToolSettings(), None),
+        program=system.build(OfflineModel(world=world, seed=seed), prompts, Resources()),
         scorer=GaiaScorer(),
         concurrency=8,
         deadline_seconds=120,

@@ -30,7 +30,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, u
 from mas.simulation.engine import AsyncOfflineEngine, OfflineEngine
 from mas.simulation.model import OfflineModel
 from mas.simulation.reflection.reflection import AsyncOfflineReflection
-from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings
 from optimize.search.candidate import PARENT, Candidate, Proposal
 from optimize.search.optimizer import Search, SearchOutcome
@@ -206,7 +206,7 @@ def toy_search(
 
         trials = Trials(runner, known, purse, folder / "trials.db", stopped, kept_answers)
         with closing(trials):
-            built = program or system.build(model, prompts, ToolSettings(), None)
+            built = program or system.build(model, prompts, Resources())
             student = Student(built, prompts, trials, agents)
             yield ToySearch(
                 model, trials, student, purse, call_log, model.reflection_lm(), seed, threads, n_train, n_val,

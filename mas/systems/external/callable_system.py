@@ -10,6 +10,7 @@ from typing import Any
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
+from mas.system import Program, Resources
 from mas.systems.external.target import Agent, agent_of
 from mas.tools.settings import ToolSettings
 
@@ -40,11 +41,13 @@ class CallableSystem:
     def secrets(self) -> Sequence[str]:
         return ()  # the agent keeps its own
 
-    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
-        return nullcontext()
+    def open_resources(
+        self, settings: ToolSettings, report_missing: Callable[[str], None]
+    ) -> AbstractContextManager[Resources]:
+        return nullcontext(Resources(settings))
 
-    def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
-        """The program; the tools' settings are for systems whose tools are ours."""
+    def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
+        """Build the program; the resources are for systems whose tools are ours."""
         from mas.systems.external.python_programs import FunctionProgram, ModuleProgram
 
         def lm_of(name: str) -> Any:

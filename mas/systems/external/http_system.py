@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 from urllib.parse import urlsplit
 
 from mas.llm.profiles.model import Model
@@ -12,9 +12,14 @@ from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.reachable import check_reachable
+from mas.system import Program, Resources
 from mas.tools.settings import ToolSettings
 
+if TYPE_CHECKING:
+    import httpx
+
 EXAMPLE_URL = "http://127.0.0.1:8080/answer"
+CLIENT = "http_client"  # of the resources: the run's connections
 MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
 
 
@@ -62,22 +67,23 @@ class HttpSystem:
         return [secret for secret in (value, *value.split()[1:]) if len(secret) >= MIN_SECRET_CHARS]
 
     @contextmanager
-    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> Iterator[Any]:
-        """The `httpx.AsyncClient` of the run, opened and closed on the loop that the questions run on."""
+    def open_resources(self, settings: ToolSettings, report_missing: Callable[[str], None]) -> Iterator[Resources]:
+        """Open the run's `httpx.AsyncClient` on the event loop that the questions run on."""
         from mas.systems.external.http_program import opened_client
 
         header = os.environ.get(self.headers_env or "", "").strip()
         client = run_blocking(opened_client(header))
         try:
-            yield client
+            yield Resources(settings, {CLIENT: client})
         finally:
             run_blocking(client.aclose())
 
-    def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
-        """The program; model and tools are the agent's own affair."""
+    def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
+        """Build the program; the model is the agent's own choice."""
         from mas.systems.external.http_program import HttpProgram
 
-        program = HttpProgram(self.name, self.url, self.timeout_seconds, resources)
+        client = cast("httpx.AsyncClient", resources.services[CLIENT])
+        program = HttpProgram(self.name, self.url, self.timeout_seconds, client)
         if prompts is not None:
             apply_prompt_set(program, prompts)
         return program

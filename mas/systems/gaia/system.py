@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mas.agents.settings import AgentSettings, check_agent, check_agent_names, tool_names, toolbox
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
+from mas.system import Program, Resources
 from mas.systems.gaia.state import AGENTS, WORKERS
 from mas.tools.catalogue import open_tools
 from mas.tools.settings import ToolSettings
@@ -49,17 +50,19 @@ class GaiaSystem:
     def secrets(self) -> Sequence[str]:
         return ()  # those of tools are with their settings
 
-    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
-        return open_tools(tools, tool_names(map(self._settings, TOOL_USERS)), say)
+    def open_resources(
+        self, settings: ToolSettings, report_missing: Callable[[str], None]
+    ) -> AbstractContextManager[Resources]:
+        return open_tools(settings, tool_names(map(self._settings, TOOL_USERS)), report_missing)
 
-    def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
+    def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         from mas.systems.gaia.program import GaiaProgram
 
         program = GaiaProgram(
             retry_limits={name: self._settings(name).retry_limit for name in WORKERS},
             max_research_steps=self.max_research_steps,
             on_retry_exhausted=self.on_retry_exhausted,
-            toolboxes={name: toolbox(self._settings(name), self.tools, tools, resources) for name in TOOL_USERS},
+            toolboxes={name: toolbox(self._settings(name), self.tools, resources) for name in TOOL_USERS},
         )
         for name, predictor in program.named_predictors():
             predictor.lm = model.lm(AgentModel(self._settings(name).model, self._settings(name).temperature, name))

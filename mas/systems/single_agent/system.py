@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mas.agents.settings import AgentSettings, check_agent, check_agent_names, tool_names, toolbox
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.system import Program, Resources
 from mas.tools.catalogue import open_tools
 from mas.tools.settings import ToolSettings
 
@@ -36,14 +37,16 @@ class SingleAgentSystem:
     def secrets(self) -> Sequence[str]:
         return ()  # those of tools are with their settings
 
-    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
-        return open_tools(tools, tool_names([self._settings]), say)
+    def open_resources(
+        self, settings: ToolSettings, report_missing: Callable[[str], None]
+    ) -> AbstractContextManager[Resources]:
+        return open_tools(settings, tool_names([self._settings]), report_missing)
 
-    def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
+    def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         from mas.systems.single_agent.program import SingleAgentProgram
 
         settings = self._settings
-        program = SingleAgentProgram(settings.retry_limit, toolbox(settings, self.tools, tools, resources))
+        program = SingleAgentProgram(settings.retry_limit, toolbox(settings, self.tools, resources))
         program.agent.lm = model.lm(AgentModel(settings.model, settings.temperature, "agent"))
         if prompts is not None:
             apply_prompt_set(program, prompts)

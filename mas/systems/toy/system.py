@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mas.agents.settings import check_agent_names
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.system import Program, Resources
 from mas.tools.settings import ToolSettings
 
 AGENTS = ("plan", "solve", "finalize")
@@ -41,11 +42,12 @@ class ToySystem:
     def secrets(self) -> Sequence[str]:
         return ()
 
-    def open_resources(self, tools: ToolSettings, say: Callable[[str], None]) -> AbstractContextManager[Any]:
-        return nullcontext()
+    def open_resources(
+        self, settings: ToolSettings, report_missing: Callable[[str], None]
+    ) -> AbstractContextManager[Resources]:
+        return nullcontext(Resources(settings))
 
-    def build(self, model: Model, prompts: PromptSet | None, tools: ToolSettings, resources: Any) -> Any:
-        """The program; `tools` and `resources` are for systems that have some."""
+    def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         from mas.systems.toy.program import ToyProgram
 
         program = ToyProgram()

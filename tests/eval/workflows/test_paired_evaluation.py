@@ -23,6 +23,7 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, Settle
 from mas.simulation.model import OfflineModel
+from mas.tools.tool_context import Resources
 
 EXAMPLES = ToyDataset(n_test=6).load("test").samples
 EPOCHS = 2
@@ -50,7 +51,7 @@ def facts(simulated: bool = True) -> dict[str, str]:
 def arms(config: EvalConfig, folder: Path, prompts: PromptSet) -> list[Arm]:
     shorter = replace(prompts, texts={**prompts.texts, "plan": "Plan."})
     return [
-        Arm(name, folder / name, each, config.system.build(OfflineModel(), each, config.tools, None))
+        Arm(name, folder / name, each, config.system.build(OfflineModel(), each, Resources(config.tools)))
         for name, each in (("parent", prompts), ("winner", shorter))
     ]
 

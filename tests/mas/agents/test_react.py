@@ -16,7 +16,7 @@ from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleK
 from mas.runtime.trace import Trace, recording
 from mas.systems.gaia.signatures import Research
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import get_resource, get_settings
+from mas.tools.tool_context import Resources, get_resource, get_settings
 from tests.scripted_model import (
     UNREADABLE,
     Answer,
@@ -45,7 +45,7 @@ def explode(fuse: str = "short") -> str:
 
 def box(*functions: Callable[..., Any], max_steps: int = 10, **settings: Any) -> Toolbox:
     tools = {function.__name__: dspy.Tool(function) for function in functions}
-    return Toolbox(tools, max_steps, ToolSettings(**settings))
+    return Toolbox(tools, max_steps, Resources(ToolSettings(**settings)))
 
 
 class Outcome:
@@ -99,7 +99,9 @@ def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run
     settings = ToolSettings()
     settings.web.search_results = 3
     tool = dspy.Tool(look_async if asynchronous else look, name="look")
-    outcome = run([Call("look"), Call("look")], DONE, toolbox=Toolbox({"look": tool}, 10, settings, {"lamp": lamp}))
+    outcome = run(
+        [Call("look"), Call("look")], DONE, toolbox=Toolbox({"look": tool}, 10, Resources(settings, {"lamp": lamp}))
+    )
     assert outcome.observations == ["looked", "looked"]
     assert seen == [(3, lamp, None)] * 2
     assert (get_settings(ToolSettings), get_resource("lamp")) == (ToolSettings(), None), "nothing of it is left behind"

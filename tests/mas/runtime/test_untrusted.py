@@ -15,6 +15,7 @@ from mas.systems.gaia.signatures import Research
 from mas.systems.gaia.system import GaiaSystem
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.scripted_model import Answer, Call, ScriptedModel, answering, in_turn, tool_results
 
 DONE: Answer = {"result": "done"}
@@ -40,7 +41,7 @@ def observed(*calls: Call, tools: list[Callable[..., Any]], **settings: Any) -> 
     model = ScriptedModel(answering(researcher=in_turn(list(calls), DONE)))
     predictor = dspy.Predict(Research)
     predictor.lm = model.lm(AgentModel())
-    box = Toolbox({each.__name__: dspy.Tool(each) for each in tools}, settings=ToolSettings(**settings))
+    box = Toolbox({each.__name__: dspy.Tool(each) for each in tools}, resources=Resources(ToolSettings(**settings)))
     asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], box))
     results = tool_results(model.requests[-1][1])
     return ["".join(getattr(part, "text", "") for part in result.content) for result in results]

@@ -26,7 +26,7 @@ said = []
 for system, *given in json.loads(sys.argv[1]):
     config = read_config(composed([f"system={system}", "tools.browser.url=http://127.0.0.1:1/mcp", *given]))
     with config.system.open_resources(config.tools, said.append) as resources:
-        program = config.system.build(ScriptedModel(answering()), None, config.tools, resources)
+        program = config.system.build(ScriptedModel(answering()), None, resources)
         assert program(question="What is the sky?").final_answer
 print(json.dumps([len(said), sorted(sys.modules)]))
 """
@@ -34,7 +34,7 @@ GAIA_WITHOUT = ("gaia", "system.agents.researcher.tools=[]", "system.agents.expe
 ALONE_WITHOUT = ("single_agent", "system.agents.agent.tools=[]")
 CALL = """
 import asyncio, inspect, json, sys
-from mas.tools.tool_context import use_tool_context
+from mas.tools.tool_context import Resources, use_tool_context
 from mas.tools.attachments import attached
 from mas.tools.catalogue import load_function
 from mas.tools.results import ToolError
@@ -44,7 +44,7 @@ from pathlib import Path
 nobody = "http://127.0.0.1:1"
 urls = dict(wikipedia_url=nobody, youtube_url=nobody, search_base_url=nobody)
 web = WebSettings(allow_private_hosts=["127.0.0.1:1"], attempts=1, fall_back_to_wikipedia=False, **urls)
-with use_tool_context(ToolSettings(web=web), {}), attached([Path(path) for path in sys.argv[3:]]):
+with use_tool_context(Resources(ToolSettings(web=web))), attached([Path(path) for path in sys.argv[3:]]):
     try:
         result = load_function(sys.argv[1])(**json.loads(sys.argv[2]))
         asyncio.run(result) if inspect.isawaitable(result) else None

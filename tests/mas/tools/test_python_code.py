@@ -19,7 +19,7 @@ from mas.tools.results import ToolError
 from mas.tools.sandbox.choosing import tried
 from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import use_tool_context
+from mas.tools.tool_context import Resources, use_tool_context
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -33,7 +33,11 @@ def _bubblewrap() -> None:
 def question(files: list[Path] | None = None, **limits: Any) -> Iterator[SampleContext]:
     settings = ToolSettings()
     settings.sandbox = SandboxSettings(**{"kind": BUBBLEWRAP, "memory_mb": 512, **limits})  # type: ignore[attr-defined,unused-ignore]
-    with use_tool_context(settings, {}), attached(files or []), use_context(SampleContext(SampleKey("q1"))) as at:
+    with (
+        use_tool_context(Resources(settings)),
+        attached(files or []),
+        use_context(SampleContext(SampleKey("q1"))) as at,
+    ):
         try:
             yield at
         finally:
@@ -180,7 +184,7 @@ def test_a_cancelled_call_loses_the_session_and_the_next_says_so() -> None:
 def test_outside_a_run_every_call_stands_alone() -> None:
     settings = ToolSettings()
     settings.sandbox = SandboxSettings(kind=BUBBLEWRAP, memory_mb=512)  # type: ignore[attr-defined,unused-ignore]
-    with use_tool_context(settings, {}):
+    with use_tool_context(Resources(settings)):
         assert calls("x = 1; x", "'x' in globals()") == ["1", "False"]
 
 

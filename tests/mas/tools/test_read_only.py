@@ -34,6 +34,7 @@ from mas.tools.read_file import read_file
 from mas.tools.read_only import code_digest, counted, is_read_only, not_to_be_kept, read_only
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from mas.tools.unit_converter import unit_converter
 from tests.scripted_model import Answer, Call, ScriptedModel, answering, in_turn, tool_results
 
@@ -83,7 +84,7 @@ def run(
     model = ScriptedModel(answering(researcher=in_turn(*([call] for call in calls), DONE)))
     predictor = dspy.Predict(Research)
     predictor.lm = model.lm(AgentModel())
-    toolbox = Toolbox({each.__name__: dspy.Tool(each) for each in tools}, settings=ToolSettings(**settings))
+    toolbox = Toolbox({each.__name__: dspy.Tool(each) for each in tools}, resources=Resources(ToolSettings(**settings)))
     with use_context(question), recording(Trace("thread")) as trace:
         asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], toolbox))
     results = tool_results(model.requests[-1][1])

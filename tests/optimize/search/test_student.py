@@ -9,7 +9,7 @@ import dspy
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
 from mas.systems.gaia.system import GaiaSystem
-from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.mas.systems.gaia.building import build
 from tests.optimize.toy_search import toy, toy_search
 from tests.scripted_model import UNREADABLE, Call, ScriptedModel, answering, in_turn, reject
@@ -42,7 +42,7 @@ def test_copies_have_prompts_of_their_own_and_share_models_and_trials(tmp_path: 
 
 def test_a_copy_shares_tools_that_could_not_be_copied(tmp_path: Path) -> None:
     system, prompts = gaia()
-    program = system.build(ScriptedModel(answering()), prompts, ToolSettings(), None)
+    program = system.build(ScriptedModel(answering()), prompts, Resources())
     program.toolboxes["uncopyable"] = (each for each in ())
     with toy_search(tmp_path, program=program, prompts=prompts) as search:
         copied = search.student.deepcopy()
@@ -109,7 +109,7 @@ def test_a_reply_that_nobody_could_read_is_a_step_of_its_agent(tmp_path: Path) -
     system, prompts = gaia()
     plan = {"research_steps": [], "expert_steps": ["work it out"]}
     script = answering(planner=in_turn(UNREADABLE, UNREADABLE, plan))
-    program = system.build(ScriptedModel(script), prompts, ToolSettings(), None)
+    program = system.build(ScriptedModel(script), prompts, Resources())
     with toy_search(tmp_path, program=program, prompts=prompts) as search:
         steps = search.student.trial(search.val_ids[0]).steps
         planned = [step for step in steps if step[0] is program.planner]
@@ -122,7 +122,7 @@ def test_a_reply_that_nobody_could_read_is_a_step_of_its_agent(tmp_path: Path) -
 def test_for_demos_an_agent_shows_its_last_readable_step_alone(tmp_path: Path) -> None:
     system, prompts = gaia()
     script = answering(critic_expert=in_turn(reject("units?"), {"decision": "approve", "feedback": "good"}))
-    program = system.build(ScriptedModel(script), prompts, ToolSettings(), None)
+    program = system.build(ScriptedModel(script), prompts, Resources())
 
     def decisions(student: Any) -> list[str]:
         with dspy.context(trace=[]):

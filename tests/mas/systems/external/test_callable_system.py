@@ -13,7 +13,7 @@ from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, recording
 from mas.systems.external.callable_system import CallableSystem
-from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.mas.systems.external.user_code import AnyonesModel, module
 from tests.scripted_model import system_text
 
@@ -30,7 +30,7 @@ def system(folder: Path, source: str, name: str = "answer", **settings: Any) -> 
 
 
 def program(folder: Path, source: str, name: str = "answer", model: Any = None, **settings: Any) -> Any:
-    return system(folder, source, name, **settings).build(model, None, ToolSettings(), None)
+    return system(folder, source, name, **settings).build(model, None, Resources())
 
 
 def test_a_function_runs_in_a_thread_of_its_own_context(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_the_predictors_have_the_users_names_and_take_prompts(tmp_path: Path) ->
     assert list(made.agent_names) == ["draft", "solve.predict"]
     texts = {"draft": "Note what matters.", "solve.predict": "Be brief."}
     model = AnyonesModel(notes="six", reasoning="six times seven", answer="42")
-    agent = made.build(model, PromptSet("mine", "callable", texts, tmp_path), ToolSettings(), None)
+    agent = made.build(model, PromptSet("mine", "callable", texts, tmp_path), Resources())
     assert [name for name, _ in agent.named_predictors()] == list(made.agent_names)
     agent(question="How many?")
     systems = [system_text(request) for _, request in model.requests]
@@ -216,14 +216,14 @@ def test_one_runs_model_does_not_stay_on_the_users_module(tmp_path: Path) -> Non
     """`-m model=a,b` runs both in one process, on one imported module."""
     made = system(tmp_path, AFORWARD, "program", needs_model=True)
     first, second = (AnyonesModel(notes="six", reasoning="so", answer=answer) for answer in ("1", "2"))
-    assert made.build(first, None, ToolSettings(), None)(question="?").final_answer == "1"
-    assert made.build(second, None, ToolSettings(), None)(question="?").final_answer == "2"
+    assert made.build(first, None, Resources())(question="?").final_answer == "1"
+    assert made.build(second, None, Resources())(question="?").final_answer == "2"
 
 
 def test_a_predictor_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:
     source = f"{FORWARD}\nfrom dspy import LM\nprogram.draft.lm = LM('openai/mine', api_key='none')\n"
     made = system(tmp_path, source, "program", needs_model=True)
-    agent = made.build(AnyonesModel(answer="42"), None, ToolSettings(), None)
+    agent = made.build(AnyonesModel(answer="42"), None, Resources())
     assert {name: predictor.lm.model for name, predictor in agent.named_predictors()} == {
         "draft": "openai/mine",
         "solve.predict": "scripted/scripted",
@@ -245,7 +245,7 @@ def test_the_target_is_loaded_once(tmp_path: Path) -> None:
     source = "import dspy\nmade = []\ndef make():\n    made.append(1)\n    return dspy.Predict('question -> answer')\n"
     made = system(tmp_path, source, "make", needs_model=True)
     assert (list(made.agent_names), made.agent_names) == (["self"], ["self"])
-    agent = made.build(AnyonesModel(answer="42"), None, ToolSettings(), None)
+    agent = made.build(AnyonesModel(answer="42"), None, Resources())
     assert agent(question="?").final_answer == "42"
     import sys
 

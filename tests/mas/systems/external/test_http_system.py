@@ -35,7 +35,7 @@ def program(url: str, **settings: Any) -> Iterator[Any]:
     system = HttpSystem(url, **settings)
     system.check()
     with opened(system) as resources:
-        yield system.build(None, None, ToolSettings(), resources)  # type: ignore[arg-type]
+        yield system.build(None, None, resources)  # type: ignore[arg-type]
 
 
 def test_a_question_goes_out_as_json_and_the_answer_comes_back() -> None:
@@ -115,7 +115,7 @@ def test_an_agent_that_went_away_is_unavailable() -> None:
     with answering_agent(lambda body: FIVE) as agent, program(agent.url) as asked:
         pass
     with opened(HttpSystem(agent.url)) as client:
-        asked = HttpSystem(agent.url).build(None, None, ToolSettings(), client)  # type: ignore[arg-type]
+        asked = HttpSystem(agent.url).build(None, None, client)  # type: ignore[arg-type]
         with pytest.raises(AgentUnavailableError, match="cannot be reached"):
             asked(question="?")
 

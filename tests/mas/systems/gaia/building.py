@@ -10,6 +10,7 @@ from mas.agents.react import Toolbox
 from mas.systems.gaia.state import GraphState, Worker, initial_state
 from mas.systems.gaia.system import AgentSettings, GaiaSystem
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.scripted_model import ScriptedModel
 
 LIMITS: dict[Worker, int] = {"planner": 3, "researcher": 5, "expert": 5}  # those of conf/system/gaia.yaml
@@ -27,7 +28,7 @@ def build(
     }
     gaia = GaiaSystem(tools=TOOLS, agents=agents, **system)
     gaia.check()
-    return gaia.build(model, None, tools or ToolSettings(), None)
+    return gaia.build(model, None, Resources(tools or ToolSettings()))
 
 
 def toolbox(*functions: Callable[..., Any], **limits: Any) -> Toolbox:

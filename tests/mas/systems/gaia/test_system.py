@@ -12,6 +12,7 @@ from mas.runtime.errors import UserError
 from mas.systems.gaia.state import AGENTS
 from mas.systems.gaia.system import AgentSettings, GaiaSystem
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.mas.systems.gaia.building import TOOLS
 from tests.scripted_model import Call, ScriptedModel, answering, in_turn, said
 
@@ -64,7 +65,7 @@ def test_the_settings_are_checked_without_loading_anything_heavy() -> None:
 
 def test_each_agent_may_have_its_own_model_and_temperature() -> None:
     agents = {"planner": AgentSettings(model="strong", temperature=0.9), "expert": AgentSettings(temperature=0.1)}
-    program = GaiaSystem(agents=agents).build(ScriptedModel(answering()), None, ToolSettings(), None)
+    program = GaiaSystem(agents=agents).build(ScriptedModel(answering()), None, Resources())
     lms = {name: predictor.lm for name, predictor in program.named_predictors()}
     assert {name: lm.model for name, lm in lms.items()} == {
         **dict.fromkeys(AGENTS, "scripted/scripted"),
@@ -83,7 +84,7 @@ def test_tools_go_to_the_agents_that_name_them_with_their_limits() -> None:
         "expert": AgentSettings(tools=["calculator", "read_file"]),
     }
     settings = ToolSettings(fail_fast=True, max_output_chars=77)
-    program = GaiaSystem(tools=TOOLS, agents=agents).build(ScriptedModel(answering()), None, settings, None)
+    program = GaiaSystem(tools=TOOLS, agents=agents).build(ScriptedModel(answering()), None, Resources(settings))
     boxes = program.toolboxes
     assert {name: list(box.tools) for name, box in boxes.items()} == {
         "researcher": ["read_file"],
@@ -98,20 +99,20 @@ def test_a_tool_has_the_name_that_the_configuration_gives_it() -> None:
     system = GaiaSystem(tools={"sums": TOOLS["calculator"]}, agents={"expert": expert})
     done = {"expert_answer": "4", "reasoning_trace": "2+2"}
     model = ScriptedModel(answering(expert=in_turn([Call("sums", {"expression": "2+2"})], done)))
-    system.build(model, None, ToolSettings(), None)(question="How many?")
+    system.build(model, None, Resources())(question="How many?")
     assert said(model.asked("expert")[1])[2] == ("tool", "4")
 
 
 def test_a_tool_that_cannot_be_loaded_is_one_sentence() -> None:
     system = GaiaSystem(tools={"x": "mas.no_such.tool"}, agents={"expert": AgentSettings(tools=["x"])})
     with pytest.raises(UserError, match=r"mas\.no_such\.tool cannot be loaded"):
-        system.build(ScriptedModel(answering()), None, ToolSettings(), None)
+        system.build(ScriptedModel(answering()), None, Resources())
 
 
 def test_a_failing_tool_ends_the_question_if_the_settings_say_so() -> None:
     agents = {"expert": AgentSettings(tools=["calculator"])}
     model = ScriptedModel(answering(expert=[Call("calculator", {"expression": "1/0"})]))
-    program = GaiaSystem(tools=TOOLS, agents=agents).build(model, None, ToolSettings(fail_fast=True), None)
+    program = GaiaSystem(tools=TOOLS, agents=agents).build(model, None, Resources(ToolSettings(fail_fast=True)))
     with pytest.raises(Exception, match="division by zero"):
         program(question="How many?")
     assert len(model.asked("expert")) == 1

@@ -17,6 +17,7 @@ from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.trace import Trace, recording
 from mas.systems.single_agent.system import SingleAgentSystem
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.scripted_model import UNREADABLE, Answer, Call, Reply, ScriptedModel, all_text, in_turn, said, system_text
 
 PROJECT = Path(__file__).parents[4]
@@ -34,7 +35,7 @@ def answering(*answers: Answer | Callable[[Request], Answer], **settings: Any) -
 def build(scripted: ScriptedModel, tools: ToolSettings | None = None, /, **settings: Any) -> Any:
     system = SingleAgentSystem(tools=TOOLS, agents={"agent": AgentSettings(**{"tools": list(TOOLS), **settings})})
     system.check()
-    return system.build(scripted, None, tools or ToolSettings(), None)
+    return system.build(scripted, None, Resources(tools or ToolSettings()))
 
 
 def requests(model: ScriptedModel) -> list[Request]:
@@ -165,7 +166,7 @@ def test_the_prompt_set_reaches_the_agent_byte_for_byte() -> None:
     prompts = read_prompt_set("single_agent_baseline", ("agent",), "single_agent", PROJECT)
     model = answering(DONE)
     system = SingleAgentSystem(tools=TOOLS)
-    program = system.build(model, prompts, ToolSettings(), None)
+    program = system.build(model, prompts, Resources())
     file = PROJECT / "prompts" / "single_agent_baseline" / "agent_system_prompt.txt"
     assert program.agent.signature.instructions == file.read_text("utf-8").rstrip("\n")
     program(question="How many?")

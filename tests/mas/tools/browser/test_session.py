@@ -19,7 +19,7 @@ from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, browser_tools
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import use_tool_context
+from mas.tools.tool_context import Resources, use_tool_context
 from tests.servers.playwright_mcp import BrowserServer, free_port, running_stub
 
 SITE = "http://site.example"
@@ -209,7 +209,7 @@ def test_a_failure_is_one_line_with_its_reason(session: BrowserSession, question
 
 
 def test_a_huge_page_is_cut_to_what_a_tool_may_return(session: BrowserSession, question: SampleContext) -> None:
-    with use_tool_context(ToolSettings(max_output_chars=3000), {}):
+    with use_tool_context(Resources(ToolSettings(max_output_chars=3000))):
         [seen] = acted(session, question, navigate("/huge?200000"))  # 4 MB, more than the SDK takes unasked
     assert len(seen) == 2500
     assert seen.splitlines()[2].startswith("- row 0 ")

@@ -12,7 +12,7 @@ from mas.tools.files.document import Document
 from mas.tools.files.kinds import read_document
 from mas.tools.files.settings import FileSettings
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import use_tool_context
+from mas.tools.tool_context import Resources, use_tool_context
 from tests.mas.tools.files.every_kind import EVERY_KIND
 
 PROGRAM = """#!/bin/sh
@@ -39,7 +39,7 @@ def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 def seen(folder: Path, languages: str) -> Document:
     picture = folder / "ships.png"
     picture.write_bytes(EVERY_KIND[".png"][0])
-    with use_tool_context(ToolSettings(files=FileSettings(languages)), {}):
+    with use_tool_context(Resources(ToolSettings(files=FileSettings(languages)))):
         return read_document(picture)
 
 

@@ -10,7 +10,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, u
 from mas.runtime.trace import Trace, recording, span
 from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import use_tool_context
+from mas.tools.tool_context import Resources, use_tool_context
 
 LOOPBACK = "127.0.0.1"
 
@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1"
 def using(web: WebSettings) -> Iterator[None]:
     settings = ToolSettings()
     settings.web = web
-    with use_tool_context(settings, {}):
+    with use_tool_context(Resources(settings)):
         yield
 
 
