@@ -13,6 +13,8 @@ from typing import Any
 
 import dspy
 
+from mas.system import Program
+
 UNREADABLE = "unreadable_reply"
 Step = tuple[str, dict[str, Any], dspy.Prediction]
 _UNREAD = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError")  # of a span's error, by its type's name
@@ -20,7 +22,7 @@ _TOLD = "unusable reply"  # event of an agent that gets another try
 
 
 def steps_of(
-    program: Any, trace: Sequence[tuple[Any, dict[str, Any], Any]], spans: Sequence[dict[str, Any]]
+    program: Program, trace: Sequence[tuple[Any, dict[str, Any], Any]], spans: Sequence[dict[str, Any]]
 ) -> list[Step]:
     """
     Args:
