@@ -47,7 +47,7 @@ class ExportOutcome(NamedTuple):
 
     link: dict[str, str] | None = None  # uri, experiment_id, run_id
     warning: str | None = None
-    format_view_line: str | None = None  # a line
+    view_line: str | None = None  # says how to look at the run
 
 
 class ExporterLauncher:
