@@ -18,8 +18,16 @@ from eval.cli.arguments import Parser
 from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import shown
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.publishing.diff_page import notes, write_page
-from optimize.publishing.prompt_diff import AgentDiff, Demo, Part, compare, demo_fields, rows, visible
+from optimize.publishing.diff_page import build_notes, write_page
+from optimize.publishing.prompt_diff import (
+    AgentDiff,
+    Demo,
+    Part,
+    build_rows,
+    compare_sets,
+    format_demo,
+    replace_invisible,
+)
 from optimize.session.run_files import find_set
 
 MAX_FIELD_CHARS = 300  # of a demo's field in the terminal; the page has all
@@ -53,10 +61,10 @@ def task(arguments: list[str]) -> int:
 
 def show(a: PromptSet, b: PromptSet, console: Console) -> None:
     for sign, each in (("-", a), ("+", b)):
-        console.print(Text(f"{sign} {visible(each.name)}", "bold"))
-        for note in notes(each):
+        console.print(Text(f"{sign} {replace_invisible(each.name)}", "bold"))
+        for note in build_notes(each):
             console.print(Text(f"    {note}"))
-    diffs = compare(a, b)
+    diffs = compare_sets(a, b)
     for diff in diffs:
         if diff.changed:
             _show_agent(diff, console)
@@ -68,7 +76,7 @@ def show(a: PromptSet, b: PromptSet, console: Console) -> None:
 def _show_agent(diff: AgentDiff, console: Console) -> None:
     only = "" if None not in (diff.before, diff.after) else " (only in one of the sets)"
     console.print(Text(f"\n{diff.agent}{only}", "bold underline"))
-    for row in rows(diff.before, diff.after):
+    for row in build_rows(diff.before, diff.after):
         if row.kind == "gap":
             console.print(Text("  ⋯", "dim"))
         elif row.kind == "same" and row.left:
@@ -95,7 +103,7 @@ def _line(sign: str, parts: list[Part], style: str, word_style: str) -> Text:
 
 def _show_demo(sign: str, number: int, demo: Demo, style: str, console: Console) -> None:
     console.print(Text(f"{sign} example {number}", f"bold {style}"))
-    for name, text in demo_fields(demo):
+    for name, text in format_demo(demo):
         flat = " ".join(text.split())
         cut = flat if len(flat) <= MAX_FIELD_CHARS else f"{flat[:MAX_FIELD_CHARS]}… ({len(flat):,} characters)"
         console.print(Text(f"{sign}   {name}: {cut}", style))

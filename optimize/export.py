@@ -20,10 +20,10 @@ from eval.cli.paths import PROJECT_ROOT, shown
 from mas.runtime.errors import UserError
 from optimize.mlflow_export.folder import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.publishing.leaks import LeakReport
-from optimize.publishing.provenance import provenance_of
-from optimize.publishing.publish import check_free, publish, published_line
+from optimize.publishing.provenance import build_provenance
+from optimize.publishing.publish import check_free, describe_published, publish
 from optimize.search.candidate import PARENT
-from optimize.session.run_files import RunFiles, candidate_of, find_tuning_run
+from optimize.session.run_files import RunFiles, find_tuning_run, read_candidate_set
 
 SHELF = PROJECT_ROOT / "prompts"
 # A terminal of so many columns has room for whose children the candidates are, and for the agents that they change.
@@ -63,9 +63,9 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     """Publish the candidate as `folder`, and warn of what it did not go through."""
     if candidate_id == PARENT:
         raise UserError(f"{PARENT} is the set that the run began with; choose a candidate, which --list shows.")
-    prompts, parent = candidate_of(tuning.folder, candidate_id), candidate_of(tuning.folder, PARENT)
+    prompts, parent = read_candidate_set(tuning.folder, candidate_id), read_candidate_set(tuning.folder, PARENT)
     leaks = (RunFiles(tuning.folder).read("leaks") or {}).get(candidate_id)
-    provenance = provenance_of(
+    provenance = build_provenance(
         tuning.facts,
         tuning.config,
         tuning.verdict,
@@ -77,7 +77,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     )
     publish(prompts, folder, provenance)
     splits = RunFiles(tuning.folder).read("splits") or {}
-    console.print(published_line(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
+    console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
     tested = "not passed on" if provenance.scores else "not tested on"
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
     console.print(_leak_line(leaks), soft_wrap=True)

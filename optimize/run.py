@@ -14,27 +14,27 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.command import exit_now, get_task_overrides, run_cli, run_command
-from optimize.pipeline.terminal import shown_again
-from optimize.session.config import Request, read_config
-from optimize.session.resuming import kept_parent, resumed_arguments
+from optimize.pipeline.terminal import show_finished_run
+from optimize.session.config import TuningRequest, read_config
+from optimize.session.resuming import find_parent_set, restore_arguments
 
 
 def task(composed: DictConfig, given: Sequence[str]) -> int:
     config = read_config(composed)
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-    if config.resume and (code := shown_again(config.resume, given)) is not None:
+    if config.resume and (code := show_finished_run(config.resume, given)) is not None:
         return code
     if config.resume:
-        config.base.prompts = kept_parent(config.resume)
+        config.base.prompts = find_parent_set(config.resume)
     prompts = config.check()
     from optimize.pipeline.tuning import tune
 
-    return tune(Request(config, resolved, prompts, get_task_overrides()))
+    return tune(TuningRequest(config, resolved, prompts, get_task_overrides()))
 
 
 def main() -> int:
     given = sys.argv[1:]
-    return run_cli(lambda: run_command(functools.partial(task, given=given), "optimize", resumed_arguments))
+    return run_cli(lambda: run_command(functools.partial(task, given=given), "optimize", restore_arguments))
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def test_a_tuning_runs_file_says_what_its_dataclasses_say() -> None:
     assert groups >= {*PARTS, "optimizer", "tools"}
     del told["hydra"]
     assert told.pop("prompts") == "${system.default_prompts}"
-    known = asdict(tuning_config._Plain())
+    known = asdict(tuning_config._Options())
     assert known.pop("prompts") is None
     assert known.pop("tools") == asdict(ToolSettings()), "in a file of their own"
     assert told == known

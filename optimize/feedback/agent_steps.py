@@ -107,7 +107,7 @@ class AgentSteps:
         plans = [step for step in self.work if first and step.agent == first.agent and step.is_list]
         return plans[-1] if plans and len({step.agent for step in self.work}) > 1 else None
 
-    def reviews(self, critic: str | None = None) -> Iterator[tuple[Step, Step]]:
+    def pair_reviews(self, critic: str | None = None) -> Iterator[tuple[Step, Step]]:
         """Each critic's step with the one it judges."""
         judged: Step | None = None
         for step in self.steps:
@@ -116,7 +116,7 @@ class AgentSteps:
             elif judged is not None and critic in (None, step.agent):
                 yield step, judged
 
-    def of_agent(self, agent: str) -> Sequence[Step]:
+    def select_agent(self, agent: str) -> Sequence[Step]:
         return [step for step in self.steps if step.agent == agent]
 
 

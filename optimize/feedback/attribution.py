@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from eval.runs.record import Record
 from optimize.feedback.agent_steps import AgentSteps, Step
 from optimize.feedback.expectation import Remark
-from optimize.feedback.target_matcher import TargetMatcher, numbers_of
+from optimize.feedback.target_matcher import TargetMatcher, extract_numbers
 
 RETRY_LIMIT = "retry_limit:"
 _MIN_TELLING_NUMBER = 100  # smaller whole numbers are counts, ranks and the like, and may come from anywhere
@@ -30,37 +30,39 @@ class Attribution:
     reason: Remark = ()  # about that agent
 
 
-def attribute_failure(record: Record, trail: AgentSteps, gold: TargetMatcher) -> Attribution:
+def attribute_failure(record: Record, agent_steps: AgentSteps, matcher: TargetMatcher) -> Attribution:
     """The agent to which a wrong or failed question is due; nobody for a right one."""
     if record.correct:
         return Attribution(None)
     if record.error is not None:
-        return _failed(record, trail)
-    case = _Case(record, trail, gold)
+        return _failed(record, agent_steps)
+    case = _Case(record, agent_steps, matcher)
     found = (rule(case) for rule in _RULES)
-    return next((blame for blame in found if blame), Attribution(None))
+    return next((attribution for attribution in found if attribution), Attribution(None))
 
 
 @dataclass(frozen=True)
 class _Case:
     record: Record
-    trail: AgentSteps
-    gold: TargetMatcher
+    agent_steps: AgentSteps
+    matcher: TargetMatcher
 
     def holds(self, step: Step) -> bool:
-        return self.gold.contained_in(step.answer)
+        return self.matcher.is_contained_in(step.answer)
 
     @property
     def evidence(self) -> list[Step]:
         """What was delivered by others than planner, finisher and the agent of the draft."""
-        others = {step.agent for step in (self.trail.plan, self.trail.finish, self.trail.draft) if step}
-        return [step for step in self.trail.work if step.agent not in others]
+        others = {
+            step.agent for step in (self.agent_steps.plan, self.agent_steps.finish, self.agent_steps.draft) if step
+        }
+        return [step for step in self.agent_steps.work if step.agent not in others]
 
 
-def _failed(record: Record, trail: AgentSteps) -> Attribution:
+def _failed(record: Record, agent_steps: AgentSteps) -> Attribution:
     """No answer came of it: the agent at work when it ended, if it was one."""
-    agents = {step.agent for step in trail.steps}
-    with_tool = [step.agent for step in trail.steps if any(tool.error for tool in step.tools)]
+    agents = {step.agent for step in agent_steps.steps}
+    with_tool = [step.agent for step in agent_steps.steps if any(tool.error for tool in step.tools)]
     at_fault = record.error_component if record.error_component in agents else None
     if at_fault is None and record.error_class == "tool" and with_tool:
         at_fault = with_tool[-1]
@@ -86,10 +88,12 @@ def _retries_exhausted(case: _Case) -> Attribution | None:
     if not limit.startswith(RETRY_LIMIT):
         return None
     worker = limit.removeprefix(RETRY_LIMIT)
-    rejected = [(critic, step) for critic, step in case.trail.reviews() if critic.rejects and step.agent == worker]
+    rejected = [
+        (critic, step) for critic, step in case.agent_steps.pair_reviews() if critic.rejects and step.agent == worker
+    ]
     if wronged := next((critic for critic, step in rejected if case.holds(step)), None):
         return _false_alarm(wronged.agent)
-    unread = any(agent == worker for agent, _ in case.trail.unusable)
+    unread = any(agent == worker for agent, _ in case.agent_steps.unusable)
     why = "some of its replies could not be read" if unread else "its work was rejected until its retries ran out"
     return Attribution(
         worker, (f"The question was given up: {why}.", "The question was given up with this agent's work.")
@@ -98,14 +102,16 @@ def _retries_exhausted(case: _Case) -> Attribution | None:
 
 def _spoilt_in_the_end(case: _Case) -> Attribution | None:
     """The draft was right and the final answer is not, or only its form is wrong."""
-    finish, draft, gold = case.trail.finish, case.trail.draft, case.gold
+    finish, draft, matcher = case.agent_steps.finish, case.agent_steps.draft, case.matcher
     if finish is None or draft is None:
         return None
     answer = case.record.answer or ""
     if not case.holds(draft):
         return None
-    if gold.contained_in(answer):
-        inherited = gold.reordered(draft.answer) or gold.rounded_off(draft.answer)  # the finish could not mend it
+    if matcher.is_contained_in(answer):
+        inherited = matcher.is_reordered(draft.answer) or matcher.is_truncated(
+            draft.answer
+        )  # the finish could not mend it
         at_fault = draft if inherited else finish
         return Attribution(
             at_fault.agent,
@@ -126,8 +132,8 @@ def _spoilt_in_the_end(case: _Case) -> Attribution | None:
 
 
 def _rejected_though_right(case: _Case) -> Attribution | None:
-    for critic, step in case.trail.reviews():
-        if critic.rejects and step in case.trail.drafts and case.holds(step):
+    for critic, step in case.agent_steps.pair_reviews():
+        if critic.rejects and step in case.agent_steps.drafts and case.holds(step):
             return _false_alarm(critic.agent)
     return None
 
@@ -143,26 +149,26 @@ def _false_alarm(critic: str) -> Attribution:
 
 
 def _plan_is_empty(case: _Case) -> Attribution | None:
-    plan = case.trail.plan
+    plan = case.agent_steps.plan
     if plan is None or plan.said.strip():
         return None
     return Attribution(plan.agent, ("The plan was empty.", "This agent delivered nothing."))
 
 
 def _file_not_read(case: _Case) -> Attribution | None:
-    file, trail = case.record.file, case.trail
+    file, agent_steps = case.record.file, case.agent_steps
     if not file:
         return None
-    tried = [(step, tool) for step in trail.steps for tool in step.tools if file in tool.asked]
+    tried = [(step, tool) for step in agent_steps.steps for tool in step.tools if file in tool.asked]
     if any(tool.error is None for _, tool in tried):
         return None
     if tried:
         why = "The attached file was never read: the tool call that was to open it failed."
         return Attribution(tried[-1][0].agent, (why, "The evidence was never retrieved: a tool failed."))
-    if trail.plan and file not in trail.plan.said:
+    if agent_steps.plan and file not in agent_steps.plan.said:
         why = "The plan does not name the attached file, and nobody read it: the evidence was never retrieved."
-        return Attribution(trail.plan.agent, (why, "The plan left out the evidence."))
-    offered = [step for step in trail.work if step.offered and step is not trail.plan]
+        return Attribution(agent_steps.plan.agent, (why, "The plan left out the evidence."))
+    offered = [step for step in agent_steps.work if step.offered and step is not agent_steps.plan]
     if not offered:
         return None
     why = "The attached file was never read with a tool: the evidence was never retrieved."
@@ -171,7 +177,7 @@ def _file_not_read(case: _Case) -> Attribution | None:
 
 def _tools_failed(case: _Case) -> Attribution | None:
     """An agent whose last tool call failed went on without what it had asked for."""
-    for step in case.trail.work:
+    for step in case.agent_steps.work:
         if step.tools and all(tool.error for tool in step.tools):
             why = "Every tool call of this agent failed, and it went on without the evidence."
             return Attribution(step.agent, (why, "The tools of this agent failed."))
@@ -181,9 +187,9 @@ def _tools_failed(case: _Case) -> Attribution | None:
 def _values_from_nowhere(case: _Case) -> Attribution | None:
     """A report with figures that stand in nothing its author saw: made up, rounded off or copied wrongly."""
     for step in case.evidence:
-        seen = numbers_of(step.seen) | numbers_of(case.record.question)
-        figures = {number for number in numbers_of(step.said) if number >= _MIN_TELLING_NUMBER or number % 1}
-        if step.offered and figures - seen and not case.gold.within(step.said):
+        seen = extract_numbers(step.seen) | extract_numbers(case.record.question)
+        figures = {number for number in extract_numbers(step.said) if number >= _MIN_TELLING_NUMBER or number % 1}
+        if step.offered and figures - seen and not case.matcher.is_within(step.said):
             why = (
                 "This agent reported values that stand in nothing it had read: made up, rounded off or copied wrongly, "
                 "where the exact values of the source were needed as evidence."
@@ -198,8 +204,8 @@ def _evidence_lost(case: _Case) -> Attribution | None:
     for step in case.evidence:
         by_agent.setdefault(step.agent, []).append(step)
     for agent, steps in by_agent.items():
-        returned = any(case.gold.within(tool.seen) for step in steps for tool in step.tools)
-        if returned and not any(case.gold.within(step.said) for step in steps):
+        returned = any(case.matcher.is_within(tool.seen) for step in steps for tool in step.tools)
+        if returned and not any(case.matcher.is_within(step.said) for step in steps):
             why = "The evidence was in what the tools returned to this agent, and its report left it out."
             return Attribution(agent, (why, "This agent lost the evidence."))
     return None
@@ -207,10 +213,10 @@ def _evidence_lost(case: _Case) -> Attribution | None:
 
 def _draft_is_wrong(case: _Case) -> Attribution | None:
     """Nothing before it is known to be wrong; so, as far as can be told, the draft is."""
-    draft = case.trail.draft
+    draft = case.agent_steps.draft
     if draft is None:
         return None
-    if case.gold.within(draft.seen) and not case.gold.within(case.record.question):
+    if case.matcher.is_within(draft.seen) and not case.matcher.is_within(case.record.question):
         why = "The evidence was in front of this agent, and it did not draw the right answer from it."
         return Attribution(draft.agent, (why, "This agent did not make the right use of its evidence."))
     if _out_of_the_head(draft, case.record):
@@ -224,8 +230,8 @@ def _draft_is_wrong(case: _Case) -> Attribution | None:
 
 
 def _out_of_the_head(draft: Step, record: Record) -> bool:
-    given = numbers_of(draft.seen) | numbers_of(record.question)
-    numbers = {number for number in numbers_of(draft.answer) if number >= _MIN_CALCULATED}
+    given = extract_numbers(draft.seen) | extract_numbers(record.question)
+    numbers = {number for number in extract_numbers(draft.answer) if number >= _MIN_CALCULATED}
     return draft.offered and bool(re.search(r"\d", draft.answer)) and bool(numbers) and not numbers & given
 
 

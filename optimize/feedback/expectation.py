@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eval.scorers.numeric import parse_quantity
-from optimize.feedback.target_matcher import NUMBER_WORDS, TargetMatcher, elements
+from optimize.feedback.target_matcher import NUMBER_WORDS, TargetMatcher, split_elements
 
 Kind = Literal["number", "list", "date", "decision", "word", "words", "text"]
 Remark = tuple[str, ...]  # wordings of one thing, from the most telling to the vaguest
@@ -51,13 +51,13 @@ _KINDS: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Expectation:
-    gold: TargetMatcher
+    matcher: TargetMatcher
     question: str
     kind: Kind
 
     @classmethod
     def of(cls, target: str, question: str) -> "Expectation":
-        return cls(TargetMatcher(target), question, kind_of(target))
+        return cls(TargetMatcher(target), question, classify_answer(target))
 
     @property
     def wordings(self) -> Remark:
@@ -65,7 +65,7 @@ class Expectation:
         if self.kind == "number":
             return (f"Expected was {self._number()}.", "Expected was a number.", "A numeric answer was expected.")
         if self.kind == "list":
-            of_what = f" of {spelt(len(self.gold.items))} items"
+            of_what = f" of {spell_number(len(self.matcher.items))} items"
             in_order = ", in the order that the question asks for" if _ORDERED.search(self.question) else ""
             return (
                 f"Expected was a list{of_what}{in_order}, separated by commas.",
@@ -74,11 +74,11 @@ class Expectation:
             )
         return (f"Expected was {_KINDS[self.kind]}, with nothing around it.", f"Expected was {_KINDS[self.kind]}.")
 
-    def content_is_right(self, answer: str) -> bool:
+    def is_content_right(self, answer: str) -> bool:
         """Whether only the form is wrong: prose, unit, separators, rounding, the order of a list."""
-        return self.gold.contained_in(answer)
+        return self.matcher.is_contained_in(answer)
 
-    def faults(self, answer: str | None) -> list[Remark]:
+    def find_faults(self, answer: str | None) -> list[Remark]:
         """How the answer differs in kind; empty if it does not."""
         said = (answer or "").strip()
         if not said:
@@ -91,11 +91,11 @@ class Expectation:
 
     def _number(self) -> str:
         decimals = self.decimals_asked
-        right = parse_quantity(self.gold.text)
+        right = parse_quantity(self.matcher.text)
         if decimals is None:
             form = "a whole number" if right and right.value == right.value.to_integral_value() else "a decimal number"
         else:
-            form = f"a number with {spelt(decimals)} decimals" if decimals else "a whole number"
+            form = f"a number with {spell_number(decimals)} decimals" if decimals else "a whole number"
         return f"{form}, {'with its unit' if right and right.unit else 'without a unit'}"
 
     @property
@@ -112,36 +112,36 @@ class Expectation:
         if number is None:
             yield from _no_number(said)
         else:
-            right = parse_quantity(self.gold.text)
+            right = parse_quantity(self.matcher.text)
             if right and number.unit and not right.unit:
                 yield ("A unit or currency sign stood beside the number.", "There was more than the bare number.")
             if right and right.unit and not number.unit:
                 yield ("The unit was missing.",)
             if self._rounded_otherwise(said):
                 yield ("The rounding was wrong: another number of decimals than asked for.", "The rounding was wrong.")
-        if _THOUSANDS.search(said) and not _THOUSANDS.search(self.gold.text):
+        if _THOUSANDS.search(said) and not _THOUSANDS.search(self.matcher.text):
             yield ("The number had thousands separators.", "The digits were written in groups.")
 
     def _rounded_otherwise(self, said: str) -> bool:
-        if self.gold.rounds(said):
+        if self.matcher.is_rounded(said):
             return True
         number, asked = parse_quantity(said), self.decimals_asked
         return number is not None and asked is not None and -int(number.value.as_tuple().exponent) > asked
 
     def _list_faults(self, said: str) -> Iterator[Remark]:
         given = _LIST.split(said)
-        if len(elements(said)) != len(self.gold.items):
+        if len(split_elements(said)) != len(self.matcher.items):
             yield ("The number of items was not the expected one.", "The count was wrong.")
-        if re.search(r"\band\b|&|\n", said) and not re.search(r"\band\b|&", self.gold.text):
+        if re.search(r"\band\b|&|\n", said) and not re.search(r"\band\b|&", self.matcher.text):
             yield ("The list had other separators than commas, such as `and` or line breaks.", "The separators differ.")
-        if self.gold.reordered(said):
+        if self.matcher.is_reordered(said):
             yield ("The items were right, but the list order was wrong.", "The sequence was wrong.")
-        longest = max((len(item.split()) for item in self.gold.items), default=1)
+        longest = max((len(item.split()) for item in self.matcher.items), default=1)
         if any(len(item.split()) > longest + _PROSE for item in given):
             yield _PROSE_REMARK
 
     def _text_faults(self, said: str) -> Iterator[Remark]:
-        words, expected = len(said.split()), len(self.gold.text.split())
+        words, expected = len(said.split()), len(self.matcher.text.split())
         if self.kind != "text" and parse_quantity(said) is not None:
             yield ("The answer was a number.", "The answer was numeric.")
         elif self.kind != "text" and words >= expected + _PROSE:
@@ -150,7 +150,7 @@ class Expectation:
             yield ("The answer was a list.", "The answer had several elements.")
         elif self.kind in ("word", "words") and words != expected and (words == 1 or expected == 1):
             yield ("The answer had another number of words than expected.", "The length differs.")
-        if self.kind == "date" and kind_of(said) != "date":
+        if self.kind == "date" and classify_answer(said) != "date":
             yield ("The answer was not a date.", "The answer was of another kind.")
         if self.kind == "decision" and not _DECISION.match(said):
             yield ("The answer was not a plain decision.", "The answer was of another kind.")
@@ -162,7 +162,7 @@ _PROSE_REMARK = (
 )
 
 
-def kind_of(text: str) -> Kind:
+def classify_answer(text: str) -> Kind:
     text = text.strip()
     if parse_quantity(text) is not None:
         return "number"
@@ -176,7 +176,7 @@ def kind_of(text: str) -> Kind:
     return "word" if words == 1 else "words" if words <= _FEW else "text"
 
 
-def spelt(number: int) -> str:
+def spell_number(number: int) -> str:
     return NUMBER_WORDS[number] if number < len(NUMBER_WORDS) else str(number)
 
 

@@ -29,13 +29,13 @@ _HOLDS_REPLY = re.compile(r"LM response|input_value|AdapterParseError", re.IGNOR
 NOT_ASKED = "The question was not asked."
 
 
-def feedback_for(agent: str, record: Record, expectation: Expectation) -> str:
+def build_feedback(agent: str, record: Record, expectation: Expectation) -> str:
     """The feedback to one agent, by the name of its predictor."""
-    trail = AgentSteps.of(record)
-    return unquoted(_remarks(agent, record, expectation, trail), expectation.gold)
+    agent_steps = AgentSteps.of(record)
+    return join_unquoted(_remarks(agent, record, expectation, agent_steps), expectation.matcher)
 
 
-def unquoted(remarks: Iterable[Remark], gold: TargetMatcher) -> str:
+def join_unquoted(remarks: Iterable[Remark], matcher: TargetMatcher) -> str:
     """Of each remark the first wording with which the text does not quote the gold answer; no remark if there is none.
 
     Checked on the text as a whole: the end of one sentence and the beginning of the next may make a quotation, too.
@@ -44,15 +44,15 @@ def unquoted(remarks: Iterable[Remark], gold: TargetMatcher) -> str:
     for remark in remarks:
         for wording in remark:
             longer = f"{text} {wording}".strip()
-            if not gold.quoted_in(longer):
+            if not matcher.is_quoted_in(longer):
                 text = longer
                 break
     return text
 
 
-def _remarks(agent: str, record: Record, expectation: Expectation, trail: AgentSteps) -> Iterator[Remark]:
-    blame = attribute_failure(record, trail, expectation.gold)
-    own = list(_own(agent, record, trail, expectation.gold, blame))
+def _remarks(agent: str, record: Record, expectation: Expectation, agent_steps: AgentSteps) -> Iterator[Remark]:
+    attribution = attribute_failure(record, agent_steps, expectation.matcher)
+    own = list(_own(agent, record, agent_steps, expectation.matcher, attribution))
     yield _verdict(record)
     if record.correct:
         yield (
@@ -61,9 +61,11 @@ def _remarks(agent: str, record: Record, expectation: Expectation, trail: AgentS
     else:
         if record.error_class != SCORER:
             yield expectation.wordings
-        differs = list(_about_answer(agent, record, expectation, trail, blame)) if record.error is None else []
+        differs = (
+            list(_about_answer(agent, record, expectation, agent_steps, attribution)) if record.error is None else []
+        )
         yield from differs
-        yield from _about_blame(agent, blame, bool(own or differs))
+        yield from _about_blame(agent, attribution, bool(own or differs))
     yield from own
 
 
@@ -86,16 +88,20 @@ def _verdict(record: Record) -> Remark:
 
 
 def _about_answer(
-    agent: str, record: Record, expectation: Expectation, trail: AgentSteps, blame: Attribution
+    agent: str, record: Record, expectation: Expectation, agent_steps: AgentSteps, attribution: Attribution
 ) -> Iterator[Remark]:
     """How it differs from what was expected: its form for the agent that finishes, all of it for who is to blame."""
     answer = record.answer or ""
-    concerned = blame.agent in (None, agent)
-    faults = expectation.faults(answer) if concerned or (trail.finish and trail.finish.agent == agent) else []
+    concerned = attribution.agent in (None, agent)
+    faults = (
+        expectation.find_faults(answer)
+        if concerned or (agent_steps.finish and agent_steps.finish.agent == agent)
+        else []
+    )
     yield from faults
     if not concerned:
         return
-    if expectation.content_is_right(answer):
+    if expectation.is_content_right(answer):
         yield ("What it said was right; only its form was wrong.", "The content was fine, the form was not.")
         if faults:
             return
@@ -108,14 +114,14 @@ def _about_answer(
         yield (f"The scorer explains: {_cut(record.explanation)}",)
 
 
-def _about_blame(agent: str, blame: Attribution, has_faults: bool) -> Iterator[Remark]:
-    if blame.agent == agent:
+def _about_blame(agent: str, attribution: Attribution, has_faults: bool) -> Iterator[Remark]:
+    if attribution.agent == agent:
         yield ("It first went wrong with this agent.", "This is where it went wrong.")
-        yield blame.reason
-    elif blame.agent is not None:
+        yield attribution.reason
+    elif attribution.agent is not None:
         fine = "" if has_faults else ", and this agent's part was fine as far as can be told"
         yield (
-            f"It first went wrong with another agent, {blame.agent}{fine}.",
+            f"It first went wrong with another agent, {attribution.agent}{fine}.",
             f"It first went wrong elsewhere{fine}.",
             "The fault lay elsewhere.",
         )
@@ -123,16 +129,18 @@ def _about_blame(agent: str, blame: Attribution, has_faults: bool) -> Iterator[R
         yield ("Where it went wrong cannot be told.", "The cause is unknown.")
 
 
-def _own(agent: str, record: Record, trail: AgentSteps, gold: TargetMatcher, blame: Attribution) -> Iterator[Remark]:
+def _own(
+    agent: str, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, attribution: Attribution
+) -> Iterator[Remark]:
     """What befell the agent itself, whoever is to blame."""
     known = _told(record.error or "")
-    reasons = dict.fromkeys(_told(reason) for name, reason in trail.unusable if name == agent)
+    reasons = dict.fromkeys(_told(reason) for name, reason in agent_steps.unusable if name == agent)
     for reason in [each for each in reasons if each != known][:MAX_FAILURES]:
         yield (f"A reply of this agent could not be used: {reason}", "A reply of this agent could not be used.")
-    yield from _tool_failures(trail.of_agent(agent))
-    yield from _as_critic(agent, record, trail, gold, blame)
+    yield from _tool_failures(agent_steps.select_agent(agent))
+    yield from _as_critic(agent, record, agent_steps, matcher, attribution)
     if (record.limit or "").startswith(RETRY_LIMIT) and not record.correct:
-        yield from _at_the_limit(agent, record, trail)
+        yield from _at_the_limit(agent, record, agent_steps)
 
 
 def _tool_failures(steps: Iterable[Step]) -> Iterator[Remark]:
@@ -146,14 +154,16 @@ def _tool_failures(steps: Iterable[Step]) -> Iterator[Remark]:
 
 
 def _as_critic(
-    agent: str, record: Record, trail: AgentSteps, gold: TargetMatcher, blame: Attribution
+    agent: str, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, attribution: Attribution
 ) -> Iterator[Remark]:
     """Misses and false alarms, each told once: of drafts by the gold answer, of other work only if it is to blame."""
     told: dict[Remark, None] = {}
-    for critic, judged in trail.reviews(agent):
-        is_draft = judged in trail.drafts
-        right = is_draft and gold.contained_in(judged.answer)
-        wrong = (is_draft and not right) or (judged.agent == blame.agent and record.error is None and not is_draft)
+    for critic, judged in agent_steps.pair_reviews(agent):
+        is_draft = judged in agent_steps.drafts
+        right = is_draft and matcher.is_contained_in(judged.answer)
+        wrong = (is_draft and not right) or (
+            judged.agent == attribution.agent and record.error is None and not is_draft
+        )
         if critic.rejects and right:
             told[_FALSE_ALARM] = None
         elif wrong and not critic.rejects and not record.correct:
@@ -174,9 +184,9 @@ _MISS: Remark = (
 _HIT: Remark = ("As a critic, this agent rejected a draft that was indeed wrong.", "Its rejection was justified.")
 
 
-def _at_the_limit(agent: str, record: Record, trail: AgentSteps) -> Iterator[Remark]:
+def _at_the_limit(agent: str, record: Record, agent_steps: AgentSteps) -> Iterator[Remark]:
     worker = (record.limit or "").removeprefix(RETRY_LIMIT)
-    if any(critic.rejects and judged.agent == worker for critic, judged in trail.reviews(agent)):
+    if any(critic.rejects and judged.agent == worker for critic, judged in agent_steps.pair_reviews(agent)):
         yield (
             f"It rejected the work of {worker} until the retry limit was reached and the question was given up.",
             "It rejected the work until the question was given up.",

@@ -35,12 +35,12 @@ class TargetMatcher:
 
     def __init__(self, target: str) -> None:
         self.text = target.strip()
-        self.items = tuple(elements(self.text))
+        self.items = tuple(split_elements(self.text))
         parts = {self.text, *re.split("[,;]", self.text), *self.items}
         self._phrases = {_squeezed(form) for part in parts for form in (part, _ARTICLE.sub("", part.strip()))} - {""}
         self._numbers = {number for part in parts for number in _numbers(part)}
 
-    def quoted_in(self, text: str) -> bool:
+    def is_quoted_in(self, text: str) -> bool:
         """Whether the gold answer, an element or a number of it stands in the text, in whatever form.
 
         Strict on purpose: case, accents, punctuation, signs, thousands separators and number words do not hide it.
@@ -48,7 +48,7 @@ class TargetMatcher:
         if not self._phrases:
             return self.text in text
         words = _Words(text)
-        return any(words.hold(phrase, within=len(phrase) >= _LONG) for phrase in self._phrases) or bool(
+        return any(words.hold(phrase, is_within=len(phrase) >= _LONG) for phrase in self._phrases) or bool(
             self._numbers & set(_numbers(text))
         )
 
@@ -57,22 +57,22 @@ class TargetMatcher:
         """So short or small that finding it in a long text means nothing."""
         return all(map(_is_weak, self.items or (self.text,)))
 
-    def within(self, text: str) -> bool:
+    def is_within(self, text: str) -> bool:
         """Whether the text holds all of it, as whole words and numbers; never for a weak one."""
         return not self.weak and all(_holds(text, item) for item in self.items)
 
     def matches(self, text: str) -> bool:
         """Whether the text, as an answer, is right apart from its form: prose, unit, separators, rounding."""
-        return match_leniently(text, self.text) or self.rounds(text)
+        return match_leniently(text, self.text) or self.is_rounded(text)
 
-    def contained_in(self, answer: str) -> bool:
+    def is_contained_in(self, answer: str) -> bool:
         """Whether the answer's content is right, as far as can be told, and at most its form wrong."""
-        if self.matches(answer) or self.reordered(answer):
+        if self.matches(answer) or self.is_reordered(answer):
             return True
-        alone = len(self.items) == 1 and len(numbers_of(answer)) <= max(1, len(self._numbers))
-        return alone and self.within(answer)
+        alone = len(self.items) == 1 and len(extract_numbers(answer)) <= max(1, len(self._numbers))
+        return alone and self.is_within(answer)
 
-    def rounds(self, text: str) -> bool:
+    def is_rounded(self, text: str) -> bool:
         """Whether the text is this number but for the rounding."""
         said, right = parse_quantity(text), parse_quantity(self.text)
         if said is None or right is None or said.value == right.value:
@@ -83,14 +83,14 @@ class TargetMatcher:
         step = Decimal(1).scaleb(-_decimals(coarser))
         return any(finer.quantize(step, mode) == coarser for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN))
 
-    def rounded_off(self, text: str) -> bool:
+    def is_truncated(self, text: str) -> bool:
         """Whether the text is this number with digits lost that nobody can bring back."""
         said, right = parse_quantity(text), parse_quantity(self.text)
-        return bool(said and right and self.rounds(text) and _decimals(said.value) < _decimals(right.value))
+        return bool(said and right and self.is_rounded(text) and _decimals(said.value) < _decimals(right.value))
 
-    def reordered(self, text: str) -> bool:
+    def is_reordered(self, text: str) -> bool:
         """Whether the text is this list in another order."""
-        said = [_squeezed(item) for item in elements(text)]
+        said = [_squeezed(item) for item in split_elements(text)]
         right = [_squeezed(item) for item in self.items]
         return len(right) > 1 and said != right and sorted(said) == sorted(right)
 
@@ -106,23 +106,23 @@ class _Words:
             place += len(token)
             self._bounds.add(place)
 
-    def hold(self, phrase: str, within: bool = False) -> bool:
+    def hold(self, phrase: str, is_within: bool = False) -> bool:
         start = self._joined.find(phrase)
         while start >= 0:
-            if within or {start, start + len(phrase)} <= self._bounds:
+            if is_within or {start, start + len(phrase)} <= self._bounds:
                 return True
             start = self._joined.find(phrase, start + 1)
         return False
 
 
-def elements(text: str) -> list[str]:
+def split_elements(text: str) -> list[str]:
     """The elements of a list, however they are separated; a text that is no list is its own only one."""
     if parse_quantity(text) is not None:  # with thousands separators
         return [text]
     return [item for item in _SEPARATORS.split(text.strip()) if _squeezed(item)]
 
 
-def numbers_of(text: str) -> set[Decimal]:
+def extract_numbers(text: str) -> set[Decimal]:
     """The numbers that stand in a text, without signs, words such as `three` included."""
     return set(_numbers(text))
 
@@ -159,7 +159,7 @@ def _is_weak(item: str) -> bool:
 
 def _holds(text: str, item: str) -> bool:
     said = parse_quantity(item)
-    return abs(said.value) in numbers_of(text) if said is not None else _Words(text).hold(_squeezed(item))
+    return abs(said.value) in extract_numbers(text) if said is not None else _Words(text).hold(_squeezed(item))
 
 
 def _decimals(number: Decimal) -> int:

@@ -32,7 +32,7 @@ from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import PairedResult
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
-from optimize.gate.power import questions_needed
+from optimize.gate.power import compute_questions_needed
 
 FinishReason = Literal[
     "improved",  # published
@@ -47,7 +47,7 @@ FinishReason = Literal[
 ]
 
 OBJECTIVES = ("accuracy", "cost")
-MOST_P = 0.05
+MAX_P = 0.05
 
 
 @dataclass
@@ -105,7 +105,7 @@ def judge(
         settings: what is to be passed.
         made: the winner compared with its parent, on the sealed questions.
         leaks_blocked: a prompt or demo holds what it must not.
-        too_long: what `too_long` found.
+        too_long: what `find_long_prompts` found.
     """
     sealed = made.accuracy
     passed, failed = _gain(settings, sealed, made.cost_usd)
@@ -129,7 +129,7 @@ def judge(
     )
 
 
-def too_long(settings: GateSettings, prompts: PromptSet) -> list[str]:
+def find_long_prompts(settings: GateSettings, prompts: PromptSet) -> list[str]:
     """The agents whose text and demos, these as JSON, are too long together: "planner (13,204 characters)"."""
     lengths = {agent: len(text) + _chars(prompts.demos.get(agent)) for agent, text in prompts.texts.items()}
     return [
@@ -144,7 +144,7 @@ def _chars(demos: Any) -> int:
 def _questions_needed(sealed: PairedResult) -> int | None:
     if sealed.standard_error is None or sealed.difference <= 0:
         return None
-    return questions_needed(sealed.difference, sd=sealed.standard_error * math.sqrt(sealed.n_questions))
+    return compute_questions_needed(sealed.difference, sd=sealed.standard_error * math.sqrt(sealed.n_questions))
 
 
 def _gain(settings: GateSettings, sealed: PairedResult, cost: MeanDifference | None) -> tuple[list[str], list[str]]:
@@ -163,9 +163,9 @@ def _better(settings: GateSettings, sealed: PairedResult) -> tuple[bool, str]:
 
 
 def _not_by_luck(sealed: PairedResult) -> tuple[bool, str]:
-    holds = sealed.p <= MOST_P
+    holds = sealed.p <= MAX_P
     below = "at most" if holds else "above"
-    return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the {MOST_P:g} that is asked for."
+    return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the {MAX_P:g} that is asked for."
 
 
 def _not_worse(settings: GateSettings, sealed: PairedResult) -> tuple[bool, str]:

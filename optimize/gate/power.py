@@ -33,7 +33,7 @@ _STEPS = 40  # of halving: to 1e-12
 _MOST_QUESTIONS = 1_000_000
 
 
-def smallest_gain(
+def compute_smallest_gain(
     n_questions: int,
     epochs: int,
     accuracy: float = ACCURACY,
@@ -66,7 +66,7 @@ def smallest_gain(
     return high
 
 
-def smallest_margin(
+def compute_smallest_margin(
     n_questions: int, epochs: int, accuracy: float = ACCURACY, correlation: float = CORRELATION
 ) -> float | None:
     """For objective=cost: the margin under which prompts that are exactly as good pass in 80 of 100 cases."""
@@ -74,7 +74,7 @@ def smallest_margin(
     return compute_smallest_difference(_standard_error(0.0, n_questions, epochs, accuracy, correlation), n_questions)
 
 
-def questions_needed(gain: float, sd: float) -> int | None:
+def compute_questions_needed(gain: float, sd: float) -> int | None:
     """How many questions would show this gain, if it is the true one, in 80 of 100 cases.
 
     Args:
@@ -102,18 +102,18 @@ def questions_needed(gain: float, sd: float) -> int | None:
     return high
 
 
-def power_line(n_questions: int, epochs: int, accuracy: float | None = None, min_gain: float = 0.0) -> str:
+def describe_power(n_questions: int, epochs: int, accuracy: float | None = None, min_gain: float = 0.0) -> str:
     """What the sealed set can show, as a sentence.
 
     Args:
         n_questions: sealed; at least 2.
         epochs: answers of each side to every one.
         accuracy: measured on validation; None: not yet.
-        min_gain: as for `smallest_gain`.
+        min_gain: as for `compute_smallest_gain`.
     """
     known = ACCURACY if accuracy is None else accuracy
     likely, *range_ = (
-        smallest_gain(n_questions, epochs, known, each, min_gain) for each in (CORRELATION, *CORRELATIONS)
+        compute_smallest_gain(n_questions, epochs, known, each, min_gain) for each in (CORRELATION, *CORRELATIONS)
     )
     basis = f"assuming that {known:.0%} are right now" if accuracy is None else f"with {known:.0%} right on validation"
     asked = (
@@ -130,9 +130,9 @@ def power_line(n_questions: int, epochs: int, accuracy: float | None = None, min
     )
 
 
-def margin_line(n_questions: int, epochs: int, margin: float, accuracy: float | None = None) -> str:
+def describe_margin(n_questions: int, epochs: int, margin: float, accuracy: float | None = None) -> str:
     """The same for objective=cost."""
-    needed = smallest_margin(n_questions, epochs, ACCURACY if accuracy is None else accuracy)
+    needed = compute_smallest_margin(n_questions, epochs, ACCURACY if accuracy is None else accuracy)
     asked = (
         f"{n_questions} sealed questions, {epochs} answers each" if epochs > 1 else f"{n_questions} sealed questions"
     )
@@ -156,7 +156,7 @@ def power_table() -> str:
     ]
     for n_questions in (20, 26, 53, 100, 165, 250, 500):
         for epochs in (1, 3, 5, 10):
-            gains = (smallest_gain(n_questions, epochs, correlation=each) for each in CORRELATIONS)
+            gains = (compute_smallest_gain(n_questions, epochs, correlation=each) for each in CORRELATIONS)
             cells = ("none" if each is None else f"{100 * each:.1f}" for each in gains)
             lines.append(f"| {n_questions} | {epochs} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -6,7 +6,7 @@
     note_opening(sealed, run_id, winner)
 
 One line of JSON an opening, appended to `outputs/optimize/sealed_sets.jsonl` under a lock and on the disk when
-`note_opening` returns. A run that opens the same set again, because it is resumed, counts once. Each line holds a mark
+`record_use` returns. A run that opens the same set again, because it is resumed, counts once. Each line holds a mark
 of each question (`eval/benchmarks/fingerprint.py`), so that the same questions in another split are known again.
 """
 
@@ -44,7 +44,7 @@ class SealedSet:
 
 
 @dataclass(frozen=True)
-class Opening:
+class SealedUse:
     """One line; older ones have no marks."""
 
     sealed_digest: str
@@ -55,10 +55,10 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Before:
+class EarlierUses:
     """What has been opened of a set already."""
 
-    openings: tuple[Opening, ...]  # that share a question with it, the first first
+    openings: tuple[SealedUse, ...]  # that share a question with it, the first first
     questions: int  # of the set, that any of them has opened
 
     @property
@@ -66,7 +66,7 @@ class Before:
         return len({each.run for each in self.openings})
 
 
-def opened_before(sealed: SealedSet, besides: str | None = None, file: Path | None = None) -> Before:
+def find_earlier_uses(sealed: SealedSet, besides: str | None = None, file: Path | None = None) -> EarlierUses:
     """
     Args:
         sealed: that is to be opened.
@@ -79,12 +79,12 @@ def opened_before(sealed: SealedSet, besides: str | None = None, file: Path | No
     earlier = takewhile(lambda each: each.run != besides, _openings(file or SEALED_SETS))
     found = tuple(each for each in earlier if _shared(sealed, each))
     if any(each.sealed_digest == sealed.digest for each in found):
-        return Before(found, sealed.size)
+        return EarlierUses(found, sealed.size)
     seen = {mark for each in found for mark in each.questions}
-    return Before(found, sum(mark in seen for mark in sealed.marks))
+    return EarlierUses(found, sum(mark in seen for mark in sealed.marks))
 
 
-def warning(questions: int, size: int, runs: int, have: str = "have") -> str | None:
+def describe_earlier_uses(questions: int, size: int, runs: int, have: str = "have") -> str | None:
     """What is to be said of a set; None: none of it had been opened.
 
     Args:
@@ -100,7 +100,7 @@ def warning(questions: int, size: int, runs: int, have: str = "have") -> str | N
     return f"{opened}: each opening makes a lucky pass likelier"
 
 
-def note_opening(sealed: SealedSet, run: str, prompts: PromptSet, file: Path | None = None) -> None:
+def record_use(sealed: SealedSet, run: str, prompts: PromptSet, file: Path | None = None) -> None:
     """Before the first sealed question is asked.
 
     Raises:
@@ -114,40 +114,40 @@ def note_opening(sealed: SealedSet, run: str, prompts: PromptSet, file: Path | N
         with FileLock(f"{path}.lock", timeout=WAIT_SECONDS, fallback_to_soft=False):
             if not any((each.sealed_digest, each.run) == (sealed.digest, run) for each in _openings(path)):
                 now = datetime.now(UTC).isoformat(timespec="seconds")
-                _append(path, _line(Opening(sealed.digest, run, now, digest(prompts), sealed.marks)))
+                _append(path, _line(SealedUse(sealed.digest, run, now, digest(prompts), sealed.marks)))
     except (OSError, Timeout) as error:
         raise UserError(
             f"{path} cannot be written ({error}), and no sealed set is opened unnoted; check the folder, then resume."
         ) from error
 
 
-def _shared(sealed: SealedSet, opening: Opening) -> bool:
+def _shared(sealed: SealedSet, opening: SealedUse) -> bool:
     return opening.sealed_digest == sealed.digest or not set(sealed.marks).isdisjoint(opening.questions)
 
 
-def _openings(path: Path) -> list[Opening]:
+def _openings(path: Path) -> list[SealedUse]:
     """One a set and run. A line that was cut off by a crash is no opening: nothing had been asked yet."""
     try:
         lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error}); check its permissions.") from error
-    found: dict[tuple[str, str], Opening] = {}
+    found: dict[tuple[str, str], SealedUse] = {}
     for line in lines:
         if opening := _opening(line):
             found.setdefault((opening.sealed_digest, opening.run), opening)
     return list(found.values())
 
 
-def _opening(line: str) -> Opening | None:
+def _opening(line: str) -> SealedUse | None:
     try:
         data = json.loads(line)
         told = {name: str(data[name]) for name in ("sealed_digest", "run", "opened_at", "prompts_sha256")}
-        return Opening(**told, questions=tuple(map(str, data.get("questions", ()))))
+        return SealedUse(**told, questions=tuple(map(str, data.get("questions", ()))))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _line(opening: Opening) -> str:
+def _line(opening: SealedUse) -> str:
     return json.dumps(vars(opening), separators=(",", ":"))
 
 

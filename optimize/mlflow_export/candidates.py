@@ -125,12 +125,12 @@ def _page(parent: TrackedRun, tuning: TuningSnapshot, proposal: Mapping[str, Any
 
 def _files(tuning: TuningSnapshot, proposal: Mapping[str, Any]) -> dict[str, str]:
     """The texts and demos that differ from the first parent's, and how they do."""
-    from optimize.publishing.prompt_diff import prompt_diff
+    from optimize.publishing.prompt_diff import format_unified_diff
 
     new, old = tuning.prompts(str(proposal["candidate_id"])), tuning.parent_prompts(proposal)
     if new is None or old is None:
         return {}
-    return {**_changed(old, new), _DIFF: prompt_diff(old, new)}
+    return {**_changed(old, new), _DIFF: format_unified_diff(old, new)}
 
 
 def _changed(old: PromptSet, new: PromptSet) -> dict[str, str]:

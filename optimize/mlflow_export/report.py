@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.failed_answers import failed_line
+from optimize.gate.failed_answers import describe_failures
 from optimize.mlflow_export.folder import TuningSnapshot
 
 _COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
@@ -43,7 +43,7 @@ def _paragraphs(tuning: TuningSnapshot, openings: int) -> Iterator[str]:
     yield f"Tuning of {facts.get('system')} with {facts.get('optimizer')}: {_outcome(tuning)}."
     if (verdict := tuning.verdict) and verdict.get("winner"):
         yield _result(verdict)
-        if failed := failed_line(verdict):
+        if failed := describe_failures(verdict):
             yield f"{failed[0].upper()}{failed[1:]}."
     if tuning.proposals:
         number = Counter(str(each["decision"]) for each in tuning.proposals)

@@ -50,7 +50,7 @@ class Baseline(AnswerMeans):
     n_questions: int
 
 
-def baseline(run: TuningRun) -> Baseline:
+def measure_baseline(run: TuningRun) -> Baseline:
     """Ask each validation question once; the search is answered from the same replies.
 
     Raises:

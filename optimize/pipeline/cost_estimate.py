@@ -42,7 +42,7 @@ class Plan:
     sealed: int
 
 
-def planned(
+def build_plan(
     optimizer: Optimizer, splits: Splits, n_agents: int, budget: BudgetSettings, shortlist: Any, gate: Any
 ) -> Plan:
     """
@@ -139,7 +139,7 @@ class Estimate:
     free: bool = False  # the model is simulated: nothing is paid
 
     @classmethod
-    def guessed(
+    def guess(
         cls, plan: Plan, base: EvalConfig, reflection_model: str | None, runs_folder: Path | None = None
     ) -> "Estimate":
         """

@@ -17,17 +17,17 @@ from rich.console import Console
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError
 from mas.system import Program
-from optimize.gate.power import margin_line, power_line
-from optimize.pipeline.cost_estimate import Estimate, planned
+from optimize.gate.power import describe_margin, describe_power
+from optimize.pipeline.cost_estimate import Estimate, build_plan
 from optimize.pipeline.reflection_check import check_reflection
 from optimize.questions.splits import Splits, make_splits
-from optimize.search.objective import self_test
-from optimize.session.config import Request
-from optimize.session.termination import EndedError
+from optimize.search.objective import check_scorer
+from optimize.session.config import TuningRequest
+from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
 
-def checked_splits(request: Request, console: Console) -> Splits:
+def prepare_splits(request: TuningRequest, console: Console) -> Splits:
     """The splits, shown; the scorer is tried on their questions unless that costs something.
 
     Raises:
@@ -37,7 +37,7 @@ def checked_splits(request: Request, console: Console) -> Splits:
     splits = make_splits(config.base.data, config.splits, request.resolved.get("split"))
     sizes = f"{len(splits.train)} to learn from, {len(splits.val)} to pick by, {len(splits.sealed)} sealed"
     _show(console, f"questions: {sizes}")
-    known = splits.known_to(request.prompts.tuned_on)
+    known = splits.describe_known_to(request.prompts.tuned_on)
     for warning in (*splits.warnings, *((known,) if known else ())):
         _show(console, f"warning: {warning}")
     if not _scoring_costs(request):
@@ -45,7 +45,7 @@ def checked_splits(request: Request, console: Console) -> Splits:
     return splits
 
 
-def confirmed(request: Request, splits: Splits, console: Console) -> None:
+def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> None:
     """Show what the sealed questions can prove and what the run will take, and ask whether to begin.
 
     A run that goes on has been asked before; a simulated model costs nothing.
@@ -56,8 +56,8 @@ def confirmed(request: Request, splits: Splits, console: Console) -> None:
     config = request.config
     if config.optimizer.needs_reflection:
         config.base.model.reflection_lm(config.reflection_model)  # refuses settings that do not fit that model
-    plan = planned(config.optimizer, splits, len(config.agents), config.budget, config.shortlist, config.gate)
-    estimate = Estimate.guessed(plan, config.base, config.reflection_model)
+    plan = build_plan(config.optimizer, splits, len(config.agents), config.budget, config.shortlist, config.gate)
+    estimate = Estimate.guess(plan, config.base, config.reflection_model)
     if config.resume:
         return
     estimate.check(config.budget)
@@ -70,7 +70,7 @@ def confirmed(request: Request, splits: Splits, console: Console) -> None:
         _check_scorer(request, splits)
 
 
-def reflection_answers(run: TuningRun) -> None:
+def check_reflection_model(run: TuningRun) -> None:
     """See that a reflection would work: before the first answer, and paid for like any other.
 
     Raises:
@@ -78,24 +78,24 @@ def reflection_answers(run: TuningRun) -> None:
         EndedError: its replies cannot be read, or the budget is used up.
         HaltedError: it was stopped.
     """
-    check_told_apart(run.program(run.parent.prompts), run.config.agents)
+    check_distinct_agents(run.program(run.parent.prompts), run.config.agents)
     from dspy.utils.exceptions import LMError
 
     try:
-        with run.reflecting():
+        with run.use_reflection():
             check_reflection(run.reflection_lm)
     except (LMError, LimitReachedError) as error:
-        run.check_halted()
+        run.check_stopped()
         if limit := _limit(error):
-            raise EndedError("budget", f"{limit}, before there was a verdict") from error
+            raise EarlyVerdictError("budget", f"{limit}, before there was a verdict") from error
         cause = " ".join(f"{type(error).__name__}: {run.config.redact(str(error))}".split())
         raise UserError(
             f"the model that rewrites prompts could not be asked ({cause}); check reflection_model and model.*."
         ) from error
-    run.check_halted()
+    run.check_stopped()
 
 
-def check_told_apart(program: Program, agents: Collection[str]) -> None:
+def check_distinct_agents(program: Program, agents: Collection[str]) -> None:
     """See that DSPy's GEPA will not show one agent the work of another: it knows them by their signatures alone.
 
     Args:
@@ -134,17 +134,17 @@ def confirm(yes: bool) -> None:
 
 def _power(gate: Any, n_sealed: int) -> str:
     if gate.objective == "cost":
-        return margin_line(n_sealed, gate.epochs, gate.margin)
-    return power_line(n_sealed, gate.epochs, min_gain=gate.min_gain)
+        return describe_margin(n_sealed, gate.epochs, gate.margin)
+    return describe_power(n_sealed, gate.epochs, min_gain=gate.min_gain)
 
 
-def _scoring_costs(request: Request) -> bool:
+def _scoring_costs(request: TuningRequest) -> bool:
     """A judge's calls do."""
     return getattr(request.config.base.scorer, "judge", None) is not None
 
 
-def _check_scorer(request: Request, splits: Splits) -> None:
-    if wrong := self_test(request.config.base.scorer, (*splits.train, *splits.val)):
+def _check_scorer(request: TuningRequest, splits: Splits) -> None:
+    if wrong := check_scorer(request.config.base.scorer, (*splits.train, *splits.val)):
         raise UserError(wrong)
 
 

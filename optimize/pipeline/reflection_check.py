@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.session.termination import EndedError
+from optimize.session.termination import EarlyVerdictError
 
 TRIES = 2
 AGENT = "clerk"
@@ -32,7 +32,7 @@ EXAMPLES: Sequence[Mapping[str, Any]] = (
 )
 
 
-class ReflectionUnparsableError(EndedError):
+class ReflectionUnparsableError(EarlyVerdictError):
     """None of the replies could be read."""
 
     def __init__(self, sentence: str) -> None:
@@ -71,9 +71,9 @@ def _proposal(lm: Any, samples: Sequence[Mapping[str, Any]]) -> str:
     import dspy
     from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 
-    from optimize.search.optimizers.rewriting import Rewriting
+    from optimize.search.optimizers.rewriting import PromptRewriter
 
-    rewriting = Rewriting(PROMPTS, over=lambda: None, max_chars=None)
+    rewriting = PromptRewriter(PROMPTS, over=lambda: None, max_chars=None)
     with dspy.context(lm=lm):  # the search's own proposer, but what goes wrong is raised
         texts = InstructionProposer.__call__(rewriting, PROMPTS.texts, {AGENT: samples}, [AGENT])
     return str(texts[AGENT])

@@ -20,10 +20,10 @@ from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle, current_context
-from optimize.gate.failed_answers import AGAINST, HALT, listed, most_always_failing, too_many
-from optimize.gate.sealed_log import Before, SealedSet, note_opening, opened_before, warning
-from optimize.search.server_failures import FailuresInARow, failed_by_server
-from optimize.session.termination import EndedError, HaltedError
+from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, format_ids, max_failing_questions
+from optimize.gate.sealed_log import EarlierUses, SealedSet, describe_earlier_uses, find_earlier_uses, record_use
+from optimize.search.server_failures import FailuresInARow, is_server_failure
+from optimize.session.termination import EarlyVerdictError, RunStoppedError
 from optimize.session.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"
@@ -31,7 +31,7 @@ SEALED = "sealed"  # the folder of both arms' runs, and the name under which the
 _JUDGED = f"{SEALED}/judged"  # a file beside both arms: with them it goes, should the folder be removed
 
 
-def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[Record], Before]:
+def run_sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[Record], EarlierUses]:
     """Ask both.
 
     Returns:
@@ -49,7 +49,7 @@ def sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[R
     return parent, tested, before
 
 
-def note_judged(run: TuningRun) -> None:
+def mark_judged(run: TuningRun) -> None:
     """From now on the answers are what they are: to ask some again, once a verdict is known, would be a second draw."""
     if not _is_judged(run):
         run.files.write(_JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
@@ -67,10 +67,10 @@ def _ask_all(run: TuningRun, arms: Sequence[Arm]) -> None:
         _ask(run, arms)
     if not (failed := _failed(arms)):
         return
-    if too_many(len(failed), answers_of_test(run)):
-        raise HaltedError(_why_no_verdict(failed, answers_of_test(run)))
+    if exceeds_failure_limit(len(failed), count_test_answers(run)):
+        raise RunStoppedError(_why_no_verdict(failed, count_test_answers(run)))
     if run.config.run.failed_answers == HALT:
-        raise HaltedError(_why_halted(failed))
+        raise RunStoppedError(_why_halted(failed))
 
 
 def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
@@ -82,20 +82,20 @@ def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
     )
     if stopped:
         run.halt.interrupted = run.halt.interrupted or stop.interrupted
-        if run.purse.over and not stop.interrupted:
-            raise EndedError("budget", f"{run.purse.over}, in the middle of the sealed test")
-        raise HaltedError(stopped)
+        if run.ledger.over and not stop.interrupted:
+            raise EarlyVerdictError("budget", f"{run.ledger.over}, in the middle of the sealed test")
+        raise RunStoppedError(stopped)
 
 
 def _failed(arms: Sequence[Arm]) -> list[Record]:
-    return [record for arm in arms for record in answers(arm) if failed_by_server(record)]
+    return [record for arm in arms for record in answers(arm) if is_server_failure(record)]
 
 
 def _why_halted(failed: Sequence[Record]) -> str:
     questions = list(dict.fromkeys(record.sample_id for record in failed))
     return (
         f"the server failed {len(failed)} of the sealed answers, and again when asked once more, to "
-        f"{listed(questions)}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict "
+        f"{format_ids(questions)}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict "
         f"without them, in which they count against the new prompts. The first error: {failed[0].error}"
     )
 
@@ -107,13 +107,13 @@ def _why_no_verdict(failed: Sequence[Record], n_answers: int) -> str:
     )
 
 
-def _open(run: TuningRun, winner: PromptSet) -> Before:
+def _open(run: TuningRun, winner: PromptSet) -> EarlierUses:
     """Say what of the set others have opened already, and note that it is opened now."""
     sealed = SealedSet.of(run.splits)
-    before = opened_before(sealed, besides=run.run_id)
-    if told := warning(before.questions, sealed.size, before.runs):
+    before = find_earlier_uses(sealed, besides=run.run_id)
+    if told := describe_earlier_uses(before.questions, sealed.size, before.runs):
         run.show(f"  warning: {told}")
-    note_opening(sealed, run.run_id, winner)
+    record_use(sealed, run.run_id, winner)
     run.note(
         "sealed",
         sealed_opened_at=run.files.read("tuning").get("sealed_opened_at") or datetime.now(UTC).isoformat(),
@@ -128,8 +128,8 @@ class _Ending(Stop):
 
     def __init__(self, run: TuningRun) -> None:
         super().__init__(run.config.run.drain_seconds)
-        self._purse = run.purse
-        self._failures = FailuresInARow(run.config.run.concurrency, most_always_failing(len(run.splits.sealed)))
+        self._purse = run.ledger
+        self._failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
 
     def heed(self, record: Record) -> None:
         if record.error_class == QUOTA_OR_KEY and self._purse.over:
@@ -140,16 +140,16 @@ class _Ending(Stop):
             super().heed(record)
 
 
-def answers_of_test(run: TuningRun) -> int:
+def count_test_answers(run: TuningRun) -> int:
     """Of both."""
     return 2 * run.config.gate.epochs * len(run.splits.sealed)
 
 
-def answers_left(run: TuningRun) -> tuple[int, int]:
+def count_remaining_answers(run: TuningRun) -> tuple[int, int]:
     """Of the parent and of the winner: all of them, unless an earlier session has begun the test."""
     if _is_judged(run):
         return 0, 0
-    each, folder = answers_of_test(run) // 2, run.files.folder / SEALED
+    each, folder = count_test_answers(run) // 2, run.files.folder / SEALED
     return each - _answered(folder / PARENT_ARM), each - _answered(folder / WINNER_ARM)
 
 
@@ -187,7 +187,7 @@ def _on_the_runs_budget(run: TuningRun, question: SampleContext) -> SampleContex
 
     def reserve() -> Settle:
         try:
-            return run.purse.reserve_call(paid=paid)
+            return run.ledger.reserve_call(paid=paid)
         except LimitReachedError as error:
             if at_work := current_context():
                 at_work.refused = str(error)

@@ -3,15 +3,15 @@
 from typing import Any
 
 from optimize.pipeline.cost_estimate import UNLIMITED
-from optimize.pipeline.shortlist import least_score
-from optimize.search.candidate import Proposal, made_of
+from optimize.pipeline.shortlist import compute_min_score
+from optimize.search.candidate import Proposal, describe_candidate
 from optimize.search.optimizer import Search, SearchOutcome
-from optimize.session.run_files import wholly_scored
-from optimize.session.termination import EndedError
+from optimize.session.run_files import filter_fully_scored
+from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
 
-def search(run: TuningRun) -> list[dict[str, Any]]:
+def run_search(run: TuningRun) -> list[dict[str, Any]]:
     """Let the optimiser propose until its budget is used or nothing is left to try.
 
     Returns:
@@ -24,16 +24,16 @@ def search(run: TuningRun) -> list[dict[str, Any]]:
     if run.files.read("search") is None:
         outcome = _searched(run)
         _check(run, outcome)
-        run.files.end_proposals()
-        run.files.write("search", {**vars(outcome), "metric_calls": run.purse.spend().metric_calls})
+        run.files.finish_proposals()
+        run.files.write("search", {**vars(outcome), "metric_calls": run.ledger.spend().metric_calls})
     return run.files.proposals()
 
 
 def _searched(run: TuningRun) -> SearchOutcome:
-    run.files.begin_proposals()
-    with run.reflecting():
+    run.files.clear_proposals()
+    with run.use_reflection():
         outcome: SearchOutcome = run.config.optimizer.search(_search(run))
-    run.check_halted()
+    run.check_stopped()
     return outcome
 
 
@@ -50,31 +50,31 @@ def _search(run: TuningRun) -> Search:
         seed=config.seed,
         threads=config.run.concurrency,
         max_metric_calls=UNLIMITED if metric_calls is None else metric_calls,
-        stopped=run.why_stopped,
+        stopped=run.get_stop_reason,
         proposed=lambda proposal: _proposed(run, proposal),
     )
 
 
 def _proposed(run: TuningRun, proposal: Proposal) -> None:
-    run.files.propose(proposal)
+    run.files.add_proposal(proposal)
     score = "" if proposal.val_score is None else f", {proposal.val_score:.1%} on validation"
     candidate, decision = proposal.candidate, proposal.decision.replace("_", " ")
-    run.show(f"  {candidate.id} ({made_of(candidate)}): {decision}{score}; {proposal.reason}")
+    run.show(f"  {candidate.id} ({describe_candidate(candidate)}): {decision}{score}; {proposal.reason}")
 
 
 def _check(run: TuningRun, outcome: SearchOutcome) -> None:
     run.check_metric()
     if outcome.reflections and outcome.unparsable == outcome.reflections:
-        raise EndedError(
+        raise EarlyVerdictError(
             "reflection_unparsable",
             f"none of the {outcome.reflections} replies of the reflection model could be read; "
             "choose another reflection_model, or give it more model.max_tokens",
         )
-    if run.purse.refused not in (None, "metric_calls") and not _found_any(run):
-        raise EndedError("budget", f"{run.purse.over}, and nothing was better by then than what it began with")
+    if run.ledger.refused not in (None, "metric_calls") and not _found_any(run):
+        raise EarlyVerdictError("budget", f"{run.ledger.over}, and nothing was better by then than what it began with")
 
 
 def _found_any(run: TuningRun) -> bool:
     """A search that has found nothing yet goes on with a larger budget; one that has is over."""
-    least = least_score(run.config.gate, run.files.read("baseline")["val_score"])
-    return any(line["val_score"] >= least for line in wholly_scored(run.files.proposals()))
+    least = compute_min_score(run.config.gate, run.files.read("baseline")["val_score"])
+    return any(line["val_score"] >= least for line in filter_fully_scored(run.files.proposals()))

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from eval.cli.paths import shown
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.failed_answers import failed_line
-from optimize.gate.sealed_log import warning
-from optimize.publishing.publish import published_line
-from optimize.session.resuming import RESUME, command
+from optimize.gate.failed_answers import describe_failures
+from optimize.gate.sealed_log import describe_earlier_uses
+from optimize.publishing.publish import describe_published
+from optimize.session.resuming import RESUME, format_command
 from optimize.session.run_files import RunFiles, find_tuning_run
-from optimize.session.termination import exit_code
+from optimize.session.termination import compute_exit_code
 
 _SHOWN_FLIPS = 10
 _SHOWN_CHARS = 70  # of a question
@@ -30,18 +30,18 @@ def show_verdict(files: RunFiles, console: Console | None = None) -> None:
     verdict, facts = files.read("verdict"), files.read("tuning")
     if verdict["simulated"]:
         console.print(SIMULATED_NOTICE, style="bold yellow")
-    for line in verdict_lines(files, verdict, facts):
+    for line in format_verdict(files, verdict, facts):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def verdict_lines(files: RunFiles, verdict: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
+def format_verdict(files: RunFiles, verdict: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
     """The verdict in words."""
     if verdict.get("baseline"):
         yield from _test_lines(files, verdict)
     elif verdict.get("sealed"):
         yield from _openings(verdict["sealed"])
     if verdict["published"]:
-        yield published_line(verdict["set"], files.read("splits") or {})
+        yield describe_published(verdict["set"], files.read("splits") or {})
     else:
         yield f"not published: {verdict['finish_reason']}"
     for reason in verdict["reasons"]:
@@ -55,7 +55,7 @@ def verdict_lines(files: RunFiles, verdict: dict[str, Any], facts: dict[str, Any
         )
     if not verdict["published"] and (winner := verdict.get("winner")):
         run, chosen, name = shlex.quote(str(shown(files.folder))), winner["candidate_id"], shlex.quote(facts["name"])
-        yield f"  to publish it all the same, ungated: {command('export.py')} {run} --candidate {chosen} --name {name}"
+        yield f"  to publish it all the same, ungated: {format_command('export.py')} {run} --candidate {chosen} --name {name}"
     spend = verdict["spend"]
     yield (
         f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} of the reflection), "
@@ -74,7 +74,7 @@ def _test_lines(files: RunFiles, verdict: dict[str, Any]) -> Iterator[str]:
     flipped = f"{sealed['wins']} questions better, {sealed['losses']} worse, {sealed['ties']} the same"
     yield f"  {flipped}{_cost(verdict['cost'])}"
     yield from _error_lines(verdict)
-    if failed := failed_line(verdict):
+    if failed := describe_failures(verdict):
         yield f"  {failed}"
     yield from _openings(sealed)
     if known := sealed.get("known_to_parent"):
@@ -100,7 +100,9 @@ def _error_lines(verdict: dict[str, Any]) -> Iterator[str]:
 
 
 def _openings(sealed: dict[str, Any]) -> Iterator[str]:
-    if told := warning(sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"], have="had"):
+    if told := describe_earlier_uses(
+        sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"], have="had"
+    ):
         yield f"  {told}"
 
 
@@ -122,7 +124,7 @@ def _money(spend: dict[str, Any]) -> str:
     return f"at least {known}" if spend["unknown_cost_calls"] else known
 
 
-def shown_again(run: str, given: Sequence[str] = ()) -> int | None:
+def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
     """The exit code of a run that has come to its verdict, which is printed; None: it has not.
 
     `given`: what was typed, without what the run was started with.
@@ -135,4 +137,4 @@ def shown_again(run: str, given: Sequence[str] = ()) -> int | None:
     show_verdict(files)
     if any(not each.startswith(f"{RESUME}=") for each in given):
         print("this run is over: the options given now change nothing", file=sys.stderr)
-    return exit_code(verdict)
+    return compute_exit_code(verdict)

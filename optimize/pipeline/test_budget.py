@@ -5,10 +5,10 @@ check_room(run, measured, winner)    # EndedError: the sealed test would not com
 """
 
 from optimize.pipeline.baseline import AnswerMeans
-from optimize.pipeline.sealed_test import SEALED, answers_left, answers_of_test
-from optimize.pipeline.shortlist import answers_afresh
+from optimize.pipeline.sealed_test import SEALED, count_remaining_answers, count_test_answers
+from optimize.pipeline.shortlist import count_fresh_answers
 from optimize.search.budget import Spend
-from optimize.session.termination import EndedError
+from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
 _UNITS = {"lm_calls": "requests"}
@@ -16,17 +16,17 @@ _UNITS = {"lm_calls": "requests"}
 
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
     """For the shortlist and the sealed test, until `run.purse.release()`."""
-    after_search = answers_afresh(run) + answers_of_test(run)
-    run.purse.keep_back(parent.answers(after_search, run.config.run.concurrency))
+    after_search = count_fresh_answers(run) + count_test_answers(run)
+    run.ledger.keep_back(parent.answers(after_search, run.config.run.concurrency))
 
 
-def check_room(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> None:
+def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> None:
     """For what is left of the sealed test.
 
     Raises:
         EndedError: it would be begun, or gone on with, and not ended; it is opened only if there is room.
     """
-    so_far, needed, budget = run.purse.spend(), _needed(run, parent, winner), run.config.budget
+    so_far, needed, budget = run.ledger.spend(), _needed(run, parent, winner), run.config.budget
     for option, allowed, spent, more in (
         ("lm_calls", budget.lm_calls, so_far.lm_calls, needed.lm_calls),
         ("tokens", budget.tokens, so_far.tokens, needed.tokens),
@@ -35,7 +35,7 @@ def check_room(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> None
     ):
         if allowed is not None and spent + more > allowed:
             opened = (run.files.folder / SEALED).is_dir()
-            raise EndedError(
+            raise EarlyVerdictError(
                 "budget",
                 f"the sealed test will take about {_amount(option, more)}{' more' if opened else ''}, and "
                 f"{_amount(option, spent)} of budget.{option}={allowed} are spent; "
@@ -45,7 +45,7 @@ def check_room(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> None
 
 def _needed(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> Spend:
     """Prompts that were tuned are mostly longer: each side is taken at what its own answers took."""
-    parents, winners = answers_left(run)
+    parents, winners = count_remaining_answers(run)
     at_once = run.config.run.concurrency
     return parent.answers(parents, at_once).plus(winner.answers(winners, at_once))
 

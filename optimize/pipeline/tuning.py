@@ -18,23 +18,23 @@ from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportKind
 from eval.runs.folder import make_run_folder
 from mas.simulation import SIMULATED_NOTICE
 from optimize.mlflow_export.sender import sync_command
-from optimize.pipeline.baseline import baseline
-from optimize.pipeline.preflight import checked_splits, confirmed, reflection_answers
-from optimize.pipeline.search import search
-from optimize.pipeline.shortlist import shortlist
+from optimize.pipeline.baseline import measure_baseline
+from optimize.pipeline.preflight import check_reflection_model, confirm_start, prepare_splits
+from optimize.pipeline.search import run_search
+from optimize.pipeline.shortlist import choose_winner
 from optimize.pipeline.terminal import show_verdict
-from optimize.pipeline.test_budget import check_room, reserve_test_budget
-from optimize.pipeline.verdict import ended_without_test, tested
-from optimize.session.config import Request
-from optimize.session.resuming import going_on
+from optimize.pipeline.test_budget import check_test_budget, reserve_test_budget
+from optimize.pipeline.verdict import test_winner, write_early_verdict
+from optimize.session.config import TuningRequest
+from optimize.session.resuming import describe_resume
 from optimize.session.run_files import find_tuning_run
-from optimize.session.termination import EndedError, HaltedError, exit_code
-from optimize.session.tuning_run import TuningRun, opened
+from optimize.session.termination import EarlyVerdictError, RunStoppedError, compute_exit_code
+from optimize.session.tuning_run import TuningRun, open_tuning_run
 
 SENDER = ExportKind("optimize.mlflow_export.sender", sync_command)
 
 
-def tune(request: Request) -> int:
+def tune(request: TuningRequest) -> int:
     """Go through all phases.
 
     Returns:
@@ -48,10 +48,10 @@ def tune(request: Request) -> int:
     config, console = request.config, Console()
     if config.base.simulated:
         console.print(SIMULATED_NOTICE, style="bold yellow")
-    splits = checked_splits(request, console)
-    confirmed(request, splits, console)
+    splits = prepare_splits(request, console)
+    confirm_start(request, splits, console)
     folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
-    with opened(request, splits, folder, console) as run:
+    with open_tuning_run(request, splits, folder, console) as run:
         run.show(f"run: {shown(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), SENDER) as following:
             code = _through(run)
@@ -66,7 +66,7 @@ def tune(request: Request) -> int:
     return code
 
 
-def _new_folder(request: Request) -> Path:
+def _new_folder(request: TuningRequest) -> Path:
     config = request.config
     return make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
 
@@ -74,9 +74,9 @@ def _new_folder(request: Request) -> Path:
 def _through(run: TuningRun) -> int:
     try:
         _phases(run)
-    except EndedError as end:
-        ended_without_test(run, end)
-    except HaltedError as halt:
+    except EarlyVerdictError as end:
+        write_early_verdict(run, end)
+    except RunStoppedError as halt:
         return _stopped(run, str(halt), *halt.options)
     except KeyboardInterrupt as interrupt:  # while nothing is asked, or for the third time
         run.halt.interrupted = True
@@ -84,32 +84,32 @@ def _through(run: TuningRun) -> int:
     show_verdict(run.files, run.console)
     verdict = run.files.read("verdict")
     if verdict["resumable"]:
-        print(f"raise that budget and {going_on(run.files.folder)}", file=sys.stderr)
-    return exit_code(verdict)
+        print(f"raise that budget and {describe_resume(run.files.folder)}", file=sys.stderr)
+    return compute_exit_code(verdict)
 
 
 def _stopped(run: TuningRun, why: str, *options: str) -> int:
     print(f"stopped: {run.config.redact(why)}", file=sys.stderr)
-    print(going_on(run.files.folder, *options), file=sys.stderr)
+    print(describe_resume(run.files.folder, *options), file=sys.stderr)
     return STOPPED
 
 
 def _phases(run: TuningRun) -> None:
     _begin(run, "preflight", "1/8 preflight")
     if run.config.optimizer.needs_reflection and run.files.read("search") is None:
-        reflection_answers(run)
+        check_reflection_model(run)
     _begin(run, "baseline", "2/8 baseline on validation")
-    measured = baseline(run)
+    measured = measure_baseline(run)
     run.show(f"  {measured.val_score:.1%} of {measured.n_questions} questions")
     _begin(run, "search", "3/8 search")
     reserve_test_budget(run, measured)
-    proposals = search(run)
-    run.purse.release()
+    proposals = run_search(run)
+    run.ledger.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
-    winner = shortlist(run, proposals, measured)
-    check_room(run, measured, winner)
+    winner = choose_winner(run, proposals, measured)
+    check_test_budget(run, measured, winner)
     _begin(run, "sealed", "6/8 sealed test")
-    tested(run, winner.candidate_id)
+    test_winner(run, winner.candidate_id)
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:

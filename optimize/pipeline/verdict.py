@@ -13,32 +13,32 @@ from eval.execution.scoring import SCORER
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
-from optimize.gate.failed_answers import AGAINST, Counted, held_against
+from optimize.gate.failed_answers import AGAINST, ImputedAnswers, impute_failures
 from optimize.gate.gate import GateVerdict, judge
-from optimize.gate.sealed_log import Before
-from optimize.pipeline.sealed_test import note_judged, sealed_test
-from optimize.publishing.provenance import Provenance, provenance_of
+from optimize.gate.sealed_log import EarlierUses
+from optimize.pipeline.sealed_test import mark_judged, run_sealed_test
+from optimize.publishing.provenance import Provenance, build_provenance
 from optimize.publishing.publish import REJECTED, NameTakenError, publish, reject
-from optimize.session.run_files import wholly_scored
-from optimize.session.termination import EndedError, HaltedError
+from optimize.session.run_files import filter_fully_scored
+from optimize.session.termination import EarlyVerdictError, RunStoppedError
 from optimize.session.tuning_run import TuningRun
 
 
-def tested(run: TuningRun, candidate_id: str) -> None:
+def test_winner(run: TuningRun, candidate_id: str) -> None:
     """Test it, judge it, and publish it or not.
 
     Raises:
         EndedError: the budget is used up, or so many answers could not be scored that the others say nothing.
         HaltedError: the test stopped before its end, or the set cannot be put where it belongs.
     """
-    winner = run.prompts_of(candidate_id)
-    parent_records, winner_records, before = sealed_test(run, winner)
+    winner = run.read_prompts(candidate_id)
+    parent_records, winner_records, before = run_sealed_test(run, winner)
     _check_scored(run, (*parent_records, *winner_records))
     run.show("7/8 gate")
-    counted = held_against(parent_records, winner_records)
+    counted = impute_failures(parent_records, winner_records)
     made = compare_answers(build_answers(counted.parent), build_answers(counted.winner))
     run.note("gate")
-    note_judged(run)
+    mark_judged(run)
     verdict = judge(run.config.gate, made, leaks_blocked=False, too_long=[])  # neither has come so far
     content = _content(run, candidate_id, made, verdict, before, counted)
     run.files.write("flips", [asdict(flip) for flip in made.flips])
@@ -51,14 +51,14 @@ def _check_scored(run: TuningRun, records: Sequence[Record]) -> None:
     failed = [record for record in records if record.error_class == SCORER]
     share = run.config.gate.max_metric_error_share
     if len(failed) > share * len(records):
-        raise EndedError(
+        raise EarlyVerdictError(
             "metric_errors",
             f"{len(failed)} of the sealed test's {len(records)} answers could not be scored "
             f"(gate.max_metric_error_share={share:g}): {failed[0].error}",
         )
 
 
-def ended_without_test(run: TuningRun, end: EndedError) -> None:
+def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     """The verdict of a run that came to its end before the sealed test had; that may have been opened all the same."""
     run.files.write(
         "verdict",
@@ -87,14 +87,14 @@ def _head(run: TuningRun, published: bool, finish_reason: str) -> dict[str, Any]
         "published": published,
         "finish_reason": finish_reason,
         "simulated": run.config.base.simulated,
-        "spend": run.purse.spend().to_dict(),
+        "spend": run.ledger.spend().to_dict(),
         "best_val": _best_on_validation(run),
     }
 
 
 def _best_on_validation(run: TuningRun) -> dict[str, Any] | None:
     """The candidate that picking on validation alone would have shipped, and its gain there."""
-    measured, scored = run.files.read("baseline"), wholly_scored(run.files.proposals())
+    measured, scored = run.files.read("baseline"), filter_fully_scored(run.files.proposals())
     if measured is None or not scored:
         return None
     best = max(scored, key=lambda line: line["val_score"])
@@ -102,7 +102,12 @@ def _best_on_validation(run: TuningRun) -> dict[str, Any] | None:
 
 
 def _content(
-    run: TuningRun, candidate_id: str, made: Comparison, verdict: GateVerdict, before: Before, counted: Counted
+    run: TuningRun,
+    candidate_id: str,
+    made: Comparison,
+    verdict: GateVerdict,
+    before: EarlierUses,
+    counted: ImputedAnswers,
 ) -> dict[str, Any]:
     accuracy = made.accuracy
     return {
@@ -122,7 +127,7 @@ def _content(
             "smallest_difference": accuracy.smallest_difference,
             "opened_before": before.runs,
             "questions_opened_before": before.questions,
-            "known_to_parent": run.splits.n_known_to(run.parent.prompts.tuned_on),
+            "known_to_parent": run.splits.count_known_to(run.parent.prompts.tuned_on),
             "failed_answers": counted.n_failed,
         },
         "failed_questions": counted.questions,
@@ -153,12 +158,14 @@ def _kept(run: TuningRun, candidate_id: str, winner: PromptSet, content: dict[st
         options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
         if content["failed_questions"]:  # so that the next session's configuration says how they were counted, too
             options.append(f"run.failed_answers={AGAINST}")
-        raise HaltedError(f"{error} The sealed test is done and kept: none of it is asked again", *options) from error
+        raise RunStoppedError(
+            f"{error} The sealed test is done and kept: none of it is asked again", *options
+        ) from error
     return f"{folder.parent.name}/{folder.name}"
 
 
 def _provenance(run: TuningRun, candidate_id: str, content: dict[str, Any]) -> Provenance:
-    return provenance_of(
+    return build_provenance(
         run.files.read("tuning"),
         run.request.resolved,
         content,

@@ -10,8 +10,14 @@ from eval.reports.files import load_template
 from eval.runs.folder import write_atomically
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
-from optimize.publishing.prompt_diff import compare, demo_fields, prompt_diff, rows, visible
-from optimize.publishing.provenance import headline
+from optimize.publishing.prompt_diff import (
+    build_rows,
+    compare_sets,
+    format_demo,
+    format_unified_diff,
+    replace_invisible,
+)
+from optimize.publishing.provenance import build_headline
 
 _TEMPLATE = Path(__file__).with_name("diff.html.jinja")
 
@@ -24,36 +30,40 @@ def write_page(path: Path, a: PromptSet, b: PromptSet) -> None:
     """
     try:
         with write_atomically(path) as file:
-            file.write(page(a, b))
+            file.write(render_page(a, b))
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}); choose another place for --html.") from error
 
 
-def page(a: PromptSet, b: PromptSet) -> str:
+def render_page(a: PromptSet, b: PromptSet) -> str:
     """The page as HTML; whatever is in the prompts is escaped."""
-    diffs = compare(a, b)
+    diffs = compare_sets(a, b)
     return str(
-        load_template(_TEMPLATE, {"fields": demo_fields}).render(
+        load_template(_TEMPLATE, {"fields": format_demo}).render(
             sets=[_about(each) for each in (a, b)],
             changed=[each for each in diffs if each.changed],
             unchanged=[each.agent for each in diffs if not each.changed],
-            same=not prompt_diff(a, b),
-            rows=rows,
+            same=not format_unified_diff(a, b),
+            rows=build_rows,
         )
     )
 
 
-def notes(prompts: PromptSet) -> list[str]:
+def build_notes(prompts: PromptSet) -> list[str]:
     """What is to be known about a set before it is read."""
-    told = [visible(headline(prompts.provenance))] if prompts.provenance else []
-    edited = [f"edited after it was published: {', '.join(map(visible, prompts.edited))}"] if prompts.edited else []
+    told = [replace_invisible(build_headline(prompts.provenance))] if prompts.provenance else []
+    edited = (
+        [f"edited after it was published: {', '.join(map(replace_invisible, prompts.edited))}"]
+        if prompts.edited
+        else []
+    )
     return told + edited
 
 
 def _about(prompts: PromptSet) -> dict[str, Any]:
     return {
-        "name": visible(prompts.name),
-        "description": visible(prompts.description),
-        "notes": notes(prompts),
+        "name": replace_invisible(prompts.name),
+        "description": replace_invisible(prompts.description),
+        "notes": build_notes(prompts),
         "warn": bool(prompts.edited or (prompts.provenance and not prompts.provenance.get("gated"))),
     }

@@ -77,7 +77,7 @@ class Lookup:
     def keys(self, reading: Reading) -> set[bytes]:
         return {key for key, _, _ in self._met(reading)}
 
-    def in_training(self, find: Find) -> bool:
+    def is_in_training(self, find: Find) -> bool:
         """Whether a training question says it too, so that it may well come from there."""
         return find.key in self._in_training
 

@@ -114,7 +114,7 @@ class LeakIndex:
         return LeakReport(list(hits.values()), lookup.sizes())
 
 
-def system_words(program: Program) -> list[str]:
+def collect_system_words(program: Program) -> list[str]:
     """The names of a program's tools and fields, which any prompt of its may say."""
     tools = {name for names in list_offered_tools(program).values() for name in names}
     return sorted(tools | {name for _, predictor in program.named_predictors() for name in predictor.signature.fields})
@@ -262,7 +262,7 @@ def _training_examples(passages: Iterable[_Passage]) -> set[str]:
 def _needs_hint(lookup: Lookup, find: Find, usual: set[bytes]) -> bool:
     if find.trace.kind != "gold":
         return False
-    elsewhere = find.key in usual or (find.trace.split != "train" and lookup.in_training(find))
+    elsewhere = find.key in usual or (find.trace.split != "train" and lookup.is_in_training(find))
     return find.trace.weak or elsewhere
 
 

@@ -54,12 +54,12 @@ class AgentDiff:
         return self.before != self.after or bool(self.removed or self.added) or self.reordered
 
 
-def compare(a: PromptSet, b: PromptSet) -> list[AgentDiff]:
+def compare_sets(a: PromptSet, b: PromptSet) -> list[AgentDiff]:
     """All agents of both sets, in the order of the first."""
     return [_agent(agent, a, b) for agent in dict.fromkeys([*a.texts, *b.texts])]
 
 
-def prompt_diff(a: PromptSet, b: PromptSet) -> str:
+def format_unified_diff(a: PromptSet, b: PromptSet) -> str:
     """A unified diff of the files, without any path of this machine; empty if nothing differs."""
     parts: list[str] = []
     for agent in dict.fromkeys([*a.texts, *b.texts]):
@@ -68,7 +68,7 @@ def prompt_diff(a: PromptSet, b: PromptSet) -> str:
     return "".join(parts)
 
 
-def rows(before: str | None, after: str | None, context: int = CONTEXT_LINES) -> Iterator[Row]:
+def build_rows(before: str | None, after: str | None, context: int = CONTEXT_LINES) -> Iterator[Row]:
     """The lines side by side, with `context` unchanged ones around each change and a gap for the others."""
     old, new = _lines(before), _lines(after)
     at = 0
@@ -86,15 +86,15 @@ def rows(before: str | None, after: str | None, context: int = CONTEXT_LINES) ->
         yield Row("gap")
 
 
-def demo_fields(demo: Demo) -> list[tuple[str, str]]:
+def format_demo(demo: Demo) -> list[tuple[str, str]]:
     """A demo as field and text."""
     return [
-        (name, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)))
+        (name, replace_invisible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)))
         for name, value in demo.items()
     ]
 
 
-def visible(text: str) -> str:
+def replace_invisible(text: str) -> str:
     """Without what turns text around, moves a cursor or cannot be seen: a model wrote it."""
     return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
@@ -131,7 +131,7 @@ def _demos_text(prompts: PromptSet, agent: str) -> str | None:
 
 
 def _lines(text: str | None) -> list[str]:
-    return [visible(line) for line in text.split("\n")] if text is not None else []
+    return [replace_invisible(line) for line in text.split("\n")] if text is not None else []
 
 
 def _block(old: list[str], new: list[str], i: int, j: int) -> Iterator[Row]:

@@ -53,7 +53,7 @@ class Provenance:
         return asdict(self)
 
 
-def provenance_of(
+def build_provenance(
     facts: Mapping[str, Any],
     config: Mapping[str, Any],
     verdict: Mapping[str, Any],
@@ -94,21 +94,21 @@ def provenance_of(
         splits={"digest": facts.get("split_digest"), "sealed_digest": facts.get("sealed_digest")},
         scores={name: verdict[name] for name in _SCORES if tested and name in verdict},
         gate=gate,
-        leaks=None if leaks is None else leak_counts(leaks),
+        leaks=None if leaks is None else count_leaks(leaks),
         spend=dict(verdict.get("spend") or facts.get("spend") or {}),
-        versions=versions(facts.get("origin") or {}),
+        versions=collect_versions(facts.get("origin") or {}),
         finish_reason=verdict.get("finish_reason"),
     )
     return Provenance(**_portable(told.to_dict(), redact))
 
 
-def leak_counts(report: Mapping[str, Any]) -> dict[str, Any]:
+def count_leaks(report: Mapping[str, Any]) -> dict[str, Any]:
     """A leak report in numbers."""
     hits = Counter(f"{hit['status']} {hit['split']} {hit['kind']}" for hit in report["hits"])
     return {"blocked": report["blocked"], "hits": dict(sorted(hits.items())), "checked": dict(report["checked"])}
 
 
-def versions(origin: Mapping[str, str]) -> dict[str, str]:
+def collect_versions(origin: Mapping[str, str]) -> dict[str, str]:
     """Of what made the set; `origin`: as `eval.runs.run_info.origin` tells it, of which only the commit is taken."""
     found = {"python": platform.python_version(), "mas-harness": _version("mas-harness")}
     found |= {name: _version(name) for name in _PACKAGES}
@@ -117,38 +117,38 @@ def versions(origin: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def written(told: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, Any]:
+def format_provenance(told: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, Any]:
     """What provenance.yaml says about a set as it is written now."""
     head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
     content: dict[str, Any] = to_jsonable({**head, **told.to_dict(), "checksums": dict(checksums)})
     return content
 
 
-def described(told: Provenance) -> str:
+def describe_provenance(told: Provenance) -> str:
     """One line for set.yaml."""
     source = f"Tuned from {told.parent['name']} by {told.optimizer}" if told.optimizer else "Tuned"
     state = "" if told.gated else "UNGATED, not tested on sealed questions as it stands: "
     if told.finish_reason and told.finish_reason != "improved" and not told.gated and told.scores:
         state = f"UNGATED ({told.finish_reason}): "
     simulation = " With a simulated model: the numbers say nothing about a real one." if told.simulated else ""
-    gain = f"; {gain_line(told.scores)}" if told.scores.get("gain") is not None else ""
+    gain = f"; {describe_gain(told.scores)}" if told.scores.get("gain") is not None else ""
     return f"{state}{source}{gain}.{simulation}"
 
 
-def headline(provenance: Mapping[str, Any]) -> str:
+def build_headline(provenance: Mapping[str, Any]) -> str:
     """One line about a set, from its provenance.yaml as it was read."""
     scores = provenance.get("scores") or {}
     parts = [f"tuned from {(provenance.get('parent') or {}).get('name', 'an unnamed set')}"]
     if optimizer := provenance.get("optimizer"):
         parts[0] += f" by {optimizer}"
-    parts.append(gain_line(scores) if scores.get("gain") is not None else "not tested on sealed questions")
+    parts.append(describe_gain(scores) if scores.get("gain") is not None else "not tested on sealed questions")
     parts.append("passed the gate" if provenance.get("gated") else "UNGATED")
     if provenance.get("simulated"):
         parts.append("SIMULATED model")
     return ", ".join(parts)
 
 
-def gain_line(scores: Mapping[str, Any]) -> str:
+def describe_gain(scores: Mapping[str, Any]) -> str:
     """`gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`."""
     line = f"gain {_points(scores['gain'])} points on sealed questions"
     if known := (scores.get("sealed") or {}).get("known_to_parent"):

@@ -24,7 +24,7 @@ import yaml
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.provenance import PROVENANCE_FILE, read_provenance
 from mas.runtime.errors import UserError
-from optimize.publishing.provenance import Provenance, described, written
+from optimize.publishing.provenance import Provenance, describe_provenance, format_provenance
 
 REJECTED = "rejected"
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
@@ -107,7 +107,7 @@ def _taken(folder: Path) -> NameTakenError:
     )
 
 
-def published_line(place: str, splits: Mapping[str, Any]) -> str:
+def describe_published(place: str, splits: Mapping[str, Any]) -> str:
     """
     Args:
         place: of the set, such as prompts/tuned.
@@ -166,14 +166,19 @@ def _made(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as hidden:
             made = Path(hidden) / folder.name
-            _write(replace(prompts, description=described(provenance)), made, provenance)
+            _write(replace(prompts, description=describe_provenance(provenance)), made, provenance)
             _move(made, folder)
         _flush(folder.parent)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({_cause(error)}); check the folder and the disk.") from error
     told = yaml.safe_load((folder / PROVENANCE_FILE).read_text("utf-8"))
     return replace(
-        prompts, name=folder.name, folder=folder, description=described(provenance), provenance=told, edited=()
+        prompts,
+        name=folder.name,
+        folder=folder,
+        description=describe_provenance(provenance),
+        provenance=told,
+        edited=(),
     )
 
 
@@ -181,7 +186,9 @@ def _write(prompts: PromptSet, folder: Path, provenance: Provenance) -> None:
     prompts = write_prompt_set(folder, prompts)
     files = sorted(path for path in folder.iterdir() if path.is_file())
     checksums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-    text = yaml.safe_dump(written(provenance, prompts, checksums), sort_keys=False, allow_unicode=True, width=120)
+    text = yaml.safe_dump(
+        format_provenance(provenance, prompts, checksums), sort_keys=False, allow_unicode=True, width=120
+    )
     (folder / PROVENANCE_FILE).write_text(text, encoding="utf-8", newline="\n")
     for path in (*files, folder / PROVENANCE_FILE, folder):
         _flush(path)

@@ -23,9 +23,9 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_file_digest, compute_fingerprint, compute_unordered_digest
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
-from optimize.questions.stratify import Part, sameness, share_out
+from optimize.questions.stratify import Part, build_identity_keys, split_by_hash
 
-LEAST = 2  # questions in each part; with one, nothing has a spread
+MIN_QUESTIONS = 2  # questions in each part; with one, nothing has a spread
 PARTS = ("train", "val", "sealed")
 
 
@@ -98,13 +98,13 @@ class Splits:
             "sealed_option": self.sealed_option,
         }
 
-    def n_known_to(self, parent: TunedOn | None) -> int:
+    def count_known_to(self, parent: TunedOn | None) -> int:
         """How many sealed questions the set to begin with was tuned on."""
         return len(self.sealed_marks & (parent.learnt_from | parent.picked_by)) if parent else 0
 
-    def known_to(self, parent: TunedOn | None) -> str | None:
+    def describe_known_to(self, parent: TunedOn | None) -> str | None:
         """What is to be said of them; None: there are none, as far as is known."""
-        if not (known := self.n_known_to(parent)):
+        if not (known := self.count_known_to(parent)):
             return None
         return (
             f"{known} of the {len(self.sealed)} sealed questions were used to tune the prompts that this run begins "
@@ -235,7 +235,7 @@ def _bad_rows(rows: Iterable[str]) -> list[str]:
 
 def _without(samples: Part, sealed: Part, level: str) -> tuple[Part, list[str]]:
     """The other levels' questions, but none that is sealed under another id."""
-    same, closed = sameness(samples), {each.id for each in sealed}
+    same, closed = build_identity_keys(samples), {each.id for each in sealed}
     texts = {same[id] for id in closed}
     others = [each for each in samples if each.id not in closed]
     kept = tuple(each for each in others if same[each.id] not in texts)
@@ -250,7 +250,7 @@ def _check_apart(parts: Mapping[str, Part]) -> None:
         if places.setdefault(each.id, name) != name:
             raise UserError(f"the id {each.id} is in {places[each.id]} and in {name}; give each question its own id.")
     found: dict[Any, tuple[str, str]] = {}
-    same = sameness(each for _, each in everything)
+    same = build_identity_keys(each for _, each in everything)
     for name, each in everything:
         there, other = found.setdefault(same[each.id], (name, each.id))
         if there != name:
@@ -262,19 +262,19 @@ def _check_apart(parts: Mapping[str, Part]) -> None:
 
 def _enough(samples: Part, shares: Sequence[float], seed: int, where: str) -> list[Part]:
     """Alike in each stratum, unless the strata are so small that a part would be left nearly empty."""
-    parts = share_out(samples, shares, seed)
-    if min(map(len, parts)) < LEAST:
-        parts = share_out(samples, shares, seed, by_stratum=False)
+    parts = split_by_hash(samples, shares, seed)
+    if min(map(len, parts)) < MIN_QUESTIONS:
+        parts = split_by_hash(samples, shares, seed, by_stratum=False)
     _check_sizes(parts, where)
     return parts
 
 
 def _check_sizes(parts: Sequence[Part], where: str) -> None:
-    if min(map(len, parts)) >= LEAST:
+    if min(map(len, parts)) >= MIN_QUESTIONS:
         return
     sizes = ", ".join(f"{len(part)} {name}" for name, part in zip(PARTS, parts, strict=False))
     raise UserError(
-        f"{where}: the questions with gold answers make {sizes}, and each part needs {LEAST} at least; add "
+        f"{where}: the questions with gold answers make {sizes}, and each part needs {MIN_QUESTIONS} at least; add "
         "questions, or change splits.train and splits.val."
     )
 

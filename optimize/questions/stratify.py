@@ -32,10 +32,12 @@ _KINDS = {
 }
 _KIND_OF = {f".{suffix}": kind for kind, suffixes in _KINDS.items() for suffix in suffixes}
 
-Same = tuple[str, str | None]  # of questions that are one and the same: normalised text, digest of the attachment
+IdentityKey = tuple[
+    str, str | None
+]  # of questions that are one and the same: normalised text, digest of the attachment
 
 
-def share_out(samples: Sequence[Sample], shares: Sequence[float], seed: int, by_stratum: bool = True) -> list[Part]:
+def split_by_hash(samples: Sequence[Sample], shares: Sequence[float], seed: int, by_stratum: bool = True) -> list[Part]:
     """The parts, as large as `shares` say relative to each other, each in the order of the hashes.
 
     Raises:
@@ -43,7 +45,7 @@ def share_out(samples: Sequence[Sample], shares: Sequence[float], seed: int, by_
     """
     strata: dict[str, list[list[Sample]]] = defaultdict(list)
     for group in _groups(samples, seed):
-        strata[stratum(group[0]) if by_stratum else ""].append(group)
+        strata[name_stratum(group[0]) if by_stratum else ""].append(group)
     parts: list[list[Sample]] = [[] for _ in shares]
     for name, groups in strata.items():
         for part, found in zip(parts, _cut(groups, shares, _fraction(seed, f"stratum {name}")), strict=True):
@@ -51,11 +53,11 @@ def share_out(samples: Sequence[Sample], shares: Sequence[float], seed: int, by_
     return [tuple(sorted(part, key=lambda each: _fraction(seed, each.id))) for part in parts]
 
 
-def stratum(sample: Sample) -> str:
-    return f"level {sample.level or 'none'}, {attachment_kind(sample)}"
+def name_stratum(sample: Sample) -> str:
+    return f"level {sample.level or 'none'}, {classify_attachment(sample)}"
 
 
-def attachment_kind(sample: Sample) -> str:
+def classify_attachment(sample: Sample) -> str:
     """none, table, text, picture, …; a suffix that is not known is a kind of its own."""
     if sample.file is None:
         return "none"
@@ -63,7 +65,7 @@ def attachment_kind(sample: Sample) -> str:
     return _KIND_OF.get(suffix, suffix.lstrip(".") or "other")
 
 
-def sameness(samples: Iterable[Sample]) -> dict[str, Same]:
+def build_identity_keys(samples: Iterable[Sample]) -> dict[str, IdentityKey]:
     """Of each example, by id: equal for those that are one and the same question. Case and spaces do not count.
 
     Raises:
@@ -77,8 +79,8 @@ def sameness(samples: Iterable[Sample]) -> dict[str, Same]:
 
 def _groups(samples: Sequence[Sample], seed: int) -> list[list[Sample]]:
     """The same questions together, in the order of the smallest hash of each group."""
-    same = sameness(samples)
-    groups: dict[Same, list[Sample]] = defaultdict(list)
+    same = build_identity_keys(samples)
+    groups: dict[IdentityKey, list[Sample]] = defaultdict(list)
     for sample in sorted(samples, key=lambda each: (_fraction(seed, each.id), each.id)):
         groups[same[sample.id]].append(sample)
     return list(groups.values())

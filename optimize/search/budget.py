@@ -74,7 +74,7 @@ class BudgetSettings:
                 )
 
 
-def spent_before(call_log: CallLog, seconds: float = 0.0) -> Spend:
+def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
     """What a run paid in earlier sessions, by the log of its calls, from which no sample was forgotten.
 
     A resumed search scores its answers again, so none is counted as scored yet.

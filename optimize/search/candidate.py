@@ -26,7 +26,7 @@ class Candidate:
     origin: str = ""  # reflection | merge | bootstrap
 
 
-def made_of(candidate: Candidate) -> str:
+def describe_candidate(candidate: Candidate) -> str:
     """In a few words what it changes: its agents, or of what it is put together."""
     if candidate.origin == "merge" or not candidate.agents:
         return f"{candidate.origin or 'copy'} of {' and '.join(candidate.parent_ids) or PARENT}"

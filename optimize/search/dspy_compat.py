@@ -53,14 +53,14 @@ def run_isolated(work: Callable[[], T]) -> T:
     return outcome.result()
 
 
-class PatientExecutor(parallelizer.ParallelExecutor):
+class UntimedExecutor(parallelizer.ParallelExecutor):
     """Asks each example once, however long it takes: a question has a deadline of its own."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **{**settings, "timeout": 0, "disable_progress_bar": True})
 
 
-class InOrder(set[Any]):
+class SortedSet(set[Any]):
     """A set that is gone through in the order of its values."""
 
     def __iter__(self) -> Iterator[Any]:
@@ -68,7 +68,7 @@ class InOrder(set[Any]):
 
 
 @contextmanager
-def replace_attribute(module: ModuleType, **names: Any) -> Iterator[None]:
+def replace_names(module: ModuleType, **names: Any) -> Iterator[None]:
     """The module's names stand for something else inside."""
     before = {name: vars(module).get(name, _ABSENT) for name in names}
     vars(module).update(names)
@@ -87,13 +87,13 @@ def _replaced() -> Iterator[None]:
     bar = functools.partial(parallelizer.tqdm.tqdm, disable=True)
     with ExitStack() as stack:
         for module, names in (
-            (dspy.evaluate.evaluate, {"ParallelExecutor": PatientExecutor}),
+            (dspy.evaluate.evaluate, {"ParallelExecutor": UntimedExecutor}),
             (dspy.teleprompt.bootstrap, {"print": _silent, "tqdm": SimpleNamespace(tqdm=bar)}),
             (dspy.teleprompt.random_search, {"print": _silent}),
             (gepa.core.engine, {"tqdm": bar}),
-            (gepa.proposer.merge, {"set": InOrder}),
+            (gepa.proposer.merge, {"set": SortedSet}),
         ):
-            stack.enter_context(replace_attribute(module, **names))
+            stack.enter_context(replace_names(module, **names))
         for name in _LOGGERS:
             stack.enter_context(_only_errors(logging.getLogger(name)))
         yield

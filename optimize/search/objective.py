@@ -19,11 +19,14 @@ from eval.runs.record import Record
 from eval.scorers.score import Score, Scorer
 from mas.runtime.event_loop import run_blocking
 from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import NOT_ASKED, feedback_for
+from optimize.feedback.feedback import NOT_ASKED, build_feedback
 from optimize.feedback.target_matcher import TargetMatcher
 
 NONSENSE = "qvxzzkrw"  # no word of any language, and no number
-MAX_TESTED, MAX_JUDGED = 5, 2  # examples that `self_test` tries; a scorer that waits may be a judge, whose calls cost
+MAX_TESTED, MAX_JUDGED = (
+    5,
+    2,
+)  # examples that `check_scorer` tries; a scorer that waits may be a judge, whose calls cost
 
 
 class Objective:
@@ -77,7 +80,7 @@ class Objective:
         sample = self._samples[sample_id]
         if sample.target is None:
             raise ValueError(f"question {sample_id} has no gold answer")
-        return feedback_for(agent, trial.record, Expectation.of(sample.target, sample.question))
+        return build_feedback(agent, trial.record, Expectation.of(sample.target, sample.question))
 
 
 def _score(trial: Any) -> tuple[float, str | None]:
@@ -92,7 +95,7 @@ def _score(trial: Any) -> tuple[float, str | None]:
     return float(record.score), None
 
 
-def self_test(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
+def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Try the scorer on gold answers, which must score 1, and on nonsense, which must score less.
 
     Returns:
@@ -115,7 +118,7 @@ def _tried(scorer: Scorer, sample: Sample, answer: str) -> str | None:
         value = run_blocking(_value(scorer, sample, answer))
     except Exception as error:  # noqa: BLE001  a scorer may be the user's own
         message = " ".join(f"{type(error).__name__}: {error}".split())
-        told = "" if TargetMatcher(target).quoted_in(message) else f" ({message})"
+        told = "" if TargetMatcher(target).is_quoted_in(message) else f" ({message})"
         return f"The scorer failed on question {sample.id} with {what} as the answer{told}; mend it, or choose another."
     if answer is NONSENSE:
         right, expected = value < 1, "less than 1"

@@ -3,10 +3,10 @@
 from eval.runs.record import Record
 from eval.runs.store import RETRIED
 
-LEAST = 10  # answers; an outage that is over sooner costs no more than that
+MIN_FAILURES = 10  # answers; an outage that is over sooner costs no more than that
 
 
-def failed_by_server(record: Record) -> bool:
+def is_server_failure(record: Record) -> bool:
     """It could not be reached, or failed, after all retries: that says nothing about the prompts."""
     return record.error_class in RETRIED
 
@@ -20,13 +20,13 @@ class FailuresInARow:
             concurrency: answers at once, of which all fail together.
             always_failing: questions that the server may fail each time without being taken to be down.
         """
-        self._allowed, self._allowed_again = max(LEAST, 2 * concurrency), max(LEAST, always_failing + 1)
+        self._allowed, self._allowed_again = max(MIN_FAILURES, 2 * concurrency), max(MIN_FAILURES, always_failing + 1)
         self._failures = 0
         self._again: set[str] = set()  # questions
 
     def heed(self, record: Record) -> str | None:
         """Why to stop, if that was one too many; the run can go on later, and asks those again."""
-        if not failed_by_server(record):
+        if not is_server_failure(record):
             self._failures, self._again = 0, set()
         elif record.attempt == 1:
             self._failures += 1

@@ -21,7 +21,7 @@ _UNREAD = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError")  # of 
 _TOLD = "unusable reply"  # event of an agent that gets another try
 
 
-def steps_of(
+def extract_steps(
     program: Program, trace: Sequence[tuple[Any, dict[str, Any], Any]], spans: Sequence[dict[str, Any]]
 ) -> list[Step]:
     """
@@ -45,7 +45,7 @@ def steps_of(
     ]
 
 
-def last_of_each(steps: Sequence[tuple[Any, dict[str, Any], Any]]) -> list[tuple[Any, dict[str, Any], Any]]:
+def keep_last_steps(steps: Sequence[tuple[Any, dict[str, Any], Any]]) -> list[tuple[Any, dict[str, Any], Any]]:
     """The last readable step of each predictor: what was rejected before is no example to follow."""
     readable = [step for step in steps if UNREADABLE not in step[2]]
     last = {id(step[0]): step for step in readable}

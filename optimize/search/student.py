@@ -20,7 +20,7 @@ from dspy.primitives.base_module import BaseModule
 from mas.prompt_sets.demos import to_json
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.system import Program
-from optimize.search.steps import last_of_each
+from optimize.search.steps import keep_last_steps
 from optimize.search.trials import Trial, Trials
 
 _SETTLING = threading.Lock()  # of any student: it takes less than a millisecond
@@ -60,7 +60,7 @@ class Student(dspy.Module):
         """The answer to that example; its `trial` has the record, or says that nothing is asked any more."""
         trial = self.trial(sample_id)
         if dspy.settings.trace is not None:
-            dspy.settings.trace.extend(last_of_each(trial.steps) if self._shows_last_only else trial.steps)
+            dspy.settings.trace.extend(keep_last_steps(trial.steps) if self._shows_last_only else trial.steps)
         return dspy.Prediction(final_answer=trial.record.answer, trial=trial)
 
     def trial(self, sample_id: str, epoch: int = 1, counted: bool = True) -> Trial:

@@ -34,7 +34,7 @@ from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleK
 from mas.system import Program
 from optimize.search.budget import Spend
 from optimize.search.server_failures import FailuresInARow
-from optimize.search.steps import Step, steps_of
+from optimize.search.steps import Step, extract_steps
 
 Key = tuple[str, str, int]  # digest of the prompts, sample id, epoch
 
@@ -83,7 +83,7 @@ class TrialRows:
             self._database.close()
 
 
-KEPT_ANSWERS = 400  # in memory, with trajectory and steps; the oldest go first and are replayed if asked for again
+MAX_KEPT_ANSWERS = 400  # in memory, with trajectory and steps; the oldest go first and are replayed if asked for again
 _LAST_WORDS_SECONDS = 5.0  # for what is cancelled, and takes no notice
 
 
@@ -126,17 +126,17 @@ class Trials:
         self,
         runner: Runner,
         samples: Mapping[str, Sample],
-        purse: Purse,
+        ledger: Purse,
         path: Path,
         stopped: Callable[[], str | None] = lambda: None,
-        kept_answers: int = KEPT_ANSWERS,
+        kept_answers: int = MAX_KEPT_ANSWERS,
     ) -> None:
         """
         Args:
             runner: its program counts for nothing; its `question` holds limits, call log and what is paid.
             stopped: why nothing more is to be asked, as of now.
         """
-        self.purse, self.samples = purse, samples
+        self.ledger, self.samples = ledger, samples
         self.reason: str | None = None  # why nothing more is asked, if neither budget nor caller is the reason
         self.failure: BaseException | None = None  # a defect of the harness itself; whoever searches is to raise it
         self.n_reached = self.n_metric_errors = 0  # different answers of this session, replayed ones included
@@ -255,7 +255,7 @@ class Trials:
     def _may_count(self, key: Key) -> bool:
         """Of one that has been in memory and is asked again nothing more is taken."""
         with self._turns:
-            if key not in self._counted and self.purse.take_metric_call():
+            if key not in self._counted and self.ledger.take_metric_call():
                 self._counted.add(key)
             return key in self._counted
 
@@ -272,7 +272,7 @@ class Trials:
         if record.error_class == QUOTA_OR_KEY:
             self.end(f"the model's provider takes no more calls, for want of quota or for the key ({record.error})")
             return None
-        return Answered(record, steps_of(program, noting.trace, record.trajectory))
+        return Answered(record, extract_steps(program, noting.trace, record.trajectory))
 
     def _question(self, sample_key: SampleKey, refused: threading.Event) -> SampleContext:
         """The question; that the budget refuses it a request is noted, since an agent may swallow the error."""

@@ -61,7 +61,7 @@ class TuningRunSettings:
 
 
 @dataclass
-class _Plain:
+class _Options:
     """What is the same for every choice of parts."""
 
     prompts: str | None = None
@@ -218,9 +218,9 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
     """
     parts = {name: build_part(composed[name], name) for name in (*PARTS, "optimizer")}
     rest = {key: value for key, value in composed.items() if key not in (*parts, *_NO_OPTIONS)}
-    schema = OmegaConf.structured(_Plain)
+    schema = OmegaConf.structured(_Options)
     check_branches(schema, rest)
-    plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
+    plain: _Options = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
     _check_ranges(plain)
     optimizer = parts.pop("optimizer")
     base = EvalConfig(
@@ -237,7 +237,7 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
     return OptimizeConfig(base, optimizer, run=plain.run, **{name: getattr(plain, name) for name in kept})
 
 
-def _check_ranges(plain: _Plain) -> None:
+def _check_ranges(plain: _Options) -> None:
     run, shortlist = plain.run, plain.shortlist
     refuse_unless(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
     refuse_unless(shortlist.epochs >= 1, "shortlist.epochs", shortlist.epochs, "at least 1")
@@ -251,7 +251,7 @@ def _check_ranges(plain: _Plain) -> None:
 
 
 @dataclass(frozen=True)
-class Request:
+class TuningRequest:
     config: OptimizeConfig
     resolved: dict[str, Any]  # the same as plain dictionaries
     prompts: PromptSet  # to begin with

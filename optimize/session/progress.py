@@ -17,7 +17,7 @@ LINE_INTERVAL_SECONDS = 30.0  # between two plain lines, so that hours of search
 _LIVE_INTERVAL_SECONDS = 1.0
 
 
-def progress_line(answers: int, spend: Spend, budget: BudgetSettings) -> str:
+def format_progress(answers: int, spend: Spend, budget: BudgetSettings) -> str:
     """
     Args:
         answers: of this session, replayed ones among them.
@@ -31,7 +31,7 @@ def progress_line(answers: int, spend: Spend, budget: BudgetSettings) -> str:
 
 
 @contextmanager
-def watching(
+def show_progress(
     console: Console, line: Callable[[], str], interval_seconds: float = LINE_INTERVAL_SECONDS
 ) -> Iterator[None]:
     """Show the line until the block ends; what the block itself prints to this console stands above it."""

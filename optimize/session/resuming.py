@@ -24,7 +24,7 @@ from eval.workflows.resume import put_before, resumed_run
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
 from optimize.search.candidate import PARENT, Candidate
-from optimize.session.config import Request
+from optimize.session.config import TuningRequest
 from optimize.session.run_files import RunFiles, find_tuning_run
 
 RESUME = "resume"
@@ -33,7 +33,7 @@ OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "tracking", "experimen
 OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env")
 
 
-def resumed_arguments(arguments: Sequence[str]) -> list[str]:
+def restore_arguments(arguments: Sequence[str]) -> list[str]:
     """A command line with what the run was started with put before what is given now.
 
     Raises:
@@ -45,14 +45,14 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
     return put_before(arguments, here, json.loads((find_tuning_run(run) / "command.json").read_text("utf-8")))
 
 
-def of_the_run(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
+def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
     """What a later session takes over of a command line; what holds a secret is kept nowhere, and given anew."""
     own = (f"{RESUME}=", "yes=", "run.dir=")
     kept = [remove_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
     return [each for each in kept if redact(each) == each]
 
 
-def kept_parent(run: str) -> str:
+def find_parent_set(run: str) -> str:
     """The prompts that the run began with, as it has kept them: the set itself may have been edited since."""
     return str(find_tuning_run(run) / "candidates" / PARENT)
 
@@ -76,18 +76,18 @@ def check_unchanged(folder: Path, now: Mapping[str, Any]) -> None:
         raise UserError(f"the tuning run was started otherwise ({listed}); go on with its own options, or start anew.")
 
 
-def going_on(folder: Path, *options: str) -> str:
+def describe_resume(folder: Path, *options: str) -> str:
     """The command that goes on with the run."""
     name = folder.name if folder.parent == OUTPUTS / "optimize" else shown(folder)
-    return f"go on with: {command('run.py')} {shlex.join([f'resume={name}', *options])}"
+    return f"go on with: {format_command('run.py')} {shlex.join([f'resume={name}', *options])}"
 
 
-def command(script: str) -> str:
+def format_command(script: str) -> str:
     """One of `optimize/`'s commands, to be pasted into a shell in the current folder."""
     return f"python {shlex.quote(shown(PROJECT_ROOT / 'optimize' / script))}"
 
 
-def begin(request: Request, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> float:
+def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> float:
     """
     Args:
         origin: who runs what, as a run in MLflow says it.
@@ -108,12 +108,12 @@ def begin(request: Request, splits: Splits, files: RunFiles, origin: Mapping[str
         files.write_text("config.yaml", request.configuration)
         files.write("splits", splits.to_dict())
         files.keep(Candidate(PARENT, request.prompts))
-    files.write("command", of_the_run(request.command, request.config.redact))
+    files.write("command", filter_overrides(request.command, request.config.redact))
     files.update(**_facts(request, splits, before, seconds_before), origin=origin)
     return seconds_before
 
 
-def _facts(request: Request, splits: Splits, before: Mapping[str, Any], seconds_before: float) -> dict[str, Any]:
+def _facts(request: TuningRequest, splits: Splits, before: Mapping[str, Any], seconds_before: float) -> dict[str, Any]:
     """What `tuning.json` says from now on; `before`: what it said."""
     config, now = request.config, datetime.now(UTC).isoformat()
     return {

@@ -55,7 +55,7 @@ def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
     """
     run, colon, candidate_id = name.rpartition(":")
     if colon and run and candidate_id and not Path(name).exists():
-        return candidate_of(find_tuning_run(run), candidate_id)
+        return read_candidate_set(find_tuning_run(run), candidate_id)
     path = Path(name).expanduser()
     places = [path, root / path] if "/" in name or path.is_absolute() else [root / "prompts" / name]
     folder = next((each for each in places if name and each.is_dir()), None)
@@ -64,7 +64,7 @@ def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
     )  # the former says what is wrong
 
 
-def candidate_of(run: Path, candidate_id: str) -> PromptSet:
+def read_candidate_set(run: Path, candidate_id: str) -> PromptSet:
     """
     Raises:
         UserError: the run has no such candidate.
@@ -143,17 +143,17 @@ class RunFiles:
     def candidate(self, candidate_id: str, agents: Sequence[str], system: str) -> PromptSet:
         return read_prompt_set(self.folder / CANDIDATES / candidate_id, agents, system, self.folder)
 
-    def begin_proposals(self) -> None:
+    def clear_proposals(self) -> None:
         """Before a search. One that is resumed comes to the same; until then, what was proposed before stays."""
         self._told = []
 
-    def propose(self, proposal: Proposal) -> None:
+    def add_proposal(self, proposal: Proposal) -> None:
         self.keep(proposal.candidate)
-        self._told.append(as_line(proposal))
+        self._told.append(to_line(proposal))
         told = {line["candidate_id"] for line in self._told}
         self._write_proposals([*self._told, *(line for line in self.proposals() if line["candidate_id"] not in told)])
 
-    def end_proposals(self) -> None:
+    def finish_proposals(self) -> None:
         """After a search that came to its end: those of this session are all there are."""
         self._write_proposals(self._told)
 
@@ -167,12 +167,12 @@ class RunFiles:
         self.write_text("proposals.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
-def wholly_scored(proposals: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def filter_fully_scored(proposals: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Those lines whose score on validation means something: the scoring was not cut off."""
     return [line for line in proposals if line["val_score"] is not None and line["decision"] != "cut_off"]
 
 
-def as_line(proposal: Proposal) -> Mapping[str, Any]:
+def to_line(proposal: Proposal) -> Mapping[str, Any]:
     """A proposal without its prompts."""
     candidate = proposal.candidate
     return {

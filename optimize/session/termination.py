@@ -13,14 +13,14 @@ from optimize.gate.gate import FinishReason
 BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  # over, and no prompts were judged
 
 
-def exit_code(verdict: Mapping[str, Any]) -> int:
+def compute_exit_code(verdict: Mapping[str, Any]) -> int:
     """Of a run that has this verdict (`eval.cli.command`): an honest no is 0, and nothing else may be taken for one."""
     if verdict["resumable"]:
         return STOPPED
     return FAILURES if verdict["finish_reason"] in BROKEN else FINISHED
 
 
-class EndedError(Exception):
+class EarlyVerdictError(Exception):
     """The run has come to its end in the middle of a phase, for a reason that is a result."""
 
     def __init__(self, finish_reason: FinishReason, sentence: str) -> None:
@@ -28,7 +28,7 @@ class EndedError(Exception):
         self.finish_reason: FinishReason = finish_reason
 
 
-class HaltedError(Exception):
+class RunStoppedError(Exception):
     """It stopped and can go on: the message says why."""
 
     def __init__(self, why: str, *options: str) -> None:

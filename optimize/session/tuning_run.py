@@ -26,49 +26,51 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.system import Program
-from optimize.publishing.leaks import LeakIndex, LeakReport, system_words
+from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
-from optimize.search.budget import REFLECTION, BudgetLedger, Spend, spent_before
+from optimize.search.budget import REFLECTION, BudgetLedger, Spend, read_earlier_spend
 from optimize.search.candidate import PARENT, Candidate
 from optimize.search.objective import Objective
 from optimize.search.student import Student
 from optimize.search.trials import Trial, Trials
-from optimize.session.config import Request
+from optimize.session.config import TuningRequest
 from optimize.session.masked_replies import MaskedReplies
-from optimize.session.progress import progress_line, watching
-from optimize.session.resuming import begin
+from optimize.session.progress import format_progress, show_progress
+from optimize.session.resuming import begin_session
 from optimize.session.run_files import MARKER, RunFiles
-from optimize.session.termination import EndedError, Halt, HaltedError
+from optimize.session.termination import EarlyVerdictError, Halt, RunStoppedError
 
 LEAST_JUDGED = 10  # answers; before that a share of failures is luck
 TRIALS = "trials.db"
 
 
 class TuningRun:
-    """Made by `opened`."""
+    """Made by `open_tuning_run`."""
 
-    def __init__(self, request: Request, splits: Splits, folder: Path, console: Console, stack: ExitStack) -> None:
+    def __init__(
+        self, request: TuningRequest, splits: Splits, folder: Path, console: Console, stack: ExitStack
+    ) -> None:
         self.request, self.config, self.splits, self.console = request, request.config, splits, console
         self.files = RunFiles(folder, request.config.redact)
         self.origin = {**origin(), "mlflow.source.name": "optimize/run.py"}
-        seconds_before = begin(request, splits, self.files, self.origin)
-        self.parent = Candidate(PARENT, self.prompts_of(PARENT))
+        seconds_before = begin_session(request, splits, self.files, self.origin)
+        self.parent = Candidate(PARENT, self.read_prompts(PARENT))
         self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
-        self.purse = BudgetLedger(self.config.budget, self._spent_before(seconds_before))
+        self.ledger = BudgetLedger(self.config.budget, self._spent_before(seconds_before))
         base, missing = self.config.base, MissingServices(self.config.base)
         resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         self._program = base.system.build(base.model, self.parent.prompts, resources)
         missing.tell()
         samples = {each.id: each for each in (*splits.train, *splits.val)}
         self.objective = Objective(samples)
-        self.trials = Trials(self._runner(), samples, self.purse, folder / TRIALS, lambda: self.halt.reason)
+        self.trials = Trials(self._runner(), samples, self.ledger, folder / TRIALS, lambda: self.halt.reason)
         stack.callback(self.trials.close)
         self.halt = Halt(self.config.run.drain_seconds, self._cancel)
 
     def _spent_before(self, seconds: float) -> Spend:
         """The answers of a search that is over are not scored again; of any other they are, and counted then."""
         searched = self.files.read("search") or {}
-        return replace(spent_before(self.call_log, seconds), metric_calls=searched.get("metric_calls", 0))
+        return replace(read_earlier_spend(self.call_log, seconds), metric_calls=searched.get("metric_calls", 0))
 
     @property
     def run_id(self) -> str:
@@ -102,10 +104,10 @@ class TuningRun:
         """
         with self.asking():
             trials = self.trials.answers(self.student(prompts), self.val_ids, epoch, counted=epoch == 1)
-        self.check_halted()
+        self.check_stopped()
         self.check_metric()
         if not all(trial.reached for trial in trials):
-            raise EndedError("budget", f"{self.purse.over or self.trials.over}, before there was a verdict")
+            raise EarlyVerdictError("budget", f"{self.ledger.over or self.trials.over}, before there was a verdict")
         return trials
 
     def _runner(self) -> Runner:
@@ -130,7 +132,7 @@ class TuningRun:
             self.config.base.limits,
             call_log=replies,
             tool_log=SampleResults(replies),
-            reserve=functools.partial(self.purse.reserve_call, paid=paid),
+            reserve=functools.partial(self.ledger.reserve_call, paid=paid),
         )
 
     def _replies(self, sample_key: SampleKey) -> MaskedReplies:
@@ -142,7 +144,7 @@ class TuningRun:
         return self.config.base.model.reflection_lm(self.config.reflection_model)
 
     @contextmanager
-    def reflecting(self) -> Iterator[None]:
+    def use_reflection(self) -> Iterator[None]:
         """The reflection's requests are logged, paid for and replayed like any other's."""
         with use_context(self._reflection), self.asking():
             yield
@@ -154,7 +156,7 @@ class TuningRun:
         return SampleContext(
             REFLECTION,
             call_log=self._replies(REFLECTION),
-            reserve=functools.partial(self.purse.reserve_call, reflection=True, paid=paid),
+            reserve=functools.partial(self.ledger.reserve_call, reflection=True, paid=paid),
         )
 
     # Ending
@@ -162,7 +164,7 @@ class TuningRun:
     @contextmanager
     def asking(self) -> Iterator[None]:
         """Ctrl-C inside stops what is asked, not the process; meanwhile it is told how far the run has come."""
-        with self.halt.on_signals(), watching(self.console, self._so_far):
+        with self.halt.on_signals(), show_progress(self.console, self._so_far):
             yield
 
     def _cancel(self) -> None:
@@ -171,20 +173,20 @@ class TuningRun:
         background_loop().call_soon_threadsafe(self._reflection.close)
 
     def _so_far(self) -> str:
-        return progress_line(self.trials.n_reached, self.purse.spend(), self.config.budget)
+        return format_progress(self.trials.n_reached, self.ledger.spend(), self.config.budget)
 
-    def why_stopped(self) -> str | None:
+    def get_stop_reason(self) -> str | None:
         """Why nothing more is asked; None: the search may go on."""
-        return self.trials.over or self.purse.over
+        return self.trials.over or self.ledger.over
 
-    def check_halted(self) -> None:
+    def check_stopped(self) -> None:
         """
         Raises:
             HaltedError: by a signal, or by a model server that takes no more calls.
         """
         self.trials.check()
         if reason := self.halt.reason or self.trials.reason:
-            raise HaltedError(reason)
+            raise RunStoppedError(reason)
 
     def check_metric(self) -> None:
         """
@@ -197,7 +199,7 @@ class TuningRun:
             (objective.errors, objective.calls, objective.first_error),
         ):
             if scored >= LEAST_JUDGED and failed > share * scored:
-                raise EndedError(
+                raise EarlyVerdictError(
                     "metric_errors",
                     f"{failed} of {scored} answers could not be scored (gate.max_metric_error_share={share:g}): "
                     f"{first}",
@@ -205,12 +207,12 @@ class TuningRun:
 
     # What is kept
 
-    def prompts_of(self, candidate_id: str) -> PromptSet:
+    def read_prompts(self, candidate_id: str) -> PromptSet:
         system = self.config.base.system
         return self.files.candidate(candidate_id, system.agent_names, system.name)
 
-    def leaks_of(self, prompts: PromptSet) -> LeakReport:
-        return self._leak_index.check(prompts, self.parent.prompts, system_words(self._program))
+    def check_leaks(self, prompts: PromptSet) -> LeakReport:
+        return self._leak_index.check(prompts, self.parent.prompts, collect_system_words(self._program))
 
     @functools.cached_property
     def _leak_index(self) -> LeakIndex:
@@ -218,14 +220,14 @@ class TuningRun:
 
     def note(self, phase: str, **facts: Any) -> None:
         """Where the run stands, for whoever looks into its folder."""
-        self.files.update(phase=phase, spend=self.purse.spend().to_dict(), **facts)
+        self.files.update(phase=phase, spend=self.ledger.spend().to_dict(), **facts)
 
     def show(self, line: str) -> None:
         self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def opened(request: Request, splits: Splits, folder: Path, console: Console) -> Iterator[TuningRun]:
+def open_tuning_run(request: TuningRequest, splits: Splits, folder: Path, console: Console) -> Iterator[TuningRun]:
     """
     Raises:
         UserError: another process is at work in the folder, or the run was started with other options.

@@ -120,7 +120,7 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
     from optimize.gate import sealed_log
     from optimize.pipeline.tuning import tune
     from optimize.questions.splits import make_splits
-    from optimize.session.config import Request, read_config
+    from optimize.session.config import TuningRequest, read_config
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -135,7 +135,7 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
             composed = compose("optimize", overrides)
         config = read_config(composed)
         parent = config.check()
-        tune(Request(config, OmegaConf.to_container(composed, resolve=True), parent, overrides, shelf))  # type: ignore[arg-type]
+        tune(TuningRequest(config, OmegaConf.to_container(composed, resolve=True), parent, overrides, shelf))  # type: ignore[arg-type]
         verdict = json.loads((folder / "verdict.json").read_text("utf-8"))
         splits = make_splits(config.base.data, config.splits)
         published, prompts, gain = verdict["published"], parent, None

@@ -86,7 +86,7 @@ def run(job: Job) -> Result:
 
     from eval.cli.paths import OUTPUTS
     from optimize.pipeline.tuning import tune
-    from optimize.session.config import Request, read_config
+    from optimize.session.config import TuningRequest, read_config
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     began = time.monotonic()
@@ -108,7 +108,7 @@ def run(job: Job) -> Result:
         if job.part == "planted":
             config.optimizer = Planted()
         resolved: Any = OmegaConf.to_container(composed, resolve=True)
-        request = Request(config, resolved, config.check(), overrides, shelf)
+        request = TuningRequest(config, resolved, config.check(), overrides, shelf)
         tune(request)
         return _result(job, folder, shelf, config.base.data, config.base.model, time.monotonic() - began)
 

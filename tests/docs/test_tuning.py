@@ -16,8 +16,8 @@ from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from optimize.diff import read_arguments as diff_arguments
 from optimize.export import read_arguments as export_arguments
 from optimize.gate.gate import FinishReason, GateSettings
-from optimize.gate.power import power_table, smallest_gain
-from optimize.pipeline.cost_estimate import Estimate, planned
+from optimize.gate.power import compute_smallest_gain, power_table
+from optimize.pipeline.cost_estimate import Estimate, build_plan
 from optimize.pipeline.sealed_test import PARENT_ARM, WINNER_ARM
 from optimize.questions.splits import SplitSettings, make_splits
 from optimize.search.budget import BudgetSettings
@@ -88,7 +88,7 @@ def phase_lines() -> list[str]:
 
 def test_the_phases_are_those_that_a_run_shows() -> None:
     source = "".join(
-        (PROJECT_ROOT / "optimize" / each).read_text("utf-8") for each in ("tuning.py", "phases/verdict.py")
+        (PROJECT_ROOT / "optimize/pipeline" / each).read_text("utf-8") for each in ("tuning.py", "verdict.py")
     )
     shown = {
         name for found in re.findall(r'"((?:\d/8 [\w ]+(?:, )?)+)["{:]', source) for name in re.split(r", ", found)
@@ -128,7 +128,7 @@ def test_the_power_table_is_the_codes() -> None:
 
 
 def test_what_gaia_can_show_is_what_is_said() -> None:
-    gains = [100 * (smallest_gain(53, 5, accuracy) or 1) for accuracy in (0.2, 0.3, 0.4, 0.5, 0.6)]
+    gains = [100 * (compute_smallest_gain(53, 5, accuracy) or 1) for accuracy in (0.2, 0.3, 0.4, 0.5, 0.6)]
     low, high = map(int, re.findall(r"gain of (\d+) to (\d+) points", section("What to expect on GAIA"))[0])
     assert (low, high) == (round(min(gains)), round(max(gains)))
 
@@ -152,8 +152,8 @@ def test_the_estimate_for_gaia_is_what_the_program_says(tmp_path: Path) -> None:
     assert f"({len(splits.train)} + {len(splits.val)})" in section("Splits")
     for more, total in (([], None), (["reflection_model=gpt-4o"], "With `reflection_model=gpt-4o` the total is ")):
         config = composed(*more)
-        plan = planned(config.optimizer, splits, 7, config.budget, config.shortlist, config.gate)
-        lines = Estimate.guessed(plan, config.base, config.reflection_model, tmp_path).lines(config.budget)
+        plan = build_plan(config.optimizer, splits, 7, config.budget, config.shortlist, config.gate)
+        lines = Estimate.guess(plan, config.base, config.reflection_model, tmp_path).lines(config.budget)
         if total is None:
             assert "\n".join(lines) in PAGE
         else:

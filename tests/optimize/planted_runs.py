@@ -32,11 +32,11 @@ from mas.llm.agent_lm import AgentLM
 from mas.llm.call_policy import CallPolicy
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
-from optimize.pipeline.terminal import shown_again
+from optimize.pipeline.terminal import show_finished_run
 from optimize.pipeline.tuning import tune
 from optimize.search.candidate import Candidate, Proposal
 from optimize.search.optimizer import Search, SearchCost, SearchOutcome
-from optimize.session.config import OptimizeConfig, Request, read_config
+from optimize.session.config import OptimizeConfig, TuningRequest, read_config
 from tests.optimize.tuning_command import NAME, Tuned
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _Engine, _response, all_text, system_text
 
@@ -161,10 +161,10 @@ def planted_run(
         config.base.model.learn(config.base.data)
         config.optimizer = optimizer or Planted([texts] if isinstance(texts, Mapping) else texts)
         change(config)
-        if config.resume and (code := shown_again(config.resume)) is not None:
+        if config.resume and (code := show_finished_run(config.resume)) is not None:
             return code
         resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-        return tune(Request(config, resolved, config.check(), given, shelf))
+        return tune(TuningRequest(config, resolved, config.check(), given, shelf))
 
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr("optimize.gate.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")

@@ -110,7 +110,7 @@ class ToySearch:
     model: Any
     trials: Trials
     student: Student
-    purse: BudgetLedger
+    ledger: BudgetLedger
     call_log: CallLog
     reflection_lm: Any
     seed: int
@@ -150,7 +150,7 @@ class ToySearch:
         question = SampleContext(
             REFLECTION,
             call_log=self.call_log.for_sample(REFLECTION),
-            reserve=partial(self.purse.reserve_call, reflection=True),
+            reserve=partial(self.ledger.reserve_call, reflection=True),
         )
         with use_context(question):
             outcome: SearchOutcome = optimizer.search(self.search())
@@ -186,13 +186,13 @@ def toy_search(
     """A second one in the same folder has the replies that the first one paid for."""
     system, samples, baseline = toy()
     model, prompts = model or CountedModel(), prompts or baseline
-    purse = BudgetLedger(budget or BudgetSettings(metric_calls=max_metric_calls))
+    ledger = BudgetLedger(budget or BudgetSettings(metric_calls=max_metric_calls))
     with closing(CallLog(folder / "calls.db")) as call_log:
 
         def question(sample: SampleKey) -> SampleContext:
             log = call_log.for_sample(sample)
             return SampleContext(
-                sample, SampleLimits(), call_log=log, tool_log=SampleResults(log), reserve=purse.reserve_call
+                sample, SampleLimits(), call_log=log, tool_log=SampleResults(log), reserve=ledger.reserve_call
             )
 
         runner = Runner(
@@ -202,13 +202,13 @@ def toy_search(
         known = {each.id: each for split in samples.values() for each in split}
 
         def stopped() -> str | None:
-            return halted() or trials.reason or purse.over
+            return halted() or trials.reason or ledger.over
 
-        trials = Trials(runner, known, purse, folder / "trials.db", stopped, kept_answers)
+        trials = Trials(runner, known, ledger, folder / "trials.db", stopped, kept_answers)
         with closing(trials):
             built = program or system.build(model, prompts, Resources())
             student = Student(built, prompts, trials, agents)
             yield ToySearch(
-                model, trials, student, purse, call_log, model.reflection_lm(), seed, threads, n_train, n_val,
+                model, trials, student, ledger, call_log, model.reflection_lm(), seed, threads, n_train, n_val,
                 max_metric_calls, stopped,
             )  # fmt: skip

@@ -297,8 +297,8 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
 
     from eval.cli.paths import OUTPUTS, PROJECT_ROOT
     from optimize.pipeline.tuning import tune
-    from optimize.session.config import Request, read_config
-    from optimize.session.resuming import kept_parent
+    from optimize.session.config import TuningRequest, read_config
+    from optimize.session.resuming import find_parent_set
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     here = f"resume={folder}" if (folder / "tuning.json").is_file() else f"run.dir={folder}"
@@ -308,8 +308,8 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
     config = read_config(composed)
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     if config.resume:
-        config.base.prompts = kept_parent(config.resume)
-    return tune(Request(config, resolved, config.check(), given, shelf))
+        config.base.prompts = find_parent_set(config.resume)
+    return tune(TuningRequest(config, resolved, config.check(), given, shelf))
 
 
 # ---------------------------------------------------------------- as a command

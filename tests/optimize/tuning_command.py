@@ -22,7 +22,7 @@ from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.publish import read_folder
 from optimize.run import main
-from optimize.session.config import Request
+from optimize.session.config import TuningRequest
 from tests.eval.command_line import without_secrets
 
 OF_TESTS = "tuned_in_a_test_"  # how the names of sets begin that a test has published
@@ -81,7 +81,7 @@ def _surroundings(place: Path, shelf: Path, arguments: list[str]) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**without_secrets({}), "HYDRA_FULL_ERROR": "0", "HF_HOME": str(place / "hub")}.items():
             patch.setenv(name, value)
-        patch.setattr("optimize.run.Request", partial(Request, shelf=shelf))
+        patch.setattr("optimize.run.Request", partial(TuningRequest, shelf=shelf))
         patch.setattr("optimize.gate.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
         patch.setattr(sys, "argv", [str(PROJECT_ROOT / "optimize" / "run.py"), *arguments])
         patch.chdir(place)

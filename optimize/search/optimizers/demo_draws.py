@@ -17,7 +17,7 @@ import dspy.teleprompt.random_search
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.search.dspy_compat import replace_attribute
+from optimize.search.dspy_compat import replace_names
 from optimize.search.optimizer import Search
 
 
@@ -52,9 +52,9 @@ class DemoDraws:
             devset=list(self._val), metric=self._search.metric, num_threads=self._search.threads, max_errors=10**9
         )
         self._best = fmean(score for _, _, score in parent(self._search.student).results)
-        self._began = self._search.student.trials.purse.spend()
+        self._began = self._search.student.trials.ledger.spend()
         self._check_over()
-        with replace_attribute(dspy.teleprompt.random_search, Evaluate=Evaluate):
+        with replace_names(dspy.teleprompt.random_search, Evaluate=Evaluate):
             yield
 
     def _scored(self, program: Any, results: Sequence[tuple[Any, Any, float]]) -> None:
@@ -73,7 +73,7 @@ class DemoDraws:
         elif score > self._best:
             decision, reason = "accepted", f"the best so far (before: {self._best:.1%})"
             self._best = score
-        spend, number = search.student.trials.purse.spend(), len(self._seen) - 1
+        spend, number = search.student.trials.ledger.spend(), len(self._seen) - 1
         agents = tuple(agent for agent in prompts.texts if prompts.demos.get(agent) != _demos(search, agent))
         candidate = Candidate(f"c{number:03}", prompts, (PARENT,), agents, "bootstrap")
         told: Decision = decision  # type: ignore[assignment]

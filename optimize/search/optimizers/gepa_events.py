@@ -164,7 +164,7 @@ class GepaEvents:
         return max(fmean(self._val_scores[parent][number] for number in numbers) for parent in parents)
 
     def _spend(self) -> Spend:
-        spend: Spend = self._search.student.trials.purse.spend()
+        spend: Spend = self._search.student.trials.ledger.spend()
         return spend
 
 

@@ -61,10 +61,10 @@ class GepaOptimizer:
         """
         from optimize.search.dspy_compat import run_isolated
         from optimize.search.optimizers.gepa_events import GepaEvents
-        from optimize.search.optimizers.rewriting import Rewriting
+        from optimize.search.optimizers.rewriting import PromptRewriter
 
         events = GepaEvents(search)
-        rewriting = Rewriting(search.parent.prompts, search.stopped, self.max_instruction_chars)
+        rewriting = PromptRewriter(search.parent.prompts, search.stopped, self.max_instruction_chars)
 
         def stop(state: Any) -> bool:
             return bool(search.stopped() or rewriting.failed or events.failure)

@@ -38,7 +38,7 @@ _USELESS = (AdapterParseError, EmptyReplyError, RefusedReplyError, TruncatedRepl
 _REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # of every request to come, too
 
 
-class Rewriting(InstructionProposer):
+class PromptRewriter(InstructionProposer):
     """DSPy's own. An agent for which there is no usable reply keeps its text; without any there is no proposal."""
 
     def __init__(self, prompts: PromptSet, over: Callable[[], str | None], max_chars: int | None) -> None:

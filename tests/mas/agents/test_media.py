@@ -21,7 +21,7 @@ from mas.simulation.model import OfflineModel
 from mas.systems.gaia import signatures
 from mas.tools.attachments import attached
 from mas.tools.read_file import read_file
-from optimize.search.optimizers.rewriting import Rewriting
+from optimize.search.optimizers.rewriting import PromptRewriter
 from scripts.sample_data.media import mp3_bytes, picture_bytes, wav_bytes
 from tests.mas.tools.files.every_kind import MP3_FRAME, m4a_bytes
 from tests.scripted_model import UNREADABLE, Call, ScriptedModel, answering, in_turn, tool_results
@@ -269,7 +269,7 @@ def test_the_judge_and_the_rewriter_of_prompts_see_no_picture_that_a_text_brings
     asyncio.run(AnswerJudge(model, "").verdict("q", text, "gold"))
     answer = str([message.parts for message in model.requests[0][1].messages])
     assert "ImagePart" not in answer and "http://x/" in answer
-    rewriter = Rewriting(PromptSet("p", "gaia", {"researcher": "Find."}, tmp_path), lambda: None, None)
+    rewriter = PromptRewriter(PromptSet("p", "gaia", {"researcher": "Find."}, tmp_path), lambda: None, None)
     given = {"current_instruction": "Find.", "examples_with_feedback": [{"Inputs": text}]}
     (*_, told) = rewriter.adapter.format(rewriter.propose.signature, [], given)
     assert isinstance(told["content"], str) and "http://x/" in told["content"]

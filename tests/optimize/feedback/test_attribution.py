@@ -113,7 +113,7 @@ def test_the_first_broken_link(agent: str, reason: str, made: list[Any]) -> None
 
 
 @pytest.mark.parametrize(
-    ("agent", "gold", "draft", "answer"),
+    ("agent", "target", "draft", "answer"),
     [
         ("finalizer", "7201", "7201", "7201 tonnes"),
         ("finalizer", "7201", "7201", "7 201"),
@@ -126,9 +126,9 @@ def test_the_first_broken_link(agent: str, reason: str, made: list[Any]) -> None
     ],
 )
 def test_a_wrong_form_is_due_to_the_finish_unless_the_draft_had_lost_what_it_needs(
-    agent: str, gold: str, draft: str, answer: str
+    agent: str, target: str, draft: str, answer: str
 ) -> None:
-    found = blamed(record(gold, answer, [READ, expert(draft), finalizer(answer)]))
+    found = blamed(record(target, answer, [READ, expert(draft), finalizer(answer)]))
 
     assert found.agent == agent
     assert "form" in found.reason[0]

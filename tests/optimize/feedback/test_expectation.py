@@ -2,7 +2,7 @@
 
 import pytest
 
-from optimize.feedback.expectation import Expectation, kind_of
+from optimize.feedback.expectation import Expectation, classify_answer
 
 TWO_DECIMALS = "How much is it? Answer with the number alone, rounded to two decimal places."
 COUNT = "How many are there? Give only the number."
@@ -10,7 +10,7 @@ LIST = "Which are they? Give the names in alphabetical order, separated by comma
 
 
 @pytest.mark.parametrize(
-    ("gold", "kind"),
+    ("target", "kind"),
     [
         ("17", "number"),
         ("1,234.5 km", "number"),
@@ -28,12 +28,12 @@ LIST = "Which are they? Give the names in alphabetical order, separated by comma
         ("it was a dark and stormy night", "text"),
     ],
 )
-def test_kinds_of_answers(gold: str, kind: str) -> None:
-    assert kind_of(gold) == kind
+def test_kinds_of_answers(target: str, kind: str) -> None:
+    assert classify_answer(target) == kind
 
 
 @pytest.mark.parametrize(
-    ("gold", "question", "sentence"),
+    ("target", "question", "sentence"),
     [
         ("88450.42", TWO_DECIMALS, "Expected was a number with two decimals, without a unit."),
         ("8.5", TWO_DECIMALS, "Expected was a number with two decimals, without a unit."),
@@ -49,12 +49,12 @@ def test_kinds_of_answers(gold: str, kind: str) -> None:
         ("stove", "Behind what?", "Expected was a single word or name, with nothing around it."),
     ],
 )
-def test_the_expectation_in_words(gold: str, question: str, sentence: str) -> None:
-    assert Expectation.of(gold, question).wordings[0] == sentence
+def test_the_expectation_in_words(target: str, question: str, sentence: str) -> None:
+    assert Expectation.of(target, question).wordings[0] == sentence
 
 
 @pytest.mark.parametrize(
-    ("gold", "question", "answer", "words"),
+    ("target", "question", "answer", "words"),
     [
         ("17", COUNT, None, ["no answer"]),
         ("17", COUNT, " ", ["no answer"]),
@@ -78,8 +78,8 @@ def test_the_expectation_in_words(gold: str, question: str, sentence: str) -> No
         ("Yes", "Is it?", "Perhaps", ["not a plain decision"]),
     ],
 )
-def test_differences_in_kind(gold: str, question: str, answer: str | None, words: list[str]) -> None:
-    faults = Expectation.of(gold, question).faults(answer)
+def test_differences_in_kind(target: str, question: str, answer: str | None, words: list[str]) -> None:
+    faults = Expectation.of(target, question).find_faults(answer)
 
     assert len(faults) == len(words), faults
     for word, fault in zip(words, faults, strict=True):
@@ -88,11 +88,11 @@ def test_differences_in_kind(gold: str, question: str, answer: str | None, words
 
 @pytest.mark.parametrize("answers", [("18", "1700"), ("16.9", "-17"), ("9999", "1")])
 def test_nothing_is_said_of_how_far_off_a_value_is_or_on_which_side(answers: tuple[str, str]) -> None:
-    near, far = (Expectation.of("17", "How many?").faults(answer) for answer in answers)
+    near, far = (Expectation.of("17", "How many?").find_faults(answer) for answer in answers)
 
     assert near == far == []
 
 
 def test_another_value_in_the_right_form_has_no_fault_in_kind() -> None:
-    assert Expectation.of("Boworn, Fikesn", LIST).faults("Drazeth, Moveln") == []
-    assert Expectation.of("stove", "Behind what?").faults("piano") == []
+    assert Expectation.of("Boworn, Fikesn", LIST).find_faults("Drazeth, Moveln") == []
+    assert Expectation.of("stove", "Behind what?").find_faults("piano") == []

@@ -6,7 +6,7 @@ from optimize.feedback.target_matcher import TargetMatcher
 
 
 @pytest.mark.parametrize(
-    ("gold", "text"),
+    ("target", "text"),
     [
         ("17", "there were 17 of them"),
         ("17", "the 17th"),
@@ -27,20 +27,20 @@ from optimize.feedback.target_matcher import TargetMatcher
         ("Straße", "the STRASSE"),
     ],
 )
-def test_a_quotation_is_seen_in_any_form(gold: str, text: str) -> None:
-    assert TargetMatcher(gold).quoted_in(text)
+def test_a_quotation_is_seen_in_any_form(target: str, text: str) -> None:
+    assert TargetMatcher(target).is_quoted_in(text)
 
 
 @pytest.mark.parametrize(
-    ("gold", "text"),
+    ("target", "text"),
     [("17", "171 and 0.9"), ("no", "nothing is known"), ("cat", "concatenated"), ("Paris", "a parish"), ("4", "42")],
 )
-def test_what_only_looks_like_it_is_no_quotation(gold: str, text: str) -> None:
-    assert not TargetMatcher(gold).quoted_in(text)
+def test_what_only_looks_like_it_is_no_quotation(target: str, text: str) -> None:
+    assert not TargetMatcher(target).is_quoted_in(text)
 
 
 @pytest.mark.parametrize(
-    ("gold", "text", "held"),
+    ("target", "text", "held"),
     [
         ("88450.42", "88450.42", True),
         ("88450.42", "88450.4187 cm", True),
@@ -59,15 +59,15 @@ def test_what_only_looks_like_it_is_no_quotation(gold: str, text: str) -> None:
         ("Boworn, Fikesn", "Boworn, Drazeth, Fikesn", False),
     ],
 )
-def test_an_answer_is_right_in_content_whatever_its_form(gold: str, text: str, held: bool) -> None:
-    assert TargetMatcher(gold).contained_in(text) is held
+def test_an_answer_is_right_in_content_whatever_its_form(target: str, text: str, held: bool) -> None:
+    assert TargetMatcher(target).is_contained_in(text) is held
 
 
 def test_a_short_gold_answer_in_a_long_text_is_no_evidence() -> None:
     page = "Row 4: the cat sat on 17 mats, and a no was heard in Velmomar, where 2500 people live."
 
-    assert not any(TargetMatcher(gold).within(page) for gold in ("4", "17", "no", "cat", "4, 17"))
-    assert TargetMatcher("Velmomar").within(page)
-    assert TargetMatcher("2,500").within(page)
-    assert TargetMatcher("Velmomar, 17").within(page)
-    assert not TargetMatcher("Velmomar, Boworn").within(page)
+    assert not any(TargetMatcher(target).is_within(page) for target in ("4", "17", "no", "cat", "4, 17"))
+    assert TargetMatcher("Velmomar").is_within(page)
+    assert TargetMatcher("2,500").is_within(page)
+    assert TargetMatcher("Velmomar, 17").is_within(page)
+    assert not TargetMatcher("Velmomar, Boworn").is_within(page)

@@ -15,10 +15,17 @@ from eval.analysis.comparison.pairing import build_answers
 from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record, Usage
 from eval.workflows.paired_evaluation import Arm, answers
-from optimize.gate.failed_answers import AGAINST, COUNTED_AS_RIGHT, HALT, Counted, failed_line, held_against
+from optimize.gate.failed_answers import (
+    AGAINST,
+    COUNTED_AS_RIGHT,
+    HALT,
+    ImputedAnswers,
+    describe_failures,
+    impute_failures,
+)
 from optimize.gate.gate import GateSettings, GateVerdict, judge
-from optimize.pipeline.terminal import shown_again
-from optimize.search.server_failures import LEAST
+from optimize.pipeline.terminal import show_finished_run
+from optimize.search.server_failures import MIN_FAILURES
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 FAILED = None  # in place of whether an answer is right
@@ -38,13 +45,13 @@ def side(*rows: Sequence[bool | None], cost_usd: float = 0.02) -> list[Record]:
     ]  # fmt: skip
 
 
-def made(counted: Counted) -> Comparison:
+def made(counted: ImputedAnswers) -> Comparison:
     return compare_answers(build_answers(counted.parent), build_answers(counted.winner))
 
 
 def gain(parent: Sequence[bool | None], winner: Sequence[bool | None]) -> float:
     """On one question."""
-    return made(held_against(side(parent), side(winner))).accuracy.difference
+    return made(impute_failures(side(parent), side(winner))).accuracy.difference
 
 
 @pytest.mark.parametrize("fails", ["parent", "winner"])
@@ -64,7 +71,7 @@ def test_a_question_that_neither_could_be_asked_is_a_tie() -> None:
 
 
 def test_what_the_parent_failed_alone_counts_as_right_and_is_told() -> None:
-    counted = held_against(
+    counted = impute_failures(
         side((FAILED, FAILED, False), (False, False, False), (FAILED, False, False)),
         side((True, FAILED, True), (True, FAILED, True), (False, False, False)),
     )
@@ -78,14 +85,16 @@ def test_what_the_parent_failed_alone_counts_as_right_and_is_told() -> None:
 
 def test_where_the_server_failed_nothing_all_counts_as_it_is() -> None:
     parent, winner = side((True, False)), side((False, True))
-    assert held_against(parent, winner) == Counted(parent, winner, {"parent": 0, "winner": 0, "as_right": 0}, [])
+    assert impute_failures(parent, winner) == ImputedAnswers(
+        parent, winner, {"parent": 0, "winner": 0, "as_right": 0}, []
+    )
 
 
 def test_a_set_is_not_cheaper_for_the_answers_that_it_failed() -> None:
     dear, cheap = side(*[(True,)] * 40), side(*[(True,)] * 39, (FAILED,), cost_usd=0.01)
     settings = GateSettings("cost", margin=0.2)
-    assert judge(settings, made(held_against(dear[:39], cheap[:39])), False, []).published
-    verdict = judge(settings, made(held_against(dear, cheap)), False, [])
+    assert judge(settings, made(impute_failures(dear[:39], cheap[:39])), False, []).published
+    verdict = judge(settings, made(impute_failures(dear, cheap)), False, [])
     assert verdict.reasons == [
         "The cost of 1 of the 40 sealed questions is unknown, so that the answers cannot be called cheaper."
     ]
@@ -94,16 +103,16 @@ def test_a_set_is_not_cheaper_for_the_answers_that_it_failed() -> None:
 def test_the_verdict_says_in_words_how_many_failed_and_to_which_questions() -> None:
     counts = {"parent": 9, "winner": 1, "as_right": 8}
     verdict = {"sealed": {"failed_answers": counts}, "winner": {"candidate_id": "c1"}}
-    assert failed_line({**verdict, "failed_questions": [f"q{n}" for n in range(7)]}) == (
+    assert describe_failures({**verdict, "failed_questions": [f"q{n}" for n in range(7)]}) == (
         "answers that the server failed each time: 9 before, 1 with c1 (to q0, q1, q2, q3, q4 and 2 more); 8 of before "
         "count as right, the others as wrong"
     )
     verdict = {**verdict, "sealed": {"failed_answers": {**counts, "as_right": 0}}}
-    assert failed_line({**verdict, "failed_questions": ["q0"]}) == (
+    assert describe_failures({**verdict, "failed_questions": ["q0"]}) == (
         "answers that the server failed each time: 9 before, 1 with c1 (to q0); all count as wrong"
     )
-    assert failed_line({**verdict, "failed_questions": []}) is None
-    assert failed_line({"finish_reason": "metric_errors"}) is None
+    assert describe_failures({**verdict, "failed_questions": []}) is None
+    assert describe_failures({"finish_reason": "metric_errors"}) is None
 
 
 # ---------------------------------------------------------------- the whole command
@@ -185,9 +194,9 @@ def test_a_question_that_always_fails_leaves_a_way_to_a_verdict_that_says_so(
     for name, arm in (("baseline", "parent"), ("winner", "winner")):
         assert verdict[name]["errors"]["infrastructure"] == 6
         assert verdict[name]["accuracy"] == accuracy(alone[arm] | dict.fromkeys(failing, 0))
-    assert f"  {failed_line(verdict)}\n" in said
-    assert shown_again(str(run.folder)) == 0
-    assert f"  {failed_line(verdict)}\n" in capsys.readouterr().out
+    assert f"  {describe_failures(verdict)}\n" in said
+    assert show_finished_run(str(run.folder)) == 0
+    assert f"  {describe_failures(verdict)}\n" in capsys.readouterr().out
 
 
 @pytest.mark.slow  # whole runs
@@ -246,7 +255,7 @@ def test_a_server_that_is_down_gives_no_verdict_however_often_it_is_asked(
         n_asked.append(server.asked - before)
         said = capsys.readouterr().err
         assert run.read("verdict") is None
-    assert f"\nstopped: the model's server has failed {LEAST} questions in a row once more" in said
+    assert f"\nstopped: the model's server has failed {MIN_FAILURES} questions in a row once more" in said
     assert max(n_asked[1:]) < N_SEALED * EPOCHS, "a part of what both sides were to answer, in a late session, too"
 
 

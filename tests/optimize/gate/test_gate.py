@@ -11,7 +11,7 @@ from eval.analysis.comparison.pairing import build_answers
 from eval.runs.record import Record, Usage
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
-from optimize.gate.gate import GateSettings, judge, too_long
+from optimize.gate.gate import GateSettings, find_long_prompts, judge
 
 
 def records(rights: Sequence[Sequence[bool]], cost_usd: float | None = 0.02, malformed: int = 0) -> list[Record]:
@@ -157,8 +157,8 @@ def test_one_question_passes_no_gate() -> None:
 def test_a_prompt_is_measured_with_its_demos() -> None:
     demos: dict[str, list[dict[str, Any]]] = {"finalizer": [{"answer_request": "é" * 60}]}
     prompts = PromptSet("s", "toy", {"planner": "p" * 100, "finalizer": "f" * 50}, Path(), demos=demos)
-    assert too_long(GateSettings(max_prompt_chars=100), prompts) == ["finalizer (134 characters)"]
-    assert too_long(GateSettings(), prompts) == []
+    assert find_long_prompts(GateSettings(max_prompt_chars=100), prompts) == ["finalizer (134 characters)"]
+    assert find_long_prompts(GateSettings(), prompts) == []
 
 
 @pytest.mark.parametrize(

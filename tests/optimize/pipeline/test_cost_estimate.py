@@ -13,7 +13,7 @@ from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig, read_config
 from mas.llm.prices import Price
 from mas.runtime.errors import UserError
-from optimize.pipeline.cost_estimate import UNLIMITED, Amount, Estimate, Plan, planned
+from optimize.pipeline.cost_estimate import UNLIMITED, Amount, Estimate, Plan, build_plan
 from optimize.questions.splits import Splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
@@ -66,20 +66,20 @@ def base(*overrides: str) -> EvalConfig:
 
 
 def test_each_phase_is_counted() -> None:
-    plan = planned(Greedy(), splits(), 7, BudgetSettings(metric_calls=600), SHORTLIST, GATE)
+    plan = build_plan(Greedy(), splits(), 7, BudgetSettings(metric_calls=600), SHORTLIST, GATE)
     assert plan == Plan(baseline=30, search=570, reflections=700, shortlist=4 * 2 * 30, sealed=2 * 5 * 50)
 
 
 def test_a_budget_that_not_a_single_candidate_fits_into_is_refused() -> None:
     with pytest.raises(UserError, match=r"budget.metric_calls=60 is too small: .* take 30 answers each"):
-        planned(Greedy(), splits(), 7, BudgetSettings(metric_calls=60), SHORTLIST, GATE)
+        build_plan(Greedy(), splits(), 7, BudgetSettings(metric_calls=60), SHORTLIST, GATE)
 
 
 def test_a_search_that_nothing_would_end_is_refused() -> None:
     with pytest.raises(UserError, match="nothing would end the search"):
-        planned(Greedy(), splits(), 7, FREE, SHORTLIST, GATE)
-    assert planned(Modest(), splits(), 7, FREE, SHORTLIST, GATE).search == 120
-    plan = planned(Greedy(), splits(), 7, BudgetSettings(metric_calls=None, usd=3.0), SHORTLIST, GATE)
+        build_plan(Greedy(), splits(), 7, FREE, SHORTLIST, GATE)
+    assert build_plan(Modest(), splits(), 7, FREE, SHORTLIST, GATE).search == 120
+    plan = build_plan(Greedy(), splits(), 7, BudgetSettings(metric_calls=None, usd=3.0), SHORTLIST, GATE)
     assert plan.search is None
     estimate = Estimate(plan, Amount(1, 1, 1, 1), Amount(), "x")
     assert estimate.lines(FREE)[2] == "  search      answers until a budget ends it"
@@ -95,7 +95,7 @@ def test_the_numbers_follow_an_earlier_run_and_the_models_prices(tmp_path: Path)
     (tmp_path / "before" / "config.yaml").write_text(yaml.safe_dump({"system": {"name": "gaia"}}))
     found = base()
     found.model.prices = {"mine": Price(1.0, 10.0), "writer": Price(10.0, 100.0)}
-    estimate = Estimate.guessed(PLAN, found, "writer", tmp_path)
+    estimate = Estimate.guess(PLAN, found, "writer", tmp_path)
     assert estimate.answer == Amount(4.0, 4000.0, 400.0, 0.008)
     assert estimate.reflection == Amount(1.0, 3800.0, 600, 0.098)
     lines = estimate.lines(FREE)
@@ -111,9 +111,9 @@ def test_the_numbers_follow_an_earlier_run_and_the_models_prices(tmp_path: Path)
 
 def test_without_a_price_the_money_is_not_known_and_a_simulated_model_costs_nothing() -> None:
     assert all(
-        line.endswith("cost n/a: no price is known") for line in Estimate.guessed(PLAN, base(), None).lines(FREE)[1:]
+        line.endswith("cost n/a: no price is known") for line in Estimate.guess(PLAN, base(), None).lines(FREE)[1:]
     )
-    simulated = Estimate.guessed(PLAN, read_config(composed("model=offline")), None).lines(FREE)
+    simulated = Estimate.guess(PLAN, read_config(composed("model=offline")), None).lines(FREE)
     assert simulated[-1] == "  nothing is paid: the model is simulated"
     assert "$" not in "".join(simulated)
 
@@ -121,7 +121,7 @@ def test_without_a_price_the_money_is_not_known_and_a_simulated_model_costs_noth
 def test_of_an_unknown_system_only_answers_are_counted() -> None:
     found = base()
     found.system.name = "mine"
-    estimate = Estimate.guessed(PLAN, found, None)
+    estimate = Estimate.guess(PLAN, found, None)
     assert estimate.lines(BudgetSettings(lm_calls=1))[0] == (
         "estimate, with prompts as long as today's (what an answer takes is not known of system=mine yet):"
     )

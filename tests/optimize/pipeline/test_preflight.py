@@ -23,13 +23,19 @@ from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError
 from mas.simulation.model import OfflineModel
-from optimize.pipeline.preflight import check_told_apart, checked_splits, confirm, confirmed, reflection_answers
+from optimize.pipeline.preflight import (
+    check_distinct_agents,
+    check_reflection_model,
+    confirm,
+    confirm_start,
+    prepare_splits,
+)
 from optimize.pipeline.reflection_check import ReflectionUnparsableError, check_reflection
 from optimize.questions.splits import SplitSettings, make_splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
 from optimize.search.optimizers.rewriting import BRIEF
-from optimize.session.termination import EndedError
+from optimize.session.termination import EarlyVerdictError
 from tests.scripted_model import UNREADABLE, Answer, Reply, ScriptedModel, _response, all_text
 
 NEW: Answer = {"new_instruction": "Report one whole number."}
@@ -140,7 +146,7 @@ class Terminal(io.StringIO):
 
 
 def test_the_splits_are_shown_and_the_scorer_is_tried(console: Console) -> None:
-    splits = checked_splits(request(), console)
+    splits = prepare_splits(request(), console)
     assert len(splits.sealed) == 69
     assert shown(console) == "questions: 69 to learn from, 69 to pick by, 69 sealed\n"
 
@@ -156,7 +162,7 @@ def test_a_named_split_is_shared_out_and_warnings_are_shown(console: Console) ->
 
     asked = request(Base(data=AllOfOne()))
     asked.resolved = {"split": "test"}
-    splits = checked_splits(asked, console)
+    splits = prepare_splits(asked, console)
     assert {each.id.split("-")[2] for each in (*splits.train, *splits.val, *splits.sealed)} == {"test"}
     assert "warning: data=toy has level 1 alone: 50% of it is learnt from" in shown(console)
 
@@ -165,7 +171,7 @@ def test_sealed_questions_that_the_parent_was_tuned_on_are_told(console: Console
     before = make_splits(ToyDataset(), SplitSettings(seed=1), "val")
     asked = request(Base(data=ToyDataset()), splits=SplitSettings(seed=2))
     asked.resolved, asked.prompts.tuned_on = {"split": "val"}, before.tuned_on
-    splits = checked_splits(asked, console)
+    splits = prepare_splits(asked, console)
     tuned_on = {each.id for each in (*before.train, *before.val)}
     known = sum(each.id in tuned_on for each in splits.sealed)
     assert 0 < known < len(splits.sealed)
@@ -175,7 +181,7 @@ def test_sealed_questions_that_the_parent_was_tuned_on_are_told(console: Console
 def test_with_the_same_splits_as_the_parents_nothing_is_told(console: Console) -> None:
     asked = request(Base(data=ToyDataset()))
     asked.prompts.tuned_on = make_splits(ToyDataset(), SplitSettings()).tuned_on
-    checked_splits(asked, console)
+    prepare_splits(asked, console)
     assert "warning" not in shown(console)
 
 
@@ -186,15 +192,15 @@ def test_a_scorer_that_takes_anything_for_right_is_refused(console: Console) -> 
             return Score(1.0, "")
 
     with pytest.raises(UserError, match="nonsense"):
-        checked_splits(request(Base(scorer=Generous())), console)
+        prepare_splits(request(Base(scorer=Generous())), console)
 
 
 def test_a_judge_is_not_asked_before_the_estimate_is_confirmed(console: Console) -> None:
     judging = Judging()
     asked = request(Base(scorer=judging, simulated=False), yes=True)
-    splits = checked_splits(asked, console)
+    splits = prepare_splits(asked, console)
     assert judging.asked == 0
-    confirmed(asked, splits, console)
+    confirm_start(asked, splits, console)
     assert judging.asked > 0
 
 
@@ -207,7 +213,7 @@ def test_it_is_told_what_can_be_shown_and_what_it_takes_before_it_is_asked(
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
     asked = request(Base(simulated=False))
     with pytest.raises(UserError, match=r"^not begun; nothing was spent\.$"):
-        confirmed(asked, checked_splits(asked, console), console)
+        confirm_start(asked, prepare_splits(asked, console), console)
     lines = shown(console).splitlines()
     assert lines[1].startswith("power: 69 sealed questions, 5 answers each: a true gain of 11 points passes the gate")
     assert lines[2].startswith("estimate, with prompts as long as today's (")
@@ -219,10 +225,10 @@ def test_nobody_is_asked_about_a_simulated_model_or_a_run_that_goes_on(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     for asked in (request(), request(Base(simulated=False), resume="latest"), request(Base(simulated=False), yes=True)):
-        confirmed(asked, checked_splits(asked, console), console)
+        confirm_start(asked, prepare_splits(asked, console), console)
     asked = request(Base(simulated=False))
     with pytest.raises(UserError, match="add yes=true"):
-        confirmed(asked, checked_splits(asked, console), console)
+        confirm_start(asked, prepare_splits(asked, console), console)
 
 
 @pytest.mark.parametrize(
@@ -239,17 +245,17 @@ def test_only_a_yes_begins(reply: str, begins: bool, monkeypatch: pytest.MonkeyP
 
 def test_a_budget_too_small_for_the_sealed_test_is_refused_before_anybody_is_asked(console: Console) -> None:
     asked = request(budget=BudgetSettings(lm_calls=100))
-    splits = checked_splits(asked, console)
+    splits = prepare_splits(asked, console)
     with pytest.raises(UserError, match=r"budget\.lm_calls=100 is too small: the sealed test alone, 690 answers"):
-        confirmed(asked, splits, console)
+        confirm_start(asked, splits, console)
     asked.config.budget = BudgetSettings(metric_calls=60)
     with pytest.raises(UserError, match=r"budget\.metric_calls=60 is too small"):
-        confirmed(asked, splits, console)
+        confirm_start(asked, splits, console)
 
 
 def test_where_costs_are_the_aim_the_margin_is_told(console: Console) -> None:
     asked = request(gate=Gate(objective="cost"))
-    confirmed(asked, checked_splits(asked, console), console)
+    confirm_start(asked, prepare_splits(asked, console), console)
     assert "mostly fail a margin of 2 points" in shown(console)
 
 
@@ -258,9 +264,9 @@ def test_where_costs_are_the_aim_the_margin_is_told(console: Console) -> None:
 
 def test_two_agents_with_the_same_fields_and_prompt_are_refused() -> None:
     with pytest.raises(UserError, match=r"the agents first and second have the same fields and the same prompt"):
-        check_told_apart(Same("Review.", "Review."), ["first"])
-    check_told_apart(Same("Review.", "Review."), ["writer"])
-    check_told_apart(Same("Review the plan.", "Review the answer."), ["first", "second", "writer"])
+        check_distinct_agents(Same("Review.", "Review."), ["first"])
+    check_distinct_agents(Same("Review.", "Review."), ["writer"])
+    check_distinct_agents(Same("Review the plan.", "Review the answer."), ["first", "second", "writer"])
 
 
 # Reflection
@@ -281,11 +287,11 @@ class Run:
         return Same(*self.prompts)
 
     @contextmanager
-    def reflecting(self) -> Iterator[None]:
+    def use_reflection(self) -> Iterator[None]:
         self.inside = True
         yield
 
-    def check_halted(self) -> None:
+    def check_stopped(self) -> None:
         if self.halted:
             raise self.halted
 
@@ -320,24 +326,24 @@ def test_one_bad_reply_is_forgiven_and_two_are_not(bad: Answer) -> None:
 def test_a_model_that_cannot_be_asked_is_the_user_s_to_mend() -> None:
     run = Run(lm(Rewriter(LMServerError("down"))))
     with pytest.raises(UserError, match="the model that rewrites prompts could not be asked"):
-        reflection_answers(run)  # type: ignore[arg-type]
+        check_reflection_model(run)  # type: ignore[arg-type]
     assert run.inside
-    run.halted = EndedError("budget", "interrupted")
-    with pytest.raises(EndedError, match="interrupted"):
-        reflection_answers(run)  # type: ignore[arg-type]
+    run.halted = EarlyVerdictError("budget", "interrupted")
+    with pytest.raises(EarlyVerdictError, match="interrupted"):
+        check_reflection_model(run)  # type: ignore[arg-type]
 
 
 def test_a_budget_that_is_used_up_ends_the_run() -> None:
     run = Run(lm(Rewriter(LimitReachedError("budget.usd", "the run has used its $1"))))
-    with pytest.raises(EndedError, match=r"the run has used its \$1, before there was a verdict") as caught:
-        reflection_answers(run)  # type: ignore[arg-type]
+    with pytest.raises(EarlyVerdictError, match=r"the run has used its \$1, before there was a verdict") as caught:
+        check_reflection_model(run)  # type: ignore[arg-type]
     assert caught.value.finish_reason == "budget"
 
 
 def test_agents_that_cannot_be_told_apart_are_found_before_anything_is_asked() -> None:
     model = Rewriter(NEW)
     with pytest.raises(UserError, match="the agents first and second"):
-        reflection_answers(Run(lm(model), prompts=("Review.", "Review.")))  # type: ignore[arg-type]
+        check_reflection_model(Run(lm(model), prompts=("Review.", "Review.")))  # type: ignore[arg-type]
     assert model.requests == []
-    reflection_answers(Run(lm(model)))  # type: ignore[arg-type]
+    check_reflection_model(Run(lm(model)))  # type: ignore[arg-type]
     assert len(model.requests) == 1

@@ -15,7 +15,7 @@ from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet, read_prompt_set
 from mas.simulation.reflection.clauses import HELPFUL, USELESS
 from optimize.publishing.leak_lookup import Lookup
-from optimize.publishing.leaks import OF_TRAINING, Hit, LeakIndex, LeakReport, system_words
+from optimize.publishing.leaks import OF_TRAINING, Hit, LeakIndex, LeakReport, collect_system_words
 from tests.mas.systems.gaia.building import build
 from tests.scripted_model import ScriptedModel
 
@@ -229,7 +229,7 @@ def test_words_of_the_system_and_of_training_questions_need_the_question_beside_
 
 def test_the_words_of_a_system_are_its_tools_and_fields() -> None:
     program = build(ScriptedModel(lambda agent, request: ""))
-    assert {"calculator", "read_file", "final_answer"} <= set(system_words(program))
+    assert {"calculator", "read_file", "final_answer"} <= set(collect_system_words(program))
 
 
 def test_the_index_holds_no_text() -> None:

@@ -16,7 +16,7 @@ from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
-from optimize.publishing.provenance import Provenance, headline, provenance_of
+from optimize.publishing.provenance import Provenance, build_headline, build_provenance
 from optimize.publishing.publish import check_free, publish, reject
 
 AGENTS = ("plan", "solve")
@@ -56,7 +56,7 @@ LEAKS = {
 
 
 def told(**changes: Any) -> Provenance:
-    made = provenance_of(FACTS, CONFIG, VERDICT, LEAKS, run="run_1", parent=PARENT, candidate_id="c004", gated=True)
+    made = build_provenance(FACTS, CONFIG, VERDICT, LEAKS, run="run_1", parent=PARENT, candidate_id="c004", gated=True)
     return replace(made, **changes)
 
 
@@ -88,14 +88,14 @@ def test_provenance_says_where_a_set_comes_from(tmp_path: Path) -> None:
     assert provenance["date"].endswith("+00:00")
     names = {path.name for path in (tmp_path / "tuned").iterdir()} - {"provenance.yaml"}
     assert provenance["checksums"].keys() == names and "demos.json" in names
-    assert headline(provenance).startswith(
+    assert build_headline(provenance).startswith(
         "tuned from toy_baseline by gepa, gain +10.0 points on sealed questions (95% "
     )
 
 
 def test_a_gain_on_questions_that_the_parent_knew_says_so() -> None:
     scores = {"gain": 0.1, "p": 0.01, "sealed": {"known_to_parent": 9}}
-    assert "gain +10.0 points on sealed questions, 9 of which its parent was tuned on, p" in headline(
+    assert "gain +10.0 points on sealed questions, 9 of which its parent was tuned on, p" in build_headline(
         {"scores": scores}
     )
 
@@ -106,7 +106,7 @@ def test_nothing_of_the_machine_or_a_secret_is_in_it(tmp_path: Path) -> None:
     for private in ("somebody", "box", "secret", str(tmp_path), str(PROJECT_ROOT), "/home"):
         assert private not in text
     assert f"/{getpass.getuser()}/" not in text
-    secret = provenance_of(
+    secret = build_provenance(
         FACTS, {"gate": {"k": "sk-1"}}, {}, None, run="r", parent=PARENT, candidate_id="c", gated=False,
         redact=lambda text: text.replace("sk-1", "[redacted]"),
     )  # fmt: skip
@@ -114,9 +114,9 @@ def test_nothing_of_the_machine_or_a_secret_is_in_it(tmp_path: Path) -> None:
 
 
 def test_scores_of_another_candidate_are_not_its_own() -> None:
-    other = provenance_of(FACTS, CONFIG, VERDICT, None, run="r", parent=PARENT, candidate_id="c001", gated=False)
+    other = build_provenance(FACTS, CONFIG, VERDICT, None, run="r", parent=PARENT, candidate_id="c001", gated=False)
     assert other.scores == {} and other.gate["verdict"] == {}
-    assert "not tested" in headline(other.to_dict()) and "UNGATED" in headline(other.to_dict())
+    assert "not tested" in build_headline(other.to_dict()) and "UNGATED" in build_headline(other.to_dict())
 
 
 def test_an_edited_set_is_seen(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_kill_before_the_move_leaves_no_set(tmp_path: Path) -> None:
     script = (
         "import os, pathlib, sys\n"
         "from mas.prompt_sets.prompt_set import PromptSet\n"
-        "from optimize import provenance, publish\n"
+        "from optimize.publishing import provenance, publish\n"
         "publish._move = lambda made, folder: os._exit(9)\n"
         "told = provenance.Provenance('toy', True, False, {'name': 'p', 'digest': 'd'}, 'c1', 'run', 'gepa')\n"
         "prompts = PromptSet('c', 'toy', {'plan': 'Plan.', 'solve': 'Solve.'}, pathlib.Path('c'))\n"

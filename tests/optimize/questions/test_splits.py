@@ -19,7 +19,7 @@ from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from mas.runtime.errors import UserError
 from optimize.questions.splits import PARTS, Splits, SplitSettings, make_splits
-from optimize.questions.stratify import attachment_kind, share_out, stratum
+from optimize.questions.stratify import classify_attachment, name_stratum, split_by_hash
 
 SUFFIXES = (None, ".csv", ".xlsx", ".png", ".mp3")
 
@@ -78,11 +78,11 @@ def test_every_question_is_in_one_part_and_each_stratum_is_shared_out_to_within_
     drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], seed: int
 ) -> None:
     samples = [sample(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
-    parts = share_out(samples, shares, seed)
+    parts = split_by_hash(samples, shares, seed)
     assert sorted(each.id for part in parts for each in part) == [each.id for each in samples]
-    sizes = Counter(map(stratum, samples))
+    sizes = Counter(map(name_stratum, samples))
     for part, share in zip(parts, shares, strict=True):
-        found = Counter(map(stratum, part))
+        found = Counter(map(name_stratum, part))
         assert all(abs(found[name] - size * share) < 1 + 1e-9 for name, size in sizes.items())
 
 
@@ -93,7 +93,7 @@ def test_the_order_of_the_rows_does_not_matter(
     samples = [sample(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
     shuffled = list(samples)
     random.shuffle(shuffled)
-    assert share_out(samples, shares, 0) == share_out(shuffled, shares, 0)
+    assert split_by_hash(samples, shares, 0) == split_by_hash(shuffled, shares, 0)
 
 
 @given(DRAWN, SHARES, st.data())
@@ -103,12 +103,12 @@ def test_without_one_question_hardly_another_moves(
     samples = [sample(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
     gone = data.draw(st.sampled_from(samples))
     places = [
-        {each.id: place for place, part in enumerate(share_out(rows, shares, 0)) for each in part}
+        {each.id: place for place, part in enumerate(split_by_hash(rows, shares, 0)) for each in part}
         for rows in (samples, [each for each in samples if each is not gone])
     ]
     moved = [each for each in samples if each is not gone and places[0][each.id] != places[1][each.id]]
     assert len(moved) <= len(shares) - 1  # one at each cut
-    assert {stratum(each) for each in moved} <= {stratum(gone)}
+    assert {name_stratum(each) for each in moved} <= {name_stratum(gone)}
 
 
 def test_another_seed_gives_other_splits_and_the_same_seed_the_same() -> None:
@@ -120,7 +120,7 @@ def test_another_seed_gives_other_splits_and_the_same_seed_the_same() -> None:
 
 def test_small_strata_do_not_all_land_in_the_largest_part() -> None:
     samples = [sample(number, level=str(number)) for number in range(200)]  # each a stratum of its own
-    sizes = [len(part) for part in share_out(samples, (0.25, 0.25, 0.5), 0)]
+    sizes = [len(part) for part in split_by_hash(samples, (0.25, 0.25, 0.5), 0)]
     assert 30 <= sizes[0] <= 70
     assert 30 <= sizes[1] <= 70
 
@@ -132,7 +132,7 @@ def test_strata_too_small_to_share_out_are_shared_out_together() -> None:
 
 
 def test_files_are_told_apart_by_kind() -> None:
-    kinds = [attachment_kind(sample(1, suffix=suffix)) for suffix in (None, ".CSV", ".xlsx", ".pdf", ".xyz")]
+    kinds = [classify_attachment(sample(1, suffix=suffix)) for suffix in (None, ".CSV", ".xlsx", ".pdf", ".xyz")]
     assert kinds == ["none", "table", "table", "text", "xyz"]
 
 

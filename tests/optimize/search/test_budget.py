@@ -24,13 +24,13 @@ from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, Settle
 from mas.simulation.model import OfflineModel
-from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, spent_before
+from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
 
 FREE = Payment(cost_usd=0.0)
 NO_LIMIT = BudgetSettings(metric_calls=None)
 
 
-def purse(spent: Spend | None = None, clock: Callable[[], float] = time.monotonic, **budget: Any) -> BudgetLedger:
+def ledger(spent: Spend | None = None, clock: Callable[[], float] = time.monotonic, **budget: Any) -> BudgetLedger:
     return BudgetLedger(BudgetSettings(**{"metric_calls": None, **budget}), spent or Spend(), clock=clock)
 
 
@@ -68,7 +68,7 @@ def test_without_a_budget_nothing_is_refused_and_everything_is_counted() -> None
 
 
 def test_requests_are_counted_exactly_with_those_in_flight() -> None:
-    held = purse(lm_calls=3)
+    held = ledger(lm_calls=3)
     first, second, third = (held.reserve_call() for _ in range(3))
     error = refusal(held)
     assert error.limit == "budget.lm_calls"
@@ -82,7 +82,7 @@ def test_requests_are_counted_exactly_with_those_in_flight() -> None:
 
 
 def test_what_is_used_up_is_no_reason_to_stop_before_somebody_wants_more() -> None:
-    held = purse(lm_calls=1)
+    held = ledger(lm_calls=1)
     held.reserve_call()(FREE)
     assert held.over is None, "a resumed run has it all spent, and has to go through its replies again"
     refusal(held)
@@ -90,7 +90,7 @@ def test_what_is_used_up_is_no_reason_to_stop_before_somebody_wants_more() -> No
 
 
 def test_money_in_flight_is_taken_to_be_as_much_as_the_dearest_request() -> None:
-    held = purse(usd=1.0)
+    held = ledger(usd=1.0)
     held.reserve_call()(cost(0.3))
     held.reserve_call()(cost(0.1))
     in_flight = [held.reserve_call() for _ in range(2)]  # 0.4 spent, then 0.7 expected
@@ -105,7 +105,7 @@ def test_money_in_flight_is_taken_to_be_as_much_as_the_dearest_request() -> None
 
 
 def test_the_reflections_requests_are_not_taken_for_the_systems() -> None:
-    held = purse(tokens=1_000)
+    held = ledger(tokens=1_000)
     held.reserve_call(reflection=True)(cost(tokens=700))
     held.reserve_call()(cost(tokens=10))
     for _ in range(20):  # 710 spent, 10 each
@@ -115,7 +115,7 @@ def test_the_reflections_requests_are_not_taken_for_the_systems() -> None:
 
 
 def test_a_request_of_unknown_cost_is_taken_for_the_dearest() -> None:
-    held = purse(usd=1.0)
+    held = ledger(usd=1.0)
     held.reserve_call()(cost(0.3))
     held.reserve_call()(cost(None))
     held.reserve_call()(cost(None))
@@ -128,7 +128,7 @@ def test_a_request_of_unknown_cost_is_taken_for_the_dearest() -> None:
 
 def test_time_is_that_of_all_sessions() -> None:
     now = [100.0]
-    held = purse(Spend(seconds=50.0), clock=lambda: now[0], seconds=60.0)
+    held = ledger(Spend(seconds=50.0), clock=lambda: now[0], seconds=60.0)
     held.reserve_call()(FREE)
     now[0] = 110.0
     assert held.spend().seconds == 60.0
@@ -138,7 +138,7 @@ def test_time_is_that_of_all_sessions() -> None:
 
 
 def test_answers_are_counted_and_their_end_refuses_no_request() -> None:
-    held = purse(metric_calls=2)
+    held = ledger(metric_calls=2)
     assert [held.take_metric_call() for _ in range(4)] == [True, True, False, False]
     assert held.over == "the run has used its 2 scored answers (budget.metric_calls=2)"
     held.reserve_call()(FREE)
@@ -146,14 +146,14 @@ def test_answers_are_counted_and_their_end_refuses_no_request() -> None:
 
 
 def test_no_answer_is_begun_once_a_request_was_refused() -> None:
-    held = purse(lm_calls=1)
+    held = ledger(lm_calls=1)
     held.reserve_call()
     refusal(held)
     assert not held.take_metric_call()
 
 
 def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> None:
-    held = purse(lm_calls=5, usd=1.0)
+    held = ledger(lm_calls=5, usd=1.0)
     held.keep_back(Spend(lm_calls=3, cost_usd=0.5))
     held.reserve_call()(cost(0.1))
     held.reserve_call()(cost(0.1))
@@ -170,7 +170,7 @@ def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> 
 
 @pytest.mark.parametrize("kept_back", [Spend(metric_calls=2), Spend(metric_calls=9)])
 def test_answers_are_kept_back_as_well(kept_back: Spend) -> None:
-    held = purse(metric_calls=3)
+    held = ledger(metric_calls=3)
     held.keep_back(kept_back)
     assert [held.take_metric_call() for _ in range(3)] == [kept_back.metric_calls == 2, False, False]
     held.release()
@@ -198,7 +198,7 @@ Requests = list[tuple[bool, int, bool]]  # of the reflection, its tokens, and wh
 def test_in_any_order_a_budget_is_exceeded_by_less_than_the_requests_in_flight_cost(
     budget: int, requests: Requests
 ) -> None:
-    held, seen = purse(tokens=budget), [0, 0]
+    held, seen = ledger(tokens=budget), [0, 0]
     in_flight: list[tuple[Settle, bool, int]] = []
     last: list[int] = []  # tokens of those in flight when the last one was let go
     known = True  # as dear ones of the same kind had been answered by then
@@ -240,7 +240,7 @@ class Worker:
 @pytest.mark.parametrize("seed", range(3))
 def test_threads_at_once_keep_the_bound_and_the_count(seed: int) -> None:
     draw, threads, budget_usd, budget_calls = random.Random(seed), 8, 2.0, 150 + seed
-    by_money, by_count = purse(usd=budget_usd), purse(lm_calls=budget_calls)
+    by_money, by_count = ledger(usd=budget_usd), ledger(lm_calls=budget_calls)
     for held in (by_money, by_count):
         costs = [[draw.uniform(0.0, 0.03) for _ in range(400)] for _ in range(threads)]
         workers = [threading.Thread(target=Worker(held, iter(each))) for each in costs]
@@ -266,11 +266,11 @@ def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Pat
     held.reserve_call(paid=lambda payment: log.pay(SampleKey("q2"), payment))(Payment())
     log.close()
     log = CallLog(tmp_path / "calls.db")
-    before = spent_before(log, seconds=7.0)
+    before = read_earlier_spend(log, seconds=7.0)
     log.close()
     assert before == Spend(0, 6, 2, 500, 100, 1.25, 1, 7.0)
     assert before.minus(held.spend()).lm_calls == 0
-    resumed = purse(before, lm_calls=8, usd=1.75)
+    resumed = ledger(before, lm_calls=8, usd=1.75)
     resumed.reserve_call()
     assert refusal(resumed).limit == "budget.usd", "1.25 + 0.25 for the unknown one + 0.25 in flight; 0.25 is the mean"
 
@@ -291,7 +291,7 @@ class Asking:
 
 def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() -> None:
     records: list[Record] = []
-    held = purse(lm_calls=5)
+    held = ledger(lm_calls=5)
     runner = Runner(
         run_id="run-1",
         program=Asking(3),

@@ -14,7 +14,7 @@ import gepa.proposer.merge
 import pytest
 from dspy.utils.parallelizer import ParallelExecutor
 
-from optimize.search.dspy_compat import PatientExecutor, run_isolated
+from optimize.search.dspy_compat import UntimedExecutor, run_isolated
 
 SLOW_SECONDS = 1.4  # DSPy looks for stragglers once a second
 
@@ -56,7 +56,7 @@ def test_a_slow_example_is_asked_once() -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_dspy_alone_asks_a_slow_example_again() -> None:
-    """If this fails, DSPy has changed, and `PatientExecutor` may go."""
+    """If this fails, DSPy has changed, and `UntimedExecutor` may go."""
     program = Slow()
     evaluate(program)
     assert program.asked.count("slow") > 1
@@ -72,7 +72,7 @@ def test_everything_is_as_before_afterwards_also_after_an_error() -> None:
 
     before = found()
     inside = run_isolated(found)
-    assert inside != before and PatientExecutor in inside
+    assert inside != before and UntimedExecutor in inside
     with pytest.raises(ZeroDivisionError):
         run_isolated(lambda: 1 / 0)
     assert found() == before

@@ -21,7 +21,7 @@ from eval.scorers.function import FunctionScorer
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.numeric import NumericScorer
 from eval.scorers.score import Score
-from optimize.search.objective import Objective, self_test
+from optimize.search.objective import Objective, check_scorer
 from tests.optimize.simulated_runs import lm, record, records, step, tool
 
 CARELESS = {
@@ -335,25 +335,25 @@ class Judge:
 
 @pytest.mark.parametrize("scorer", [GaiaScorer(), ExactScorer(), ContainsScorer(), NumericScorer()])
 def test_the_shipped_scorers_pass(scorer: Any) -> None:
-    assert self_test(scorer, EXAMPLES) is None
+    assert check_scorer(scorer, EXAMPLES) is None
 
 
 def test_a_judge_is_asked_about_two_examples_only() -> None:
     judge = Judge(lambda answer, target: answer == target)
 
-    assert self_test(judge, EXAMPLES) is None
+    assert check_scorer(judge, EXAMPLES) is None
     assert judge.asked == 4
 
 
 def test_a_scorer_that_cannot_tell_is_named_with_the_question() -> None:
-    assert "gives 0 on question q0 with the gold answer itself" in str(self_test(Judge(lambda *_: False), EXAMPLES))
-    assert "gives 1 on question q0 with nonsense" in str(self_test(Judge(lambda *_: True), EXAMPLES))
+    assert "gives 0 on question q0 with the gold answer itself" in str(check_scorer(Judge(lambda *_: False), EXAMPLES))
+    assert "gives 1 on question q0 with nonsense" in str(check_scorer(Judge(lambda *_: True), EXAMPLES))
     not_a_number = [Sample("q7", "Who?", target="Figolth")]
-    told = str(self_test(NumericScorer(), not_a_number))
+    told = str(check_scorer(NumericScorer(), not_a_number))
     assert "failed on question q7" in told and "Figolth" not in told
-    missing = str(self_test(FunctionScorer("tests.optimize.no_such_module:score"), EXAMPLES))
+    missing = str(check_scorer(FunctionScorer("tests.optimize.no_such_module:score"), EXAMPLES))
     assert "The scorer failed on question q0" in missing
 
 
 def test_questions_without_gold_answers_cannot_be_scored() -> None:
-    assert "None of the questions has a gold answer" in str(self_test(GaiaScorer(), [Sample("q", "What?")]))
+    assert "None of the questions has a gold answer" in str(check_scorer(GaiaScorer(), [Sample("q", "What?")]))

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from eval.runs.record import Record
-from optimize.gate.failed_answers import most_always_failing, too_many
-from optimize.search.server_failures import LEAST, FailuresInARow
+from optimize.gate.failed_answers import exceeds_failure_limit, max_failing_questions
+from optimize.search.server_failures import MIN_FAILURES, FailuresInARow
 
 
 def failed(question: int = 0, attempt: int = 1) -> Record:
@@ -24,24 +24,24 @@ def told(records: Sequence[Record], always_failing: int = 0) -> list[str | None]
 
 def test_a_question_that_fails_again_and_again_is_no_sign_that_the_server_is_down() -> None:
     again = failed(attempt=2)
-    records = [*[again] * 3 * LEAST, *[failed()] * (LEAST - 1), again, failed()]
+    records = [*[again] * 3 * MIN_FAILURES, *[failed()] * (MIN_FAILURES - 1), again, failed()]
     *before, last = told(records)
     assert before == [None] * len(before), "nor that it is up"
-    assert last == f"the model's server has failed {LEAST} answers in a row (500)"
+    assert last == f"the model's server has failed {MIN_FAILURES} answers in a row (500)"
 
 
 def test_different_questions_that_all_fail_again_are_a_sign_that_the_server_is_down() -> None:
-    records = [failed(question, attempt) for question in range(LEAST) for attempt in (2, 3)][:-1]
+    records = [failed(question, attempt) for question in range(MIN_FAILURES) for attempt in (2, 3)][:-1]
     *before, last = told(records)
     assert before == [None] * len(before)
-    assert last == f"the model's server has failed {LEAST} questions in a row once more (500)"
+    assert last == f"the model's server has failed {MIN_FAILURES} questions in a row once more (500)"
     assert told([*records[:-1], ANSWERED, records[-1]])[-1] is None, "one was answered in between"
 
 
 def test_as_many_questions_as_a_verdict_may_do_without_can_fail_each_time() -> None:
-    most, epochs = most_always_failing(n_questions=100), 5
+    most, epochs = max_failing_questions(n_questions=100), 5
     *before, last = told([failed(question, attempt=2) for question in range(most + 1)], always_failing=most)
     assert before == [None] * most
     assert last is not None
-    assert not too_many(most * epochs, n_answers=100 * epochs * 2), "one side's answers to each"
-    assert too_many((most + 1) * epochs, n_answers=100 * epochs * 2)
+    assert not exceeds_failure_limit(most * epochs, n_answers=100 * epochs * 2), "one side's answers to each"
+    assert exceeds_failure_limit((most + 1) * epochs, n_answers=100 * epochs * 2)

@@ -34,7 +34,7 @@ def test_the_same_question_to_the_same_prompts_is_asked_and_counted_once(search:
     again = search.student.deepcopy().trial(search.val_ids[0])
     assert first.record is again.record and first.reached
     assert search.model.sent == CALLS_AN_ANSWER
-    assert search.purse.spend().metric_calls == search.trials.n_reached == 1
+    assert search.ledger.spend().metric_calls == search.trials.n_reached == 1
 
 
 def test_threads_that_ask_the_same_at_once_share_one_answer(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_an_answer_that_memory_has_lost_is_replayed_and_not_counted_again(tmp_pa
         scores = [search.student.trial(each).record.score for each in (one, two, one)]
         assert scores[0] == scores[2]
         assert search.model.sent == 2 * CALLS_AN_ANSWER
-        assert search.purse.spend().metric_calls == search.trials.n_reached == 2
+        assert search.ledger.spend().metric_calls == search.trials.n_reached == 2
 
 
 def test_each_first_answer_is_a_row_also_after_a_second_session(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_another_epoch_is_a_fresh_answer_and_may_go_uncounted(search: ToySearch)
     assert [trial.record.sample_id for trial in fresh] == ids
     assert search.model.sent >= 2 * 6 * CALLS_AN_ANSWER
     assert [trial.record.answer for trial in first] != [trial.record.answer for trial in fresh]
-    assert search.purse.spend().metric_calls == 6
+    assert search.ledger.spend().metric_calls == 6
 
 
 def test_beyond_the_budget_of_answers_nothing_is_asked_and_the_score_is_nought(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_cancelling_ends_what_is_in_flight_at_once(tmp_path: Path) -> None:
 
 
 def test_a_defect_of_the_harness_is_raised_and_not_scored(search: ToySearch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("optimize.search.trials.steps_of", lambda *_: 1 / 0)
+    monkeypatch.setattr("optimize.search.trials.extract_steps", lambda *_: 1 / 0)
     assert not search.student.trial(search.val_ids[0]).reached
     with pytest.raises(ZeroDivisionError):
         search.trials.check()

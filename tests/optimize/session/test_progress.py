@@ -6,23 +6,23 @@ import time
 from rich.console import Console
 
 from optimize.search.budget import BudgetSettings, Spend
-from optimize.session.progress import progress_line, watching
+from optimize.session.progress import format_progress, show_progress
 
 SPEND = Spend(metric_calls=290, lm_calls=1204, cost_usd=1.2345, seconds=252.4)
 
 
 def test_the_line_says_what_is_done_and_what_it_has_cost() -> None:
-    line = progress_line(312, SPEND, BudgetSettings(metric_calls=600))
+    line = format_progress(312, SPEND, BudgetSettings(metric_calls=600))
     assert line == "so far: 312 answers (290 of 600 metric calls), 1,204 requests, $1.2345, 252 s"
     assert len(line) < 80
-    free = progress_line(0, Spend(), BudgetSettings(metric_calls=None))
+    free = format_progress(0, Spend(), BudgetSettings(metric_calls=None))
     assert free == "so far: 0 answers (0 metric calls), 0 requests, 0 s"
 
 
 def watched(terminal: bool, interval_seconds: float, seconds: float) -> str:
     screen, count = io.StringIO(), iter(range(1000))
     console = Console(file=screen, force_terminal=terminal, color_system=None, width=80)
-    with watching(console, lambda: f"at {next(count)}", interval_seconds):
+    with show_progress(console, lambda: f"at {next(count)}", interval_seconds):
         console.print("a proposal")
         time.sleep(seconds)
     return screen.getvalue()
@@ -43,7 +43,7 @@ def test_a_terminal_has_one_live_line_below_what_is_printed() -> None:
 def test_it_ends_with_the_block_whatever_happens() -> None:
     screen = io.StringIO()
     try:
-        with watching(Console(file=screen), lambda: "line", 0.01):
+        with show_progress(Console(file=screen), lambda: "line", 0.01):
             raise ValueError
     except ValueError:
         pass

@@ -9,7 +9,7 @@ import pytest
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.prompt_sets.tuned_on import TunedOn
 from optimize.search.budget import Spend
-from optimize.search.candidate import PARENT, Candidate, Proposal, made_of
+from optimize.search.candidate import PARENT, Candidate, Proposal, describe_candidate
 from optimize.session.run_files import RunFiles
 
 PROMPTS = PromptSet("parent", "toy", {"plan": "Plan.", "solve": "Solve «it»."}, Path("parent"))
@@ -63,9 +63,9 @@ def _full() -> str:
 def test_proposals_come_in_their_order_with_their_prompts(tmp_path: Path) -> None:
     files = RunFiles(tmp_path)
     assert files.proposals() == []
-    files.begin_proposals()
+    files.clear_proposals()
     for number in (1, 2):
-        files.propose(proposal(number))
+        files.add_proposal(proposal(number))
     first, second = files.proposals()
     assert (first["candidate_id"], second["candidate_id"]) == ("c001", "c002")
     assert (first["agents"], first["parent_ids"], first["spend"]["lm_calls"]) == (["plan"], ["parent"], 1)
@@ -75,7 +75,7 @@ def test_proposals_come_in_their_order_with_their_prompts(tmp_path: Path) -> Non
 
 def test_a_half_line_is_no_proposal(tmp_path: Path) -> None:
     files = RunFiles(tmp_path)
-    files.propose(proposal(1))
+    files.add_proposal(proposal(1))
     with (tmp_path / "proposals.jsonl").open("a") as file:
         file.write('{"candidate_id": "c0')
     assert [line["candidate_id"] for line in files.proposals()] == ["c001"]
@@ -94,7 +94,7 @@ def test_another_candidate_of_the_same_id_takes_its_place(tmp_path: Path) -> Non
 def test_no_secret_is_written(tmp_path: Path) -> None:
     files = RunFiles(tmp_path, redact=lambda text: text.replace("key-123", "***"))
     said = replace(PROMPTS, texts={"plan": "Use key-123.", "solve": "S."}, demos=DEMO)
-    files.propose(replace(proposal(1, reason="the server said key-123"), candidate=Candidate("c001", said)))
+    files.add_proposal(replace(proposal(1, reason="the server said key-123"), candidate=Candidate("c001", said)))
     files.write("verdict", {"reasons": ["key-123"]})
     assert not [each for each in tmp_path.rglob("*") if each.is_file() and b"key-123" in each.read_bytes()]
     kept = files.candidate("c001", ["plan", "solve"], "toy")
@@ -115,4 +115,4 @@ def test_no_secret_is_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_candidate_is_told_by_what_it_is_made_of(candidate: Candidate, words: str) -> None:
-    assert made_of(candidate) == words
+    assert describe_candidate(candidate) == words

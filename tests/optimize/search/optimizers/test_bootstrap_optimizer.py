@@ -86,7 +86,7 @@ def test_what_the_budget_cuts_off_is_told_as_that_and_is_the_last(tmp_path: Path
     with toy_search(tmp_path, budget=BudgetSettings(metric_calls=40)) as search:
         search.run(BootstrapOptimizer())
     assert [each.decision == "cut_off" for each in search.proposals] == [False, True]
-    assert search.purse.spend().metric_calls == 40
+    assert search.ledger.spend().metric_calls == 40
 
 
 def test_what_a_candidate_would_publish_is_what_was_scored(tmp_path: Path) -> None:
@@ -134,5 +134,5 @@ def test_the_estimate_is_not_exceeded(tmp_path: Path) -> None:
     assert (expected.metric_calls, expected.reflection_calls) == (60, 0)
     with toy_search(tmp_path, max_metric_calls=500) as search:
         search.run(BootstrapOptimizer(candidates=3))
-        assert search.purse.spend().metric_calls <= 60
+        assert search.ledger.spend().metric_calls <= 60
     assert BootstrapOptimizer().cost(30, 30, 3, 100).metric_calls == 100

@@ -64,7 +64,7 @@ def test_a_setting_that_makes_no_sense_is_refused_by_its_name(option: str, value
 def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with toy_search(tmp_path, seed=1, max_metric_calls=150) as search:
         outcome = search.run(gepa(component_selector="all"))
-        proposals, purse = search.proposals, search.purse.spend()
+        proposals, ledger = search.proposals, search.ledger.spend()
     assert [each.candidate.id for each in proposals] == [f"c{number:03}" for number in range(1, len(proposals) + 1)]
     accepted = {each.candidate.id for each in proposals if each.decision == "accepted"}
     assert accepted and len(accepted) < len(proposals)
@@ -76,9 +76,9 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
             assert each.minibatch_after > each.minibatch_before
         assert each.candidate.agents, "of every one, some text is new"
     assert outcome.reflections >= len([each for each in proposals if each.candidate.origin == "reflection"])
-    assert sum(each.spend.lm_calls for each in proposals) <= purse.lm_calls
-    assert sum(each.spend.reflection_calls for each in proposals) == purse.reflection_calls > 0
-    assert purse.metric_calls <= 150
+    assert sum(each.spend.lm_calls for each in proposals) <= ledger.lm_calls
+    assert sum(each.spend.reflection_calls for each in proposals) == ledger.reflection_calls > 0
+    assert ledger.metric_calls <= 150
     assert capfd.readouterr() == ("", "")
 
 
@@ -119,7 +119,7 @@ def test_what_the_budget_cuts_off_is_neither_accepted_nor_rejected(tmp_path: Pat
     for answers in range(14, 90, 9):
         with toy_search(tmp_path, seed=1, budget=BudgetSettings(metric_calls=answers)) as search:
             search.run(gepa(component_selector="all"))
-            assert search.purse.spend().metric_calls <= answers
+            assert search.ledger.spend().metric_calls <= answers
             assert all(each.decision != "cut_off" for each in search.proposals[:-1]), "nothing comes after it"
             last = [each for each in search.proposals[-1:] if each.decision == "cut_off"]
             assert all("budget.metric_calls" in each.reason for each in last)
@@ -141,7 +141,7 @@ def test_replies_that_hold_no_prompt_are_counted_and_end_the_search(tmp_path: Pa
         outcome = search.run(gepa())
         assert search.proposals == []
         assert outcome.unparsable == outcome.reflections == 10
-        assert search.purse.spend().metric_calls < 80
+        assert search.ledger.spend().metric_calls < 80
 
 
 @pytest.mark.parametrize("reply", ['{"new_instruction": "Work it out."}', "[[ ## new_instruction ## ]]\nWork it out."])
@@ -205,7 +205,7 @@ def test_what_the_telling_of_a_proposal_raises_is_raised(tmp_path: Path) -> None
         search.proposed = full
         with pytest.raises(OSError, match="no room"):
             search.run(gepa())
-        assert search.purse.spend().metric_calls < 40
+        assert search.ledger.spend().metric_calls < 40
 
 
 def test_a_merge_does_not_depend_on_the_hash_seed_of_the_process() -> None:
@@ -225,7 +225,7 @@ def test_the_estimate_is_not_exceeded(tmp_path: Path) -> None:
         expected = optimizer.cost(12, 12, agents, 80)
         with toy_search(tmp_path / selector) as search:
             outcome = search.run(optimizer)
-            assert search.purse.spend().metric_calls <= expected.metric_calls
+            assert search.ledger.spend().metric_calls <= expected.metric_calls
             assert outcome.reflections <= expected.reflection_calls
     assert gepa().cost(30, 30, 7, 600) == SearchCost(600, 95)
     assert gepa(minibatch_size=6, component_selector="all").cost(30, 30, 7, 600) == SearchCost(600, 7 * 48)
