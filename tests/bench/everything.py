@@ -7,7 +7,7 @@
     python tests/bench/everything.py --inspect-python /somewhere/bin/python      # Inspect AI in another environment
 
 A peer that is not installed has a row that says so: pip install .[bench].
-Tuning has its own figures, in docs/explanation/optimisation.md: tuning_peer_gepa.py (plain dspy.GEPA), tuning_worlds.py.
+Tuning has its own figures, in docs/explanation/optimisation.md: tuning_peer_gepa.py (plain GEPA), tuning_worlds.py.
 """
 
 import argparse
