@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from eval.runs.call_log import CallLog
 from eval.runs.record import PAID, Record, Usage
-from mas.runtime.sample_context import Payment
+from mas.runtime.sample_context import Payment, SampleKey
 from mas.runtime.trace import Span
 
 
@@ -95,6 +96,25 @@ class Budget:
     spent_usd: float = 0.0
 
     def spend(self, payment: Payment) -> None:
+        """Add the cost of a request."""
         before, self.spent_usd = self.spent_usd, self.spent_usd + (payment.cost_usd or 0.0)
         if self.max_cost_usd is not None and before < self.max_cost_usd <= self.spent_usd:
             self.used_up(f"the run has spent ${self.spent_usd:.4f} (run.max_cost_usd={self.max_cost_usd:g})")
+
+
+@dataclass(frozen=True)
+class SampleBudget:
+    """Account of one sample: its payments are written to the call log and count towards `run.max_cost_usd`."""
+
+    key: SampleKey
+    call_log: CallLog
+    budget: Budget
+
+    def reserve(self) -> None:
+        """Allow every request: a run that has used its budget starts no new sample, and finishes what is in flight."""
+
+    def settle(self, payment: Payment | None) -> None:
+        """Record a request that was answered or cut off."""
+        if payment is not None and not payment.refused:
+            self.call_log.pay(self.key, payment)
+            self.budget.spend(payment)

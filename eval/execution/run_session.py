@@ -14,7 +14,7 @@ from rich.console import Console
 
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
-from eval.execution.budget import Budget, with_unseen
+from eval.execution.budget import Budget, SampleBudget, with_unseen
 from eval.execution.progress import RunProgress
 from eval.execution.relax_gc import relax_gc
 from eval.execution.runner import Runner, Try
@@ -25,7 +25,7 @@ from eval.runs.record import Record, Usage
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.runs.tool_cache import ToolCache, remove_tool_results
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Payment, SampleContext, SampleKey
+from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.runtime.trace import Level, Listener
 from mas.system import Program
 
@@ -90,12 +90,9 @@ class RunSession:
                 stack.enter_context(closing(results))
 
             def question(sample_key: SampleKey) -> SampleContext:
-                def spent(payment: Payment) -> None:
-                    call_log.pay(sample_key, payment)
-                    self.budget.spend(payment)
-
+                budget = SampleBudget(sample_key, call_log, self.budget)
                 replies = call_log.for_sample(sample_key)
-                return on_terms(SampleContext(sample_key, self.config.limits, replies, cache, spent, tool_log=results))
+                return on_terms(SampleContext(sample_key, self.config.limits, budget, replies, cache, results))
 
             def finished(record: Record) -> None:
                 sample_key = SampleKey(record.sample_id, record.epoch, record.attempt)

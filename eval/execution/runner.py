@@ -26,7 +26,7 @@ from eval.execution.tool_counts import count_tool_calls
 from eval.runs.record import Record
 from eval.runs.redaction import redact
 from eval.scorers.score import Scorer
-from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
+from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, SampleUsage, use_context
 from mas.runtime.trace import Listener, Observer, Trace, recording, span
 from mas.system import Answerer
 
@@ -81,10 +81,10 @@ class Runner:
         with recording(trace), dspy.context(trace=[]):  # DSPy's own would keep the calls of all questions, up to 10,000
             with closing(question), use_context(question):
                 await self._answer(sample, record, trace, question)
-            record.wall_seconds, record.waited_seconds = trace.seconds, question.waited_seconds
+            record.wall_seconds, record.waited_seconds = trace.seconds, question.usage.waited_seconds
             with closing(self._judging(question)) as judging, use_context(judging):
                 await Scoring(self.scorer, self.deadline_seconds, self.redact).score(record)
-        refused = question.refused or judging.refused
+        refused = question.server_refusal or judging.server_refusal
         if refused and record.error_class != QUOTA_OR_KEY:  # an agent has swallowed it
             self._fail(record, refusal(refused, trace))
         self._complete(record, trace)
@@ -93,7 +93,7 @@ class Runner:
     def _judging(self, question: SampleContext) -> SampleContext:
         """For the scorer's own calls: what they take is no spending of the question, and has a deadline of its own."""
         over_at = time.monotonic() + self.deadline_seconds
-        return replace(question, limits=SampleLimits(), deadline=over_at, _timeout=None)
+        return replace(question, limits=SampleLimits(), deadline=over_at, usage=SampleUsage(), _working_timeout=None)
 
     async def _answer(self, sample: Sample, record: Record, trace: Trace, question: SampleContext) -> None:
         failure, deadline = None, asyncio.timeout(self.deadline_seconds)

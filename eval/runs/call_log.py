@@ -25,7 +25,7 @@ from pathlib import Path
 
 from eval.runs.best_effort_sqlite import BestEffortSqlite, as_bytes, as_text, warned
 from eval.runs.record import PAID, Usage
-from mas.runtime.sample_context import Payment, Replies, SampleKey
+from mas.runtime.sample_context import Payment, ReplyLog, SampleKey
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies(
@@ -74,7 +74,7 @@ class CallLog:
         """Open the file or make it. A broken one is set aside and a new one begun."""
         self._file = _RunFile(path, "the run's call log", warn, set_aside=True)
 
-    def for_sample(self, sample_key: SampleKey) -> Replies:
+    def for_sample(self, sample_key: SampleKey) -> ReplyLog:
         """The replies of this draw of this question, apart from those of all others."""
         return _SampleReplies(self._file, _name(sample_key))
 

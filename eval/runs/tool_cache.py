@@ -21,7 +21,7 @@ from pathlib import Path
 
 from eval.runs.best_effort_sqlite import BestEffortSqlite, as_bytes, as_text, warned
 from eval.runs.redaction import redact
-from mas.runtime.sample_context import KeptResult, Replies
+from mas.runtime.sample_context import KeptResult, ReplyLog
 
 TOOL_CACHE = "tools.db"
 
@@ -99,7 +99,7 @@ def remove_tool_results(folder: Path) -> None:
 class SampleResults:
     """Among the replies that one sample has had: what a tool told another sample is not asked for here."""
 
-    replies: Replies
+    replies: ReplyLog
 
     def find(self, key: str) -> KeptResult | None:
         if (found := self.replies.get(key)) is None:

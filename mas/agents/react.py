@@ -136,9 +136,9 @@ async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
     """
     toolbox, turn = runtime.context.toolbox, state["turns"][-1]
     calls: dspy.ToolCalls = turn["tool_calls"]
-    if question := current_context():
+    if sample := current_context():
         for _ in calls.tool_calls:  # all of them before the first one runs: none is left running when the limit is hit
-            question.spend_tool_call()
+            sample.count_tool_call()
     outcomes = await asyncio.gather(*(_run(call, toolbox) for call in calls.tool_calls))
     media = await attached_media(runtime.context.lm)
     remarks = (remark_on(call.args or {}, media) for call in calls.tool_calls)

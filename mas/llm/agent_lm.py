@@ -56,10 +56,10 @@ class AgentLM(dspy.LM):
             raise _noted(error) from error.__cause__
 
     async def _acall_for_a_thread(self, *args: Any, **kwargs: Any) -> Any:
-        question = current_context()
-        if question is None:
+        context = current_context()
+        if context is None:
             return await self.acall(*args, **kwargs)
-        async with question.until_over():
+        async with context.within_deadline():
             return await self.acall(*args, **kwargs)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
@@ -90,8 +90,8 @@ def _noted(error: Any) -> Exception:
     told: Exception = error
     if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, LimitReachedError):
         told = error.__cause__
-    elif isinstance(error, _REFUSALS) and (question := current_context()) is not None:
-        question.refused = " ".join(f"{type(error).__name__}: {error}".split())
+    elif isinstance(error, _REFUSALS) and (context := current_context()) is not None:
+        context.server_refusal = " ".join(f"{type(error).__name__}: {error}".split())
     return told
 
 

@@ -1,6 +1,6 @@
 """One request on the accounts of its question and its run: reserved before it is sent, settled once its end is known.
 
-with billed(question) as bill:                        # LimitReachedError: nothing may be sent any more
+with billed(context) as bill:                        # LimitReachedError: nothing may be sent any more
     bill.pay(Payment(100, 0, 20, cost_usd=0.0013))    # or bill.refused(); neither: it was never sent
 """
 
@@ -24,18 +24,18 @@ from mas.llm.prices import Price
 from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.trace import Span
 
-_NOTHING_OWED = Payment(cost_usd=0.0)
+_NOTHING_OWED = Payment(cost_usd=0.0, refused=True)
 
 
 class BudgetReservation:
-    """Reservation of one request: `SampleContext.reserve` is answered exactly once, however the request ends."""
+    """Reservation of one request in the run's budget, settled exactly once however the request ends."""
 
-    def __init__(self, question: SampleContext) -> None:
-        self._question, self._settle, self._settled = question, question.reserve_lm_call(), False
+    def __init__(self, context: SampleContext) -> None:
+        context.reserve_lm_call()
+        self._budget, self._settled = context.budget, False
 
     def pay(self, payment: Payment) -> None:
         """It was answered, or cut off and perhaps billed."""
-        self._question.spent(payment)
         self._end(payment)
 
     def refused(self) -> None:
@@ -49,16 +49,16 @@ class BudgetReservation:
 
     def _end(self, payment: Payment | None) -> None:
         self._settled = True
-        self._settle(payment)
+        self._budget.settle(payment)
 
 
 @contextmanager
-def billed(question: SampleContext) -> Iterator[BudgetReservation]:
+def billed(context: SampleContext) -> Iterator[BudgetReservation]:
     """
     Raises:
         LimitReachedError: the question, or the run that it belongs to, may not ask any more.
     """
-    bill = BudgetReservation(question)
+    bill = BudgetReservation(context)
     try:
         yield bill
     finally:

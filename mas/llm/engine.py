@@ -42,7 +42,7 @@ class _Call:
     """One request with its attempts."""
 
     request: Request
-    question: SampleContext
+    context: SampleContext
     content: dict[str, Any] = field(init=False)  # the request as JSON
     deadline_seconds: float  # of all attempts together
     attempts: int = 0
@@ -54,7 +54,7 @@ class _Call:
 
     def left_seconds(self) -> float:
         """Of its own time or its question's, whichever is less."""
-        return min(self.deadline_seconds - self.worked_seconds, self.question.seconds_left)
+        return min(self.deadline_seconds - self.worked_seconds, self.context.seconds_left)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -109,28 +109,28 @@ class AgentEngine:
             LMTimeoutError: no whole answer in time.
             TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: no whole answer came back.
         """
-        question, terms = current_context() or SampleContext(SampleKey("")), self.terms
-        call = _Call(request, question, terms.deadline_seconds)
-        kept = KeptReplies(call.question, terms.url, call.content)
+        context, terms = current_context() or SampleContext(SampleKey("")), self.terms
+        call = _Call(request, context, terms.deadline_seconds)
+        kept = KeptReplies(call.context, terms.url, call.content)
         if (found := kept.find()) is not None:
             return self._taken_from(call, *found)
-        attempts = retrying(call.question, terms.num_retries, terms.retry_base_seconds, call.left_seconds)
+        attempts = retrying(call.context, terms.num_retries, terms.retry_base_seconds, call.left_seconds)
         response: Response = await attempts(self._attempt, call, kept)
         return response
 
     def _taken_from(self, call: _Call, response: Response, source: Source) -> Response:
         """As if it came from the server: it counts, and is as whole or as truncated as it was then."""
         call.attempts += 1
-        call.question.spend_lm_call()
+        call.context.count_lm_call()
         attributes = {**call.attributes(), source: True}
         with span("lm", call.request.model, inputs=call.shown(), **attributes) as current:
-            charge(response, FREE if source == "cached" else self.terms.price, call.question, current)
+            charge(response, FREE if source == "cached" else self.terms.price, call.context, current)
             return accepted(call.request, response, self.terms.limits, current)
 
     async def _attempt(self, call: _Call, kept: KeptReplies) -> Response:
         """One request. It is paid for before its reply is kept: a run killed in between pays again and counts both."""
         call.attempts += 1
-        with billed(call.question) as bill:
+        with billed(call.context) as bill:
             try:
                 async with self._admitted(call) as slot:
                     return await self._answered(call, kept, slot, bill)
@@ -143,7 +143,7 @@ class AgentEngine:
             terms.limits.check_inputs(call.request)
             with record_aborted_cost(terms.price, bill, current):
                 response = await self._sent(call, slot)
-            bill.pay(charge(response, terms.price, call.question, current))
+            bill.pay(charge(response, terms.price, call.context, current))
             check_not_empty(response)
             kept.keep(response)
             return accepted(call.request, response, terms.limits, current)
@@ -155,7 +155,7 @@ class AgentEngine:
             yield None
             return
         async with AsyncExitStack() as stack:
-            with call.question.waiting():
+            with call.context.pause_working_time():
                 tokens = call.tokens() if self.terms.counts_tokens else 0
                 try:
                     slot = await stack.enter_async_context(self.terms.gate.slot(tokens, call.left_seconds))
@@ -192,16 +192,16 @@ class SyncAgentEngine:
         self.inner, self.terms = inner, terms
 
     def complete(self, request: Request) -> Response:
-        question, terms = current_context() or SampleContext(SampleKey("")), self.terms
-        call = _Call(request, question, terms.deadline_seconds, attempts=1)
+        context, terms = current_context() or SampleContext(SampleKey("")), self.terms
+        call = _Call(request, context, terms.deadline_seconds, attempts=1)
         with (
-            billed(question) as bill,
+            billed(context) as bill,
             span("lm", request.model, inputs=call.shown(), **call.attributes()) as current,
         ):
             terms.limits.check_inputs(request)
             with record_aborted_cost(terms.price, bill, current):
                 response: Response = self.inner.complete(request)
-            bill.pay(charge(response, terms.price, question, current))
+            bill.pay(charge(response, terms.price, context, current))
             check_not_empty(response)
             return accepted(request, response, terms.limits, current)
 

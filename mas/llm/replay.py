@@ -5,7 +5,7 @@ often the question has sent that very request before (a critic that is asked the
 questions). In the call log the attempt counts as well: a question that is tried again draws anew. Kept is what the
 server sent, before it is judged, so that a truncated reply is truncated again; failures are not kept.
 
-    replies = KeptReplies(question, "https://api.openai.com/v1", request_to_dict(request))
+    replies = KeptReplies(context, "https://api.openai.com/v1", request_to_dict(request))
     if (found := replies.find()) is None:
         replies.keep(response)
 """
@@ -17,7 +17,7 @@ from typing import Any, Literal
 from dspy._vendor.lm15.serde import response_from_dict, response_to_dict
 from dspy.lm15 import Response
 
-from mas.runtime.sample_context import Replies, SampleContext
+from mas.runtime.sample_context import ReplyLog, SampleContext
 
 Source = Literal["replayed", "cached"]  # from the call log: paid for by this run; from the shared cache: by another
 
@@ -25,18 +25,18 @@ Source = Literal["replayed", "cached"]  # from the call log: paid for by this ru
 class KeptReplies:
     """Those to one request of one question; without a log and a cache there are none, and nothing is computed."""
 
-    def __init__(self, question: SampleContext, url: str, request: dict[str, Any]) -> None:
-        self._places: list[tuple[Source, Replies, str]] = []
-        if question.call_log is None and question.shared_cache is None:
+    def __init__(self, context: SampleContext, url: str, request: dict[str, Any]) -> None:
+        self._places: list[tuple[Source, ReplyLog, str]] = []
+        if context.call_log is None and context.shared_cache is None:
             return
-        sample_key = question.key
+        sample_key = context.key
         digest = _sha256(url, request)
-        occurrence = question.occurrences[digest] = question.occurrences.get(digest, 0) + 1
-        if question.call_log is not None:
+        occurrence = context.request_counts[digest] = context.request_counts.get(digest, 0) + 1
+        if context.call_log is not None:
             key = _sha256(digest, sample_key.epoch, sample_key.attempt, occurrence)
-            self._places.append(("replayed", question.call_log, key))
-        if question.shared_cache is not None:
-            self._places.append(("cached", question.shared_cache, _sha256(digest, sample_key.epoch, occurrence)))
+            self._places.append(("replayed", context.call_log, key))
+        if context.shared_cache is not None:
+            self._places.append(("cached", context.shared_cache, _sha256(digest, sample_key.epoch, occurrence)))
 
     def find(self) -> tuple[Response, Source] | None:
         for source, replies, key in self._places:

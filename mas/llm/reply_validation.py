@@ -1,6 +1,6 @@
 """What becomes of a reply: its cost on the span and on the question's account, then whether it is a whole answer.
 
-payment = charge(response, price, question, current)    # current.attributes["cost_usd"] = …
+payment = charge(response, price, context, current)    # current.attributes["cost_usd"] = …
 response = accepted(request, response, limits, current) # or TruncatedReplyError
 """
 
@@ -21,7 +21,7 @@ MAX_REPLY_CHARS = 1_000_000  # twice what the longest-winded models may write; m
 BEGINNING_CHARS = 1_000  # of a longer one, that is kept
 
 
-def charge(response: Response, price: Price | None, question: SampleContext, current: Span) -> Payment:
+def charge(response: Response, price: Price | None, context: SampleContext, current: Span) -> Payment:
     """Note what the reply cost and how it ended. A reply that turns out to be useless has been paid for as well.
 
     Returns:
@@ -40,7 +40,7 @@ def charge(response: Response, price: Price | None, question: SampleContext, cur
         "output_tokens": output_tokens,
         "cost_usd": cost_usd,
     }
-    question.charge(input_tokens + output_tokens, cost_usd)
+    context.record_reply(input_tokens + output_tokens, cost_usd)
     return Payment(input_tokens, cached_tokens, output_tokens, cost_usd)
 
 

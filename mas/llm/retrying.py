@@ -4,7 +4,7 @@ DSPy's, LiteLLM's and the HTTP client's own retries are off. The wait is drawn e
 ("full jitter", https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); a server's `Retry-After` is
 obeyed instead. A wait that would outlast the call or its question is not begun: the failure is final at once.
 
-    await retrying(question, num_retries=3, base_seconds=1.0, left_seconds=lambda: 180.0)(send_once)
+    await retrying(context, num_retries=3, base_seconds=1.0, left_seconds=lambda: 180.0)(send_once)
 """
 
 import asyncio
@@ -24,19 +24,19 @@ PASSING = (RateLimitError, *SERVER_FAULTS, LockTimeoutError)  # a used-up quota 
 
 
 def retrying(
-    question: SampleContext, num_retries: int, base_seconds: float, left_seconds: Callable[[], float]
+    context: SampleContext, num_retries: int, base_seconds: float, left_seconds: Callable[[], float]
 ) -> AsyncRetrying:
     """The retries of one call: `await retrying(…)(function, argument)`; its last failure is raised as it was.
 
     Args:
-        question: the waits are waiting, not its work.
+        context: the waits are waiting, not its work.
         num_retries: at most so many after the first try.
         base_seconds: bound of the first wait.
         left_seconds: of the call's or the question's time, whichever is less; a wait may not be as long.
     """
 
     async def sleep(seconds: float) -> None:
-        with question.waiting():
+        with context.pause_working_time():
             await asyncio.sleep(seconds)
 
     jitter = wait_random_exponential(multiplier=base_seconds, max=MAX_WAIT_SECONDS)

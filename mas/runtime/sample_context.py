@@ -1,12 +1,11 @@
-"""The question at work: which sample it is, what it may still spend, and the replies it already has.
+"""Limits, budget, deadline and replay log of the sample that is being run.
 
-One object a (question, epoch, attempt), carried by the context: the model client and the tools ask it without having
-been handed anything, and code outside a run (an optimiser, a script) works without one.
+A context variable holds one SampleContext per (sample, epoch, attempt). The model client and the tools read it with
+`current_context()`; outside a run there is none, and nothing is limited.
 
-    question = Question(Sample("q1"), QuestionLimits(lm_calls=20))
-    with at_work(question):
-        ...                                  # the model client calls current_question().spend_lm_call()
-    question.cost_usd                        # 0.0013
+    with use_context(SampleContext(SampleKey("q1"), SampleLimits(lm_calls=20))) as context:
+        await program.acall(question="…", file=None)
+    context.usage.cost_usd                   # 0.0013
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class SampleKey:
-    """Which draw of which question this is; numbers from 1."""
+    """Identity of one attempt at a sample; epoch and attempt count from 1."""
 
     sample_id: str
     epoch: int = 1
@@ -30,7 +29,7 @@ class SampleKey:
 
 @dataclass
 class SampleLimits:
-    """What one question may spend; null: no limit. Its wall time is `run.deadline_seconds`."""
+    """Limits of one sample; null: no limit. Its wall time is `run.deadline_seconds`."""
 
     working_seconds: float | None = None  # wall time without the waiting for a rate limit, a free slot or a retry
     lm_calls: int | None = None  # requests, retries included
@@ -40,28 +39,55 @@ class SampleLimits:
 
 
 class LimitReachedError(Exception):
-    """The question has spent what it may. No agent and no tool may take it for a failure of its own."""
+    """A limit of the sample or the run was reached. Agents and tools must re-raise it."""
 
     def __init__(self, limit: str, message: str) -> None:
         super().__init__(message)
-        self.limit = limit  # a field of QuestionLimits, "deadline_seconds", or what `SampleContext.reserve` names
+        self.limit = limit  # a field of SampleLimits, "deadline_seconds", or the name that a RunBudget gives
 
 
 @dataclass(frozen=True)
 class Payment:
-    """What one request has cost."""
+    """Cost of one request."""
 
     input_tokens: int = 0
-    cached_input_tokens: int = 0  # of these
+    cached_input_tokens: int = 0  # part of the input tokens
     output_tokens: int = 0
-    cost_usd: float | None = None  # None: unknown, for want of a price or because it was cut off
+    cost_usd: float | None = None  # None: unknown, since there is no price or the reply was cut off
+    refused: bool = False  # the server refused the request and charges nothing for it
 
 
-Settle = Callable[[Payment | None], None]  # how a reserved request ended, told once; None: it was never sent
+class RunBudget(Protocol):
+    """Account of the run's requests. Samples may use it from any thread."""
+
+    def reserve(self) -> None:
+        """Reserve one request before it is sent.
+
+        Raises:
+            LimitReachedError: the run's budget is used up.
+        """
+        ...
+
+    def settle(self, payment: Payment | None) -> None:
+        """Record the cost of a reserved request, exactly once; None if it was never sent."""
+        ...
 
 
-class Replies(Protocol):
-    """Replies of a language model, kept by key, as text."""
+class Unlimited:
+    """Budget that allows every request and records none."""
+
+    def reserve(self) -> None:
+        pass
+
+    def settle(self, payment: Payment | None) -> None:
+        pass
+
+
+UNLIMITED = Unlimited()
+
+
+class ReplyLog(Protocol):
+    """ReplyLog of a language model by key, as text."""
 
     def get(self, key: str) -> str | None: ...
 
@@ -70,15 +96,15 @@ class Replies(Protocol):
 
 @dataclass(frozen=True)
 class KeptResult:
-    """What a tool returned, whole."""
+    """Complete text that a tool returned."""
 
     returned: str
-    events: tuple[Mapping[str, Any], ...] = ()  # that its span had, such as a blocked page
-    other_run_at: str | None = None  # when another run was given it, UTC, ISO 8601; None: it was this run
+    events: tuple[Mapping[str, Any], ...] = ()  # events of its span, such as a blocked page
+    other_run_at: str | None = None  # when another run made the call, UTC, ISO 8601; None: this run made it
 
 
 class ToolResults(Protocol):
-    """What tools returned, by key; the first that is kept under a key stays."""
+    """Results of tools by key; the first result under a key stays."""
 
     def find(self, key: str) -> KeptResult | None: ...
 
@@ -86,134 +112,122 @@ class ToolResults(Protocol):
 
 
 @dataclass
-class SampleContext:
-    """Counters of one question, on the one event loop that runs it."""
+class SampleUsage:
+    """What one sample has used so far."""
 
-    key: SampleKey
-    limits: SampleLimits = field(default_factory=SampleLimits)
-    call_log: Replies | None = None  # of this run: what an interrupted question has already been answered and has paid
-    shared_cache: Replies | None = None  # across runs; only with cache.lm=shared
-    spent: Callable[[Payment], None] = lambda payment: None  # told of each request that was answered or cut off
-    reserve: Callable[[], Settle] = lambda: lambda payment: None  # before each request is sent: may the run pay for it?
-    tool_log: ToolResults | None = None  # what tools marked `mas.tools.read_only` have returned before
-    deadline: float = math.inf  # time.monotonic() at which its wall time is over
-    belongings: dict[str, Any] = field(default_factory=dict)  # of its tools, by the tool's name; see `on_close`
-    on_close: list[Callable[[], None]] = field(default_factory=list)  # what ends them with the question; in any thread
     lm_calls: int = 0
     tokens: int = 0
     tool_calls: int = 0
-    cost_usd: float = 0.0
-    waited_seconds: float = 0.0
-    occurrences: dict[str, int] = field(default_factory=dict)  # of a request's digest: the same asked again is new
-    limit_reached: str | None = field(default=None, init=False)  # the first that refused something, or ended the work
-    refused: str | None = field(default=None, init=False)  # a sentence: the model server wants money or a valid key
-    _waiting: int = 0  # calls that wait side by side
+    cost_usd: float = 0.0  # of the calls whose price is known
+    waited_seconds: float = 0.0  # for a rate limit, a free slot or a retry
+
+
+@dataclass
+class SampleContext:
+    """Usage and limits of one sample. Not thread-safe: used on the event loop that runs the sample."""
+
+    key: SampleKey
+    limits: SampleLimits = field(default_factory=SampleLimits)
+    budget: RunBudget = UNLIMITED
+    call_log: ReplyLog | None = None  # replies that earlier sessions of the run have paid for: replayed, not paid again
+    shared_cache: ReplyLog | None = None  # across runs; only with cache.lm=shared
+    tool_log: ToolResults | None = None  # earlier results of tools marked `mas.tools.read_only`
+    deadline: float = math.inf  # time.monotonic()
+    tool_state: dict[str, Any] = field(default_factory=dict)  # by tool name
+    on_close: list[Callable[[], None]] = field(default_factory=list)  # release `tool_state`; called in any thread
+    usage: SampleUsage = field(default_factory=SampleUsage)
+    request_counts: dict[str, int] = field(default_factory=dict)  # by digest: a repeated request gets its own reply
+    limit_reached: str | None = field(default=None, init=False)  # the first limit that refused or ended something
+    server_refusal: str | None = field(default=None, init=False)  # the model server demands money or a valid key
+    _waiting_calls: int = 0  # concurrent
     _waiting_since: float = 0.0
-    _timeout: asyncio.Timeout | None = None  # of the working time
-    _ends: float = 0.0  # when that would be over without any waiting
-    _closed: bool = field(default=False, init=False)
-    _ending_with_it: set[asyncio.Timeout] = field(default_factory=set, init=False)
+    _working_timeout: asyncio.Timeout | None = None
+    _working_until: float = 0.0  # time.monotonic() at which the working time ends if there is no waiting
+    _is_closed: bool = field(default=False, init=False)
+    _open_timeouts: set[asyncio.Timeout] = field(default_factory=set, init=False)
 
-    def spend_lm_call(self) -> None:
-        """Before each request.
+    def count_lm_call(self) -> None:
+        """Count one request that is sent or replayed.
 
         Raises:
-            LimitReachedError: it would be one too many, tokens or money are used up, or the question is over.
+            LimitReachedError: it would be one too many, tokens or money are used up, or the sample has ended.
         """
         self._check_open()
-        self._check("lm_calls", self.lm_calls, "calls to language models")
-        self._check("tokens", self.tokens, "tokens")
-        self._check("cost_usd", self.cost_usd, "US dollars")
-        self.lm_calls += 1
+        self._check_limit("lm_calls", "calls to language models")
+        self._check_limit("tokens", "tokens")
+        self._check_limit("cost_usd", "US dollars")
+        self.usage.lm_calls += 1
 
-    def reserve_lm_call(self) -> Settle:
-        """Before each request that is sent, and is not answered from what is kept.
+    def reserve_lm_call(self) -> None:
+        """Count one request that will be sent, and reserve it in the run's budget.
 
         Raises:
-            LimitReachedError: the question, or the run that it belongs to, may not ask any more.
+            LimitReachedError: a limit of the sample or the budget of the run is used up.
         """
-        self.spend_lm_call()
+        self.count_lm_call()
         try:
-            return self.reserve()
+            self.budget.reserve()
         except LimitReachedError as error:
-            raise self._reached(error.limit, str(error)) from error
+            raise self._note_limit(error.limit, str(error)) from error
 
-    def charge(self, tokens: int, cost_usd: float | None) -> None:
-        """After each reply: what it cost; None if the price is unknown."""
-        self.tokens += tokens
-        if cost_usd:
-            self.cost_usd += cost_usd
+    def record_reply(self, tokens: int, cost_usd: float | None) -> None:
+        """Add a reply's tokens and cost; None if its price is unknown."""
+        self.usage.tokens += tokens
+        self.usage.cost_usd += cost_usd or 0.0
 
-    def spend_tool_call(self) -> None:
-        """Before each call of a tool.
+    def count_tool_call(self) -> None:
+        """Count one tool call before it is made.
 
         Raises:
-            LimitReachedError: it would be one too many, or the question is over.
+            LimitReachedError: it would be one too many, or the sample has ended.
         """
         self._check_open()
-        self._check("tool_calls", self.tool_calls, "tool calls")
-        self.tool_calls += 1
+        self._check_limit("tool_calls", "tool calls")
+        self.usage.tool_calls += 1
 
     @property
     def seconds_left(self) -> float:
-        """Of its wall time; infinite if it has no deadline."""
+        """Wall time until the deadline; infinite without one."""
         return self.deadline - time.monotonic()
 
-    def _check(self, limit: str, used: float, what: str) -> None:
-        allowed = getattr(self.limits, limit)
-        if allowed is not None and used >= allowed:
-            raise self._reached(limit, f"the question has used its {allowed:g} {what} (limits.{limit})")
-
-    def _check_open(self) -> None:
-        if self._closed or self.seconds_left <= 0:
-            raise self._over()
-
-    def _over(self) -> LimitReachedError:
-        return self._reached("deadline_seconds", "the question is over: nothing more is done for it")
-
-    def _reached(self, limit: str, message: str) -> LimitReachedError:
-        """The error; noted here as well, since an agent may swallow it."""
-        if not self._closed:
-            self.limit_reached = self.limit_reached or limit
-        return LimitReachedError(limit, message)
-
     def close(self) -> None:
-        """Its record is complete: a thread of its agent that was left behind spends nothing more.
+        """Release the tools' state and end all work for this sample, such as a thread that its agent left running.
 
-        To be called on the event loop of its calls.
+        Must be called on the event loop of its calls, after its record is complete.
         """
-        self._closed = True
+        self._is_closed = True
         while self.on_close:
             self.on_close.pop()()
-        for timeout in self._ending_with_it:
+        for timeout in self._open_timeouts:
             if not timeout.expired():
                 timeout.reschedule(0)
 
     @asynccontextmanager
-    async def until_over(self) -> AsyncIterator[None]:
-        """For what is done on behalf of a thread: a thread is not cancelled with the question that started it.
+    async def within_deadline(self) -> AsyncIterator[None]:
+        """Cancel the block at the deadline or at `close`: a thread is not cancelled with the sample that started it.
 
         Raises:
-            LimitReachedError: the question was, or came to be, closed or out of time.
+            LimitReachedError: the sample has ended.
         """
         self._check_open()
         try:
             async with asyncio.timeout(self.seconds_left) as timeout:
-                self._ending_with_it.add(timeout)
+                self._open_timeouts.add(timeout)
                 try:
                     yield
                 finally:
-                    self._ending_with_it.discard(timeout)
+                    self._open_timeouts.discard(timeout)
         except TimeoutError as error:
             if not timeout.expired():
                 raise
-            raise self._over() from error
+            raise self._note_end() from error
 
     @asynccontextmanager
     async def within_working_time(self) -> AsyncIterator[None]:
-        """
+        """Cancel the block after `limits.working_seconds`, without the time in `pause_working_time`.
+
         Raises:
-            LimitReachedError: more work than `limits.working_seconds`; the time in `waiting` is not counted.
+            LimitReachedError: the block took longer.
         """
         allowed = self.limits.working_seconds
         if allowed is None:
@@ -221,56 +235,74 @@ class SampleContext:
             return
         try:
             async with asyncio.timeout(allowed) as timeout:
-                self._timeout, self._ends = timeout, time.monotonic() + allowed
+                self._working_timeout, self._working_until = timeout, time.monotonic() + allowed
                 yield
         except Exception as error:
             if not timeout.expired():
                 raise
-            raise self._worked_too_long() from error
+            raise self._note_working_time() from error
         else:
-            if timeout.expired():  # and who was at work took no notice of it
-                raise self._worked_too_long()
+            if timeout.expired():  # the block has ignored its cancellation
+                raise self._note_working_time()
         finally:
-            self._timeout = None  # a call that outlives the question may still come back from waiting
-
-    def _worked_too_long(self) -> LimitReachedError:
-        allowed = self.limits.working_seconds
-        message = f"the question has worked for its {allowed:g} seconds (limits.working_seconds)"
-        return self._reached("working_seconds", message)
+            self._working_timeout = None  # a call that outlives the sample may still return from waiting
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """The time inside is waiting, not work; counted once however many calls wait side by side."""
-        if self._waiting == 0:
+    def pause_working_time(self) -> Iterator[None]:
+        """Count the block as waiting; concurrent blocks count once."""
+        if self._waiting_calls == 0:
             self._waiting_since = time.monotonic()
             self._end_working_at(None)
-        self._waiting += 1
+        self._waiting_calls += 1
         try:
             yield
         finally:
-            self._waiting -= 1
-            if self._waiting == 0:
-                self.waited_seconds += time.monotonic() - self._waiting_since
-                self._end_working_at(self._ends + self.waited_seconds)
+            self._waiting_calls -= 1
+            if self._waiting_calls == 0:
+                self.usage.waited_seconds += time.monotonic() - self._waiting_since
+                self._end_working_at(self._working_until + self.usage.waited_seconds)
 
     def _end_working_at(self, when: float | None) -> None:
-        if self._timeout is not None and not self._timeout.expired():
-            self._timeout.reschedule(when)
+        if self._working_timeout is not None and not self._working_timeout.expired():
+            self._working_timeout.reschedule(when)
+
+    def _check_limit(self, limit: str, unit: str) -> None:
+        allowed = getattr(self.limits, limit)
+        if allowed is not None and getattr(self.usage, limit) >= allowed:
+            raise self._note_limit(limit, f"the question has used its {allowed:g} {unit} (limits.{limit})")
+
+    def _check_open(self) -> None:
+        if self._is_closed or self.seconds_left <= 0:
+            raise self._note_end()
+
+    def _note_end(self) -> LimitReachedError:
+        return self._note_limit("deadline_seconds", "the question is over: nothing more is done for it")
+
+    def _note_working_time(self) -> LimitReachedError:
+        allowed = self.limits.working_seconds
+        message = f"the question has worked for its {allowed:g} seconds (limits.working_seconds)"
+        return self._note_limit("working_seconds", message)
+
+    def _note_limit(self, limit: str, message: str) -> LimitReachedError:
+        """Return the error to raise; the limit is noted as well, since an agent may swallow the error."""
+        if not self._is_closed:
+            self.limit_reached = self.limit_reached or limit
+        return LimitReachedError(limit, message)
 
 
-_question: ContextVar[SampleContext | None] = ContextVar("question", default=None)
+_context: ContextVar[SampleContext | None] = ContextVar("sample_context", default=None)
 
 
 @contextmanager
-def use_context(question: SampleContext) -> Iterator[SampleContext]:
-    """Carry the question in this context and in the tasks started from it."""
-    token = _question.set(question)
+def use_context(context: SampleContext) -> Iterator[SampleContext]:
+    """Set the context for the block and for the tasks started in it."""
+    token = _context.set(context)
     try:
-        yield question
+        yield context
     finally:
-        _question.reset(token)
+        _context.reset(token)
 
 
 def current_context() -> SampleContext | None:
-    """The question of the run that the caller works for; None outside a run."""
-    return _question.get()
+    """Return the context of the sample that the caller works for; None outside a run."""
+    return _context.get()

@@ -49,10 +49,10 @@ def respond(request: Request) -> Response:
 
 def _of_this_sample(chat: Chat) -> Chat:
     """Another epoch of a question, or another attempt at it, is another draw, as if the request had another seed."""
-    question = current_context()
-    if question is None or (question.key.epoch, question.key.attempt) == (1, 1):
+    context = current_context()
+    if context is None or (context.key.epoch, context.key.attempt) == (1, 1):
         return chat
-    sample = question.key
+    sample = context.key
     return replace(chat, seed=(chat.seed or 0) + _EPOCH * (sample.epoch - 1) + _ATTEMPT * (sample.attempt - 1))
 
 

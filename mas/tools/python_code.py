@@ -32,17 +32,17 @@ async def python(code: str) -> str:
     """
     settings = get_settings(SandboxSettings)
     text = _checked(code, settings)
-    question = current_context()
-    if question is None:
+    context = current_context()
+    if context is None:
         interpreter = Interpreter(settings, attached_files())
         try:
             return await _shown(interpreter, text, settings)
         finally:
             interpreter.close()
-    if BELONGING not in question.belongings:
-        interpreter = question.belongings[BELONGING] = Interpreter(settings, attached_files())
-        question.on_close.append(interpreter.close)
-    return await _shown(question.belongings[BELONGING], text, settings)
+    if BELONGING not in context.tool_state:
+        interpreter = context.tool_state[BELONGING] = Interpreter(settings, attached_files())
+        context.on_close.append(interpreter.close)
+    return await _shown(context.tool_state[BELONGING], text, settings)
 
 
 def _checked(code: str, settings: SandboxSettings) -> str:

@@ -133,9 +133,9 @@ class KeptObservation:
         return returned if kept is None else kept.returned
 
 
-async def kept_observation(question: SampleContext | None, tool: Any, arguments: Mapping[str, Any]) -> KeptObservation:
+async def kept_observation(context: SampleContext | None, tool: Any, arguments: Mapping[str, Any]) -> KeptObservation:
     """`tool`: a `dspy.Tool`; None: there is none of that name. Nothing is kept of one that is not marked."""
-    if question is None or question.tool_log is None or tool is None or not is_read_only(tool.func):
+    if context is None or context.tool_log is None or tool is None or not is_read_only(tool.func):
         return KeptObservation()
     # A file is read once for its digest, and may be large: not on the event loop.
     files = await asyncio.to_thread(attached_digests) if attached_files() else []
@@ -143,7 +143,7 @@ async def kept_observation(question: SampleContext | None, tool: Any, arguments:
     called = ("tool", *function, *_code(tool.func), tool.name, sorted(arguments.items()))
     everything = repr((*called, files, _shaping(get_settings(ToolSettings))))  # whatever a model makes up has one
     digest = hashlib.sha256(everything.encode()).hexdigest()
-    return KeptObservation(question.tool_log, digest, getattr(tool.func, _COUNT, None))
+    return KeptObservation(context.tool_log, digest, getattr(tool.func, _COUNT, None))
 
 
 def _code(function: Any) -> Iterator[str]:

@@ -7,7 +7,7 @@ prompts. Each of the two has what its own tools have returned (`cache.tools=run`
 import functools
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from eval.runs.run_info import task_facts
 from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.prompt_sets.prompt_set import PromptSet
-from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle, current_context
+from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey, current_context
 from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, format_ids, max_failing_questions
 from optimize.gate.sealed_log import EarlierUses, SealedSet, describe_earlier_uses, find_earlier_uses, record_use
 from optimize.search.server_failures import FailuresInARow, is_server_failure
@@ -182,15 +182,26 @@ def _facts(run: TuningRun) -> dict[str, str]:
 
 
 def _on_the_runs_budget(run: TuningRun, question: SampleContext) -> SampleContext:
-    """Each request is reserved and paid for in the run's budget; one that is used up ends the test, not a question."""
-    paid = functools.partial(run.call_log.pay, SampleKey(SEALED))
+    """Return the context with the run's budget added to its own."""
+    account = run.ledger.open_account(functools.partial(run.call_log.pay, SampleKey(SEALED)))
+    return replace(question, budget=_SealedTestBudget(question.budget, account))
 
-    def reserve() -> Settle:
+
+@dataclass(frozen=True)
+class _SealedTestBudget:
+    """Account of one sample in its own folder and in the tuning run; a used-up budget ends the test, not the sample."""
+
+    sample: RunBudget
+    run: RunBudget
+
+    def reserve(self) -> None:
         try:
-            return run.ledger.reserve_call(paid=paid)
+            self.run.reserve()
         except LimitReachedError as error:
-            if at_work := current_context():
-                at_work.refused = str(error)
+            if context := current_context():
+                context.server_refusal = str(error)
             raise
 
-    return replace(question, reserve=reserve)
+    def settle(self, payment: Payment | None) -> None:
+        self.sample.settle(payment)
+        self.run.settle(payment)

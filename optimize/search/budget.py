@@ -1,6 +1,5 @@
 """What a tuning run has spent: scored answers, requests, tokens, money, time."""
 
-import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +8,7 @@ from typing import Any
 
 from eval.runs.call_log import CallLog
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey, Settle
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey
 
 
 @dataclass
@@ -174,24 +173,28 @@ class BudgetLedger:
             self._spend.metric_calls += 1
             return True
 
-    def reserve_call(self, reflection: bool = False, paid: Callable[[Payment], None] = lambda payment: None) -> Settle:
-        """Before a request is sent: a `Question.reserve`. That the answers are used up is no reason to refuse it.
+    def open_account(self, pay: Callable[[Payment], None], reflection: bool = False) -> "LedgerAccount":
+        """Return a `RunBudget` for the requests of one sample, or of the reflection.
 
         Args:
-            reflection: it is one of the reflection's.
-            paid: told of it once its end is known, unless it was never sent; also of what the server refused for free.
+            pay: called with the payment of each request that was sent, also of one that the server refused for free.
+            reflection: True for requests of the reflection.
+        """
+        return LedgerAccount(self, self._reflection if reflection else self._system, pay)
+
+    def reserve(self, requests: _Requests) -> None:
+        """Reserve one request of this kind. That the scored answers are used up is no reason to refuse it.
 
         Raises:
-            LimitReachedError: a budget may be exceeded. So will every later request be told, until `release`.
+            LimitReachedError: a budget may be exceeded. Every later request is refused too, until `release`.
         """
-        requests = self._reflection if reflection else self._system
         with self._lock:
             if self._refused_request is None:
                 self._refused_request = next((each for each in self._of_a_request() if each.used_up), None)
             refused = self._refused_request
             if refused is None:
                 requests.in_flight += 1
-                return functools.partial(self._settle, requests, paid)
+                return
         raise LimitReachedError(f"budget.{refused.name}", refused.sentence)
 
     def keep_back(self, amount: Spend) -> None:
@@ -205,13 +208,12 @@ class BudgetLedger:
             self._kept_back = Spend()
             self._refused_request = self._refused_answer = None
 
-    def _settle(self, requests: _Requests, paid: Callable[[Payment], None], payment: Payment | None) -> None:
+    def settle(self, requests: _Requests, payment: Payment | None) -> None:
+        """Record how a reserved request of this kind ended; None if it was never sent."""
         with self._lock:
             requests.in_flight -= 1
-            if payment is None:
-                return
-            self._pay(requests, payment)
-        paid(payment)
+            if payment is not None:
+                self._pay(requests, payment)
 
     def _pay(self, requests: _Requests, payment: Payment) -> None:
         spend, tokens = self._spend, payment.input_tokens + payment.output_tokens
@@ -261,3 +263,20 @@ class BudgetLedger:
 
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+@dataclass(frozen=True)
+class LedgerAccount:
+    """Account in the ledger: what one sample, or the reflection, uses as its `RunBudget`."""
+
+    ledger: BudgetLedger
+    requests: _Requests
+    pay: Callable[[Payment], None]
+
+    def reserve(self) -> None:
+        self.ledger.reserve(self.requests)
+
+    def settle(self, payment: Payment | None) -> None:
+        self.ledger.settle(self.requests, payment)
+        if payment is not None:
+            self.pay(payment)

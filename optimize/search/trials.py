@@ -30,7 +30,7 @@ from eval.execution.scoring import SCORER
 from eval.execution.stop_controller import QUOTA_OR_KEY
 from eval.runs.record import Record
 from mas.runtime.event_loop import background_loop, run_blocking
-from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, Settle
+from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.system import Program
 from optimize.search.budget import Spend
 from optimize.search.server_failures import FailuresInARow
@@ -278,14 +278,7 @@ class Trials:
         """The question; that the budget refuses it a request is noted, since an agent may swallow the error."""
         question = self._runner.question(sample_key)
 
-        def reserve() -> Settle:
-            try:
-                return question.reserve()
-            except LimitReachedError:
-                refused.set()
-                raise
-
-        return replace(question, reserve=reserve)
+        return replace(question, budget=_WatchedBudget(question.budget, refused))
 
     async def _watched(self, runner: Runner, sample: Sample, sample_key: SampleKey) -> Record | None:
         """On the agents' loop: the record, or None if it is cancelled."""
@@ -307,6 +300,24 @@ class Trials:
             self._cancelled = asyncio.get_running_loop().create_future()
         if not self._cancelled.done():
             self._cancelled.set_result(None)
+
+
+@dataclass(frozen=True)
+class _WatchedBudget:
+    """A budget that notes a refusal, since an agent may swallow the error."""
+
+    budget: RunBudget
+    refused: threading.Event
+
+    def reserve(self) -> None:
+        try:
+            self.budget.reserve()
+        except LimitReachedError:
+            self.refused.set()
+            raise
+
+    def settle(self, payment: Payment | None) -> None:
+        self.budget.settle(payment)
 
 
 class _Noting:

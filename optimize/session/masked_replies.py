@@ -10,14 +10,14 @@ A reply has to come back as it was: the requests that follow it, and their keys,
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mas.runtime.sample_context import Replies
+from mas.runtime.sample_context import ReplyLog
 
 
 @dataclass(frozen=True)
 class MaskedReplies:
     """With another secret than when it was kept, a reply comes back with that one."""
 
-    replies: Replies
+    replies: ReplyLog
     secrets: Callable[[], Sequence[str]]
 
     def get(self, key: str) -> str | None:

@@ -2,7 +2,7 @@
 
 with opened(request, splits, folder, console) as run:
     run.answers(run.parent.prompts)                  # one Trial a question of validation
-    run.purse.over                                   # None, or which budget is used up
+    run.ledger.over                                   # None, or which budget is used up
 """
 
 import functools
@@ -132,7 +132,7 @@ class TuningRun:
             self.config.base.limits,
             call_log=replies,
             tool_log=SampleResults(replies),
-            reserve=functools.partial(self.ledger.reserve_call, paid=paid),
+            budget=self.ledger.open_account(paid),
         )
 
     def _replies(self, sample_key: SampleKey) -> MaskedReplies:
@@ -156,7 +156,7 @@ class TuningRun:
         return SampleContext(
             REFLECTION,
             call_log=self._replies(REFLECTION),
-            reserve=functools.partial(self.ledger.reserve_call, reflection=True, paid=paid),
+            budget=self.ledger.open_account(paid, reflection=True),
         )
 
     # Ending

@@ -9,7 +9,7 @@ with toy_search(tmp_path) as toy:
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ class ToySearch:
         question = SampleContext(
             REFLECTION,
             call_log=self.call_log.for_sample(REFLECTION),
-            reserve=partial(self.ledger.reserve_call, reflection=True),
+            budget=self.ledger.open_account(lambda payment: None, reflection=True),
         )
         with use_context(question):
             outcome: SearchOutcome = optimizer.search(self.search())
@@ -192,7 +192,11 @@ def toy_search(
         def question(sample: SampleKey) -> SampleContext:
             log = call_log.for_sample(sample)
             return SampleContext(
-                sample, SampleLimits(), call_log=log, tool_log=SampleResults(log), reserve=ledger.reserve_call
+                sample,
+                SampleLimits(),
+                call_log=log,
+                tool_log=SampleResults(log),
+                budget=ledger.open_account(lambda payment: None),
             )
 
         runner = Runner(

@@ -58,11 +58,11 @@ class BrowserSession:
         if asyncio.get_running_loop() is not background_loop():  # the connections are on that one
             there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
             return await asyncio.wrap_future(there)
-        if (question := current_context()) is not None:
-            if BELONGING not in question.belongings:
-                question.belongings[BELONGING] = window = self._window()
-                question.on_close.append(window.close)
-            seen = await question.belongings[BELONGING].act(tool, arguments)
+        if (context := current_context()) is not None:
+            if BELONGING not in context.tool_state:
+                context.tool_state[BELONGING] = window = self._window()
+                context.on_close.append(window.close)
+            seen = await context.tool_state[BELONGING].act(tool, arguments)
         else:
             window = self._window()
             try:
@@ -90,9 +90,9 @@ class BrowserSession:
         self._free.release()
 
     async def _wait_for_a_free_one(self) -> None:
-        question, seconds = current_context(), self._settings.action_seconds
+        context, seconds = current_context(), self._settings.action_seconds
         try:
-            with question.waiting() if question is not None else nullcontext():
+            with context.pause_working_time() if context is not None else nullcontext():
                 async with asyncio.timeout(seconds):
                     await self._free.acquire()
         except TimeoutError as error:

@@ -37,5 +37,5 @@ async def waited(seconds: float) -> None:
 
 
 def _waiting() -> AbstractContextManager[None]:
-    question = current_context()
-    return nullcontext() if question is None else question.waiting()
+    context = current_context()
+    return nullcontext() if context is None else context.pause_working_time()

@@ -15,10 +15,10 @@ _Result = TypeVar("_Result")
 
 async def kept(key: tuple[str, ...], make: Callable[[], Awaitable[_Result]]) -> _Result:
     """Made now, or when the question first asked for it; outside a question it is made each time."""
-    question = current_context()
-    if question is None:
+    context = current_context()
+    if context is None:
         return await make()
-    store = question.belongings.setdefault(_NAME, {})
+    store = context.tool_state.setdefault(_NAME, {})
     if key not in store:
         made = await make()
         store[key] = made

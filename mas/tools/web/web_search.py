@@ -89,13 +89,13 @@ def _spend(settings: WebSettings) -> None:
     Raises:
         ToolError: the question has made as many searches as it may.
     """
-    question, most = current_context(), settings.max_searches_per_question
-    if question is None:
+    context, most = current_context(), settings.max_searches_per_question
+    if context is None:
         return
-    made = question.belongings.get(_COUNT, 0)
+    made = context.tool_state.get(_COUNT, 0)
     if most is not None and made >= most:
         raise ToolError(
             f"The question has made its {most} web searches (tools.web.max_searches_per_question); "
             "go on with the pages that it has found."
         )
-    question.belongings[_COUNT] = made + 1
+    context.tool_state[_COUNT] = made + 1

@@ -76,7 +76,7 @@ def test_the_deadline_is_a_limit_and_says_its_seconds() -> None:
 def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
     question = SampleContext(SampleKey("q1"), SampleLimits(lm_calls=0))
     with use_context(question), pytest.raises(LMError) as wrapped, error_boundary(model="m", unexpected=True):
-        question.spend_lm_call()
+        question.count_lm_call()
     limit = wrapped.value.__cause__
     assert isinstance(limit, LimitReachedError)
     expected = Failure(

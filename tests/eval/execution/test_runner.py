@@ -367,7 +367,7 @@ async def two_calls(question: str) -> dict[str, Any]:
     assert current is not None
     for number in range(2):
         with span("agent", "expert"):
-            current.spend_lm_call()
+            current.count_lm_call()
         if question == "kept?":
             keep_answer("42" if number == 0 else "43")
     return {"final_answer": "44"}
@@ -480,7 +480,7 @@ def test_what_is_left_behind_by_a_question_or_its_scorer_spends_nothing_more() -
     def see() -> None:
         current = current_context()
         assert current is not None
-        current.spend_lm_call()
+        current.count_lm_call()
         seen.append(current)
 
     async def body(question: str) -> dict[str, Any]:
@@ -489,7 +489,7 @@ def test_what_is_left_behind_by_a_question_or_its_scorer_spends_nothing_more() -
 
     async def judge(question: str, answer: str | None, target: str) -> Score:
         with pytest.raises(LimitReachedError):
-            seen[0].spend_lm_call()
+            seen[0].count_lm_call()
         see()
         return Score(1.0, "fine")
 
@@ -497,7 +497,7 @@ def test_what_is_left_behind_by_a_question_or_its_scorer_spends_nothing_more() -
     assert (record.score, record.limit, len(seen)) == (1.0, None, 2)
     for question in seen:
         with pytest.raises(LimitReachedError):
-            question.spend_lm_call()
+            question.count_lm_call()
 
 
 def test_a_refusal_that_is_swallowed_ends_the_run_without_a_row() -> None:
@@ -505,7 +505,7 @@ def test_a_refusal_that_is_swallowed_ends_the_run_without_a_row() -> None:
         current = current_context()
         assert current is not None
         if question == "1?":
-            current.refused = "LMAuthError: no such key"
+            current.server_refusal = "LMAuthError: no such key"
         return {"final_answer": "42"}
 
     records: list[Record] = []
@@ -519,7 +519,7 @@ def test_waiting_is_no_work_and_is_told_in_the_record() -> None:
     async def body(question: str) -> dict[str, Any]:
         current = current_context()
         assert current is not None
-        with current.waiting():
+        with current.pause_working_time():
             await asyncio.sleep(0.15)
         await asyncio.sleep(10 if question == "works?" else 0)
         return {"final_answer": "42"}
@@ -542,8 +542,8 @@ def test_judging_is_not_the_questions_own_spending() -> None:
     async def judge(question: str, answer: str | None, target: str) -> Score:
         current = current_context()
         assert current is not None
-        current.spend_lm_call()
-        with current.waiting():
+        current.count_lm_call()
+        with current.pause_working_time():
             await asyncio.sleep(0)
         return Score(1.0, "fine")
 

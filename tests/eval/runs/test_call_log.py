@@ -95,8 +95,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from eval.runs.call_log import CallLog
-from mas.runtime.sample_context import Sample
-replies = CallLog(Path(sys.argv[1])).for_sample(Sample("q1"))
+from mas.runtime.sample_context import SampleKey
+replies = CallLog(Path(sys.argv[1])).for_sample(SampleKey("q1"))
 for n in range(1_000_000):
     replies.put(str(n), "x" * 5000)
     print(n, flush=True)
@@ -118,6 +118,7 @@ def test_every_reply_outlives_a_killed_process(tmp_path: Path) -> None:
 ASKING = """
 import asyncio, sys
 from pathlib import Path
+from eval.execution.budget import Budget, SampleBudget
 from eval.runs.call_log import CallLog
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
@@ -125,7 +126,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 
 async def ask(sample):
     replies = log.for_sample(sample)
-    with use_context(SampleContext(sample, call_log=replies, spent=lambda payment: log.pay(sample, payment))):
+    with use_context(SampleContext(sample, call_log=replies, budget=SampleBudget(sample, log, Budget(None, print)))):
         for n in range(100_000):
             await lm.acall(f"question {n}")
             print(n, flush=True)

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from eval.runs.store import RunStore
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, Settle
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey
 from mas.simulation.model import OfflineModel
 from mas.tools.tool_context import Resources
 
@@ -87,15 +87,39 @@ def test_each_arm_is_a_run_that_every_command_can_read(config: EvalConfig, promp
     assert len(ids) == 2, "two runs"
 
 
+@dataclass
+class Counted:
+    """Budget that notes the sample of each request."""
+
+    sent: list[SampleKey]
+    key: SampleKey
+
+    def reserve(self) -> None:
+        self.sent.append(self.key)
+
+    def settle(self, payment: Payment | None) -> None:
+        pass
+
+
+@dataclass
+class Ten:
+    """Budget of ten requests."""
+
+    paid: list[Payment | None]
+
+    def reserve(self) -> None:
+        if len(self.paid) >= 10:
+            raise LimitReachedError("budget.lm_calls", "no more")
+
+    def settle(self, payment: Payment | None) -> None:
+        self.paid.append(payment)
+
+
 def test_what_is_there_is_not_asked_again(config: EvalConfig, prompts: PromptSet, tmp_path: Path) -> None:
     made, sent = arms(config, tmp_path, prompts), []
 
     def counted(question: SampleContext) -> SampleContext:
-        def reserve() -> Settle:
-            sent.append(question.key)
-            return question.reserve()
-
-        return replace(question, reserve=reserve)
+        return replace(question, budget=Counted(sent, question.key))
 
     stop = Stop(say=lambda line: None)
     stop.now("because")
@@ -116,12 +140,7 @@ def test_terms_hold_for_every_request_and_are_told_what_it_cost(
     paid: list[Payment | None] = []
 
     def refused_after_ten(question: SampleContext) -> SampleContext:
-        def reserve() -> Settle:
-            if len(paid) >= 10:
-                raise LimitReachedError("budget.lm_calls", "no more")
-            return paid.append
-
-        return replace(question, reserve=reserve)
+        return replace(question, budget=Ten(paid))
 
     assert asked(arms(config, tmp_path, prompts)[:1], config, on_terms=refused_after_ten)[0] is None
     assert 10 <= len(paid) <= 10 + config.run.concurrency

@@ -365,7 +365,7 @@ def test_a_tool_call_too_many_ends_the_question_and_none_of_its_turn_runs() -> N
     first, second = [Call("note", {"word": "a"})], [Call("note", {"word": "b"}), Call("note", {"word": "c"})]
     with use_context(question), pytest.raises(LimitReachedError, match=r"limits\.tool_calls"):
         run(first, second, DONE, toolbox=box(note))
-    assert (ran, question.tool_calls) == (["a"], 2)
+    assert (ran, question.usage.tool_calls) == (["a"], 2)
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])

@@ -176,7 +176,7 @@ def test_a_thread_that_is_left_behind_spends_nothing_more() -> None:
         lm = OpenAIChatModel("any", base_url=server.base_url).lm(AgentModel())
         run_blocking(asyncio.wait_for(answer_the_question(), PATIENCE_SECONDS))
         assert ended.wait(PATIENCE_SECONDS)
-        assert (len(server.requests), question.lm_calls) == (1, 1)
+        assert (len(server.requests), question.usage.lm_calls) == (1, 1)
 
 
 def test_a_cut_off_call_is_closed_in_the_trace() -> None:

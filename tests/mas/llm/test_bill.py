@@ -21,13 +21,12 @@ from mas.runtime.sample_context import (
     SampleContext,
     SampleKey,
     SampleLimits,
-    Settle,
     use_context,
 )
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, drip, serving
 
 ANSWERED = Payment(30, 0, 4, (30 * 1.0 + 4 * 2.0) / 1e6)  # of one reply of the server on loopback
-REFUSED, CUT_OFF, NEVER_SENT = Payment(cost_usd=0.0), Payment(), None
+REFUSED, CUT_OFF, NEVER_SENT = Payment(cost_usd=0.0, refused=True), Payment(), None
 
 
 class Ledger:
@@ -37,16 +36,17 @@ class Ledger:
         self.left = requests
         self.reserved = 0
         self.settled: list[Payment | None] = []
-        self.spent: list[Payment] = []
 
-    def reserve(self) -> Settle:
+    def reserve(self) -> None:
         if self.reserved >= self.left:
             raise LimitReachedError("budget.lm_calls", f"the run has used its {self.left} requests")
         self.reserved += 1
-        return self.settled.append
+
+    def settle(self, payment: Payment | None) -> None:
+        self.settled.append(payment)
 
     def question(self, **settings: Any) -> SampleContext:
-        return SampleContext(SampleKey("q"), spent=self.spent.append, reserve=self.reserve, **settings)
+        return SampleContext(SampleKey("q"), budget=self, **settings)
 
 
 def lm_at(base_url: str, **settings: Any) -> Any:
@@ -101,7 +101,6 @@ def test_every_reservation_is_settled_once(outcome: str, in_a_thread: bool) -> N
             run_blocking(lm.acall("hi"))
     assert (ledger.reserved, ledger.settled) == (len(settled), settled)
     assert len(server.requests) == len(settled)
-    assert ledger.spent == [each for each in settled if each != REFUSED], "answered or cut off"
 
 
 async def asked_on_the_loop(lm: Any) -> None:
@@ -128,7 +127,7 @@ def test_a_request_that_nobody_takes_or_that_may_not_be_made_was_never_sent() ->
         with use_context(ledger.question()), pytest.raises(LMError):
             run_blocking(ask(lm_at(closed, num_retries=1)))
     assert ledger.settled == [NEVER_SENT] * ledger.reserved
-    assert (ledger.reserved, ledger.spent) == (3, []), "one is tried twice, the other once"
+    assert ledger.reserved == 3, "one is tried twice, the other once"
 
 
 def cancelled_after(seconds: float, work: Callable[[], Any]) -> None:
@@ -165,7 +164,7 @@ def test_it_is_reserved_before_it_waits_at_the_gate() -> None:
 
 
 class Kept(dict[str, str]):
-    """`mas.runtime.sample_context.Replies` in memory."""
+    """`mas.runtime.sample_context.ReplyLog` in memory."""
 
     def put(self, key: str, reply: str) -> None:
         self[key] = reply
@@ -226,12 +225,11 @@ def test_a_reply_is_paid_for_before_it_is_kept() -> None:
         def put(self, key: str, reply: str) -> None:
             order.append("kept")
 
-    def reserve() -> Settle:
-        return lambda payment: order.append("settled")
+    class Ordered(Ledger):
+        def settle(self, payment: Payment | None) -> None:
+            order.append("settled")
 
-    question = SampleContext(
-        SampleKey("q"), call_log=Watched(), spent=lambda payment: order.append("paid"), reserve=reserve
-    )
+    question = SampleContext(SampleKey("q"), budget=Ordered(), call_log=Watched())
     with serving(complete_with("hello")) as server, use_context(question):
         run_blocking(lm_at(server.base_url).acall("hi"))
-    assert order == ["paid", "settled", "kept"]
+    assert order == ["settled", "kept"]

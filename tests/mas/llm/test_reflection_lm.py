@@ -12,16 +12,17 @@ from mas.llm.profiles.model import AgentModel, Model
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import Rate
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, Settle, use_context
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, recording
 from mas.simulation.model import OfflineModel
 from tests.mas.llm.loopback import Received, answer, complete_with, completion, serving
+from tests.mas.llm.test_bill import REFUSED, Ledger
 
 REFLECTION = SampleKey("reflection", epoch=0)
 
 
 class Kept(dict[str, str]):
-    """`mas.runtime.sample_context.Replies` in memory."""
+    """`mas.runtime.sample_context.ReplyLog` in memory."""
 
     def put(self, key: str, reply: str) -> None:
         self[key] = reply
@@ -87,30 +88,28 @@ def in_a_thread_of_its_own(lm: Any, question: SampleContext, texts: list[str]) -
 
 
 def test_requests_from_an_optimisers_thread_are_reserved_retried_logged_and_replayed_in_their_order() -> None:
-    log, settled = Kept(), list[Payment | None]()
-
-    def reserve() -> Settle:
-        return settled.append
-
-    question = SampleContext(REFLECTION, call_log=log, reserve=reserve)
+    log, budget = Kept(), Ledger()
+    settled = budget.settled
+    question = SampleContext(REFLECTION, budget=budget, call_log=log)
     texts = ["improve this", "improve that", "improve this"]
     with serving(Counting()) as server:
         lm = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001).reflection_lm("strong")
         first = in_a_thread_of_its_own(lm, replace(question), texts)
         assert first == ["proposal 2", "proposal 3", "proposal 4"], "the same asked again is another question"
         assert {request.body["model"] for request in server.requests} == {"strong"}
-        assert (len(server.requests), len(settled), settled[0]) == (4, 4, Payment(cost_usd=0.0))
-        resumed = SampleContext(REFLECTION, call_log=log, reserve=reserve)
+        assert (len(server.requests), len(settled), settled[0]) == (4, 4, REFUSED)
+        resumed = SampleContext(REFLECTION, budget=budget, call_log=log)
         assert in_a_thread_of_its_own(lm, resumed, [*texts, "improve this"]) == [*first, "proposal 5"]
         assert (len(server.requests), len(settled)) == (5, 5), "only what is new is asked and paid"
 
 
 def test_a_budget_that_is_used_up_reaches_the_optimiser_as_itself() -> None:
-    def reserve() -> Settle:
-        raise LimitReachedError("budget.usd", "the run has used its 5 US dollars (budget.usd=5)")
-
+    budget = Ledger(requests=0)
     lm = OpenAIChatModel("any", base_url="http://127.0.0.1:9/v1").reflection_lm()
-    with use_context(SampleContext(REFLECTION, reserve=reserve)), pytest.raises(LimitReachedError, match="US dollars"):
+    with (
+        use_context(SampleContext(REFLECTION, budget=budget)),
+        pytest.raises(LimitReachedError, match="its 0 requests"),
+    ):
         lm("improve this")
 
 

@@ -12,16 +12,17 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import TruncatedReplyError
-from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, SampleLimits, use_context
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Span, Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, serving
+from tests.mas.llm.test_bill import Ledger
 
 FIRST = SampleKey("q")
 COST = (30 * 1.0 + 4 * 2.0) / 1e6  # of one reply of the server on loopback
 
 
 class Kept(dict[str, str]):
-    """`mas.runtime.sample_context.Replies` in memory."""
+    """`mas.runtime.sample_context.ReplyLog` in memory."""
 
     def put(self, key: str, reply: str) -> None:
         self[key] = reply
@@ -56,17 +57,23 @@ def ask(base_url: str, question: SampleContext, *texts: str | Request, **setting
 
 
 def test_an_interrupted_question_is_not_asked_again_for_what_it_knows() -> None:
-    log, spent = Kept(), list[Payment]()
+    log, budget = Kept(), Ledger()
     with serving(Counting()) as server:
         before, _ = ask(server.base_url, SampleContext(FIRST, call_log=log), "one", "two")
-        question = SampleContext(FIRST, call_log=log, spent=spent.append)
+        question = SampleContext(FIRST, call_log=log, budget=budget)
         after, spans = ask(server.base_url, question, "one", "two", "three")
         assert len(server.requests) == 3
     assert after == [*before, ["reply 3"]]
     assert [span.attributes.get("replayed", False) for span in spans] == [True, True, False]
     assert [span.attributes["cost_usd"] for span in spans] == pytest.approx([COST] * 3), "this run has paid for them"
-    assert (question.lm_calls, question.tokens, question.cost_usd) == (3, 3 * 34, pytest.approx(3 * COST))
-    assert [payment.cost_usd for payment in spent] == [pytest.approx(COST)], "what is replayed is not paid for again"
+    assert (question.usage.lm_calls, question.usage.tokens, question.usage.cost_usd) == (
+        3,
+        3 * 34,
+        pytest.approx(3 * COST),
+    )
+    assert [payment.cost_usd for payment in budget.settled if payment] == [pytest.approx(COST)], (
+        "what is replayed is not paid for again"
+    )
     assert spans[0].outputs == {"role": "assistant", "parts": [{"type": "text", "text": "reply 1"}]}
     assert spans[0].attributes["finish_reason"] == "stop"
 
@@ -123,8 +130,8 @@ def test_a_cached_reply_is_counted_as_such_and_costs_nothing() -> None:
         question = SampleContext(FIRST, call_log=Kept(), shared_cache=cache)
         replies, (span,) = ask(server.base_url, question, "hi")
         assert (replies, len(server.requests)) == ([["reply 1"]], 1)
-    assert (span.attributes["cached"], span.attributes["cost_usd"], question.cost_usd) == (True, 0.0, 0.0)
-    assert (question.lm_calls, question.tokens) == (1, 34)
+    assert (span.attributes["cached"], span.attributes["cost_usd"], question.usage.cost_usd) == (True, 0.0, 0.0)
+    assert (question.usage.lm_calls, question.usage.tokens) == (1, 34)
 
 
 def test_the_endpoint_the_model_and_its_settings_are_part_of_the_question() -> None:
@@ -179,9 +186,9 @@ def test_replayed_calls_count_towards_the_limits() -> None:
     with serving(Counting()) as server:
         ask(server.base_url, SampleContext(FIRST, call_log=log), "one", "two")
         with pytest.raises(LimitReachedError):
-            ask(server.base_url, SampleContext(FIRST, SampleLimits(lm_calls=1), log), "one", "two")
+            ask(server.base_url, SampleContext(FIRST, SampleLimits(lm_calls=1), call_log=log), "one", "two")
         with pytest.raises(LimitReachedError):
-            ask(server.base_url, SampleContext(FIRST, SampleLimits(cost_usd=COST), log), "one", "two")
+            ask(server.base_url, SampleContext(FIRST, SampleLimits(cost_usd=COST), call_log=log), "one", "two")
 
 
 def test_replies_keep_odd_characters() -> None:

@@ -29,6 +29,7 @@ from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedR
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving
+from tests.mas.llm.test_bill import Ledger
 
 AT_ONCE_SECONDS = 5.0  # far less than any Retry-After below
 
@@ -115,8 +116,8 @@ def test_a_passing_failure_is_forgotten_and_its_wait_is_no_work() -> None:
     slow = failing("503 Service Unavailable\r\nRetry-After: 0.2")
     with serving(in_turn(slow, complete_with("hello"))) as server, use_context(question):
         assert ask(server.base_url, num_retries=1) == ["hello"]
-    assert (len(server.requests), question.lm_calls, question.tokens) == (2, 2, 34)
-    assert 0.2 <= question.waited_seconds < AT_ONCE_SECONDS
+    assert (len(server.requests), question.usage.lm_calls, question.usage.tokens) == (2, 2, 34)
+    assert 0.2 <= question.usage.waited_seconds < AT_ONCE_SECONDS
 
 
 def test_an_empty_reply_is_asked_for_once_more() -> None:
@@ -205,9 +206,9 @@ def test_a_refusal_of_key_or_quota_is_noted_even_if_the_agent_swallows_it(
     with serving(failing(status, code, "no money")) as server, use_context(SampleContext(SampleKey("q"))) as question:
         lm = profile(server.base_url).lm(AgentModel())
         run_blocking(swallowing())
-    assert question.refused is not None
-    assert question.refused.startswith(f"{refusal}: ")
-    assert "no money" in question.refused
+    assert question.server_refusal is not None
+    assert question.server_refusal.startswith(f"{refusal}: ")
+    assert "no money" in question.server_refusal
 
 
 @pytest.mark.parametrize("fault", [failing("503 Service Unavailable\r\nRetry-After: 30"), drip])
@@ -278,7 +279,7 @@ def test_a_synchronous_call_on_the_loop_tells_of_a_limit_as_well() -> None:
             assert run_blocking(on_the_loop()) == ["hello"]
             with pytest.raises(LimitReachedError, match="lm_calls"):
                 run_blocking(on_the_loop())
-    assert (question.lm_calls, question.tokens, len(server.requests)) == (1, 34, 1)
+    assert (question.usage.lm_calls, question.usage.tokens, len(server.requests)) == (1, 34, 1)
 
 
 def test_a_truncated_reply_is_charged() -> None:
@@ -287,12 +288,12 @@ def test_a_truncated_reply_is_charged() -> None:
         content["usage"] |= {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 400}}
         await answer(writer, content)
 
-    spent: list[Payment] = []
-    trace, question = Trace("thread"), SampleContext(SampleKey("q"), spent=spent.append)
+    budget = Ledger()
+    trace, question = Trace("thread"), SampleContext(SampleKey("q"), budget=budget)
     with serving(cached) as server, recording(trace), use_context(question), pytest.raises(TruncatedReplyError):
         ask(server.base_url, prices={"any": Price(10.0, 20.0, cached_input_usd_per_million=5.0)})
     cost = (600 * 10 + 400 * 5 + 4 * 20) / 1e6
     assert trace.spans[0].attributes["cost_usd"] == pytest.approx(cost)
     assert trace.spans[0].attributes["cached_input_tokens"] == 400
-    assert spent == [Payment(1000, 400, 4, pytest.approx(cost))]
-    assert (question.cost_usd, question.tokens) == (pytest.approx(cost), 1004)
+    assert budget.settled == [Payment(1000, 400, 4, pytest.approx(cost))]
+    assert (question.usage.cost_usd, question.usage.tokens) == (pytest.approx(cost), 1004)

@@ -22,38 +22,38 @@ def question(**limits: float) -> SampleContext:
 
 def test_a_call_too_many_is_refused_before_it_is_made() -> None:
     asked = question(lm_calls=2)
-    asked.spend_lm_call()
-    asked.spend_lm_call()
+    asked.count_lm_call()
+    asked.count_lm_call()
     with pytest.raises(LimitReachedError, match=r"its 2 calls .* \(limits\.lm_calls\)") as raised:
-        asked.spend_lm_call()
-    assert (raised.value.limit, asked.lm_calls) == ("lm_calls", 2)
+        asked.count_lm_call()
+    assert (raised.value.limit, asked.usage.lm_calls) == ("lm_calls", 2)
 
 
 @pytest.mark.parametrize(("limit", "allowed"), [("tokens", 100), ("cost_usd", 0.01)])
 def test_what_is_used_up_stops_the_next_call(limit: str, allowed: float) -> None:
     asked = question(**{limit: allowed})
-    asked.spend_lm_call()
-    asked.charge(99, 0.0075)
-    asked.spend_lm_call()
-    asked.charge(1, 0.0025)
+    asked.count_lm_call()
+    asked.record_reply(99, 0.0075)
+    asked.count_lm_call()
+    asked.record_reply(1, 0.0025)
     with pytest.raises(LimitReachedError) as raised:
-        asked.spend_lm_call()
+        asked.count_lm_call()
     assert raised.value.limit == limit
 
 
 def test_an_unknown_price_adds_tokens_and_no_money() -> None:
     asked = SampleContext(SampleKey("q"))
-    asked.charge(10, None)
-    asked.charge(10, 0.5)
-    assert (asked.tokens, asked.cost_usd) == (20, 0.5)
+    asked.record_reply(10, None)
+    asked.record_reply(10, 0.5)
+    assert (asked.usage.tokens, asked.usage.cost_usd) == (20, 0.5)
 
 
 def test_tool_calls_have_a_limit_of_their_own() -> None:
     asked = question(tool_calls=1)
-    asked.spend_tool_call()
-    asked.spend_lm_call()
+    asked.count_tool_call()
+    asked.count_lm_call()
     with pytest.raises(LimitReachedError, match="tool calls"):
-        asked.spend_tool_call()
+        asked.count_tool_call()
 
 
 def test_it_is_found_in_its_own_context_alone() -> None:
@@ -76,7 +76,7 @@ def test_waiting_is_no_work_and_is_counted_once_for_calls_that_wait_side_by_side
     asked = question(working_seconds=0.25)
 
     async def wait() -> None:
-        with asked.waiting():
+        with asked.pause_working_time():
             await asyncio.sleep(0.3)
 
     async def work() -> None:
@@ -85,14 +85,14 @@ def test_waiting_is_no_work_and_is_counted_once_for_calls_that_wait_side_by_side
             await asyncio.sleep(0.02)
 
     asyncio.run(work())
-    assert 0.3 <= asked.waited_seconds < 0.9
+    assert 0.3 <= asked.usage.waited_seconds < 0.9
 
 
 def test_a_call_that_outlives_its_question_may_still_come_back_from_waiting() -> None:
     asked = question(working_seconds=60)
 
     async def outlive(ended: asyncio.Event) -> None:
-        with asked.waiting():
+        with asked.pause_working_time():
             await ended.wait()
 
     async def work() -> None:
@@ -108,14 +108,14 @@ def test_a_call_that_outlives_its_question_may_still_come_back_from_waiting() ->
 
 def test_the_first_limit_that_was_reached_is_noted_and_a_copy_begins_anew() -> None:
     asked = question(lm_calls=1, tool_calls=0)
-    asked.spend_lm_call()
-    for spend in (asked.spend_lm_call, asked.spend_tool_call):
+    asked.count_lm_call()
+    for spend in (asked.count_lm_call, asked.count_tool_call):
         with pytest.raises(LimitReachedError):
             spend()
     assert asked.limit_reached == "lm_calls"
     asked.close()
     copy = replace(asked, limits=SampleLimits())
-    copy.spend_lm_call()
+    copy.count_lm_call()
     assert copy.limit_reached is None
 
 
@@ -126,11 +126,11 @@ def test_nothing_is_spent_for_a_question_that_is_over(end: str) -> None:
         asked.close()
     else:
         asked.deadline = time.monotonic()
-    for spend in (asked.spend_lm_call, asked.spend_tool_call):
+    for spend in (asked.count_lm_call, asked.count_tool_call):
         with pytest.raises(LimitReachedError) as raised:
             spend()
         assert raised.value.limit == "deadline_seconds"
-    assert (asked.lm_calls, asked.tool_calls) == (0, 0)
+    assert (asked.usage.lm_calls, asked.usage.tool_calls) == (0, 0)
     assert asked.limit_reached == (None if end == "closed" else "deadline_seconds")
 
 
@@ -140,7 +140,7 @@ def test_what_is_done_for_a_thread_ends_with_the_question(end: str) -> None:
         asked = SampleContext(SampleKey("q"), deadline=time.monotonic() + (60 if end == "closed" else 0.05))
         if end == "closed":
             asyncio.get_running_loop().call_later(0.05, asked.close)
-        async with asked.until_over():
+        async with asked.within_deadline():
             await asyncio.sleep(60)
 
     began = time.monotonic()
@@ -151,7 +151,7 @@ def test_what_is_done_for_a_thread_ends_with_the_question(end: str) -> None:
 
 def test_a_timeout_of_its_own_is_not_the_end_of_the_question() -> None:
     async def work() -> None:
-        async with question().until_over():
+        async with question().within_deadline():
             raise TimeoutError("of a socket")
 
     with pytest.raises(TimeoutError, match="of a socket"):

@@ -16,6 +16,7 @@ from mas.tools.browser.tools import ALLOWED
 from mas.tools.catalogue import BROWSER, NO_CONTACT, open_tools
 from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.servers.playwright_mcp import BrowserServer, running_stub
 
 BOTH = {"read_file", "web_search", BROWSER}
@@ -57,7 +58,7 @@ def test_nothing_is_opened_or_asked_or_said_where_no_agent_lists_it(visited: tup
     url, listening = visited
     said: list[str] = []
     with open_tools(settings(url), {"read_file", "calculator", "python"}, said.append) as opened:
-        assert dict(opened) == {}
+        assert dict(opened.services) == {}
     assert said == []
     with pytest.raises(BlockingIOError):
         listening.accept()
@@ -66,7 +67,7 @@ def test_nothing_is_opened_or_asked_or_said_where_no_agent_lists_it(visited: tup
 def test_each_missing_service_is_named_once_and_the_run_goes_on(refused: str) -> None:
     said: list[str] = []
     with open_tools(settings(refused), BOTH, said.append) as opened:
-        assert BROWSER not in opened
+        assert BROWSER not in opened.services
     assert said[0] == NO_SEARCH
     assert said[1].startswith(f"No browser: nothing listens at {refused}, so the run goes on without browser tools")
     assert len(said) == 2
@@ -76,14 +77,14 @@ def test_what_is_there_is_not_spoken_of(server: BrowserServer, monkeypatch: pyte
     monkeypatch.setenv("TAVILY_API_KEY", "tvly-somebody")
     said: list[str] = []
     with open_tools(settings(server.url), BOTH, said.append) as opened:
-        assert {offer.name for offer in opened[BROWSER].offers} & set(ALLOWED)
+        assert {offer.name for offer in opened.services[BROWSER].offers} & set(ALLOWED)
     assert said == []
 
 
 def test_a_browser_that_is_switched_off_is_not_missed() -> None:
     said: list[str] = []
     with open_tools(settings(None), {BROWSER}, said.append) as opened:
-        assert dict(opened) == {}
+        assert dict(opened.services) == {}
     assert said == []
 
 
@@ -140,7 +141,7 @@ def test_browser_in_an_agents_list_stands_for_the_servers_tools_which_return_dat
     agent = AgentSettings(tools=["calculator", BROWSER])
     tools = {"calculator": "mas.tools.calculator.calculator"}
     with open_tools(settings(server.url), tool_names([agent]), print) as opened:
-        box = toolbox(agent, tools, ToolSettings(), opened)
+        box = toolbox(agent, tools, opened)
     assert BROWSER not in box.tools and "calculator" in box.tools
     of_browser = {name: tool for name, tool in box.tools.items() if name != "calculator"}
     assert {"browser_navigate", "browser_click"} <= of_browser.keys() <= set(ALLOWED)
@@ -151,5 +152,5 @@ def test_browser_in_an_agents_list_stands_for_the_servers_tools_which_return_dat
 
 def test_without_a_browser_its_tools_are_not_offered() -> None:
     agent = AgentSettings(tools=["calculator", BROWSER])
-    box = toolbox(agent, {"calculator": "mas.tools.calculator.calculator"}, ToolSettings(), {})
+    box = toolbox(agent, {"calculator": "mas.tools.calculator.calculator"}, Resources())
     assert list(box.tools) == ["calculator"]

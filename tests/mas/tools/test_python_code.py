@@ -120,7 +120,7 @@ def test_code_is_bounded_and_wanted() -> None:
         long, empty = calls("x" * 51, "  \n")
         assert long == "error: The code has 51 characters; at most 50 are run: split it."
         assert empty.startswith("error: The code is empty")
-        assert BELONGING not in at.belongings, "nothing was started"
+        assert BELONGING not in at.tool_state, "nothing was started"
 
 
 def test_strange_text_of_a_model_is_run_or_refused_and_never_breaks_the_tool() -> None:

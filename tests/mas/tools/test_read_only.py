@@ -103,7 +103,7 @@ def test_the_same_call_of_the_same_question_is_answered_from_what_is_kept() -> N
     assert again == [*first, "sun, seen 3"], "other arguments are another call"
     assert [span.attributes.get("replayed", False) for span in spans] == [True, True, True, False]
     assert [span.outputs["observation"] for span in spans] == again
-    assert (question.tool_calls, counter.asked) == (4, 3), "a replayed call counts"
+    assert (question.usage.tool_calls, counter.asked) == (4, 3), "a replayed call counts"
 
 
 def test_a_replayed_call_reaches_the_limit_as_well() -> None:

@@ -22,7 +22,7 @@ from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, Settle
+from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.simulation.model import OfflineModel
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
 
@@ -38,9 +38,19 @@ def cost(usd: float | None = 0.0, tokens: int = 0) -> Payment:
     return Payment(input_tokens=tokens, cost_usd=usd)
 
 
+def reserve(ledger: BudgetLedger, reflection: bool = False) -> RunBudget:
+    account = ledger.open_account(lambda payment: None, reflection)
+    account.reserve()
+    return account
+
+
+def pay(ledger: BudgetLedger, payment: Payment | None, reflection: bool = False) -> None:
+    reserve(ledger, reflection).settle(payment)
+
+
 def refusal(of: BudgetLedger, reflection: bool = False) -> LimitReachedError:
     with pytest.raises(LimitReachedError) as raised:
-        of.reserve_call(reflection)
+        reserve(of, reflection)
     assert str(raised.value) == of.over
     return raised.value
 
@@ -57,8 +67,8 @@ def test_a_budget_of_nothing_is_a_mistake(option: str, value: float) -> None:
 def test_without_a_budget_nothing_is_refused_and_everything_is_counted() -> None:
     held = BudgetLedger(NO_LIMIT)
     for payment in (Payment(100, 40, 20, 0.25), Payment(cost_usd=None), FREE, None):
-        held.reserve_call()(payment)
-    held.reserve_call(reflection=True)(Payment(10, 0, 5, 0.5))
+        pay(held, payment)
+    pay(held, reflection=True, payment=Payment(10, 0, 5, 0.5))
     assert held.take_metric_call()
     spend = held.spend()
     assert 0 < spend.seconds < 60
@@ -69,13 +79,13 @@ def test_without_a_budget_nothing_is_refused_and_everything_is_counted() -> None
 
 def test_requests_are_counted_exactly_with_those_in_flight() -> None:
     held = ledger(lm_calls=3)
-    first, second, third = (held.reserve_call() for _ in range(3))
+    first, second, third = (reserve(held) for _ in range(3))
     error = refusal(held)
     assert error.limit == "budget.lm_calls"
     assert str(error) == "the run has used its 3 requests (budget.lm_calls=3)"
-    for settle in (first, second):
-        settle(FREE)
-    third(None)  # it was never sent
+    for account in (first, second):
+        account.settle(FREE)
+    third.settle(None)  # it was never sent
     assert held.spend().lm_calls == 2
     refusal(held)
     assert held.over == str(error), "what was refused once stays refused"
@@ -83,7 +93,7 @@ def test_requests_are_counted_exactly_with_those_in_flight() -> None:
 
 def test_what_is_used_up_is_no_reason_to_stop_before_somebody_wants_more() -> None:
     held = ledger(lm_calls=1)
-    held.reserve_call()(FREE)
+    pay(held, FREE)
     assert held.over is None, "a resumed run has it all spent, and has to go through its replies again"
     refusal(held)
     assert held.over is not None
@@ -91,45 +101,45 @@ def test_what_is_used_up_is_no_reason_to_stop_before_somebody_wants_more() -> No
 
 def test_money_in_flight_is_taken_to_be_as_much_as_the_dearest_request() -> None:
     held = ledger(usd=1.0)
-    held.reserve_call()(cost(0.3))
-    held.reserve_call()(cost(0.1))
-    in_flight = [held.reserve_call() for _ in range(2)]  # 0.4 spent, then 0.7 expected
+    pay(held, cost(0.3))
+    pay(held, cost(0.1))
+    in_flight = [reserve(held) for _ in range(2)]  # 0.4 spent, then 0.7 expected
     error = refusal(held)
     assert str(error) == "what is in flight may use up the rest of the run's 1 US dollars (budget.usd=1.0)"
-    for settle in in_flight:
-        settle(cost(0.1))
+    for account in in_flight:
+        account.settle(cost(0.1))
     assert held.spend().cost_usd == pytest.approx(0.6)
     held.release()
-    held.reserve_call()(cost(0.4))
+    pay(held, cost(0.4))
     assert str(refusal(held)) == "the run has used its 1 US dollars (budget.usd=1.0)"
 
 
 def test_the_reflections_requests_are_not_taken_for_the_systems() -> None:
     held = ledger(tokens=1_000)
-    held.reserve_call(reflection=True)(cost(tokens=700))
-    held.reserve_call()(cost(tokens=10))
+    pay(held, reflection=True, payment=cost(tokens=700))
+    pay(held, cost(tokens=10))
     for _ in range(20):  # 710 spent, 10 each
-        held.reserve_call()
-    held.reserve_call(reflection=True)
+        reserve(held)
+    reserve(held, reflection=True)
     assert str(refusal(held)).startswith("what is in flight may use up the rest of the run's 1,000 tokens (budget.tok")
 
 
 def test_a_request_of_unknown_cost_is_taken_for_the_dearest() -> None:
     held = ledger(usd=1.0)
-    held.reserve_call()(cost(0.3))
-    held.reserve_call()(cost(None))
-    held.reserve_call()(cost(None))
-    held.reserve_call()(cost(0.05))
+    pay(held, cost(0.3))
+    pay(held, cost(None))
+    pay(held, cost(None))
+    pay(held, cost(0.05))
     spend = held.spend()
     assert (spend.cost_usd, spend.unknown_cost_calls) == (pytest.approx(0.35), 2)
-    held.reserve_call()(cost(0.05))
+    pay(held, cost(0.05))
     refusal(held)
 
 
 def test_time_is_that_of_all_sessions() -> None:
     now = [100.0]
     held = ledger(Spend(seconds=50.0), clock=lambda: now[0], seconds=60.0)
-    held.reserve_call()(FREE)
+    pay(held, FREE)
     now[0] = 110.0
     assert held.spend().seconds == 60.0
     assert not held.take_metric_call()
@@ -141,13 +151,13 @@ def test_answers_are_counted_and_their_end_refuses_no_request() -> None:
     held = ledger(metric_calls=2)
     assert [held.take_metric_call() for _ in range(4)] == [True, True, False, False]
     assert held.over == "the run has used its 2 scored answers (budget.metric_calls=2)"
-    held.reserve_call()(FREE)
+    pay(held, FREE)
     assert held.spend().metric_calls == 2
 
 
 def test_no_answer_is_begun_once_a_request_was_refused() -> None:
     held = ledger(lm_calls=1)
-    held.reserve_call()
+    reserve(held)
     refusal(held)
     assert not held.take_metric_call()
 
@@ -155,8 +165,8 @@ def test_no_answer_is_begun_once_a_request_was_refused() -> None:
 def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> None:
     held = ledger(lm_calls=5, usd=1.0)
     held.keep_back(Spend(lm_calls=3, cost_usd=0.5))
-    held.reserve_call()(cost(0.1))
-    held.reserve_call()(cost(0.1))
+    pay(held, cost(0.1))
+    pay(held, cost(0.1))
     error = refusal(held)
     assert str(error) == (
         "the search has used its share: 3 of the run's 5 requests are kept back for what follows (budget.lm_calls=5)"
@@ -164,7 +174,7 @@ def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> 
     held.release()
     assert held.over is None
     for _ in range(3):
-        held.reserve_call()(cost(0.1))
+        pay(held, cost(0.1))
     assert str(refusal(held)) == "the run has used its 5 requests (budget.lm_calls=5)"
 
 
@@ -181,7 +191,9 @@ def test_a_payment_is_told_unless_nothing_was_sent() -> None:
     paid: list[Payment] = []
     held = BudgetLedger(NO_LIMIT)
     for payment in (cost(0.5), FREE, None):
-        held.reserve_call(paid=paid.append)(payment)
+        account = held.open_account(paid.append)
+        account.reserve()
+        account.settle(payment)
     assert paid == [cost(0.5), FREE]
 
 
@@ -199,12 +211,12 @@ def test_in_any_order_a_budget_is_exceeded_by_less_than_the_requests_in_flight_c
     budget: int, requests: Requests
 ) -> None:
     held, seen = ledger(tokens=budget), [0, 0]
-    in_flight: list[tuple[Settle, bool, int]] = []
+    in_flight: list[tuple[RunBudget, bool, int]] = []
     last: list[int] = []  # tokens of those in flight when the last one was let go
     known = True  # as dear ones of the same kind had been answered by then
     for reflection, tokens, goes_on in requests:
         with suppress(LimitReachedError):
-            in_flight.append((held.reserve_call(reflection), reflection, tokens))
+            in_flight.append((reserve(held, reflection), reflection, tokens))
             last = [each for _, _, each in in_flight]
             known = all(each <= seen[kind] for _, kind, each in in_flight)
         if not goes_on:
@@ -215,9 +227,9 @@ def test_in_any_order_a_budget_is_exceeded_by_less_than_the_requests_in_flight_c
     assert not known or beyond < max(1, *last, 0)
 
 
-def _settle_all(in_flight: list[tuple[Settle, bool, int]], seen: list[int]) -> None:
-    for settle, reflection, tokens in in_flight:
-        settle(cost(tokens=tokens))
+def _settle_all(in_flight: list[tuple[RunBudget, bool, int]], seen: list[int]) -> None:
+    for account, reflection, tokens in in_flight:
+        account.settle(cost(tokens=tokens))
         seen[reflection] = max(seen[reflection], tokens)
     in_flight.clear()
 
@@ -232,9 +244,9 @@ class Worker:
     def __call__(self) -> None:
         with suppress(LimitReachedError):
             for usd in self.costs:
-                settle = self.held.reserve_call()
+                account = reserve(self.held)
                 time.sleep(0.0001)  # the others come in between
-                settle(cost(usd))
+                account.settle(cost(usd))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -261,9 +273,13 @@ def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Pat
     held = BudgetLedger(NO_LIMIT)
     for sample_key in (SampleKey("q1"), SampleKey("q1", epoch=2), SampleKey("reflection"), REFLECTION, REFLECTION):
         paid = lambda payment, sample_key=sample_key: log.pay(sample_key, payment)  # noqa: E731
-        held.reserve_call(sample_key == REFLECTION, paid)(Payment(100, 10, 20, 0.25))
-        held.reserve_call(sample_key == REFLECTION, paid)(None)
-    held.reserve_call(paid=lambda payment: log.pay(SampleKey("q2"), payment))(Payment())
+        account = held.open_account(paid, reflection=sample_key == REFLECTION)
+        for payment in (Payment(100, 10, 20, 0.25), None):
+            account.reserve()
+            account.settle(payment)
+    account = held.open_account(lambda payment: log.pay(SampleKey("q2"), payment))
+    account.reserve()
+    account.settle(Payment())
     log.close()
     log = CallLog(tmp_path / "calls.db")
     before = read_earlier_spend(log, seconds=7.0)
@@ -271,7 +287,7 @@ def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Pat
     assert before == Spend(0, 6, 2, 500, 100, 1.25, 1, 7.0)
     assert before.minus(held.spend()).lm_calls == 0
     resumed = ledger(before, lm_calls=8, usd=1.75)
-    resumed.reserve_call()
+    reserve(resumed)
     assert refusal(resumed).limit == "budget.usd", "1.25 + 0.25 for the unknown one + 0.25 in flight; 0.25 is the mean"
 
 
@@ -301,7 +317,7 @@ def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() ->
         listener=lambda thread_id, sample_key: lambda level, event, fields: None,
         redact=lambda text: text,
         finished=records.append,
-        question=lambda sample_key: SampleContext(sample_key, reserve=held.reserve_call),
+        question=lambda sample_key: SampleContext(sample_key, budget=held.open_account(lambda _: None)),
     )
     asyncio.run(runner.run([(Sample(name, f"{name}?", target="42"), SampleKey(name)) for name in "ab"]))
     first, second = records

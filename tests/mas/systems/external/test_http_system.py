@@ -114,8 +114,8 @@ def test_a_failure_is_one_sentence_of_the_right_class(failure: str) -> None:
 def test_an_agent_that_went_away_is_unavailable() -> None:
     with answering_agent(lambda body: FIVE) as agent, program(agent.url) as asked:
         pass
-    with opened(HttpSystem(agent.url)) as client:
-        asked = HttpSystem(agent.url).build(None, None, client)  # type: ignore[arg-type]
+    with opened(HttpSystem(agent.url)) as resources:
+        asked = HttpSystem(agent.url).build(None, None, resources)  # type: ignore[arg-type]
         with pytest.raises(AgentUnavailableError, match="cannot be reached"):
             asked(question="?")
 
@@ -143,9 +143,9 @@ def test_a_connection_is_used_again_by_copies_of_the_program_too() -> None:
 
 def test_the_client_is_closed_with_the_run_even_when_it_fails() -> None:
     with answering_agent(lambda body: FIVE) as agent:
-        with pytest.raises(RuntimeError, match="stop"), opened(HttpSystem(agent.url)) as client:
+        with pytest.raises(RuntimeError, match="stop"), opened(HttpSystem(agent.url)) as resources:
             raise RuntimeError("stop")
-        assert client.is_closed
+        assert resources.services["http_client"].is_closed
 
 
 def closed_port() -> int:

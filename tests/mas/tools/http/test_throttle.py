@@ -36,4 +36,4 @@ def test_waiting_for_the_pace_is_not_work_of_the_question() -> None:
                 await pace.paced("work", 600)
 
     asyncio.run(ask())
-    assert question.waited_seconds >= 0.1
+    assert question.usage.waited_seconds >= 0.1

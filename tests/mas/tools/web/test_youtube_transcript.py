@@ -187,7 +187,7 @@ def test_its_requests_keep_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
         with a_question() as question, pytest.raises(TimeoutError):
             asyncio.run(at_once())
         assert len(server.requests) <= pace.BURST
-    assert question.waited_seconds > 0.1, "waiting for it is no work"
+    assert question.usage.waited_seconds > 0.1, "waiting for it is no work"
 
 
 def test_a_long_talk_is_paged_searched_and_fetched_once_a_question(youtube: YouTubeServer) -> None:
