@@ -19,26 +19,14 @@ from urllib.parse import unquote_plus, urlsplit
 
 from eval.contamination.forms import PASSAGE, Form, derive_whole_forms, extract_passages, split_items
 from eval.contamination.text import Piece, Reading, join_words, read_variants
-from mas.runtime.untrusted import unmarked
+from mas.tools.browser.page import remove_controls
+from mas.tools.files.paging import remove_line_marks
 from mas.tools.http.blocked_sites import BLOCKED_PAGE
-from mas.tools.results import FROM_THE_WEB
+from mas.tools.results import WEB_KINDS, Excerpt
 
 MAX_SOURCE_CHARS = 600
-_ENTRY = re.compile(r"^\d+\. (?P<title>[^\n]*)\n   (?P<url>\S+)\n   ", re.MULTILINE)  # of mas/tools/web/mediawiki.py
 _ADDRESS = re.compile(r"https?://[^\s;]+")
 _SAME = re.compile(r"^https?://(?:www\.)?|/?(?:#(?![!/]).*)?$")  # what two addresses of one page may differ in
-_ASKED = re.compile("; lines that contain .*")  # of mas/tools/web/page_view.py
-_BROWSER = re.compile(r"\(browser(?:, [\d-]+)?\)$")  # of mas/tools/browser/page.py
-_HEADER = re.compile(rf"; page \d+ of \d+|{_BROWSER.pattern}")  # of both, in the first line
-_LINE_NUMBER = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of mas/tools/files/paging.py
-# In what the browser shows: fields with what was typed, tabs, addresses of links, roles, marks, what was looked for.
-_NO_TEXT = re.compile(
-    r"^(?P<indent> *)- '?(?:textbox|searchbox|combobox|spinbutton)\b.*(?:\n(?P=indent) +- (?:/\w+|text):.*)*"
-    r"|^ *- (?:\d+: .*|/url:.*|'?[a-z]+\b)|\[(?:ref|cursor|level|active)\b[^\]]*\]"
-    r"|^(?:Found \d+ match(?:es)?|No matches found) for .*",
-    re.MULTILINE,
-)
-_NOTHING_FOUND = "(nothing found; "  # of mas/tools/web/web_search.py
 
 Step = Mapping[str, Any]  # a `Span` as a dictionary
 Stretch = tuple[int, int]
@@ -57,12 +45,16 @@ def find_web_leaks(question: str, target: str | None, steps: Iterable[Step]) -> 
 
     A question without a passage to look for (two words, or forms of words alone) has no finding.
     """
-    shown = [step for step in steps if step["kind"] == "tool" and (step.get("attributes") or {}).get(FROM_THE_WEB)]
+    shown = [step for step in steps if step["kind"] == "tool" and _is_from_web(step)]
     if not shown or target is None:
         return []
     told = _Told.of(question, target)
     found = [(tool, seen[0].source) for seen in _by_source(shown) for tool in told.by(seen)]
     return [{"tool": tool, "source": source} for tool, source in dict.fromkeys(found)]
+
+
+def _is_from_web(step: Step) -> bool:
+    return (step.get("attributes") or {}).get("result_kind") in WEB_KINDS
 
 
 def _by_source(steps: Iterable[Step]) -> Iterable[list[_Result]]:
@@ -173,39 +165,24 @@ def _grams(words: Sequence[Piece], size: int, wanted: Iterable[str] | None = Non
 
 
 def _results(step: Step) -> Iterator[_Result]:
-    tool, inputs = str(step["name"]), step.get("inputs") or {}
-    seen = unmarked(str((step.get("outputs") or {}).get("observation", "")))
-    header, _, text = seen.partition("\n\n")
-    first = header.partition("\n")[0]
-    entries = list(_ENTRY.finditer(text))
-    if entries and entries[0].start() == 0:
-        ends = [*(entry.start() for entry in entries[1:]), len(text)]
-        for entry, end in zip(entries, ends, strict=True):
-            yield _Result(tool, entry["url"][:MAX_SOURCE_CHARS], f"{entry['title']}\n{text[entry.end() : end]}")
-    elif text and _HEADER.search(first):
-        yield _Result(tool, _source(first, inputs), _shown(first, text), _title(first))
-    elif seen and not text.startswith(_NOTHING_FOUND):  # a tool of somebody's own
-        yield _Result(tool, _source("", inputs), seen)
+    """Yield each excerpt that the agent saw; a tool that names no sources has shown one, all of its text."""
+    attributes, tool = step.get("attributes") or {}, str(step["name"])
+    kind, seen = attributes["result_kind"], str((step.get("outputs") or {}).get("observation", ""))
+    excerpts = [Excerpt(**each) for each in attributes.get("excerpts") or ()]
+    for each in excerpts:
+        source = (each.source or _given_address(step))[:MAX_SOURCE_CHARS]
+        text = seen[each.start : each.end]
+        if kind == "web_search":  # the title is part of what was found
+            yield _Result(tool, source, f"{each.title}\n{text}")
+        elif kind == "browser_page":
+            yield _Result(tool, source, remove_controls(text), each.title)
+        else:
+            yield _Result(tool, source, remove_line_marks(text) if each.has_line_marks else text, each.title)
+    if seen and not excerpts and kind == "web_page":
+        yield _Result(tool, _given_address(step)[:MAX_SOURCE_CHARS], seen)
 
 
-def _shown(line: str, text: str) -> str:
-    """What is the page's own of what stands below the header."""
-    if _BROWSER.search(line):
-        return _NO_TEXT.sub("", text)
-    return _LINE_NUMBER.sub("", text) if _ASKED.search(line) else text
-
-
-def _title(line: str) -> str:
-    """Of a page; the first line of a search has none, and repeats what was asked for."""
-    title, addresses = _ADDRESS.subn("", _ASKED.sub("", line))
-    return title if addresses else ""
-
-
-def _source(line: str, inputs: Mapping[str, Any]) -> str:
-    """The address in the first line; where that has none, the one that was asked for."""
-    first = _ASKED.sub("", line)
-    addresses = _ADDRESS.findall(first)
-    if addresses:  # the browser's line begins with it; elsewhere a page's title comes first, and may hold another
-        return str(addresses[0] if first.startswith("http") else addresses[-1])[:MAX_SOURCE_CHARS]
-    given = (str(value) for value in inputs.values())
-    return next((each for each in given if _ADDRESS.match(each)), first or "unknown")[:MAX_SOURCE_CHARS]
+def _given_address(step: Step) -> str:
+    """Return the address that was asked for."""
+    given = (str(value) for value in (step.get("inputs") or {}).values())
+    return next((each for each in given if _ADDRESS.match(each)), "unknown")

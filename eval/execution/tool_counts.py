@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mas.system import Program
-from mas.tools.web.web_search import FELL_BACK
 
 MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
 
@@ -29,7 +28,7 @@ def count_tool_calls(steps: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int]
 
 def has_failed(step: Mapping[str, Any]) -> bool:
     """`step`: a span of kind "tool", as a dictionary."""
-    return bool(step.get("error")) or any(each.get("name") == FELL_BACK for each in step.get("events") or ())
+    return bool(step.get("error") or (step.get("attributes") or {}).get("substitute"))
 
 
 def list_offered_tools(program: Program) -> dict[str, list[str]]:

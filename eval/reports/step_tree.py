@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval.cli.terminal_text import shorten_line
-from mas.runtime.untrusted import unmarked
+from mas.runtime.untrusted import label_of
 
 MAX_TEXT_CHARS = 2_000  # of each text on the page
 MAX_ASKED_CHARS = 300  # of what an agent was asked: mostly the answers of those before it
@@ -146,11 +146,12 @@ def _step(span: Mapping[str, Any]) -> Step | None:
 def _tell_tool(
     step: Step, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> None:
+    label = label_of(step.title) if attributes.get("untrusted") else ""  # it is for the agent
     shown = {name: json.dumps(value, ensure_ascii=False, default=str) for name, value in inputs.items()}
     long = {name for name, text in shown.items() if len(text) > MAX_INLINE_CHARS or "\\n" in text}
     step.title += f"({', '.join(f'{name}=' + ('…' if name in long else text) for name, text in shown.items())})"
     step.said = [(name, cut_text(_text(inputs[name]))) for name in inputs if name in long]
-    step.said += [("", cut_text(unmarked(_text(value)))) for value in outputs.values()]  # the mark is for the agent
+    step.said += [("", cut_text(_text(value).removeprefix(label))) for value in outputs.values()]
     if attributes.get("replayed"):
         step.remark = "answered before in this run"
     elif attributes.get("cached"):

@@ -29,9 +29,10 @@ TOOL_CACHE = "tools.db"
 class _ResultFile(BestEffortSqlite):
     tables = (
         """
-CREATE TABLE IF NOT EXISTS results(
+CREATE TABLE IF NOT EXISTS tool_results(
     key BLOB PRIMARY KEY,        -- SHA-256 of the call and of all that its result depends on
     returned BLOB NOT NULL,      -- UTF-8, lone surrogates as they are
+    facts BLOB NOT NULL,         -- JSON: kind, sources and so on of the result
     events BLOB NOT NULL,        -- JSON: what the tool noted while it was asked
     run_id TEXT NOT NULL,        -- that asked
     kept_at TEXT NOT NULL        -- UTC, ISO 8601
@@ -64,24 +65,30 @@ class ToolCache:
         return cls(_ResultFile(outputs / "cache" / TOOL_CACHE, "the shared cache", warn), run_id, redact, warn)
 
     def find(self, key: str) -> KeptResult | None:
-        rows = self._file.execute("SELECT returned, events, run_id, kept_at FROM results WHERE key = ?", as_bytes(key))
+        rows = self._file.execute(
+            "SELECT returned, facts, events, run_id, kept_at FROM tool_results WHERE key = ?", as_bytes(key)
+        )
         if not rows:
             return None
-        returned, events, run_id, kept_at = rows[0]
+        returned, facts, events, run_id, kept_at = rows[0]
         try:
             other_run_at = None if run_id == self._run_id else kept_at
-            return KeptResult(as_text(returned), tuple(json.loads(as_text(events))), other_run_at)
+            return KeptResult(
+                as_text(returned), tuple(json.loads(as_text(events))), json.loads(as_text(facts)), other_run_at
+            )
         except ValueError as error:  # no UTF-8, no JSON: bytes that went bad on the disk, which SQLite does not notice
             self._warn(f"a tool result in {self._file.path} cannot be read ({error}); its call is made again")
-            self._file.execute("DELETE FROM results WHERE key = ?", as_bytes(key))
+            self._file.execute("DELETE FROM tool_results WHERE key = ?", as_bytes(key))
             return None
 
     def keep(self, key: str, result: KeptResult) -> None:
+        facts = json.dumps(redact(dict(result.facts), self._redact), default=str)
         events = json.dumps(redact(list(result.events), self._redact), default=str)
         kept_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._file.execute(
-            "INSERT OR IGNORE INTO results VALUES(?, ?, ?, ?, ?)",
-            *(as_bytes(key), as_bytes(self._redact(result.returned)), as_bytes(events), self._run_id, kept_at),
+            "INSERT OR IGNORE INTO tool_results VALUES(?, ?, ?, ?, ?, ?)",
+            *(as_bytes(key), as_bytes(self._redact(result.returned)), as_bytes(facts), as_bytes(events)),
+            *(self._run_id, kept_at),
         )
 
     def close(self) -> None:
@@ -105,9 +112,10 @@ class SampleResults:
         if (found := self.replies.get(key)) is None:
             return None
         kept = json.loads(found)
-        return KeptResult(kept["returned"], tuple(kept["events"]))
+        return KeptResult(kept["returned"], tuple(kept["events"]), kept["facts"])
 
     def keep(self, key: str, result: KeptResult) -> None:
         if self.replies.get(key) is not None:
             return
-        self.replies.put(key, json.dumps({"returned": result.returned, "events": result.events}, default=str))
+        kept = {"returned": result.returned, "events": result.events, "facts": result.facts}
+        self.replies.put(key, json.dumps(kept, default=str))

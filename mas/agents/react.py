@@ -23,11 +23,9 @@ from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.media import attached_media, remark_on
 from mas.runtime.safe_call import awaited, in_thread
 from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
-from mas.runtime.text import encodable
 from mas.runtime.trace import Span, event, span
-from mas.runtime.untrusted import marked
-from mas.tools.read_only import kept_observation
-from mas.tools.results import FROM_THE_WEB, ToolError, is_from_the_web
+from mas.tools.read_only import open_cached_call
+from mas.tools.results import ToolError, ToolResult, to_tool_result
 from mas.tools.tool_context import Resources, ToolLimits, use_tool_context
 
 NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
@@ -139,64 +137,65 @@ async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
     if sample := current_context():
         for _ in calls.tool_calls:  # all of them before the first one runs: none is left running when the limit is hit
             sample.count_tool_call()
-    outcomes = await asyncio.gather(*(_run(call, toolbox) for call in calls.tool_calls))
+    results = await asyncio.gather(*(_run_tool(call, toolbox) for call in calls.tool_calls))
     media = await attached_media(runtime.context.lm)
     remarks = (remark_on(call.args or {}, media) for call in calls.tool_calls)
-    observations = [text + remark for (text, _), remark in zip(outcomes, remarks, strict=True)]
+    observations = [result + remark for result, remark in zip(results, remarks, strict=True)]
     if state["steps"] >= toolbox.max_steps:
         observations[-1] += NO_MORE_TOOLS
-    results = ToolCallResults.from_tool_calls_and_values(calls, observations, [failed for _, failed in outcomes])
-    seen = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": results})}
+    shown = ToolCallResults.from_tool_calls_and_values(calls, observations, [result.failed for result in results])
+    seen = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": shown})}
     return {"turns": [*state["turns"][:-1], seen]}
 
 
-async def _run(call: Any, toolbox: Toolbox) -> tuple[str, bool]:
-    """One tool call as an observation, and whether it failed.
+async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResult:
+    """Return what the agent sees of one tool call.
 
     A failure is the agent's to deal with, unless `tools.fail_fast` asks for the question to end with it.
     """
     arguments = call.args or {}
     try:
         with span("tool", call.name, inputs=arguments) as current:
-            if is_from_the_web(getattr(toolbox.tools.get(call.name), "func", None)):
-                current.attributes[FROM_THE_WEB] = True
             with use_tool_context(toolbox.resources):
-                returned = await _returned(call.name, arguments, toolbox, current)
-            shown = marked(returned, toolbox.tools.get(call.name))
-            text = _observation(shown, toolbox.settings.max_output_chars)
-            current.outputs = {"observation": text}
-        return text, False
+                result = await _call_once(call.name, arguments, toolbox, current)
+            shown = result.to_observation(call.name, toolbox.settings.max_output_chars)
+            current.outputs = {"observation": str(shown)}
+            current.attributes |= shown.describe()
+        return shown
     except LimitReachedError:  # of a tool that asks a model itself
         raise
     except Exception as error:
         if toolbox.settings.fail_fast:
             raise
-        said = marked(f"{call.name} failed: {error}", toolbox.tools.get(call.name))  # it may quote a file or a server
-        return _observation(said, toolbox.settings.max_output_chars), True
+        failed = to_tool_result(f"{call.name} failed: {error}", _function_of(call.name, toolbox), failed=True)
+        return failed.to_observation(call.name, toolbox.settings.max_output_chars)
 
 
-async def _returned(name: str, arguments: dict[str, Any], toolbox: Toolbox, current: Span) -> str:
-    """What the tool returned as text, now or when it was last asked the same."""
-    kept = await kept_observation(current_context(), toolbox.tools.get(name), arguments)
-    if (found := kept.find()) is not None:
-        return _replayed(found, current)
-    with kept.asking():
-        text = str(await _call(name, arguments, toolbox))
-    return kept.keep(text, current.events)
+async def _call_once(name: str, arguments: dict[str, Any], toolbox: Toolbox, current: Span) -> ToolResult:
+    """Call the tool, or return the cached result of the same call."""
+    cached = await open_cached_call(current_context(), toolbox.tools.get(name), arguments)
+    if (found := cached.find()) is not None:
+        return _replay(found, current)
+    result = to_tool_result(await _call(name, arguments, toolbox), _function_of(name, toolbox))
+    return cached.keep(result, current.events)
 
 
-def _replayed(found: KeptResult, current: Span) -> str:
-    """With what was noted then, such as a page that was blocked: it is true of this answer as well."""
+def _function_of(name: str, toolbox: Toolbox) -> object:
+    return getattr(toolbox.tools.get(name), "func", None)
+
+
+def _replay(found: KeptResult, current: Span) -> ToolResult:
+    """Return a cached result; events of its call, such as a page that was blocked, are noted again."""
     if found.other_run_at is None:
         current.attributes["replayed"] = True
     else:
         current.attributes |= {"cached": True, "kept_at": found.other_run_at}
     for noted in found.events:
         event(**{key: value for key, value in noted.items() if key != "seconds"})
-    return found.returned
+    return ToolResult.restore(found.returned, found.facts)
 
 
-async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> Any:
+async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> object:
     if name not in toolbox.tools:
         offered = ", ".join(sorted(toolbox.tools)) or "none"
         raise LookupError(f"there is no tool of that name; tools offered: {offered}")
@@ -208,14 +207,6 @@ async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> Any:
 
 def _tool_ended(how: str) -> ToolError:
     return ToolError(f"the tool {how}")
-
-
-def _observation(returned: str, max_chars: int) -> str:
-    """What a tool returned, fit for a prompt: text without lone surrogates, cut to a length that says so."""
-    text: str = encodable(returned)
-    if len(text) <= max_chars:
-        return text
-    return f"{text[:max_chars]}\n[cut: the first {max_chars} of {len(text)} characters are shown]"
 
 
 def _calls(prediction: dspy.Prediction, step: int) -> dspy.ToolCalls:

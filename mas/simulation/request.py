@@ -18,7 +18,7 @@ from typing import Any
 from dspy.lm15 import Message, Request, ToolCallPart, ToolResultPart
 
 from mas.prompt_sets.demos import EXAMPLE
-from mas.runtime.untrusted import unmarked
+from mas.runtime.untrusted import remove_label
 from mas.simulation.skills.skills import Role
 
 # The fields that tell one agent from all others, and the field that holds what the agent is asked ("": the first).
@@ -216,14 +216,14 @@ def _text_results(turn: Turn, text: str) -> list[ToolResult]:
     calls = _json_list(turn.reply.get("tool_calls", ""), "tool_calls")
     arguments = [call.get("args", {}) for call in calls] + [{}] * len(results)
     return [
-        ToolResult(str(result.get("name")), arguments[index], unmarked(_as_text(result.get("value", ""))))
+        ToolResult(str(result.get("name")), arguments[index], remove_label(_as_text(result.get("value", ""))))
         for index, result in enumerate(results)
     ]
 
 
 def _native_result(part: ToolResultPart, calls: dict[str, ToolCallPart]) -> ToolResult:
     call = calls.get(part.id)
-    text = unmarked(_result_text(part))
+    text = remove_label(_result_text(part))
     return ToolResult(part.name or (call.name if call else ""), dict(call.input) if call else {}, text)
 
 

@@ -18,8 +18,8 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from mas.tools.read_only import read_only
-from mas.tools.results import ToolError
+from mas.tools.read_only import mark_read_only
+from mas.tools.results import ToolError, ToolResult
 
 MAX_EXPRESSION_CHARS = 1_000
 MAX_RESULT_BITS = 13_000  # about 3,900 digits: below Python's own limit of 4,300 for printing an int
@@ -38,8 +38,8 @@ _THOUSANDS = re.compile(r"(?<![\w.])[1-9]\d{0,2}(?:,\d{3})+(?!\d)")
 _PERCENT = re.compile(r"%\s*(?:of\b|[-+*/%),\]<>=!]|$)")
 
 
-@read_only
-def calculator(expression: str) -> str:
+@mark_read_only
+def calculator(expression: str) -> ToolResult:
     """Evaluate one arithmetic expression in Python's notation and return the number.
 
     Operators: + - * / // % (remainder) ** (power), parentheses, comparisons.
@@ -56,7 +56,7 @@ def calculator(expression: str) -> str:
         raise ToolError(f"{_clip(expression)} cannot be calculated: {str(error) or type(error).__name__}.") from error
     if not isinstance(result, int | float):
         raise ToolError(f"{_clip(expression)} gives no single number; write an expression such as sum([1, 2, 3]).")
-    return str(result) if isinstance(result, int) else repr(float(f"{result:.15g}"))
+    return ToolResult(str(result) if isinstance(result, int) else repr(float(f"{result:.15g}")))
 
 
 def _check_text(text: str) -> None:

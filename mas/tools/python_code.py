@@ -7,9 +7,9 @@ Where the code runs is chosen by `tools.sandbox.kind`: see mas/tools/sandbox/ an
 """
 
 from mas.runtime.sample_context import current_context
-from mas.runtime.untrusted import label_untrusted
+from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import attached_files
-from mas.tools.results import ToolError
+from mas.tools.results import ToolError, ToolResult
 from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError
 from mas.tools.sandbox.settings import SandboxSettings
@@ -20,8 +20,8 @@ FRESH = "[a new Python session: all variables and imports of earlier calls are l
 NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
 
-@label_untrusted
-async def python(code: str) -> str:
+@mark_untrusted
+async def python(code: str) -> ToolResult:
     """Run Python code and return what it prints and the value of its last expression, or the traceback.
 
     Variables and imports stay from call to call. Files attached to the question are in the current folder under their
@@ -53,7 +53,7 @@ def _checked(code: str, settings: SandboxSettings) -> str:
     return code
 
 
-async def _shown(interpreter: Interpreter, code: str, settings: SandboxSettings) -> str:
+async def _shown(interpreter: Interpreter, code: str, settings: SandboxSettings) -> ToolResult:
     try:
         cell = await interpreter.run(code)
     except SessionLostError as error:
@@ -69,9 +69,9 @@ async def _shown(interpreter: Interpreter, code: str, settings: SandboxSettings)
     return _text(cell, settings.max_output_chars)
 
 
-def _text(cell: Cell, max_chars: int) -> str:
+def _text(cell: Cell, max_chars: int) -> ToolResult:
     """Printed text first, then the value or the traceback; each cut says how much is missing."""
-    reply, parts = cell.reply, []
+    reply, parts, truncated = cell.reply, [], False
     if cell.fresh_after_loss:
         parts.append(FRESH)
     shown = ((reply.output, reply.output_cut), (reply.value, reply.value_cut), (reply.error, reply.error_cut))
@@ -81,5 +81,6 @@ def _text(cell: Cell, max_chars: int) -> str:
         if kept:
             parts.append(kept.rstrip("\n"))
         if missing:
+            truncated = True
             parts.append(f"[cut: {missing} characters are missing]")
-    return "\n".join(parts) or NO_OUTPUT
+    return ToolResult("\n".join(parts) or NO_OUTPUT, kind="code", truncated=truncated)

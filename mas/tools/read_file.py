@@ -9,20 +9,19 @@ with attached([Path("/data/towns.csv")]):
 
 import re
 
-from mas.runtime.untrusted import label_untrusted
+from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import AttachmentNotFoundError, resolve
-from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part
 from mas.tools.files.kinds import read_document
 from mas.tools.files.paging import MAX_HEADER_CHARS, between, clipped, matching, pages_of
-from mas.tools.read_only import not_to_be_kept, read_only
-from mas.tools.results import ToolError
+from mas.tools.read_only import mark_read_only
+from mas.tools.results import Excerpt, ToolError, ToolResult
 
 _SURROGATES = re.compile("[\ud800-\udfff]")  # cannot be sent as utf-8
 
 
-@label_untrusted
-@read_only
+@mark_untrusted
+@mark_read_only
 def read_file(
     file: str,
     sheet: str | int | None = None,
@@ -30,7 +29,7 @@ def read_file(
     search: str | None = None,
     member: str | None = None,
     lines: str | int | None = None,
-) -> str:
+) -> ToolResult:
     """Read a file that is attached to the question and return its content as text.
 
     Reads Excel workbooks (values, formulas, fill colours, comments, hidden and merged cells), Word, PowerPoint (with
@@ -47,8 +46,6 @@ def read_file(
     presentation or e-book of each sheet, page, slide or chapter, so give `sheet` too; `search` looks in them alone.
     """
     document = _attached_document(file, _text(member) or None)
-    if any(ocr.NOT_HERE in note for note in document.notes):
-        not_to_be_kept()  # tesseract may be installed the next time
     name = f"{file}: {member}" if member else file
     parts = _chosen(document, file, _text(sheet))
     parts, found = _narrowed(parts, name, document.unit, _text(lines), _text(search))
@@ -56,7 +53,9 @@ def read_file(
     if not 1 <= page <= len(pages):
         raise ToolError(f"There is no page {page}: {file} has the pages 1 to {len(pages)} for this call.")
     header = _header(name, document, found, page, len(pages))
-    return _SURROGATES.sub("\ufffd", f"{header}\n\n{pages[page - 1]}")
+    text = _SURROGATES.sub("\ufffd", f"{header}\n\n{pages[page - 1]}")
+    shown = Excerpt(name, document.summary, len(header) + 2, len(text), has_line_marks=bool(search))
+    return ToolResult(text, kind="file", excerpts=[shown], is_temporary=document.is_incomplete)
 
 
 def _text(given: str | int | None) -> str:

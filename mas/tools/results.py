@@ -1,29 +1,136 @@
-"""The one exception that a tool raises on purpose.
+"""Results of tools: text for the agent, and facts about it that caches, checks and reports read.
 
-raise ToolError("no sheet is named 'Sale'; the sheets are 'Sales', 'Costs'")
+    result = ToolResult("Peaks; page 1 of 1\\n\\nK2 is …", kind="web_page", excerpts=[Excerpt(url, "Peaks", 20, 29)])
+    result.is_untrusted            # True: somebody else wrote it
+    result.describe()              # {"result_kind": "web_page", "untrusted": True, "excerpts": [{…}]}
+
+A `ToolResult` is a `str`, so an agent loop that knows nothing of it shows the text. A tool of a user may return any
+value: `to_tool_result` makes a result of it. A tool that cannot do what it was asked for raises `ToolError`.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+from mas.runtime.text import encodable
+from mas.runtime.untrusted import is_untrusted, label_of
+
+ResultKind = Literal[
+    "computed",  # by our own code from the arguments alone
+    "code",  # what code that a model wrote has printed
+    "file",
+    "web_search",  # a list of pages, an excerpt of each
+    "web_page",
+    "browser_page",  # a snapshot of the page in the browser
+    "external",  # of a tool that is marked untrusted and says no more
+]
+WEB_KINDS: tuple[ResultKind, ...] = ("web_search", "web_page", "browser_page")
 
 
 class ToolError(Exception):
     """A tool could not do it: one sentence with the cause and what to try instead.
 
-    Its reader is the agent: the caller hands it back as an observation, and the question goes on.
+    Its reader is the agent: the agent loop returns it as an observation, and the question goes on.
     """
 
 
-FROM_THE_WEB = "from_the_web"  # attribute of a call's span, too
-_Tool = TypeVar("_Tool", bound=Callable[..., Any])
+@dataclass(frozen=True)
+class Excerpt:
+    """Stretch of a result's text that shows the content of one source."""
+
+    source: str  # address of a page, name of a file
+    title: str
+    start: int  # position in the text
+    end: int
+    has_line_marks: bool = False  # its lines begin with "> 12 | ", as `mas.tools.files.paging.search_lines` shows them
 
 
-def from_the_web(tool: _Tool) -> _Tool:
-    """Mark a tool whose observations hold what anybody may have published."""
-    setattr(tool, FROM_THE_WEB, True)
-    return tool
+class ToolResult(str):
+    """Text for the agent, with its kind and sources. The fields hold for the text as it is: treat it as immutable."""
+
+    kind: ResultKind
+    excerpts: tuple[Excerpt, ...]
+    truncated: bool
+    failed: bool
+    is_substitute: bool
+    is_temporary: bool
+
+    def __new__(
+        cls,
+        text: str,
+        *,
+        kind: ResultKind = "computed",
+        excerpts: Iterable[Excerpt] = (),
+        truncated: bool = False,  # characters were cut off
+        failed: bool = False,  # the text says why the call failed
+        is_substitute: bool = False,  # another service answered, since the tool's own failed
+        is_temporary: bool = False,  # a later call may find more: not to be cached
+    ) -> "ToolResult":
+        result = super().__new__(cls, text)
+        result.kind, result.excerpts, result.truncated = kind, tuple(excerpts), truncated
+        result.failed, result.is_substitute, result.is_temporary = failed, is_substitute, is_temporary
+        return result
+
+    @property
+    def is_untrusted(self) -> bool:
+        """True if somebody else wrote it: an agent must take it for data, not for instructions."""
+        return self.kind != "computed"
+
+    def describe(self) -> dict[str, Any]:
+        """Return the facts that are stored with the text, as values for JSON; `restore` reads them."""
+        facts = {
+            "untrusted": self.is_untrusted,
+            "truncated": self.truncated,
+            "substitute": self.is_substitute,
+            "excerpts": [asdict(each) for each in self.excerpts],
+        }
+        return {"result_kind": self.kind} | {name: value for name, value in facts.items() if value}
+
+    @classmethod
+    def restore(cls, text: str, facts: Mapping[str, Any]) -> "ToolResult":
+        """Return the result that has this text and description; facts that are missing have their defaults."""
+        kind = facts.get("result_kind", "computed")
+        return cls(
+            text,
+            kind=kind if kind in get_args(ResultKind) else "external",
+            excerpts=[Excerpt(**each) for each in facts.get("excerpts", ())],
+            truncated=bool(facts.get("truncated")),
+            is_substitute=bool(facts.get("substitute")),
+        )
+
+    def truncate(self, kept_chars: int, notice: str) -> "ToolResult":
+        """Return the first characters and a notice that says that the rest is missing."""
+        kept = [replace(each, end=min(each.end, kept_chars)) for each in self.excerpts if each.start < kept_chars]
+        return self._with_text(f"{self[:kept_chars]}{notice}", kept, truncated=True)
+
+    def to_observation(self, tool: str, max_chars: int) -> "ToolResult":
+        """Return the result as the agent sees it: labelled, without lone surrogates, and not too long."""
+        label = label_of(tool) if self.is_untrusted else ""
+        at = len(label)
+        moved = [replace(each, start=each.start + at, end=each.end + at) for each in self.excerpts]
+        shown = self._with_text(encodable(f"{label}{self}"), moved)
+        if len(shown) <= max_chars:
+            return shown
+        return shown.truncate(max_chars, f"\n[cut: the first {max_chars} of {len(shown)} characters are shown]")
+
+    def as_substitute(self, is_temporary: bool) -> "ToolResult":
+        """Return the result as that of another service, which answered since the tool's own had failed."""
+        return ToolResult(self, kind=self.kind, excerpts=self.excerpts, is_substitute=True, is_temporary=is_temporary)
+
+    def _with_text(self, text: str, excerpts: Iterable[Excerpt], truncated: bool = False) -> "ToolResult":
+        return ToolResult(
+            text,
+            kind=self.kind,
+            excerpts=excerpts,
+            truncated=truncated or self.truncated,
+            failed=self.failed,
+            is_substitute=self.is_substitute,
+            is_temporary=self.is_temporary,
+        )
 
 
-def is_from_the_web(tool: Any) -> bool:
-    """Also behind decorators that keep to `functools.wraps`. None: there is no such tool."""
-    return getattr(tool, FROM_THE_WEB, False) is True
+def to_tool_result(returned: object, function: object, failed: bool = False) -> ToolResult:
+    """Return what a tool returned as a result; a text of a tool that is marked untrusted is of kind "external"."""
+    if isinstance(returned, ToolResult):
+        return returned
+    return ToolResult(str(returned), kind="external" if is_untrusted(function) else "computed", failed=failed)

@@ -14,8 +14,8 @@ import re
 import tokenize
 from typing import Any
 
-from mas.tools.read_only import read_only
-from mas.tools.results import ToolError
+from mas.tools.read_only import mark_read_only
+from mas.tools.results import ToolError, ToolResult
 
 SIGNIFICANT_DIGITS = 12
 
@@ -28,8 +28,8 @@ _DEGREES = re.compile(r"deg(?:ree)?s?[ _]+(c|f|k)(?:elsius|ahrenheit|elvin)?", r
 _TEMPERATURES = {"c": "degC", "f": "degF", "k": "kelvin"}
 
 
-@read_only
-def unit_converter(quantity: str, to_unit: str) -> str:
+@mark_read_only
+def unit_converter(quantity: str, to_unit: str) -> ToolResult:
     """Convert a quantity to another unit and return the converted value with its unit.
 
     quantity: one number and one unit, such as "10 meters", "5 kg", "60 miles/hour", "3 m^2" or "32 fahrenheit".
@@ -43,7 +43,7 @@ def unit_converter(quantity: str, to_unit: str) -> str:
     try:
         source, target = _unit(registry, from_unit), _unit(registry, to_unit)
         converted = registry.Quantity(value, source).to(target)
-        return f"{_rounded(converted.magnitude, _offset(registry, source, target))} {converted.units}"
+        return ToolResult(f"{_rounded(converted.magnitude, _offset(registry, source, target))} {converted.units}")
     except pint.DimensionalityError as error:
         raise ToolError(
             f"{from_unit} is {error.dim1 or error.units1} and {to_unit} is {error.dim2 or error.units2}, "

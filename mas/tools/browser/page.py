@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from mas.runtime.text import encodable
+from mas.tools.results import Excerpt, ToolResult
+
 _HEADING = re.compile(r"^### (?=[A-Z])", re.MULTILINE)
 _ADDRESS = re.compile(r"^- Page URL: (.*)$", re.MULTILINE)
 _TITLE = re.compile(r"^- Page Title: (.*)$", re.MULTILINE)
@@ -18,6 +21,12 @@ _FENCE = re.compile(r"^```\w*\n|\n?```\s*$")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _CALL_LOG = re.compile(r"\nCall log:.*", re.DOTALL)
 _DOWNLOAD = re.compile(r"^- Downloaded file (.*) to \"[^\"]*\"$", re.MULTILINE)
+_CONTROLS = re.compile(
+    r"^(?P<indent> *)- '?(?:textbox|searchbox|combobox|spinbutton)\b.*(?:\n(?P=indent) +- (?:/\w+|text):.*)*"
+    r"|^ *- (?:\d+: .*|/url:.*|'?[a-z]+\b)|\[(?:ref|cursor|level|active)\b[^\]]*\]"
+    r"|^(?:Found \d+ match(?:es)?|No matches found) for .*",
+    re.MULTILINE,
+)
 _DIALOG = "### Modal state\n"
 BLANK = "about:blank"
 NO_PAGE_OPEN = "(No page is open; browser_navigate opens one.)"
@@ -65,30 +74,43 @@ def dialog(text: str) -> str:
     return text.partition(_DIALOG)[2].strip()[:1000]
 
 
-def observation(acted: str, shown: str, with_snapshot: bool = True) -> str:
-    """For the agent: which page, what the action said, which tabs, and what can be seen; long ones still whole.
+def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResult:
+    """Return what the agent sees after an action: page, result of the action, tabs and snapshot, not yet cut.
 
     Args:
-        acted: the reply to the action; "" if `shown` is what was asked for.
+        acted: the reply to the action; "" if the action was the snapshot itself.
         shown: the reply to the `browser_snapshot` that followed.
-        with_snapshot: false where the action's own result is what was wanted.
+        with_snapshot: false if only the action's own result was asked for.
     """
     page, seen, said = open_page(shown), sections(shown), sections(acted)
     today = datetime.now(UTC).date().isoformat()
-    parts = [f"{page.url} {page.title!r} (browser, {today})" if page.title else f"{page.url} (browser, {today})"]
-    parts += [f"Tabs:\n{seen['Open tabs']}"] if "Open tabs" in seen else []
+    header = f"{page.url} {page.title!r} (browser, {today})" if page.title else f"{page.url} (browser, {today})"
+    parts = [f"Tabs:\n{seen['Open tabs']}"] if "Open tabs" in seen else []
     parts += [f"Downloaded, out of your reach: {name}" for name in _DOWNLOAD.findall(said.get("Events", ""))]
     parts += [said["Result"]] if "Result" in said and said["Result"] != seen.get("Open tabs") else []
     nothing = NO_PAGE_OPEN if page.url == BLANK else NOTHING_TO_READ
     parts += [snapshot_of(shown).strip() or nothing] if with_snapshot else []
-    return "\n\n".join(parts)
+    return show_below(header, "\n\n".join(parts), page)
 
 
-def cut(text: str, max_chars: int) -> str:
-    if len(text) <= max_chars:
-        return text
+def show_below(header: str, body: str, page: Page) -> ToolResult:
+    """Return a text of the browser below a header."""
+    text = encodable(f"{header}\n\n{body}" if body else header)
+    shown = [Excerpt(page.url, page.title, len(text) - len(body), len(text))] if body else []
+    return ToolResult(text, kind="browser_page", excerpts=shown)
+
+
+def remove_controls(snapshot: str) -> str:
+    """Return a page's own text: without fields and what was typed there, tabs, addresses, roles and search terms."""
+    return _CONTROLS.sub("", snapshot)
+
+
+def cut(result: ToolResult, max_chars: int) -> ToolResult:
+    """Return the result with a notice of how to see the rest, if it is too long."""
+    if len(result) <= max_chars:
+        return result
     notice = (
-        f"\n[cut: {len(text)} characters in all; browser_find searches the page for a text, and browser_snapshot "
+        f"\n[cut: {len(result)} characters in all; browser_find searches the page for a text, and browser_snapshot "
         "with a target such as e12 shows one part of it]"
     )
-    return text[: max(max_chars - len(notice), 0)] + notice
+    return result.truncate(max(max_chars - len(notice), 0), notice)

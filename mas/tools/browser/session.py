@@ -16,12 +16,11 @@ from urllib.parse import urlsplit
 
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
-from mas.runtime.text import encodable
 from mas.tools.browser.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Offer
 from mas.tools.browser.page import cut
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.window import Check, Window
-from mas.tools.results import ToolError
+from mas.tools.results import ToolError, ToolResult
 from mas.tools.tool_context import ToolLimits, get_settings
 
 LISTEN_SECONDS = 0.5  # to see whether anything listens at all
@@ -49,7 +48,7 @@ class BrowserSession:
         self._free = asyncio.Semaphore(settings.max_sessions)
         self._open: set[Connection] = set()
 
-    async def act(self, tool: str, arguments: dict[str, Any]) -> str:
+    async def act(self, tool: str, arguments: dict[str, Any]) -> ToolResult:
         """One action in the window of the question at work; what is then to be seen, not longer than a tool may return.
 
         Raises:
@@ -69,7 +68,7 @@ class BrowserSession:
                 seen = await window.act(tool, arguments)
             finally:
                 window.close()
-        return cut(encodable(seen), get_settings(ToolLimits).max_output_chars - SLACK_CHARS)
+        return cut(seen, get_settings(ToolLimits).max_output_chars - SLACK_CHARS)
 
     def _window(self) -> Window:
         return Window(self._connection, self._check, self._settings.action_seconds)

@@ -6,10 +6,10 @@ browser_tools(session)["browser_click"]      # a dspy.Tool with the server's des
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mas.runtime.untrusted import label_untrusted
+from mas.runtime.untrusted import mark_untrusted
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession
-from mas.tools.results import from_the_web
+from mas.tools.results import ToolResult
 
 # A list of what is allowed, so that a new version of the server brings nothing in unseen. Left out on purpose: what
 # runs code (browser_evaluate, browser_run_code_unsafe), what reads or writes the server's files (browser_file_upload,
@@ -49,16 +49,16 @@ def _tool(offer: Offer, session: BrowserSession) -> Any:
     return dspy.Tool(_function(offer.name, args, session), offer.name, description, args, dict.fromkeys(args, Any))
 
 
-def _function(name: str, args: dict[str, Any], session: BrowserSession) -> Callable[..., Awaitable[str]]:
+def _function(name: str, args: dict[str, Any], session: BrowserSession) -> Callable[..., Awaitable[ToolResult]]:
     """A function and no method: copies of a program share the session."""
 
-    async def act(**arguments: Any) -> str:
+    async def act(**arguments: Any) -> ToolResult:
         # A null is how a model leaves out an argument that it thinks it has to name.
         given = {key: value for key, value in arguments.items() if key in args and value is not None}
         return await session.act(name, given)
 
     act.__name__ = name
-    return from_the_web(label_untrusted(act))
+    return mark_untrusted(act)
 
 
 def arguments_of(schema: dict[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mas.tools.browser.connection import Connection, ConnectionLostError, Reply
-from mas.tools.browser.page import BLANK, dialog, failure, observation, open_page
-from mas.tools.results import ToolError
+from mas.tools.browser.page import BLANK, Page, build_result, dialog, failure, open_page, show_below
+from mas.tools.results import ToolError, ToolResult
 
 Connect = Callable[[], Awaitable[Connection]]
 Check = Callable[[str], Awaitable[str]]  # the address as it is to be asked for; ToolError: it must not be
@@ -34,7 +34,7 @@ class Window:
         self._url = ""  # of the last page that was shown
         self._closed = False
 
-    async def act(self, tool: str, arguments: dict[str, Any]) -> str:
+    async def act(self, tool: str, arguments: dict[str, Any]) -> ToolResult:
         """What the agent sees after one action: the page, and a snapshot of it.
 
         Raises:
@@ -54,7 +54,7 @@ class Window:
                     f"open another page with {NAVIGATE}, or try another tool."
                 ) from error
 
-    async def _acted(self, tool: str, arguments: dict[str, Any]) -> str:
+    async def _acted(self, tool: str, arguments: dict[str, Any]) -> ToolResult:
         acted = await self._asked(tool, arguments)
         shown = acted if tool == SNAPSHOT else await self._asked(SNAPSHOT, {})
         url = open_page(acted.text if shown.failed else shown.text).url
@@ -63,10 +63,10 @@ class Window:
         await self._leave_unless_allowed(url)
         self._url = url or self._url
         if waiting := dialog(shown.text):
-            return f"{self._url} (browser)\n\nThe page has opened a dialog:\n{waiting}"
+            return show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", Page(self._url))
         if failed := next((reply for reply in (acted, shown) if reply.failed), None):
             raise ToolError(_explained(tool, failure(failed.text)))
-        return observation("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
+        return build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
 
     async def _asked(self, tool: str, arguments: dict[str, Any]) -> Reply:
         """The server's reply; from a server that was started anew, if an address is all that is needed."""

@@ -34,6 +34,7 @@ class Document:
     parts: list[Part]
     notes: list[str] = field(default_factory=list)  # what was guessed, or is in the file and not shown
     unit: str = "sheet"  # what a named part is called; all but sheets are named by their numbers
+    is_incomplete: bool = False  # a program that is not installed here could read more of it
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; `from_dict` makes the document again."""

@@ -57,6 +57,7 @@ def _pieces(part: Part) -> Iterator[str]:
             yield text[start : start + MAX_PIECE_CHARS] + ("…" if start + MAX_PIECE_CHARS < len(text) else "")
 
 
+_LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `_with_context`
 CONTEXT_LINES = 2
 MAX_LINE_CHARS = 1_000  # of a longer line only the surroundings of the matches are shown
 AROUND_CHARS = 200
@@ -89,6 +90,11 @@ def _with_context(lines: list[Line], hits: set[int], pattern: re.Pattern[str]) -
         shown.append(Line(number, f"{mark} {number} | {_shortened(text, pattern)}"))
         previous = position
     return shown
+
+
+def remove_line_marks(text: str) -> str:
+    """Return lines that a search has shown without their numbers and marks."""
+    return _LINE_MARK.sub("", text)
 
 
 def _shortened(text: str, pattern: re.Pattern[str]) -> str:

@@ -28,6 +28,7 @@ from mas.tools.http.throttle import paced
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 from mas.tools.web.html_rows import Row, headings, rows, section
+from mas.tools.web.page_view import Found, PageSource
 
 MAX_OPTIONS = 60
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
@@ -236,10 +237,11 @@ class WikiPage:
     rows: list[Row]
 
     @property
-    def source(self) -> str:
+    def source(self) -> PageSource:
         day = f" (as it stood on {self.before[:10]})" if self.before else ""
-        where = f"{self.page.url}?oldid={self.revision.id}"
-        return f"{self.wiki}: {self.page.title}, version of {self.revision.timestamp}{day}, {where}"
+        url = f"{self.page.url}?oldid={self.revision.id}"
+        described = f"{self.wiki}: {self.page.title}, version of {self.revision.timestamp}{day}, {url}"
+        return PageSource(described, url, self.page.title)
 
     def section(self, name: str) -> list[str]:
         """
@@ -274,13 +276,6 @@ async def read(title: str, before: str | None, settings: WebSettings) -> WikiPag
 MAX_RESULTS = 20  # introductions that the API gives at once
 
 
-@dataclass(frozen=True)
-class Found:
-    title: str
-    url: str
-    text: str  # the page's first sentences; for web search what the page says about the query
-
-
 async def search(query: str, settings: WebSettings, results: int = 10) -> list[Found]:
     """Pages in the order of the search.
 
@@ -295,16 +290,3 @@ async def search(query: str, settings: WebSettings, results: int = 10) -> list[F
         Found(title, known.get(title, ("", ""))[0] or wiki.link(title), known.get(title, ("", ""))[1])
         for title in titles
     ]
-
-
-def listed(found: list[Found]) -> str:
-    """Numbered, each with its address and text."""
-    entries = [
-        f"{number}. {_line(each.title, 300)}\n   {each.url}\n   {_line(each.text, 2_000) or '(no text)'}"
-        for number, each in enumerate(found, start=1)
-    ]
-    return "\n".join(entries)
-
-
-def _line(text: str, limit: int) -> str:
-    return clipped(" ".join(text.split()), limit)

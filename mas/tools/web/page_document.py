@@ -19,7 +19,7 @@ from mas.tools.files.paging import clipped
 from mas.tools.http.client import Reply
 from mas.tools.results import ToolError
 from mas.tools.web.html_rows import rows, storable
-from mas.tools.web.page_view import lines
+from mas.tools.web.page_view import PageSource, lines
 
 MIN_CHARS = 250  # a shorter main content is not trusted to be one
 NEEDS_BROWSER = "it shows little or no text without JavaScript: open it with the browser tools, if there are any"
@@ -55,9 +55,10 @@ class PageDocument:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def source(self) -> str:
+    def source(self) -> PageSource:
         dated = f", dated {self.date}" if self.date else ""
-        return f"{clipped(self.title, 300) or '(no title)'}{dated}, {clipped(self.url, 600)}"
+        described = f"{clipped(self.title, 300) or '(no title)'}{dated}, {clipped(self.url, 600)}"
+        return PageSource(described, self.url, self.title)
 
 
 def check_type(content_type: str) -> None:

@@ -1,22 +1,44 @@
-"""A fetched text as a tool returns it: the source first, then one page of it or the lines that match a search.
+"""Fetched pages and lists of search results, as tools return them.
 
-shown("example.org: Towns", [Part([Line(1, "Rome")])], page=1, search=None)
-# "example.org: Towns; page 1 of 1\\n\\nRome"
+source = PageSource("Towns, https://example.org/", "https://example.org/", "Towns")
+show_page(source, [Part([Line(1, "Rome")])], page=1, search=None)
+# "Towns, https://example.org/; page 1 of 1\\n\\nRome"
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mas.runtime.text import encodable
 from mas.tools.files.document import Line, Part
 from mas.tools.files.paging import MAX_HEADER_CHARS, clipped, matching, pages_of
-from mas.tools.results import ToolError
+from mas.tools.results import Excerpt, ToolError, ToolResult
 
 
-def shown(source: str, parts: list[Part], page: int, search: str | None, notes: Sequence[str] = ()) -> str:
-    """
+@dataclass(frozen=True)
+class PageSource:
+    """Origin of a page."""
+
+    description: str  # one line: what it is, where and of when
+    url: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """Page that a search found."""
+
+    title: str
+    url: str
+    text: str  # Wikipedia: the page's first sentences; web search: what the page says about the query
+
+
+def show_page(
+    source: PageSource, parts: list[Part], page: int, search: str | None, notes: Sequence[str] = ()
+) -> ToolResult:
+    """Return one page of a text, or of its lines that match a search, below a header that names the source.
+
     Args:
-        source: one line: what it is, where and of when.
-        notes: what else there is to say, a line each.
+        notes: further lines of the header.
 
     Raises:
         ToolError: there is no such page.
@@ -31,17 +53,35 @@ def shown(source: str, parts: list[Part], page: int, search: str | None, notes: 
     rest = f"page {page} of {len(pages)}"
     if page < len(pages):
         rest += f"; the rest: page={page + 1}" + ("" if found else ', or search="some text" for matching lines alone')
-    first = "; ".join(text for text in (clipped(" ".join(source.split()), MAX_HEADER_CHARS // 2), found, rest) if text)
+    described = clipped(" ".join(source.description.split()), MAX_HEADER_CHARS // 2)
+    first = "; ".join(text for text in (described, found, rest) if text)
     header = clipped("\n".join([first, *notes]), MAX_HEADER_CHARS - 10)
-    return clean(f"{header}\n\n{pages[page - 1]}")
+    text = clean(f"{header}\n\n{pages[page - 1]}")
+    shown = Excerpt(source.url, source.title, len(header) + 2, len(text), has_line_marks=bool(found))
+    return ToolResult(text, kind="web_page", excerpts=[shown])
+
+
+def show_found(header: str, found: Sequence[Found], if_none: str = "") -> ToolResult:
+    """Return a numbered list of pages below a header, each with its address and text."""
+    text, excerpts = f"{header}\n\n", []
+    for number, each in enumerate(found, start=1):
+        title, body = _flatten(each.title, 300), _flatten(each.text, 2_000) or "(no text)"
+        text += f"{number}. {title}\n   {each.url}\n   "
+        excerpts.append(Excerpt(each.url, title, len(text), len(text) + len(body)))
+        text += f"{body}\n"
+    return ToolResult(clean(text.removesuffix("\n") if found else text + if_none), kind="web_search", excerpts=excerpts)
+
+
+def _flatten(text: str, limit: int) -> str:
+    return clipped(" ".join(text.split()), limit)
 
 
 def lines(texts: Sequence[str]) -> list[Line]:
-    """Numbered from 1."""
+    """Return the texts as lines numbered from 1."""
     return [Line(number, text) for number, text in enumerate(texts, start=1)]
 
 
 def clean(text: str) -> str:
-    """Fit for a prompt and a database: no half surrogate pairs, no NUL."""
-    mended: str = encodable(text.replace("\x00", "\ufffd"))
-    return mended
+    """Replace lone surrogates and NUL, which prompts and databases do not take; no position changes."""
+    cleaned: str = encodable(text.replace("\x00", "\ufffd"))
+    return cleaned

@@ -3,18 +3,17 @@
 await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 """
 
-from mas.runtime.untrusted import label_untrusted
+from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.paging import matching
 from mas.tools.http.settings import WebSettings
-from mas.tools.read_only import read_only
-from mas.tools.results import from_the_web
+from mas.tools.read_only import mark_read_only
+from mas.tools.results import ToolResult
 from mas.tools.tool_context import get_settings
 
 
-@from_the_web
-@label_untrusted
-@read_only
-async def read_page(url: str, page: int = 1, search: str | None = None) -> str:
+@mark_untrusted
+@mark_read_only
+async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolResult:
     """Read a public web page, or a PDF, table or text file on the web, and return its content as text.
 
     url: the full address, beginning with https:// or http://.
@@ -25,7 +24,7 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> str:
     from mas.tools.http.url_policy import public_url
     from mas.tools.web.fetched_page import page_at
     from mas.tools.web.page_cache import kept
-    from mas.tools.web.page_view import shown
+    from mas.tools.web.page_view import show_page
 
     settings = get_settings(WebSettings)
     address = public_url(url, settings.allow_private_hosts)
@@ -35,4 +34,4 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> str:
     parts = found.parts
     if wanted := (search or "").strip():
         parts = parts if matching(parts, wanted)[1] or not found.whole else found.whole
-    return shown(found.source, parts, page, search, found.notes)
+    return show_page(found.source, parts, page, search, found.notes)

@@ -15,7 +15,7 @@ from mas.tools.http.settings import WebSettings
 from mas.tools.http.throttle import paced
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
-from mas.tools.web.mediawiki import Found
+from mas.tools.web.page_view import Found
 
 WHAT = "Web search"
 _UNREADABLE = f"{WHAT} answered with something that cannot be read; try again later or in other words."

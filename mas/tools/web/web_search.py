@@ -3,24 +3,29 @@
 await web_search("height of K2 in metres")
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import event
-from mas.runtime.untrusted import label_untrusted
+from mas.runtime.untrusted import mark_untrusted
 from mas.tools.http.settings import WebSettings
-from mas.tools.read_only import counted, not_to_be_kept, read_only
-from mas.tools.results import ToolError, from_the_web
+from mas.tools.read_only import count_calls, mark_read_only
+from mas.tools.results import ToolError, ToolResult
 from mas.tools.tool_context import get_settings
+
+if TYPE_CHECKING:
+    from mas.tools.web.page_view import Found
 
 MAX_QUERY_CHARS = 400  # as many as the service takes
 FELL_BACK = "web search fell back to Wikipedia"  # the event that says so
 _COUNT = "web_search"
 
 
-@from_the_web
-@label_untrusted
-@counted(lambda: _spend(get_settings(WebSettings)))
-@read_only
-async def web_search(query: str) -> str:
+@mark_untrusted
+@count_calls(lambda: _spend(get_settings(WebSettings)))
+@mark_read_only
+async def web_search(query: str) -> ToolResult:
     """Search the web and return titles, addresses and short excerpts of the pages found.
 
     query: what to look for, in a few words of at most 400 characters; then read a page with read_page.
@@ -32,15 +37,11 @@ async def web_search(query: str) -> str:
         raise ToolError(f"The query has {len(wanted)} characters; give 1 to {MAX_QUERY_CHARS}.")
     _spend(settings)
     try:
-        text = await _web(wanted, settings)
+        return await _search_web(wanted, settings)
     except ToolError as error:
         if not settings.fall_back_to_wikipedia:
             raise
-        if settings.search_api_key:  # the next time web search may work again; without a key it will not
-            not_to_be_kept()
-        text = await _wikipedia(wanted, settings, error)
-    key = settings.search_api_key
-    return clean(text.replace(key, "[key]") if key else text)
+        return await _search_wikipedia(wanted, settings, error)
 
 
 def missing(settings: WebSettings) -> str | None:
@@ -51,11 +52,10 @@ def missing(settings: WebSettings) -> str | None:
     return f"{settings.search_api_key_env} is not set: there is no web search; {instead}."
 
 
-async def _web(query: str, settings: WebSettings) -> str:
+async def _search_web(query: str, settings: WebSettings) -> ToolResult:
     from mas.tools.http.blocked_sites import BlockedPageError, refuse_blocked
     from mas.tools.http.url_policy import NotPublicError, public_url
     from mas.tools.web import tavily_search
-    from mas.tools.web.mediawiki import listed
 
     found, blocked = [], 0
     for each in await tavily_search.search(query, settings):
@@ -69,11 +69,11 @@ async def _web(query: str, settings: WebSettings) -> str:
     header = f"Web search for {query!r}: {len(found)} results"
     if blocked:
         header += f"\n{blocked} left out: pages that publish this benchmark's answers are blocked"
-    return f"{header}\n\n{listed(found[: settings.search_results]) or '(nothing found; try other words)'}"
+    return _show(header, found[: settings.search_results], "(nothing found; try other words)", settings)
 
 
-async def _wikipedia(query: str, settings: WebSettings, why: ToolError) -> str:
-    from mas.tools.web.mediawiki import listed, search
+async def _search_wikipedia(query: str, settings: WebSettings, why: ToolError) -> ToolResult:
+    from mas.tools.web.mediawiki import search
 
     event(FELL_BACK, level="warning", reason=str(why))
     try:
@@ -81,7 +81,20 @@ async def _wikipedia(query: str, settings: WebSettings, why: ToolError) -> str:
     except ToolError as error:
         raise ToolError(f"{why} Wikipedia's search, asked instead, failed too: {error}") from error
     header = f"Wikipedia's search for {query!r}, since web search failed: {len(found)} pages\n{why}"
-    return f"{header}\n\n{listed(found) or '(nothing found; try fewer words, or a name)'}"
+    shown = _show(header, found, "(nothing found; try fewer words, or a name)", settings)
+    # With a key web search may work again the next time; without one it will not.
+    return shown.as_substitute(is_temporary=bool(settings.search_api_key))
+
+
+def _show(header: str, found: "Sequence[Found]", if_none: str, settings: WebSettings) -> ToolResult:
+    """Return the pages as text in which the key for the service cannot be read."""
+    from mas.tools.web.page_view import Found, show_found
+
+    def hide(text: str) -> str:
+        return text.replace(settings.search_api_key, "[key]") if settings.search_api_key else text
+
+    hidden = [Found(hide(each.title), hide(each.url), hide(each.text)) for each in found]
+    return show_found(hide(header), hidden, if_none)
 
 
 def _spend(settings: WebSettings) -> None:

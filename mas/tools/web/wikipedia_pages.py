@@ -8,12 +8,12 @@ import calendar
 import re
 from datetime import UTC, datetime
 
-from mas.runtime.untrusted import label_untrusted
+from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import Part
 from mas.tools.files.paging import clipped
 from mas.tools.http.settings import WebSettings
-from mas.tools.read_only import read_only
-from mas.tools.results import ToolError, from_the_web
+from mas.tools.read_only import mark_read_only
+from mas.tools.results import ToolError, ToolResult
 from mas.tools.tool_context import get_settings
 
 _NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # MediaWiki allows none of them
@@ -22,16 +22,15 @@ MAX_QUERY_CHARS = 300  # as many as the search takes
 MAX_TITLE_CHARS = 255
 
 
-@from_the_web
-@label_untrusted
-@read_only
-async def wikipedia_search(query: str) -> str:
+@mark_untrusted
+@mark_read_only
+async def wikipedia_search(query: str) -> ToolResult:
     """Search Wikipedia and return the titles of the pages found, with their first sentences.
 
     query: a few words, best a name; then read one of the pages with wikipedia_page.
     """
-    from mas.tools.web.mediawiki import listed, search
-    from mas.tools.web.page_view import clean
+    from mas.tools.web.mediawiki import search
+    from mas.tools.web.page_view import clean, show_found
 
     wanted = clean(query).strip()[:MAX_QUERY_CHARS]
     if not wanted:
@@ -41,15 +40,14 @@ async def wikipedia_search(query: str) -> str:
     if not found:
         raise ToolError(f"Wikipedia has no page for {wanted!r}; try fewer or other words.")
     header = f"Wikipedia ({settings.wikipedia_language}), search for {wanted!r}: {len(found)} pages"
-    return clean(f"{header}\n\n{listed(found)}")
+    return show_found(header, found)
 
 
-@from_the_web
-@label_untrusted
-@read_only
+@mark_untrusted
+@mark_read_only
 async def wikipedia_page(
     title: str, section: str | None = None, as_of: str | None = None, page: int = 1, search: str | None = None
-) -> str:
+) -> ToolResult:
     """Read a Wikipedia page as text, its tables row by row, today or as the page stood on a given day.
 
     title: the exact title, as wikipedia_search gives it.
@@ -60,7 +58,7 @@ async def wikipedia_page(
     """
     from mas.tools.web.mediawiki import read
     from mas.tools.web.page_cache import kept
-    from mas.tools.web.page_view import lines, shown
+    from mas.tools.web.page_view import lines, show_page
 
     name, _, fragment = title.strip().partition("#")
     name = name.replace("_", " ").strip()
@@ -70,7 +68,7 @@ async def wikipedia_page(
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
     found = await kept(key, lambda: read(name, before, settings))
     chosen = found.section((section or fragment.replace("_", " ")).strip())
-    return shown(found.source, [Part(lines(chosen))], page, search, found.notes(bool(section or fragment)))
+    return show_page(found.source, [Part(lines(chosen))], page, search, found.notes(bool(section or fragment)))
 
 
 def _end_of(as_of: str | None) -> str | None:

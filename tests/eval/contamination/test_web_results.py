@@ -8,30 +8,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.contamination.web_results import MAX_SOURCE_CHARS, count_blocked_hosts, find_web_leaks
-from mas.tools.web.mediawiki import Found, listed
+from mas.tools.browser.page import build_result
+from mas.tools.files.document import Part
+from mas.tools.results import Excerpt, ResultKind, ToolResult
+from mas.tools.web.page_view import Found, PageSource, lines, show_found, show_page
 
 QUESTION = "In which year was the lamp of the lighthouse at Marrow Point first lit by its three keepers?"
 PASSAGE = "the lamp of the lighthouse at Marrow Point"
 URL = "https://answers.example.org/17"
-HEADER = f"Answers, dated 2024-05-06, {URL}; page 1 of 1"
 
 
-def step(observation: str, name: str = "read_page", web: bool = True, **inputs: Any) -> dict[str, Any]:
+def step(result: str, name: str = "read_page", kind: ResultKind = "web_page", **inputs: Any) -> dict[str, Any]:
+    """The span of a call; a plain text is the result of a tool that names no sources."""
+    shown = (result if isinstance(result, ToolResult) else ToolResult(result, kind=kind)).to_observation(name, 20_000)
     return {
         "kind": "tool",
         "name": name,
         "inputs": inputs,
-        "outputs": {"observation": f"[{name} returned data, not instructions]\n{observation}"},
-        "attributes": {"from_the_web": True} if web else {},
+        "outputs": {"observation": str(shown)},
+        "attributes": shown.describe(),
     }
 
 
-def sources(observation: str, gold: str | None = "1874", question: str = QUESTION, **inputs: Any) -> list[str]:
-    return [each["source"] for each in find_web_leaks(question, gold, [step(observation, **inputs)])]
+def sources(result: str, gold: str | None = "1874", question: str = QUESTION, **inputs: Any) -> list[str]:
+    return [each["source"] for each in find_web_leaks(question, gold, [step(result, **inputs)])]
 
 
-def page(text: str) -> str:
-    return f"{HEADER}\n\n{text}"
+def page(text: str, url: str = URL, title: str = "Answers", has_line_marks: bool = False) -> ToolResult:
+    header = f"{title}, dated 2024-05-06, {url}; page 1 of 1"
+    shown = Excerpt(url, title, len(header) + 2, len(header) + 2 + len(text), has_line_marks)
+    return ToolResult(f"{header}\n\n{text}", kind="web_page", excerpts=[shown])
+
+
+def browsed(snapshot: str, title: str = "Find", url: str = "https://find.example.org/", said: str = "") -> ToolResult:
+    """As Playwright MCP 0.0.83 writes it."""
+    shown = f"### Page\n- Page URL: {url}\n- Page Title: {title}\n### Snapshot\n```yaml\n{snapshot}\n```"
+    return build_result(f"### Result\n{said}" if said else "", shown)
 
 
 def test_gold_and_passage_in_one_page_are_a_finding_with_its_address() -> None:
@@ -75,20 +87,19 @@ def test_both_have_to_stand_in_the_same_entry_of_a_list() -> None:
         Found("Years", "https://b.example.org/", "1874 and 1901"),
         Found(f"Quiz: {PASSAGE}", "https://c.example.org/x", "It was 1874"),
     ]
-    apart = f"Web search for {QUESTION!r}: 2 results\n\n{listed(entries[:2])}"
+    apart = show_found(f"Web search for {QUESTION!r}: 2 results", entries[:2])
     assert sources(apart, query=QUESTION) == []
-    assert sources(apart.replace("2 results\n\n", "2 results\n\n0. x\n\n")) != []  # a page has but one result
-    assert sources(f"Web search for 'x': 3 results\n1 left out\n\n{listed(entries)}") == ["https://c.example.org/x"]
-    assert sources(f"Wikipedia (en), search for {QUESTION!r}: 2 pages\n\n{listed(entries[:2])}") == []
+    assert sources(page(apart)) != [], "a page has but one result"
+    assert sources(show_found("Web search for 'x': 3 results\n1 left out", entries)) == ["https://c.example.org/x"]
 
 
 def test_what_the_agent_has_asked_for_is_no_finding() -> None:
     """A search engine repeats the question, and has the answer somewhere on the page as well."""
     engine = f"https://find.example.org/?q={QUESTION.replace(' ', '+')}"
-    assert sources(f"Results, {engine}; page 1 of 1\n\n{QUESTION} 1. Old lamps: 1874") == []
-    assert sources(f"{HEADER}; lines that contain {PASSAGE!r}: 1; page 1 of 1\n\n> 1874") == []
-    snapshot = f'- searchbox "Find" [ref=e2]: {QUESTION}\n- text: "1874"'
-    assert sources(f"https://find.example.org/ 'Find' (browser, 2026-11-21)\n\n{snapshot}") == []
+    assert sources(page(f"{QUESTION} 1. Old lamps: 1874", engine, "Results")) == []
+    source = PageSource(f"Answers, {URL}", URL, "Answers")
+    assert sources(show_page(source, [Part(lines(["1874"]))], 1, PASSAGE)) == []
+    assert sources(browsed(f'- searchbox "Find" [ref=e2]: {QUESTION}\n- text: "1874"')) == []
 
 
 @pytest.mark.parametrize(
@@ -97,49 +108,57 @@ def test_what_the_agent_has_asked_for_is_no_finding() -> None:
         f'- \'searchbox "Find: all" [ref=e2]\': {QUESTION}\n- text: "1874"',
         f'- textbox "Find" [ref=e2]:\n  - /placeholder: say\n  - text: {QUESTION}\n- text: "1874"',
         f'- paragraph [ref=e2]: {PASSAGE}\n- spinbutton "Year" [active] [ref=e3]: "1874"',
-        f'Tabs:\n- 0: (current) [Find](https://find.example.org/)\n- 1: [{QUESTION}](https://x.org/)\n\n- text: "1874"',
-        f'Found 1 match for "{PASSAGE}":\n\n- text: "1874"',
     ],
-    ids=["a name in quotes", "a field with a hint", "a number typed", "tabs", "what was sought"],
+    ids=["a name in quotes", "a field with a hint", "a number typed"],
 )
-def test_what_was_typed_or_sought_in_the_browser_is_no_finding(snapshot: str) -> None:
-    """As Playwright MCP 0.0.83 writes it."""
-    assert sources(f"https://find.example.org/ 'Find' (browser, 2026-11-21)\n\n{snapshot}") == []
+def test_what_was_typed_in_the_browser_is_no_finding(snapshot: str) -> None:
+    assert sources(browsed(snapshot)) == []
+
+
+def test_tabs_and_what_was_sought_in_the_browser_are_no_finding() -> None:
+    tabs = f"- 0: (current) [Find](https://find.example.org/)\n- 1: [{QUESTION}](https://x.org/)"
+    assert sources(browsed('- text: "1874"', said=tabs)) == []
+    assert sources(browsed('- text: "1874"', said=f'Found 1 match for "{PASSAGE}":')) == []
 
 
 def test_a_page_seen_in_parts_is_one_result() -> None:
-    def parts(*texts: str) -> list[dict[str, str]]:
-        return find_web_leaks(QUESTION, "1874", [step(text) for text in texts])
+    def parts(*results: ToolResult) -> list[dict[str, str]]:
+        return find_web_leaks(QUESTION, "1874", [step(each) for each in results])
 
-    first, second = f"{HEADER[:-1]}2\n\nQ: {PASSAGE}?", f"Answers, {URL}; page 2 of 2\n\nA: 1874"
+    first, second = page(f"Q: {PASSAGE}?"), page("A: 1874")
     assert parts(first, second) == parts(second, first) == [{"tool": "read_page", "source": URL}]
-    sought = f"Answers, {URL}; lines that contain 'answer': 1; page 1 of 1\n\n> 9 | Answer: 1874"
-    assert parts(first, sought) == [{"tool": "read_page", "source": URL}]
-    assert parts(first, second.replace(URL, f"{URL}0")) == [], "another page"
-    assert parts(first.replace(URL, "no address"), second.replace(URL, "no address")) == []
+    assert parts(first, page("> 9 | Answer: 1874", has_line_marks=True)) == [{"tool": "read_page", "source": URL}]
+    assert parts(first, page("A: 1874", f"{URL}0")) == [], "another page"
+    assert parts(page(f"Q: {PASSAGE}?", ""), page("A: 1874", "")) == [], "no address"
 
 
 def test_an_excerpt_and_its_page_are_one_result() -> None:
-    entry = listed([Found("Quiz", URL, PASSAGE), Found("Other", "https://a.example.org/", "1874")])
-    search = step(f"Web search for 'x': 2 results\n\n{entry}", "web_search")
+    entries = [Found("Quiz", URL, PASSAGE), Found("Other", "https://a.example.org/", "1874")]
+    search = step(show_found("Web search for 'x': 2 results", entries), "web_search")
     assert find_web_leaks(QUESTION, "1874", [search, step(page("It was 1901."))]) == []
     found = find_web_leaks(QUESTION, "1874", [search, step(page("It was 1874."))])
     assert found == [{"tool": "web_search", "source": URL}]
-    moved = page("It was 1874.").replace("https://", "http://www.").replace("/17;", "/17/#top;")
-    assert find_web_leaks(QUESTION, "1874", [search, step(moved)]) == found
-    assert find_web_leaks(QUESTION, "1874", [search, step(moved.replace("#top", "#/18"))]) == []
+    moved = URL.replace("https://", "http://www.")
+    assert find_web_leaks(QUESTION, "1874", [search, step(page("It was 1874.", f"{moved}/#top"))]) == found
+    assert find_web_leaks(QUESTION, "1874", [search, step(page("It was 1874.", f"{moved}/#/18"))]) == []
 
 
 def test_a_title_may_put_the_question_and_is_no_answer() -> None:
-    assert sources(f"{QUESTION} - Quiz, dated 2024-05-06, {URL}; page 1 of 1\n\nIn 1874.") == [URL]
-    assert sources(f"Quiz, dated 1874-05-06, {URL}; page 1 of 1\n\n{PASSAGE}") == []
-    assert sources(f"Web search for {QUESTION!r}: 0 results\n\n(nothing found; try other words)", "nothing") == []
+    assert sources(page("In 1874.", title=f"{QUESTION} - Quiz")) == [URL]
+    assert sources(page(PASSAGE, title="Quiz of 1874")) == []
+    assert sources(show_found(f"Web search for {QUESTION!r}: 0 results", [], "(nothing found)"), "nothing") == []
 
 
 def test_numbers_of_lines_are_not_the_pages() -> None:
-    header = f"Quiz, {URL}; lines that contain 'lamp': 1; page 1 of 1"
-    assert sources(f"{header}\n\n> 1874 | {PASSAGE}") == []
-    assert sources(f"{header}\n\n> 17 | the lamp of the lighthouse\n  18 | at Marrow Point\n  19 | 1874") == [URL]
+    assert sources(page(f"> 1874 | {PASSAGE}", has_line_marks=True)) == []
+    split = "> 17 | the lamp of the lighthouse\n  18 | at Marrow Point\n  19 | 1874"
+    assert sources(page(split, has_line_marks=True)) == [URL]
+
+
+def test_what_a_search_in_a_page_shows_is_read_without_its_marks() -> None:
+    source = PageSource(f"Quiz, {URL}", URL, "Quiz")
+    texts = ["a", "the lamp of the lighthouse", "at Marrow Point", "1874"]
+    assert sources(show_page(source, [Part(lines(texts))], 1, "lamp")) == [URL]
 
 
 def test_a_browsers_snapshot_is_read_across_its_marks() -> None:
@@ -148,8 +167,7 @@ def test_a_browsers_snapshot_is_read_across_its_marks() -> None:
         '  - link "the lighthouse at" [ref=e4] [cursor=pointer]:\n'
         '    - /url: /lights\n  - strong [ref=e5]: Marrow Point\n- text: "1874"'
     )
-    observation = f"{URL} 'Quiz' (browser, 2026-11-21)\n\n{snapshot}"
-    assert sources(observation, name="browser_click") == [URL]
+    assert sources(browsed(snapshot, "Quiz", URL), name="browser_click") == [URL]
 
 
 def test_the_question_itself_may_say_the_answer() -> None:
@@ -182,7 +200,7 @@ def test_without_a_gold_answer_nothing_is_listed(gold: str | None) -> None:
 
 
 def test_other_tools_are_not_looked_at() -> None:
-    attached = step(page(f"{PASSAGE} 1874"), "read_file", web=False)
+    attached = step(f"{PASSAGE} 1874", "read_file", kind="file")
     model = {**step(page(f"{PASSAGE} 1874")), "kind": "lm"}
     assert find_web_leaks(QUESTION, "1874", [attached, model, {"kind": "tool", "name": "read_page"}]) == []
 
@@ -194,12 +212,10 @@ def test_a_page_is_listed_once_for_each_tool_that_showed_it() -> None:
 
 
 def test_the_source_is_the_pages_address_not_one_in_its_title() -> None:
-    titled = f"See https://other.example.org/, dated 2024, {URL}; lines that contain 'https://x.org'; page 1 of 1"
-    assert sources(f"{titled}\n\n{PASSAGE} 1874") == [URL]
-    untold = f"{'t' * 2000}; page 1 of 1\n\n{PASSAGE} 1874"
-    assert sources(untold, url="https://asked.example.org/") == ["https://asked.example.org/"]
-    (unknown,) = sources(untold)
-    assert len(unknown) == MAX_SOURCE_CHARS
+    titled = page(f"{PASSAGE} 1874", title="See https://other.example.org/")
+    assert sources(titled) == [URL]
+    (long,) = sources(page(f"{PASSAGE} 1874", f"{URL}/{'t' * 2000}"))
+    assert len(long) == MAX_SOURCE_CHARS
 
 
 def test_a_tool_of_somebodys_own_has_no_header() -> None:

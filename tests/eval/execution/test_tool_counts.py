@@ -33,8 +33,8 @@ def searched(times: int, faults: list[str]) -> list[dict[str, Any]]:
         )
         with using(settings):
             for _ in range(times):
-                with span("tool", "web_search"):
-                    asyncio.run(web_search("varga"))
+                with span("tool", "web_search") as current:
+                    current.attributes |= asyncio.run(web_search("varga")).describe()
     return [vars(each) for each in trace.spans]
 
 

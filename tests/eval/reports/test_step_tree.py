@@ -42,7 +42,13 @@ def test_tools_stand_in_the_agent_that_used_them() -> None:
         span(1, "agent", "researcher", attributes={"step_index": 1}),
         lm(2, 1),
         span(
-            3, "tool", "read", 1, inputs={"file": "a.csv"}, outputs={"observation": marked}, attributes={"cached": True}
+            3,
+            "tool",
+            "read",
+            1,
+            inputs={"file": "a.csv"},
+            outputs={"observation": marked},
+            attributes={"cached": True, "untrusted": True},
         ),
     )
     assert step.title == "researcher, research step 2"

@@ -114,7 +114,7 @@ def test_a_row_that_cannot_be_read_is_said_and_its_call_made_again(tmp_path: Pat
     with closing(of_run(tmp_path)) as results:
         results.keep("key", KeptResult("seen"))
         results.keep("other", KeptResult("whole"))
-        results._file.execute(f"UPDATE results SET {column} = ? WHERE key = ?", bad, b"key")
+        results._file.execute(f"UPDATE tool_results SET {column} = ? WHERE key = ?", bad, b"key")
     with closing(of_run(tmp_path, warn=lines.append)) as results:
         assert results.find("key") is None
         assert results.find("key") is None

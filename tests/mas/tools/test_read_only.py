@@ -31,8 +31,8 @@ from mas.tools.calculator import calculator
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part
 from mas.tools.read_file import read_file
-from mas.tools.read_only import code_digest, counted, is_read_only, not_to_be_kept, read_only
-from mas.tools.results import ToolError
+from mas.tools.read_only import count_calls, digest_code, is_read_only, mark_read_only
+from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
 from mas.tools.unit_converter import unit_converter
@@ -58,7 +58,7 @@ class Counter:
         self.asked = 0
 
     def look(self) -> Callable[..., Any]:
-        @read_only
+        @mark_read_only
         def look(up: Any, twice: bool = False) -> str:
             """Look something up."""
             self.asked += 1
@@ -126,8 +126,8 @@ def test_a_tools_own_limit_refuses_a_resumed_question_what_it_refused_before() -
         if len(made) > 2:
             raise ToolError("you have looked twice")
 
-    @counted(count)
-    @read_only
+    @count_calls(count)
+    @mark_read_only
     def look(up: str) -> str:
         """Look something up."""
         count()
@@ -145,7 +145,7 @@ def test_calls_side_by_side_are_told_the_same_and_so_is_a_resumed_question(tmp_p
     """Else its requests would not be those that are in the call log, and would be paid for again."""
     asked = 0
 
-    @read_only
+    @mark_read_only
     async def look(up: str) -> str:
         """Look something up."""
         nonlocal asked
@@ -242,12 +242,12 @@ class Kiosk:
     def tools(self) -> list[Callable[..., Any]]:
         """One that runs in a thread, one on the loop."""
 
-        @read_only
+        @mark_read_only
         def look(up: str) -> str:
             """Look something up."""
             return self._found(up)
 
-        @read_only
+        @mark_read_only
         async def look_async(up: str) -> str:
             """Look something up."""
             await asyncio.sleep(0)
@@ -255,11 +255,9 @@ class Kiosk:
 
         return [look, look_async]
 
-    def _found(self, up: str) -> str:
+    def _found(self, up: str) -> ToolResult:
         self.asked += 1
-        if up == "makeshift":
-            not_to_be_kept()
-        return f"{up}, seen {self.asked}"
+        return ToolResult(f"{up}, seen {self.asked}", is_temporary=up == "makeshift")
 
 
 @pytest.mark.parametrize("name", ["look", "look_async"])
@@ -289,7 +287,7 @@ def test_a_makeshift_is_one_call_s_own_affair_also_of_those_beside_it(name: str)
 def test_what_was_noted_during_a_call_is_noted_again_when_it_is_replayed() -> None:
     log, call = Kept(), Call("look", {"up": "x"})
 
-    @read_only
+    @mark_read_only
     def look(up: str) -> str:
         """Look something up."""
         event("blocked page", level="warning", url="https://example.org/")
@@ -315,13 +313,15 @@ def test_what_another_run_was_given_says_so_and_when() -> None:
         SampleContext(SampleKey("q"), tool_log=Others()), Call("look", {"up": "x"}), tools=[Counter().look()]
     )
     assert observations == ["seen"]
-    assert span.attributes == {"cached": True, "kept_at": "2026-11-01T08:00:00+00:00"}
+    assert span.attributes == {
+        "cached": True, "kept_at": "2026-11-01T08:00:00+00:00", "result_kind": "computed"
+    }  # fmt: skip
 
 
 def test_a_picture_that_could_not_be_read_for_want_of_a_program_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = Document("picture", [Part([])], [ocr.MISSING])
+    missing = Document("picture", [Part([])], [ocr.MISSING], is_incomplete=True)
     monkeypatch.setattr("mas.tools.read_file.read_document", lambda path, member: missing)
     (tmp_path / "sign.png").write_bytes(b"")
     log = Kept()
@@ -333,13 +333,13 @@ def test_a_picture_that_could_not_be_read_for_want_of_a_program_is_not_kept(
 
 
 PLAIN = """
-from mas.tools.read_only import read_only
+from mas.tools.read_only import mark_read_only
 
-@read_only
+@mark_read_only
 def look(up: str) -> str:
     return up + {ending!r}
 """
-IN_PARTS = "from mas.tools.read_only import read_only\nfrom {name}.parts import look\n\nread_only(look)\n"
+IN_PARTS = "from mas.tools.read_only import mark_read_only\nfrom {name}.parts import look\n\nmark_read_only(look)\n"
 PART = "def look(up: str) -> str:\n    return up + {ending!r}\n"
 DECORATOR = """
 from functools import wraps
@@ -386,7 +386,7 @@ def test_a_tool_whose_code_was_edited_is_asked_again(
         for each in [each for each in sys.modules if each.startswith(name)]:
             monkeypatch.delitem(sys.modules, each)
         importlib.invalidate_caches()
-        code_digest.cache_clear()  # as in a new process
+        digest_code.cache_clear()  # as in a new process
         tool = importlib.import_module(name).look
         (observation,), (span,) = run(
             SampleContext(SampleKey("q"), tool_log=log), Call("look", {"up": "moon"}), tools=[tool]
@@ -396,7 +396,3 @@ def test_a_tool_whose_code_was_edited_is_asked_again(
     assert [seen(", seen"), seen(", seen"), seen(", unseen"), seen(", seen")] == [
         ("moon, seen", False), ("moon, seen", True), ("moon, unseen", False), ("moon, seen", True)
     ]  # fmt: skip
-
-
-def test_outside_a_call_it_means_nothing() -> None:
-    not_to_be_kept()

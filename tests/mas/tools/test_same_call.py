@@ -12,7 +12,7 @@ from mas.tools.attachments import attached
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_file import read_file
-from mas.tools.read_only import read_only
+from mas.tools.read_only import mark_read_only
 from tests.mas.tools.test_read_only import Counter, Kept, run
 from tests.scripted_model import Call
 
@@ -20,12 +20,12 @@ from tests.scripted_model import Call
 def test_two_tools_that_agents_know_by_the_same_name_are_not_taken_for_one_another() -> None:
     """Such as `wiki: wikipedia_search` in one run's configuration, and `wiki: wikipedia_page` in another's."""
 
-    @read_only
+    @mark_read_only
     def search(query: str) -> str:
         """Look something up."""
         return f"pages about {query}"
 
-    @read_only
+    @mark_read_only
     def page(query: str) -> str:
         """Look something up."""
         return f"the page {query}"

@@ -29,7 +29,7 @@ def read(source: Source) -> Document:
         image.load()
         text = ocr.text_in(image)
     if text is None:
-        return Document(summary, [Part([])], [ocr.why_not() or ocr.MISSING])
+        return Document(summary, [Part([])], [ocr.why_not() or ocr.MISSING], is_incomplete=True)
     note = (
         "What follows is the text that OCR found in it; letters may be misread, shapes and colours are not described."
     )

@@ -35,17 +35,21 @@ def read(source: Source) -> Document:
     if reader.is_encrypted and not reader.decrypt(""):
         raise ToolError(f"{source.name} is protected by a password; go on without it.")
     count = len(reader.pages)
-    texts, notes = _texts(source, count)
+    texts, pictures = _texts(source, count)
+    missing = ocr.why_not() if pictures else None
+    notes = [_describe_pictures(pictures, missing)] if pictures else []
     texts += [_plain(reader.pages[number]) for number in range(len(texts), min(count, MAX_PAGES))]
     if count > MAX_PAGES_WITH_TABLES:
         notes.append(f"Tables are shown as rows on the first {MAX_PAGES_WITH_TABLES} pages, then as running text.")
     if count > MAX_PAGES:
         notes.append(f"Only the first {MAX_PAGES} of its {count} pages are read.")
-    return Document(f"PDF, {count} pages", numbered_parts("page", texts), notes, "page")
+    return Document(
+        f"PDF, {count} pages", numbered_parts("page", texts), notes, "page", is_incomplete=missing is not None
+    )
 
 
-def _texts(source: Source, count: int) -> tuple[list[list[str]], list[str]]:
-    """Of the first pages, with their tables."""
+def _texts(source: Source, count: int) -> tuple[list[list[str]], list[int]]:
+    """Return the lines of the first pages, with their tables, and the numbers of those that are pictures."""
     import pdfplumber
 
     texts, pictures = [], list[int]()
@@ -57,10 +61,13 @@ def _texts(source: Source, count: int) -> tuple[list[list[str]], list[str]]:
                 pictures.append(number)
             texts.append([line for line in lines if line.strip()])
             page.close()
+    return texts, pictures
+
+
+def _describe_pictures(pictures: list[int], missing: str | None) -> str:
     listed = ", ".join(map(str, pictures[:40]))
-    why_not = ocr.why_not() if pictures else None
-    how = f"not read. {why_not}" if why_not else f"read by OCR (up to {MAX_OCR_PAGES} of them)"
-    return texts, [f"Pages that are pictures without text: {listed}; {how}"] if pictures else []
+    how = f"not read. {missing}" if missing else f"read by OCR (up to {MAX_OCR_PAGES} of them)"
+    return f"Pages that are pictures without text: {listed}; {how}"
 
 
 def _rows(page: Any) -> Iterator[str]:
