@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import read_config
-from mas.runtime.untrusted import marked
+from mas.runtime.untrusted import is_untrusted, label_of
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession, check_public
 from mas.tools.browser.session import missing as missing_browser
@@ -116,11 +116,11 @@ def test_what_comes_from_outside_is_marked_as_the_page_says() -> None:
     import dspy
 
     tools = {name: dspy.Tool(load_function(path), name=name) for name, path in conf("system/gaia")["tools"].items()}
-    plain = {name for name, tool in tools.items() if marked("4", tool) == "4"}
+    plain = {name for name, tool in tools.items() if not is_untrusted(tool.func)}
     assert plain == {"calculator", "unit_converter"}
     session = BrowserSession(BrowserSettings(), EXAMPLE_URL, [Offer(ALLOWED[0], "", {})], check_public)
-    assert marked("4", browser_tools(session)[ALLOWED[0]]) != "4"
-    assert marked("", tools["read_page"]).strip() in PAGE
+    assert is_untrusted(browser_tools(session)[ALLOWED[0]].func)
+    assert label_of("read_page").strip() in PAGE
 
 
 def test_the_sentences_about_what_is_missing_are_those_that_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from mas.runtime.sample_context import KeptResult
 from mas.tools.http.settings import WebSettings
-from mas.tools.read_only import kept_observation
-from mas.tools.results import ToolError
+from mas.tools.read_only import open_cached_call
+from mas.tools.results import ToolError, ToolResult
 from mas.tools.web.web_search import missing, web_search
 from tests.mas.tools.web.in_context import a_question, events, recorded, using
 from tests.servers.loopback import running
@@ -33,7 +33,7 @@ def wiki() -> Iterator[MediaWikiServer]:
         yield server
 
 
-def search(server: TavilyServer, query: str = "Varga Peak", **changes: Any) -> str:
+def search(server: TavilyServer, query: str = "Varga Peak", **changes: Any) -> ToolResult:
     fast: dict[str, Any] = {"attempts": 1, "seconds": 5, "fall_back_to_wikipedia": False, "wikipedia_url": NEVER}
     fast["search_requests_per_minute"] = None
     with using(WebSettings(search_base_url=server.base_url, contact=CONTACT, **{**fast, **changes})):
@@ -206,10 +206,9 @@ def test_wikipedias_results_are_kept_only_where_the_search_itself_would_not_work
     log = Log()
     with running(TavilyServer([fault])) as server, a_question() as question:
         question.tool_log = log
-        observation = asyncio.run(kept_observation(question, dspy.Tool(web_search), {"query": "varga"}))
-        with observation.asking():
-            shown = search(server, "varga", fall_back_to_wikipedia=True, wikipedia_url=wiki.api_url)
-        observation.keep(shown)
+        call = asyncio.run(open_cached_call(question, dspy.Tool(web_search), {"query": "varga"}))
+        shown = search(server, "varga", fall_back_to_wikipedia=True, wikipedia_url=wiki.api_url)
+        call.keep(shown)
     assert [each.returned for each in log.values()] == ([shown] if kept else [])
 
 
