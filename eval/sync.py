@@ -22,8 +22,7 @@ from typing import Any
 from eval.cli.arguments import Parser
 from eval.cli.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, describe_mistake, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.folder import DATABASE, all_runs, find_run
-from eval.runs.session import kept_config
+from eval.runs.folder import DATABASE, all_runs, find_run, read_run_info
 from eval.workflows.sync import check_place, interruptible, sole_sender, tracking_overrides
 from mas.runtime.errors import UserError
 
@@ -126,7 +125,7 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
 
     if any(override.startswith("tracking=") for override in overrides):
         return build_part(composed(overrides).tracking, "tracking")
-    own = kept_config(folder).get("tracking") or {}
+    own = read_run_info(folder).part("tracking")
     if str(own.get("_target_")).endswith(f".{NoTracking.__name__}"):
         state = read_state(folder)
         if state is None or not state.run_id:
@@ -198,7 +197,7 @@ def _secrets(folder: Path, settings: Any) -> list[str]:
     from eval.config.evaluation import read_config
 
     try:
-        own = read_config(OmegaConf.create(kept_config(folder))).secrets()
+        own = read_config(OmegaConf.create(read_run_info(folder).config)).secrets()
     except MISTAKES:  # made by another version of this program; what is stored was redacted when it was made
         own = []
     return sorted({*own, *settings.secrets()}, key=len, reverse=True)
@@ -211,7 +210,7 @@ def _complete_files(folder: Path) -> None:
 
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            if store.meta().get("finished") != "true" or not (folder / "summary.json").is_file():
+            if store.read_state().finished is not True or not (folder / "summary.json").is_file():
                 write_reports(folder, store)
     except StoreError as error:
         raise UserError(f"{error}.") from error

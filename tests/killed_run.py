@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.runs.run_info import RunInfo
 from eval.runs.store import Key, RunStore, StoreError
 from tests.eval.command_line import SCRIPT
 from tests.servers.fault_replies import Fault
@@ -120,7 +121,7 @@ class KilledRun:
         return self._output.read_text("utf-8")
 
     def _arguments(self) -> list[str]:
-        if "command" in self.meta():
+        if self.info().command is not None:
             return [f"run.resume={self.folder}"]
         return [*self.options, "tracking=off", f"run.dir={self.folder}"]
 
@@ -169,12 +170,12 @@ class KilledRun:
         except StoreError:
             return []
 
-    def meta(self) -> dict[str, str]:
+    def info(self) -> RunInfo:
         try:
             with RunStore(self.folder / "run.db", read_only=True) as store:
-                return store.meta()
+                return store.read_info()
         except StoreError:
-            return {}
+            return RunInfo()
 
     def summary(self) -> dict[str, Any]:
         summary: dict[str, Any] = json.loads((self.folder / "summary.json").read_text("utf-8"))

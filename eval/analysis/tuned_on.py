@@ -1,22 +1,15 @@
 """Which questions of a run its prompts were tuned on: their score says little of any other question.
 
-facts = tuned_facts([prompts], questions, files)      # for the store's meta
-used = used_to_tune(facts)                            # None: of these prompts nothing is known
+use = find_tuning_use([prompts], questions, files)    # for RunInfo.used_to_tune
+used = read_tuning_use(store.read_info())             # None: nothing is known of these prompts
 used.warning(80)            # "40 of these 80 questions were used to tune owned (20 learnt from, 20 picked by): its …"
 """
 
-import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
 
-from eval.benchmarks.fingerprint import compute_fingerprint
-from eval.runs.folder import KEPT
-from eval.runs.record import PlannedQuestion
-from mas.prompt_sets.prompt_set import PromptSet, digest
-from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
-
-USED_TO_TUNE = "used_to_tune"  # in a store's meta: JSON
+from eval.runs.run_info import RunInfo
+from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 
 
 @dataclass(frozen=True)
@@ -81,64 +74,9 @@ def describe_unknown(edited: Collection[str]) -> str | None:
     return f"{TUNED_ON_FILE} of {' and '.join(edited)} was edited or removed: {which} is not known"
 
 
-def tuned_facts(
-    sets: Iterable[PromptSet],
-    questions: Iterable[PlannedQuestion],
-    files: Mapping[str, str],
-    before: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """What a run's store keeps of it.
-
-    Args:
-        sets: that the run was made with; more than one if it was resumed with others.
-        questions: of the run.
-        files: id → SHA-256 of the attachment.
-        before: the store's meta as earlier sessions left it.
-    """
-    sets = list(sets)
-    edited = _edited(before or {})
-    for each in sets:
-        if TUNED_ON_FILE in each.edited:
-            edited[digest(each)] = each.name
-        elif TUNED_ON_FILE in each.provenance.get("checksums", {}):
-            edited.pop(digest(each), None)  # restored; of a copy without provenance nothing can be said
-    marks = {each.id: compute_fingerprint(each.question, files.get(each.id)) for each in questions}
-    names, found = [], None
-    for each in sets:
-        if each.tuned_on is not None:
-            names.append(each.name)
-            found = each.tuned_on | found
-    if found is None and not edited:
-        return {USED_TO_TUNE: "null"}
-    names, found = names or list(edited.values()), found or TunedOn(frozenset(), frozenset())
-    learnt_from = [id for id, mark in marks.items() if mark in found.learnt_from]
-    picked_by = [id for id, mark in marks.items() if mark in found.picked_by - found.learnt_from]
-    told = {"prompts": " and ".join(dict.fromkeys(names)), "learnt_from": learnt_from, "picked_by": picked_by}
-    return {USED_TO_TUNE: json.dumps({**told, "edited": edited})}
-
-
-def used_to_tune(meta: Mapping[str, str]) -> UsedToTune | None:
-    """
-    Args:
-        meta: of a run's store; an older one says nothing of it.
-    """
-    told, edited = _told(meta), tuple(dict.fromkeys(_edited(meta).values()))
-    if told is None:
-        return UsedToTune(" and ".join(edited), frozenset(), frozenset(), edited) if edited else None
-    return UsedToTune(told["prompts"], frozenset(told["learnt_from"]), frozenset(told["picked_by"]), edited)
-
-
-def _told(meta: Mapping[str, str]) -> dict[str, Any] | None:
-    told: dict[str, Any] | None = json.loads(meta.get(USED_TO_TUNE, "null"))
-    return told
-
-
-def _edited(meta: Mapping[str, str]) -> dict[str, str]:
-    """Digest → name of each set whose marks were edited or removed."""
-    told = _told(meta)
-    if told is not None and "edited" in told:
-        return dict(told["edited"])
-    if TUNED_ON_FILE not in json.loads(meta.get("prompts_edited", "[]")):
-        return {}
-    names = list(json.loads(meta.get(KEPT, "{}")).values())  # a run that is older than this note: the last used last
-    return {meta.get("prompts_sha256", ""): names[-1] if names else "its prompts"}
+def read_tuning_use(info: RunInfo) -> UsedToTune | None:
+    """Return the same for reports; None if nothing is known of the run's prompts."""
+    if (use := info.used_to_tune) is None:
+        return None
+    edited = tuple(dict.fromkeys(use.edited.values()))
+    return UsedToTune(use.prompts, frozenset(use.learnt_from), frozenset(use.picked_by), edited)

@@ -3,7 +3,6 @@
 stopped = Questions(config, store, folder, logs, console).run(program, tries)      # None: all of them ended
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -22,6 +21,7 @@ from eval.execution.stop_controller import Stop, signals_to
 from eval.runs.call_log import CallLog, SharedCache
 from eval.runs.logs import RunLogs
 from eval.runs.record import Record, Usage
+from eval.runs.session import SessionRecorder
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.runs.tool_cache import ToolCache, remove_tool_results
 from mas.runtime.event_loop import run_blocking
@@ -49,12 +49,14 @@ def _call_log(store: RunStore, folder: Path) -> CallLog:
 class RunSession:
     """Made for one session of a run; its store is open for writing."""
 
-    def __init__(self, config: EvalConfig, store: RunStore, folder: Path, logs: RunLogs, console: Console) -> None:
+    def __init__(
+        self, config: EvalConfig, session: SessionRecorder, folder: Path, logs: RunLogs, console: Console
+    ) -> None:
         run = config.run
-        self.config, self.store, self.folder = config, store, folder
+        self.config, self.session, self.store, self.folder = config, session, session.store, folder
         self.logs, self.console = logs, console
         self.stop = Stop(run.drain_seconds, run.fail_fast, run.max_errors, run.max_seconds)
-        self.budget = Budget(run.max_cost_usd, self.stop.now, spent_usd(store, folder))
+        self.budget = Budget(run.max_cost_usd, self.stop.now, spent_usd(self.store, folder))
 
     def run(self, program: Program, tries: Sequence[Try]) -> str | None:
         """Ask them all.
@@ -81,7 +83,7 @@ class RunSession:
         """
         with ExitStack() as stack:
             call_log = stack.enter_context(closing(_call_log(self.store, self.folder)))
-            self._note_unfinished(None)
+            self.session.note_unfinished(None)
             cache = None
             if self.config.cache.lm == "shared":
                 cache = stack.enter_context(closing(SharedCache(OUTPUTS / "cache" / "lm.db")))
@@ -109,7 +111,7 @@ class RunSession:
 
     def _tool_results(self) -> ToolCache | None:
         """What tools have returned before, to this run or to any; None: each call is made."""
-        run_id, redact = self.store.meta()["run_id"], self.config.redact
+        run_id, redact = self.session.info.run_id, self.config.redact
         if self.config.cache.tools == "shared":
             return ToolCache.shared(OUTPUTS, run_id, redact)
         return ToolCache.of_run(self.folder, run_id, redact) if self.config.cache.tools == "run" else None
@@ -119,10 +121,8 @@ class RunSession:
         ids = [planned.id for planned in self.store.planned()]
         return bool(list_pending(ids, self.config.run.epochs, self.store.keys(), retry_errors=True))
 
-    def _note_unfinished(self, paid: Usage | None) -> None:
-        """For the summary: what was paid for questions that the run has not come to the end of."""
-        noted = vars(paid) if paid is not None and paid.lm_calls else None
-        self.store.set_meta("unfinished", json.dumps(noted))
+    def _note_unfinished(self, paid: Usage) -> None:
+        self.session.note_unfinished(vars(paid) if paid.lm_calls else None)
 
     def _run(self, runner: Runner, tries: Sequence[Try]) -> str | None:
         try:
@@ -139,7 +139,7 @@ class RunSession:
         self, program: Program, question: Callable[[SampleKey], SampleContext], finished: Callable[[Record], None]
     ) -> Runner:
         return Runner(
-            run_id=self.store.meta()["run_id"],
+            run_id=self.session.info.run_id,
             program=program,
             scorer=self.config.scorer,
             concurrency=self.config.run.concurrency,

@@ -42,7 +42,7 @@ from eval.mlflow_export.sweep_page import build_parent_tags
 from eval.mlflow_export.values import derive_assessment_id, derive_trace_id, get_record_key, truncate
 from eval.reports.files import write_summary
 from eval.reports.from_store import summarise_store
-from eval.runs.folder import DATABASE, kept_prompts
+from eval.runs.folder import DATABASE, read_kept_prompts
 from eval.runs.mlflow_state import ExportState
 from eval.runs.record import Record
 from eval.runs.store import RunStore
@@ -82,10 +82,10 @@ class Export:
     def run(self) -> TrackedRun:
         """The run in MLflow, found or made at the first call."""
         if self._run is None:
-            meta = self.store.meta()
-            tags = {**_origin(meta), **build_parent_tags(self.settings, meta), HEARTBEAT_TAG: _now()}
-            name = build_run_name(meta, self.folder.name)
-            run = open_run(self.settings, meta["run_id"], name=name, start_ms=read_start_ms(meta), tags=tags)
+            info = self.store.read_info()
+            tags = {**info.origin, **build_parent_tags(self.settings, info.sweep), HEARTBEAT_TAG: _now()}
+            name = build_run_name(info, self.folder.name)
+            run = open_run(self.settings, info.run_id, name=name, start_ms=read_start_ms(info), tags=tags)
             self._there = trace_ids(run)
             self.state = replace(self.state, experiment_id=run.experiment_id, run_id=run.run_id)
             self._run = run  # last: an attempt that failed half-way is made again
@@ -186,15 +186,11 @@ class Export:
 
     def close_run(self, summary: Mapping[str, Any] | None = None) -> None:
         """A run that did not come to its end, or whose process did not live to say so, is KILLED."""
-        meta, last = self.store.meta(), self.store.last_finished_at()
-        ended = read_status(summary or self._summary()) == "FINISHED" and meta.get("finished") != "false"
-        known = [
-            read_end_ms(meta),
-            _ms(last) if last else None,
-            _ms(meta["started_at"]) if "started_at" in meta else None,
-        ]
+        info, state, last = self.store.read_info(), self.store.read_state(), self.store.last_finished_at()
+        ended = read_status(summary or self._summary()) == "FINISHED" and state.finished is not False
+        known = [read_end_ms(state), _ms(last) if last else None, _ms(info.started_at) if info.started_at else None]
         status = "FINISHED" if ended else "KILLED"
-        self.run.finish(status, max((moment for moment in known if moment), default=read_start_ms(meta)))
+        self.run.finish(status, max((moment for moment in known if moment), default=read_start_ms(info)))
         self.state = replace(self.state, status=status)
 
     def count(self) -> Counts:
@@ -216,10 +212,10 @@ class Export:
         return summarise_store(self.store)
 
     def _write_page(self, summary: Mapping[str, Any] | None) -> None:
-        meta = self.store.meta()
-        numbers = self._numbers.metrics(self.store.planned(), int(meta.get("epochs", 1))) if summary else None
-        page = build_page(meta, summary, numbers, folder_name=self.folder.name, redact=self.redact)
-        origin = {name: self.redact(text) for name, text in _origin(meta).items()}
+        info = self.store.read_info()
+        numbers = self._numbers.metrics(self.store.planned(), info.epochs) if summary else None
+        page = build_page(info, summary, numbers, folder_name=self.folder.name, redact=self.redact)
+        origin = {name: self.redact(text) for name, text in info.origin.items()}
         self._page = replace(page, tags={**origin, **page.tags})
         write_page(self.run, self._page)
 
@@ -247,15 +243,10 @@ class Export:
             write_summary(self.folder, {**summary, "mlflow": self.run.link})
 
     def _prompts(self) -> dict[str, PromptSet]:
-        return kept_prompts(self.folder, self.store.meta())
+        return read_kept_prompts(self.folder, self.store.read_info().prompts)
 
     def close(self) -> None:
         self.store.close()
-
-
-def _origin(meta: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = json.loads(meta.get("origin", "{}"))
-    return found
 
 
 def _now() -> str:

@@ -1,9 +1,9 @@
 """The page of a run in MLflow: params, tags, metrics, the dataset as input, and the files of its folder.
 
-Made from what the store says of the run (`RunStore.meta`), the summary once there is one, and `RunNumbers`. Missing
+Made from the store's `RunInfo`, the summary once there is one, and `RunNumbers`. Missing
 keys leave out what they would have shown. Written as often as one likes: only what differs is sent.
 
-    page = page_of(store.meta(), summary, numbers.metrics(), redact=config.redact)
+    page = build_page(store.read_info(), summary, numbers.metrics(), redact=config.redact)
     write_page(run, page)
     write_artifacts(run, run_folder, prompts)
 """
@@ -18,11 +18,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from eval.mlflow_export.sending import TrackedRun
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Usage
+from eval.runs.run_info import RunInfo, RunState
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
 
 MAX_PARAM_CHARS = 500  # MLflow itself takes 6000
@@ -38,17 +37,6 @@ ARTIFACTS = (
     "logs",
 )
 CHANGED_TAG = "harness.config_changed"
-_META_TAGS = {  # key in the store's meta → tag
-    "prompts_sha256": "prompts_sha256",
-    "dataset_sha256": "dataset_sha256",
-    "task_version": "task_version",
-    "simulated": "simulated",
-    "epochs": "epochs",
-    "command": "harness.command",
-    "started_at": "harness.started_at",
-    "rescored_from": "harness.rescored_from",
-    "rescored_by": "harness.rescored_by",
-}
 _FIRST = ("accuracy", "accuracy_ci95_low", "accuracy_ci95_high", "cost_usd", "n_error", "wall_seconds")  # columns
 _COUNTS = (
     *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions"),
@@ -70,7 +58,7 @@ class RunPage:
 
 
 def build_page(
-    meta: Mapping[str, str],
+    info: RunInfo,
     summary: Mapping[str, Any] | None = None,
     numbers: Mapping[str, float] | None = None,
     *,
@@ -79,32 +67,31 @@ def build_page(
 ) -> RunPage:
     """
     Args:
-        meta: the store's.
+        info: of the run.
         summary: None while the run has not ended.
         numbers: of `RunNumbers.metrics`.
         folder_name: of the run.
         redact: takes secrets out; every param and tag goes through it.
     """
-    config = _config(meta)
-    tags = {**_tags(meta, config, summary or {}), **({"run_folder": folder_name} if folder_name else {})}
+    tags = {**_tags(info, summary or {}), **({"run_folder": folder_name} if folder_name else {})}
     return RunPage(
-        params={name: truncate(redact(text), MAX_PARAM_CHARS) for name, text in flatten_params(meta, config)},
+        params={name: truncate(redact(text), MAX_PARAM_CHARS) for name, text in flatten_params(info)},
         tags={name: truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items()},
         metrics={_name(name): value for name, value in {**_metrics(summary or {}), **(numbers or {})}.items()},
-        dataset=_dataset(meta, config, summary or {}, redact),
+        dataset=_dataset(info, summary or {}, redact),
     )
 
 
-def build_run_name(meta: Mapping[str, str], folder_name: str) -> str:
+def build_run_name(info: RunInfo, folder_name: str) -> str:
     """The run's own name, or its folder's, which has the time in it; lists of runs show a simulation by it alone."""
-    given = (_config(meta).get("run") or {}).get("name")
-    name = str(given or folder_name or meta.get("run_id", "run"))
-    return f"{name} (simulated)" if meta.get("simulated") == "true" else name
+    given = info.part("run").get("name")
+    name = str(given or folder_name or info.run_id or "run")
+    return f"{name} (simulated)" if info.simulated else name
 
 
-def flatten_params(meta: Mapping[str, str], config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def flatten_params(info: RunInfo) -> Iterator[tuple[str, str]]:
     """The resolved configuration, flat; without a model's settings where no model of ours is asked."""
-    shown = {**config, "model": {"name": "none"}} if meta.get("model") == "none" else config
+    shown = {**info.config, "model": {"name": "none"}} if info.model == "none" else info.config
     for key, text in _flattened(shown):
         yield _name(key), text
 
@@ -114,15 +101,14 @@ def read_status(summary: Mapping[str, Any]) -> str:
     return "KILLED" if summary.get("stopped") else "FINISHED"
 
 
-def read_start_ms(meta: Mapping[str, str]) -> int:
+def read_start_ms(info: RunInfo) -> int:
     """Since 1970; now, if the store does not say."""
-    text = meta.get("started_at")
-    return _ms(text) if text else round(time.time() * 1000)
+    return _ms(info.started_at) if info.started_at else round(time.time() * 1000)
 
 
-def read_end_ms(meta: Mapping[str, str]) -> int | None:
+def read_end_ms(state: RunState) -> int | None:
     """Of the last session that ended; None: unknown."""
-    ended = [session.get("ended_at") for session in _json(meta.get("sessions"), []) if session.get("ended_at")]
+    ended = [session.ended_at for session in state.sessions if session.ended_at]
     return _ms(ended[-1]) if ended else None
 
 
@@ -188,18 +174,24 @@ def _log_dataset(run: TrackedRun, dataset: Mapping[str, str]) -> None:
     run.client.log_inputs(run.run_id, [DatasetInput(seen, [InputTag("mlflow.data.context", "evaluation")])])
 
 
-def _config(meta: Mapping[str, str]) -> dict[str, Any]:
-    found = yaml.safe_load(meta.get("config", "")) or {}
-    return found if isinstance(found, dict) else {}
-
-
-def _tags(meta: Mapping[str, str], config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, str]:
-    part = {name: config.get(name) or {} for name in ("system", "model", "data", "scorer")}
-    asks = meta.get("model") != "none"
-    found = {tag: meta[key] for key, tag in _META_TAGS.items() if meta.get(key)}
+def _tags(info: RunInfo, summary: Mapping[str, Any]) -> dict[str, str]:
+    config = info.config
+    part = {name: info.part(name) for name in ("system", "model", "data", "scorer")}
+    asks = info.model != "none"
+    found = {
+        "prompts_sha256": info.prompts_sha256,
+        "dataset_sha256": info.task.dataset_sha256,
+        "task_version": info.task.task_version,
+        "simulated": json.dumps(info.simulated) if info.has_begun else "",
+        "epochs": str(info.epochs) if info.has_begun else "",
+        "harness.command": "" if info.command is None else json.dumps(info.command),
+        "harness.started_at": info.started_at,
+        "harness.rescored_from": info.rescored_from,
+        "harness.rescored_by": json.dumps(info.rescored_by) if info.rescored_from else "",
+    }
     found |= {
         "system": str(part["system"].get("name", "")),
-        "model": str(meta.get("model") or part["model"].get("name", "")),
+        "model": str(info.model or part["model"].get("name", "")),
         "scorer": str(part["scorer"].get("_target_", "")).rpartition(".")[2],
         "dataset": str(part["data"].get("name", "")),
         "split": str(config.get("split") or part["data"].get("default_split") or ""),
@@ -228,18 +220,16 @@ def _models(system: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, st
     }
 
 
-def _dataset(
-    meta: Mapping[str, str], config: Mapping[str, Any], summary: Mapping[str, Any], redact: Callable[[str], str]
-) -> dict[str, str] | None:
-    data = config.get("data") or {}
-    if not data.get("name") or not meta.get("dataset_sha256"):
+def _dataset(info: RunInfo, summary: Mapping[str, Any], redact: Callable[[str], str]) -> dict[str, str] | None:
+    data = info.part("data")
+    if not data.get("name") or not info.task.dataset_sha256:
         return None
     keys = {key: value for key, value in data.items() if key in ("path", "dataset", "revision", "config")}
     profile = {"num_rows": summary["n_questions"]} if "n_questions" in summary else {}
     return {
         "name": truncate(str(data["name"]), 500),
-        "digest": meta["dataset_sha256"][:36],  # the width of MLflow's column
-        "source": redact(json.dumps({"tags": {**keys, "split": config.get("split")}}, default=str)),
+        "digest": info.task.dataset_sha256[:36],  # the width of MLflow's column
+        "source": redact(json.dumps({"tags": {**keys, "split": info.config.get("split")}}, default=str)),
         "profile": json.dumps(profile),
     }
 

@@ -11,12 +11,14 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 from eval.mlflow_export.pipe import ExportRequest
 from eval.mlflow_export.sending import PARENT_TAG, RUN_TAG, TrackedRun, open_run
+from eval.runs.run_info import SweepJob
 
 FILES = ("sweep.json", "sweep.md", "multirun.yaml")
 _MAX_NOTE_CHARS = 5000  # MLflow itself takes 8000
@@ -24,24 +26,23 @@ _FIGURES = ("accuracy", "n_error", "cost_usd", "wall_seconds")
 _COMPARED = ("difference", "p", "p_holm", "wins", "losses", "ties")
 
 
-def build_parent_tags(settings: Any, meta: Mapping[str, str]) -> dict[str, str]:
+def build_parent_tags(settings: Any, job: SweepJob | None) -> dict[str, str]:
     """For the run of a sweep's child: its parent in MLflow, which is made if need be. Nothing for other runs.
 
     Args:
         settings: where MLflow is.
-        meta: the store's.
+        job: of `RunInfo.sweep`.
 
     Raises:
         MlflowException, OSError: MLflow cannot be reached or refuses.
     """
-    if "sweep" not in meta:
+    if job is None:
         return {}
-    facts = json.loads(meta["sweep"])
-    parent = _parent(settings, facts["id"], facts["name"], facts["started_at"], facts)
+    parent = _parent(settings, job.id, job.name, job.started_at, asdict(job))
     if parent.status() == "KILLED":  # between two jobs it was silent for long, or an ended sweep's job is resumed
         parent.begin()
-    own = {"harness.sweep_id": facts["id"], "harness.sweep_job": str(facts["job"])}
-    return {PARENT_TAG: parent.run_id, **own, "harness.sweep_differs": " ".join(facts["differs"])[:1000]}
+    own = {"harness.sweep_id": job.id, "harness.sweep_job": str(job.job)}
+    return {PARENT_TAG: parent.run_id, **own, "harness.sweep_differs": " ".join(job.differs)[:1000]}
 
 
 def write_sweep(folder: Path, settings: Any, redact: Callable[[str], str]) -> TrackedRun:

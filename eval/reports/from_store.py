@@ -5,20 +5,22 @@ with RunStore(folder / "run.db", read_only=True) as store:
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from eval.analysis.summary.summary import is_planned, summarise
-from eval.analysis.tuned_on import used_to_tune
+from eval.analysis.tuned_on import read_tuning_use
 from eval.reports.files import write_answers, write_correlation_ids, write_records, write_summary
 from eval.reports.heading import describe_run, read_names
 from eval.reports.html_report import REPORT, limit_questions, write_report
 from eval.runs.lock import in_use
 from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record, not_run
+from eval.runs.run_info import SessionInfo
 from eval.runs.session import SILENT
 from eval.runs.store import RunStore
 
@@ -44,30 +46,29 @@ def write_reports(folder: Path, store: RunStore) -> dict[str, Any]:
     write_correlation_ids(folder, store.correlation_ids())
     write_summary(folder, summary)
     shown = chain(_with_steps(store), read_missing(store))
-    write_report(folder / REPORT, summary, shown, store.planned_ids(), describe_run(store.meta(), summary))
+    write_report(folder / REPORT, summary, shown, store.planned_ids(), describe_run(store.read_info(), summary))
     return summary
 
 
 def summarise_store(store: RunStore) -> dict[str, Any]:
     """The numbers of the run as far as it has come."""
-    meta = store.meta()
-    sessions = json.loads(meta.get("sessions", "[]"))
+    info, state = store.read_info(), store.read_state()
     return summarise(
-        meta.get("run_id", ""),
+        info.run_id,
         chain(store.records(without_trajectory=True), read_missing(store)),
-        simulated=meta.get("simulated") == "true",
-        wall_seconds=float(meta.get("wall_seconds", 0)) + _open_seconds(sessions, store),
-        bad_rows=json.loads(meta.get("bad_rows", "[]")),
-        stopped=_stopped(sessions, store),
-        epochs=_epochs(store),
+        simulated=info.simulated,
+        wall_seconds=state.wall_seconds + _open_seconds(state.sessions, store),
+        bad_rows=info.bad_rows,
+        stopped=_stopped(state.sessions, store),
+        epochs=info.epochs,
         question_ids=set(store.planned_ids()),
-        model=meta.get("model"),
-        measured=read_names(meta, store.path.resolve().parent.name),
-        command=json.loads(meta.get("command", "[]")),
-        sessions=sessions,
-        gate_history=json.loads(meta.get("gate_history", "[]")),
-        unfinished=json.loads(meta.get("unfinished", "null")),
-        used=used_to_tune(meta),
+        model=info.model or None,
+        measured=read_names(info, store.path.resolve().parent.name),
+        command=info.command or [],
+        sessions=[asdict(each) for each in state.sessions],
+        gate_history=state.gate_history,
+        unfinished=state.unfinished,
+        used=read_tuning_use(info),
     )
 
 
@@ -89,36 +90,35 @@ def _with_steps(store: RunStore) -> Iterator[Record]:
 
 def read_missing(store: RunStore) -> Iterator[Record]:
     """A record in error for each question and epoch of the plan that the run has not come to."""
-    run_id = store.meta().get("run_id", "")
-    for epoch in range(1, _epochs(store) + 1):
+    info = store.read_info()
+    for epoch in range(1, info.epochs + 1):
         for planned in store.missing(epoch):
-            yield not_run(run_id, planned, epoch)
+            yield not_run(info.run_id, planned, epoch)
 
 
 def _epochs(store: RunStore) -> int:
-    return int(store.meta().get("epochs", 1))
+    return store.read_info().epochs
 
 
-def _stopped(sessions: list[dict[str, Any]], store: RunStore) -> str | None:
+def _stopped(sessions: Sequence[SessionInfo], store: RunStore) -> str | None:
     """Why the run ended, or has not ended yet, short of its last question; None if it did not."""
-    last = sessions[-1] if sessions else {}
-    if last.get("ended_at"):
-        reason: str | None = last.get("stopped")
-        if reason:
-            return reason
+    last = sessions[-1] if sessions else None
+    ended = last is not None and last.ended_at is not None
+    if last and ended and last.stopped:
+        return last.stopped
     if next(read_missing(store), None) is None:
         return None
-    if last.get("ended_at") or not store.read_only:
+    if ended or not store.read_only:
         return WITHOUT_RECORD
     return GOING_ON if in_use(store.path) else SILENT
 
 
-def _open_seconds(sessions: list[dict[str, Any]], store: RunStore) -> float:
+def _open_seconds(sessions: Sequence[SessionInfo], store: RunStore) -> float:
     """Of a session that has not ended, or was killed: until its last answer."""
-    last, finished_at = sessions[-1] if sessions else {}, store.last_finished_at()
-    if last.get("ended_at") or "started_at" not in last or finished_at is None:
+    finished_at = store.last_finished_at()
+    if not sessions or sessions[-1].ended_at or finished_at is None:
         return 0.0
-    return max(0.0, (_moment(finished_at) - _moment(last["started_at"])).total_seconds())
+    return max(0.0, (_moment(finished_at) - _moment(sessions[-1].started_at)).total_seconds())
 
 
 def _moment(text: str) -> datetime:

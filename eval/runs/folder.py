@@ -1,6 +1,5 @@
 """Where one run keeps everything: `outputs/eval/<time>_<name>/`."""
 
-import json
 import os
 import re
 import shlex
@@ -15,10 +14,18 @@ from typing import TextIO
 import yaml
 
 from eval.cli.paths import OUTPUTS, shown
-from eval.runs.store import RunStore
+from eval.runs.run_info import RunInfo
+from eval.runs.store import RunStore, StoreError
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
+
+DATABASE = "run.db"
+LATEST = "latest"
+_TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
+_SHOWN = 5
+FIRST = "prompts"  # folder of the first prompt set; one that was resumed with another also has prompts_2, and so on
 
 
 def make_run_folder(kind: str, name: str, given: str | None) -> Path:
@@ -63,30 +70,19 @@ def check_free(folder: Path) -> None:
     Raises:
         UserError: there is one; it cannot be mixed with another.
     """
-    from eval.runs.store import RunStore, StoreError
-
-    database = folder / "run.db"
+    database = folder / DATABASE
     if not database.exists():
         return
-    try:
-        with RunStore(database, read_only=True) as store:
-            meta = store.meta()
-            if "command" not in meta and "rescored_from" not in meta and not store.keys():
-                return
-    except StoreError:
-        meta = {}
-    if "rescored_from" in meta:
+    info = RunInfo()
+    with suppress(StoreError), RunStore(database, read_only=True) as store:
+        info = store.read_info()
+        if not info.has_begun and not store.keys():
+            return
+    if info.rescored_from:
         raise UserError(f"run.dir={folder} already holds a run, one that was scored anew; name a new folder.")
     raise UserError(
         f"run.dir={folder} already holds a run; go on with it by run.resume={folder}, or name a new folder."
     )
-
-
-DATABASE = "run.db"
-LATEST = "latest"
-_TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"  # as `eval.runs.folder` begins a folder's name
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
-_SHOWN = 5
 
 
 def find_run(
@@ -172,45 +168,34 @@ def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
         unfinished.unlink(missing_ok=True)
 
 
-KEPT = "prompts_kept"  # in the store's meta: folder → name of the set, the last used last
-FIRST = "prompts"
+def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> dict[str, str]:
+    """Copy this session's prompt set into the run's folder, unless it is there: the set itself may be edited later.
 
+    Args:
+        folder: of the run.
+        names: `RunInfo.prompts` of the sessions before.
+        prompts: of this session.
 
-def keep_prompts(folder: Path, store: RunStore, prompts: PromptSet) -> None:
-    """Keep what this session uses, unless the run has it already. To be called before the store has its new facts."""
-    meta = store.meta()
-    names = _names(folder, meta)
-    known = kept_prompts(folder, meta)
+    Returns:
+        `RunInfo.prompts` of this session.
+    """
+    if not names and (folder / FIRST / SET_FILE).is_file():  # of a process that died before its run began
+        names = {FIRST: prompts.name}
+    known = read_kept_prompts(folder, names)
     place = next((name for name, kept in known.items() if digest(kept) == digest(prompts)), None)
     if place is None:
         place = next(name for number in range(1, len(names) + 2) if (name := _place(number)) not in known)
         write_prompt_set(folder / place, prompts)
-        names[place] = prompts.name
     elif prompts.tuned_on and (marks := prompts.tuned_on | known[place].tuned_on) != known[place].tuned_on:
-        with write_atomically(
-            folder / place / TUNED_ON_FILE, "ascii"
-        ) as file:  # kept by an older version, or restored since
+        with write_atomically(folder / place / TUNED_ON_FILE, "ascii") as file:  # restored since
             file.write(marks.to_json())
-    store.set_meta(
-        KEPT, json.dumps({**{name: each for name, each in names.items() if name != place}, place: names[place]})
-    )
+    return {**{name: each for name, each in names.items() if name != place}, place: names.get(place, prompts.name)}
 
 
-def kept_prompts(folder: Path, meta: Mapping[str, str]) -> dict[str, PromptSet]:
-    """Folder in the run's → the set in it."""
-    return {
-        place: _read(folder / place, name)
-        for place, name in _names(folder, meta).items()
-        if (folder / place / SET_FILE).is_file()
-    }
-
-
-def _names(folder: Path, meta: Mapping[str, str]) -> dict[str, str]:
-    if KEPT in meta:
-        names: dict[str, str] = json.loads(meta[KEPT])
-        return names
-    config = yaml.safe_load(meta.get("config", "")) or {}
-    return {FIRST: Path(str(config.get("prompts") or FIRST)).name} if (folder / FIRST / SET_FILE).is_file() else {}
+def read_kept_prompts(folder: Path, names: Mapping[str, str]) -> dict[str, PromptSet]:
+    """Return the sets in a run's folder that `RunInfo.prompts` names, by the folder they are in; the last used last."""
+    there = {place: name for place, name in names.items() if (folder / place / SET_FILE).is_file()}
+    return {place: _read(folder / place, name) for place, name in there.items()}
 
 
 def _place(number: int) -> str:
@@ -233,3 +218,16 @@ def format_resume_hint(folder: Path) -> str:
     """The command that goes on with the run."""
     name = folder.name if folder.parent == OUTPUTS / "eval" else shown(folder)
     return f"go on with: python eval/run.py {shlex.quote(f'run.resume={name}')}"
+
+
+def read_run_info(folder: Path) -> RunInfo:
+    """Return what is known of the run in a folder; an empty RunInfo if it never began.
+
+    Raises:
+        UserError: the run's store cannot be read.
+    """
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            return store.read_info()
+    except StoreError as error:
+        raise UserError(f"{error}.") from error

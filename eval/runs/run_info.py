@@ -1,6 +1,11 @@
-"""Who started a run, where, and from which state of the code: tags that only the run's own process can know.
+"""Everything known of a run before its first sample, and what its sessions add: typed, versioned, one JSON value each.
 
-origin()["mlflow.source.git.commit"]       # "8159276…"
+    info = RunInfo(run_id="1f3a…", system="gaia", model="gpt-4o-mini", config={…})
+    store.write_info(info)
+    store.read_info().system            # "gaia"
+    store.read_state().wall_seconds     # 12.5
+
+Reports, comparisons, resuming and MLflow read these fields and nothing else of a run but its records.
 """
 
 import getpass
@@ -10,84 +15,253 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+import yaml
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import compute_file_digest
+from eval.benchmarks.fingerprint import compute_dataset_digest, compute_file_digest, compute_fingerprint
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.record import PlannedQuestion
+from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
+from mas.runtime.errors import UserError
+
+VERSION = 1  # of RunInfo and RunState
 
 
-def origin() -> dict[str, str]:
-    """As of now; what cannot be found out is left out (no git, no name for the user)."""
+@dataclass(frozen=True)
+class TaskInfo:
+    """Digests of the questions and of the scorer: two runs with the same ones had the same task."""
+
+    dataset_sha256: str = ""
+    task_version: str = ""  # over questions, attachments and scorer
+    data_revision: str = ""  # as the dataset's publisher calls it
+    file_sha256: dict[str, str] = field(default_factory=dict)  # sample id → SHA-256 of its attachment
+
+
+@dataclass(frozen=True)
+class SweepJob:
+    """The place of a run in its sweep."""
+
+    id: str
+    name: str  # of the sweep's folder
+    started_at: str  # of the sweep: UTC, ISO 8601
+    host: str
+    pid: int
+    job: int  # from 0
+    differs: list[str]  # overrides that other jobs have otherwise
+
+
+@dataclass(frozen=True)
+class TuningUse:
+    """Ids of the run's samples that its prompts were tuned on."""
+
+    prompts: str  # names of the tuned sets
+    learnt_from: list[str]
+    picked_by: list[str]
+    edited: dict[str, str]  # digest → name of each set whose list of tuning questions was edited or removed
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """Everything known of a run before its first sample. An empty field is unknown; a run without id never began."""
+
+    version: int = VERSION
+    run_id: str = ""
+    started_at: str = ""  # of the first session: UTC, ISO 8601
+    system: str = ""
+    model: str = ""  # "none": the system calls no model of ours
+    simulated: bool = False  # whether any model is, the judge included
+    epochs: int = 1
+    config: dict[str, Any] = field(default_factory=dict)  # resolved, without secrets
+    command: list[str] | None = None  # the overrides as typed, without secrets; None: the run cannot be resumed
+    task: TaskInfo = field(default_factory=TaskInfo)
+    bad_rows: list[str] = field(default_factory=list)  # rows of the dataset that were skipped
+    prompts: dict[str, str] = field(default_factory=dict)  # folder in the run's → name of the set, the last used last
+    prompts_sha256: str = ""
+    prompts_edited: list[str] = field(default_factory=list)  # files of the set that changed since it was published
+    used_to_tune: TuningUse | None = None  # None: nothing is known of it
+    tools: dict[str, list[str]] | None = None  # agent → names of the tools it was offered
+    origin: dict[str, str] = field(default_factory=dict)  # see `read_origin`
+    sweep: SweepJob | None = None
+    rescored_from: str = ""  # name of the run whose answers these are
+    rescored_by: list[str] = field(default_factory=list)  # the command that did it
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.run_id)
+
+    def part(self, name: str) -> dict[str, Any]:
+        """Return a part of the configuration such as `system`; empty if it is unknown or null."""
+        found = self.config.get(name)
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def prompts_name(self) -> str | None:
+        """The prompt set used last."""
+        return list(self.prompts.values())[-1] if self.prompts else None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """
+        Raises:
+            ValueError: it was written by another version of this program.
+        """
+        data = _read_versioned(text, cls)
+        for name, kind in (("task", TaskInfo), ("sweep", SweepJob), ("used_to_tune", TuningUse)):
+            data[name] = None if data[name] is None else kind(**data[name])
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """One process's share of a run."""
+
+    started_at: str  # UTC, ISO 8601, as is `ended_at`
+    ended_at: str | None = None  # None: it is still running, or was killed
+    stopped: str | None = None  # why it ended early
+    pid: int = 0
+    host: str = ""
+    changes: dict[str, str] = field(default_factory=dict)  # option → "old → new", with run.allow_config_change
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The course of a run so far, session by session."""
+
+    version: int = VERSION
+    sessions: list[SessionInfo] = field(default_factory=list)
+    wall_seconds: float = 0.0  # of all sessions that ended
+    finished: bool | None = None  # None: no session began
+    gate_history: list[dict[str, Any]] = field(default_factory=list)  # changes of the limit of requests in flight
+    unfinished: dict[str, Any] | None = None  # usage that was paid for samples without a record
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """
+        Raises:
+            ValueError: it was written by another version of this program.
+        """
+        data = _read_versioned(text, cls)
+        return cls(**{**data, "sessions": [SessionInfo(**each) for each in data["sessions"]]})
+
+
+def _read_versioned(text: str, kind: type[RunInfo | RunState]) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(text)
+    if data.get("version") != VERSION or data.keys() != {each.name for each in fields(kind)}:
+        raise ValueError(f"{kind.__name__} of version {data.get('version')}, this program reads version {VERSION}")
+    return data
+
+
+def dump_config(config: Mapping[str, Any]) -> str:
+    """Return a configuration as YAML, in its own order."""
+    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+
+
+def describe_task(samples: Iterable[Sample], scorer: object, revision: str | None) -> TaskInfo:
+    """Return the digests of a task.
+
+    Args:
+        samples: all that are to be answered.
+        scorer: its configuration, as the run's own has it.
+        revision: of the dataset, as its publisher calls it.
+
+    Raises:
+        UserError: an attachment cannot be read.
+    """
+    kept = list(samples)
+    try:
+        files = {each.id: sha256 for each in kept if (sha256 := compute_file_digest(each)) is not None}
+    except OSError as error:
+        raise UserError(f"an attachment cannot be read ({error}); check the files of the dataset.") from error
+    questions = digest_questions(map(PlannedQuestion.of, kept), files)
+    return TaskInfo(compute_dataset_digest(kept), digest_task(questions, scorer), revision or "", files)
+
+
+def digest_questions(questions: Iterable[PlannedQuestion], files: Mapping[str, str]) -> str:
+    """Return one digest over id, text, target and attachment of each question, in any order."""
+    lines = (json.dumps([each.id, each.question, each.target, files.get(each.id)]) for each in questions)
+    return hashlib.sha256("\n".join(sorted(lines)).encode("ascii")).hexdigest()  # JSON escapes lone surrogates
+
+
+def digest_task(questions: str, scorer: object) -> str:
+    """Return the version of a task; `questions` is their digest."""
+    return hashlib.sha256(json.dumps([questions, scorer], sort_keys=True, default=str).encode("ascii")).hexdigest()
+
+
+def find_tuning_use(
+    sets: Iterable[PromptSet],
+    questions: Iterable[PlannedQuestion],
+    files: Mapping[str, str],
+    before: RunInfo | None = None,
+) -> TuningUse | None:
+    """Return which questions of a run its prompts were tuned on; None if nothing is known of these prompts.
+
+    Args:
+        sets: that the run was made with; more than one if it was resumed with others.
+        questions: of the run.
+        files: id → SHA-256 of the attachment.
+        before: the run as earlier sessions left it.
+    """
+    sets = list(sets)
+    edited = dict(before.used_to_tune.edited) if before and before.used_to_tune else {}
+    for each in sets:
+        if TUNED_ON_FILE in each.edited:
+            edited[digest(each)] = each.name
+        elif TUNED_ON_FILE in each.provenance.get("checksums", {}):
+            edited.pop(digest(each), None)  # restored; of a copy without provenance nothing can be said
+    marks = {each.id: compute_fingerprint(each.question, files.get(each.id)) for each in questions}
+    names, found = [], None
+    for each in sets:
+        if each.tuned_on is not None:
+            names.append(each.name)
+            found = each.tuned_on | found
+    if found is None and not edited:
+        return None
+    names, found = names or list(edited.values()), found or TunedOn(frozenset(), frozenset())
+    learnt_from = [id for id, mark in marks.items() if mark in found.learnt_from]
+    picked_by = [id for id, mark in marks.items() if mark in found.picked_by - found.learnt_from]
+    return TuningUse(" and ".join(dict.fromkeys(names)), learnt_from, picked_by, edited)
+
+
+def read_origin() -> dict[str, str]:
+    """Return who starts the run, where, and from which state of the code, as MLflow tags; what is unknown is left out.
+
+    read_origin()["mlflow.source.git.commit"]       # "8159276…"
+    """
     found = {
-        "mlflow.user": _user(),
+        "mlflow.user": _read_user(),
         "mlflow.source.type": "LOCAL",
         "mlflow.source.name": "eval/run.py",
-        "mlflow.source.git.commit": _git("rev-parse", "HEAD"),
-        "mlflow.source.git.branch": _git("rev-parse", "--abbrev-ref", "HEAD"),
+        "mlflow.source.git.commit": _run_git("rev-parse", "HEAD"),
+        "mlflow.source.git.branch": _run_git("rev-parse", "--abbrev-ref", "HEAD"),
         "harness.host": socket.gethostname(),
         "harness.pid": str(os.getpid()),
     }
     if found["mlflow.source.git.commit"]:
-        changed = _git("status", "--porcelain", "--untracked-files=no")
+        changed = _run_git("status", "--porcelain", "--untracked-files=no")
         found["mlflow.source.git.dirty"] = str(changed != "").lower()
     return {name: value for name, value in found.items() if value}
 
 
-def _user() -> str | None:
+def _read_user() -> str | None:
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's user without a name
         return None
 
 
-def _git(*arguments: str) -> str | None:
+def _run_git(*arguments: str) -> str | None:
     command = ["git", "-C", str(PROJECT_ROOT), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-RESCORED_FROM = "rescored_from"  # in a store's meta: the run whose answers these are
-
-
-FILES = "file_sha256"  # in a store's meta: JSON, question's id → SHA-256 of its attachment
-
-
-def task_facts(samples: Iterable[Sample], scorer: Any, revision: str | None) -> dict[str, str]:
-    """What a run's store keeps of its task.
-
-    Args:
-        examples: all that are to be answered.
-        scorer: its configuration, as the run's own has it.
-        revision: of the dataset, as its publisher calls it.
-
-    Raises:
-        OSError: an attachment cannot be read.
-    """
-    kept = list(samples)
-    files = {each.id: digest for each in kept if (digest := compute_file_digest(each)) is not None}
-    questions = questions_sha256(map(PlannedQuestion.of, kept), files)
-    assert questions is not None  # every attachment has just been read
-    return {
-        "task_version": task_version(questions, scorer),
-        "data_revision": revision or "",
-        FILES: json.dumps(files),
-    }
-
-
-def questions_sha256(questions: Iterable[PlannedQuestion], files: Mapping[str, str]) -> str | None:
-    """Over id, text, gold answer and file of each; None: a file's digest is not known (a run of an older version)."""
-    lines = []
-    for each in questions:
-        if each.file is not None and each.id not in files:
-            return None
-        lines.append(json.dumps([each.id, each.question, each.target, files.get(each.id)]))  # escapes lone surrogates
-    return hashlib.sha256("\n".join(sorted(lines)).encode("ascii")).hexdigest()
-
-
-def task_version(questions: str, scorer: Any) -> str:
-    """`questions`: what `questions_sha256` gave."""
-    return hashlib.sha256(json.dumps([questions, scorer], sort_keys=True, default=str).encode("ascii")).hexdigest()

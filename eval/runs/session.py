@@ -1,95 +1,120 @@
-"""One process's share of a run, as the run's store remembers it; a run that was resumed has several.
+"""One process's share of a run, recorded in the run's store; a run that was resumed has several.
 
-session = Session(store, facts, changes={})
+session = SessionRecorder(store, info, changes={})
 session.end("interrupted by Ctrl-C", gate_history=[])
 """
 
-import json
 import os
 import socket
 import time
+import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from eval.config.tracking import remove_passwords
-from eval.runs.folder import DATABASE
-from eval.runs.store import RunStore, StoreError
-from mas.runtime.errors import UserError
+from eval.benchmarks.dataset import Sample
+from eval.runs.folder import keep_prompts, read_kept_prompts
+from eval.runs.record import PlannedQuestion
+from eval.runs.run_info import RunInfo, RunState, SessionInfo, dump_config, find_tuning_use
+from eval.runs.store import RunStore
+from mas.prompt_sets.prompt_set import PromptSet
 
 SILENT = "its process ended without notice"
 
 
-class Session:
-    """Begun when made. `meta` of the store then has the run's facts, its wall time and the list of its sessions."""
+def begin_session(
+    folder: Path,
+    store: RunStore,
+    info: RunInfo,
+    samples: Sequence[Sample],
+    prompts: PromptSet | None = None,
+    changes: Mapping[str, str] | None = None,
+) -> "SessionRecorder":
+    """Write everything that a run's folder keeps before the first sample: plan, configuration, prompts, info.
 
-    def __init__(self, store: RunStore, facts: Mapping[str, str], changes: Mapping[str, str]) -> None:
+    Args:
+        folder: of the run.
+        store: of the run, open for writing.
+        info: of the run as of now.
+        samples: that the run is to answer.
+        prompts: of this session.
+        changes: in which its configuration differs from the one before, on purpose: option → "old → new".
+
+    Raises:
+        StoreError, OSError: the folder cannot be written.
+    """
+    planned = [PlannedQuestion.of(sample) for sample in samples]
+    if planned != store.planned():  # of this run, or of a process that died before its run began
+        store.plan(planned, again=True)
+    (folder / "config.yaml").write_text(dump_config(info.config), encoding="utf-8")
+    before = store.read_info()
+    names = keep_prompts(folder, before.prompts, prompts) if prompts else before.prompts
+    sets = [*read_kept_prompts(folder, names).values()]  # a resumed run may have had others before
+    sets += [prompts] if prompts else []  # the copies do not say whether it was edited
+    use = find_tuning_use(sets, planned, info.task.file_sha256, before)
+    info = replace(info, prompts=names, used_to_tune=use)
+    return SessionRecorder(store, info, changes or {})
+
+
+class SessionRecorder:
+    """Begins a session when made: the store then has the run's info, its wall time and the list of its sessions."""
+
+    def __init__(self, store: RunStore, info: RunInfo, changes: Mapping[str, str]) -> None:
         """
         Args:
             store: of the run.
-            facts: about the run, as of now.
+            info: as of now; the run's id, the time of its first session and its sweep are those that the store has.
             changes: in which this session's configuration differs from the one before, on purpose.
         """
-        self._store = store
+        self.store = store
         self._began = time.monotonic()
-        before = store.meta()
-        self._seconds_before = float(before.get("wall_seconds", "0"))
-        self._history = json.loads(before.get("gate_history", "[]"))
-        self._sessions: list[dict[str, Any]] = json.loads(before.get("sessions", "[]"))
-        self._close_the_silent()
-        started_at = _now()
-        self._sessions.append(
-            {
-                "started_at": started_at,
-                "ended_at": None,
-                "stopped": None,
-                "pid": os.getpid(),
-                "host": socket.gethostname(),
-                "changes": dict(changes),
-            }
+        before, now = store.read_info(), _now()
+        self.info = replace(
+            info,
+            run_id=before.run_id or info.run_id or uuid.uuid4().hex[:12],
+            started_at=before.started_at or now,
+            sweep=info.sweep or before.sweep,
         )
-        for key, value in {"started_at": started_at, **before, **facts, "finished": "false"}.items():
-            if before.get(key) != value:
-                store.set_meta(key, value)
-        self._note(self._seconds_before)
+        self._state = self._close_silent_session()
+        self._seconds_before = self._state.wall_seconds
+        session = SessionInfo(now, pid=os.getpid(), host=socket.gethostname(), changes=dict(changes))
+        self._state = replace(self._state, sessions=[*self._state.sessions, session], finished=False)
+        store.write_info(self.info)
+        store.write_state(self._state)
+
+    def note_unfinished(self, usage: Mapping[str, Any] | None) -> None:
+        """Keep what was paid for samples that have no record yet, for the summary."""
+        self._state = replace(self._state, unfinished=None if usage is None else dict(usage))
+        self.store.write_state(self._state)
 
     def end(self, stopped: str | None, gate_history: Sequence[Mapping[str, Any]]) -> None:
-        self._sessions[-1] |= {"ended_at": _now(), "stopped": stopped}
-        self._store.set_meta("gate_history", json.dumps([*self._history, *gate_history]))
-        self._store.set_meta("finished", json.dumps(stopped is None))
-        self._note(self._seconds_before + time.monotonic() - self._began)
+        """Record the end; `stopped`: why it came early, None if it did not."""
+        *earlier, last = self._state.sessions
+        self._state = replace(
+            self._state,
+            sessions=[*earlier, replace(last, ended_at=_now(), stopped=stopped)],
+            gate_history=[*self._state.gate_history, *map(dict, gate_history)],
+            finished=stopped is None,
+            wall_seconds=self._seconds_before + time.monotonic() - self._began,
+        )
+        self.store.write_state(self._state)
 
-    def _close_the_silent(self) -> None:
+    def _close_silent_session(self) -> RunState:
         """A session that was killed took until its last answer, as far as anybody knows."""
-        last = self._sessions[-1] if self._sessions else {"ended_at": "none"}
-        if last["ended_at"]:
-            return
-        ended_at = self._store.last_finished_at() or last["started_at"]
-        seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last["started_at"])).total_seconds()
-        self._seconds_before += max(0.0, seconds)  # below 0: the clock was set back, or it had answered nothing
-        last |= {"ended_at": max(ended_at, last["started_at"]), "stopped": SILENT}
-
-    def _note(self, wall_seconds: float) -> None:
-        self._store.set_meta("sessions", json.dumps(self._sessions))
-        self._store.set_meta("wall_seconds", repr(wall_seconds))
+        state = self.store.read_state()
+        if not state.sessions or state.sessions[-1].ended_at:
+            return state
+        *earlier, last = state.sessions
+        ended_at = self.store.last_finished_at() or last.started_at
+        seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last.started_at)).total_seconds()
+        return replace(
+            state,
+            sessions=[*earlier, replace(last, ended_at=max(ended_at, last.started_at), stopped=SILENT)],
+            wall_seconds=state.wall_seconds + max(0.0, seconds),  # below 0: the clock was set back, or no answer yet
+        )
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
-
-
-def kept_config(folder: Path) -> dict[str, Any]:
-    """As nested dictionaries, no address with a password; empty if the run never began.
-
-    Raises:
-        UserError: the run's store cannot be read.
-    """
-    try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            found = yaml.safe_load(remove_passwords(store.meta().get("config", "")))
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
-    return found if isinstance(found, dict) else {}

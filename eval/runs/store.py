@@ -1,11 +1,12 @@
-"""The truth about a run: one SQLite row per (question, epoch, attempt), in `run.db` of the run's folder.
+"""SQLite store of a run's records, one row per (sample, epoch, attempt): `run.db` in the run's folder.
 
-Answer files, tables and MLflow are made from it and can be made again. One process writes, any number may read
-meanwhile. WAL with synchronous=FULL: a row whose `write` has returned survives the death of the process and of the
-machine.
+Everything else of a run (answer files, tables, MLflow) is made from it and can be made again. One process writes, any
+number may read meanwhile. WAL with synchronous=FULL: a row whose `write` has returned survives the death of the process
+and of the machine.
 
     with RunStore(folder / "run.db") as store:             # locked until closed
-        store.plan(examples, epochs=1)
+        store.plan(samples)
+        store.write_info(RunInfo(run_id="1f3a…"))
         store.write(record)
         store.keys()                                       # {("q1", 1): (1, None)}
     RunStore(folder / "run.db", read_only=True)            # also while another process writes
@@ -20,12 +21,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.lock import Holder, RunInUseError, RunLock
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.redaction import to_jsonable
+from eval.runs.run_info import RunInfo, RunState
 from mas.runtime.sample_context import SampleKey
 
 _DETAILS = ("state", "trajectory")  # the last fields of a record
@@ -61,7 +63,10 @@ def unescaped(text: str) -> str:
     return str(json.loads(f'"{text}"'))
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
+UNFINISHED = ("quota_or_key",)  # error classes that say nothing about the sample: every later session runs it again
+_INFO, _STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
 _SCHEMA = f"""
 BEGIN;
 CREATE TABLE IF NOT EXISTS records(
@@ -89,6 +94,8 @@ _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the wri
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 
 Key = tuple[str, int, int]  # sample id, epoch, attempt
+Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
+_Info = TypeVar("_Info", RunInfo, RunState)
 
 
 class StoreError(Exception):
@@ -160,7 +167,7 @@ class RunStore:
             self._database.execute("PRAGMA synchronous = FULL")
             if version == 0:
                 self._database.executescript(_SCHEMA)
-        self.set_meta("holder", json.dumps(vars(Holder.this_process())))
+        self._write_meta("holder", json.dumps(vars(Holder.this_process())))
 
     @contextmanager
     def _access(self, what: str) -> Iterator[None]:
@@ -276,8 +283,8 @@ class RunStore:
         found = self._all("SELECT finished_at FROM records ORDER BY row DESC LIMIT 1")
         return str(found[0][0]) if found else None
 
-    def plan(self, questions: Iterable[Sample | PlannedQuestion], epochs: int, again: bool = False) -> None:
-        """Keep what the run is to answer, and how often; once, unless `again` replaces it (run.allow_config_change).
+    def plan(self, questions: Iterable[Sample | PlannedQuestion], again: bool = False) -> None:
+        """Keep the samples that the run is to answer; once, unless `again` replaces them (run.allow_config_change).
 
         Raises:
             StoreError: it has been planned already, an id occurs twice, or the disk refuses it.
@@ -290,10 +297,9 @@ class RunStore:
             if self._database.execute("SELECT 1 FROM questions LIMIT 1").fetchone():
                 raise StoreError(f"{self.path} already has its questions; resume that run, or start a new one")
             self._database.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", rows)
-            self._database.execute("INSERT OR REPLACE INTO meta VALUES('epochs', ?)", (str(epochs),))
 
     def planned(self) -> list[PlannedQuestion]:
-        """The questions of the run in the dataset's order; each is to be answered `meta()["epochs"]` times."""
+        """Return the samples of the run in the dataset's order; each is to be answered `RunInfo.epochs` times."""
         rows = self._all("SELECT data FROM questions ORDER BY place")
         return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
 
@@ -307,14 +313,50 @@ class RunStore:
         rows = self._all(f"SELECT data FROM questions WHERE NOT EXISTS ({done}) ORDER BY place", epoch)
         return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
 
-    def set_meta(self, key: str, value: str) -> None:
-        """Keep one fact about the whole run; a second value replaces the first."""
-        with self._access("written"):
-            self._database.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (escaped(key), escaped(value)))
+    def read_info(self) -> RunInfo:
+        """Return what is known of the run; an empty RunInfo if it never began.
 
-    def meta(self) -> dict[str, str]:
-        """The facts about the whole run, among them `schema_version` and `holder`."""
-        return {unescaped(key): unescaped(value) for key, value in self._all("SELECT key, value FROM meta")}
+        Raises:
+            StoreError: another version of this program wrote it, or the store cannot be read.
+        """
+        return self._read_json(_INFO, RunInfo)
+
+    def write_info(self, info: RunInfo) -> None:
+        self._write_meta(_INFO, info.to_json())
+
+    def read_state(self) -> RunState:
+        """Return the course of the run so far.
+
+        Raises:
+            StoreError: another version of this program wrote it, or the store cannot be read.
+        """
+        return self._read_json(_STATE, RunState)
+
+    def write_state(self, state: RunState) -> None:
+        self._write_meta(_STATE, state.to_json())
+
+    def read_holder(self) -> Holder | None:
+        """Return the process that opened the store for writing last."""
+        found = self._read_meta("holder")
+        return Holder(**json.loads(found)) if found else None
+
+    def _read_json(self, key: str, kind: type[_Info]) -> _Info:
+        found = self._read_meta(key)
+        if found is None:
+            return kind()
+        try:
+            return kind.from_json(found)
+        except ValueError as error:
+            raise StoreError(f"{self.path} holds {error}: start a new run, or use the program that wrote it") from error
+
+    def _read_meta(self, key: str) -> str | None:
+        found = self._all("SELECT value FROM meta WHERE key = ?", key)
+        return str(found[0][0]) if found else None
+
+    def _write_meta(self, key: str, value: str) -> None:
+        """`value`: plain ASCII, as JSON is."""
+        with self._access("written"):
+            self._database.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
 
     def _all(self, query: str, *values: Any) -> list[Any]:
         with self._access("read"):
@@ -343,19 +385,15 @@ class RunStore:
 
 
 def _holder(path: Path) -> str | None:
-    """Who has locked the run, read from its database; None if that cannot be read yet."""
+    """Return who has locked the run, as its database says; None if that cannot be read yet."""
     with suppress(StoreError, ValueError, TypeError), RunStore(path, read_only=True) as store:
-        return str(Holder(**json.loads(store.meta()["holder"]))) if "holder" in store.meta() else None
+        holder = store.read_holder()
+        return None if holder is None else str(holder)
     return None
 
 
-RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
-UNFINISHED = ("quota_or_key",)  # that say nothing about the question: run again without being asked to
-Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
-
-
 def list_pending(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool) -> list[SampleKey]:
-    """What is still to be run: all questions of the first epoch, then of the second, and so on."""
+    """Return the samples that are still to be run: all of the first epoch, then of the second, and so on."""
     again = (*UNFINISHED, *RETRIED) if retry_errors else UNFINISHED
     left = []
     for epoch in range(1, epochs + 1):

@@ -1,19 +1,16 @@
 """One evaluation from a checked configuration to its exit code: a new run, or a run that goes on."""
 
-import json
 import sys
-import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 from rich.console import Console
 
-from eval.analysis.tuned_on import tuned_facts, used_to_tune
+from eval.analysis.tuned_on import read_tuning_use
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
@@ -24,11 +21,10 @@ from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.files import write_summary
 from eval.reports.from_store import WITHOUT_RECORD, write_reports
 from eval.reports.summary_table import choose_exit_code, print_results
-from eval.runs.folder import DATABASE, format_resume_hint, keep_prompts, kept_prompts, make_run_folder
+from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder
 from eval.runs.logs import RunLogs
-from eval.runs.record import PlannedQuestion
-from eval.runs.run_info import FILES, origin, task_facts
-from eval.runs.session import Session
+from eval.runs.run_info import RunInfo, describe_task, dump_config, read_origin
+from eval.runs.session import SessionRecorder, begin_session
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import estimate
 from eval.workflows.resume import check_unchanged, of_the_run, run_to_resume
@@ -65,20 +61,19 @@ def evaluate(request: Request) -> int:
     samples = select(split.samples, config.selection)
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
-    digests = _digests(request, samples)
+    info = _describe(request, samples, split.bad_rows)
     resumed = run_to_resume(config.run.resume) if config.run.resume else None
-    changes = _changes(resumed, request, digests) if resumed else {}
+    changes = _find_changes(resumed, request, info) if resumed else {}
     missing = MissingServices(config)
     with config.system.open_resources(config.tools, missing.note) as resources:
         program = config.system.build(config.model, request.prompts, resources)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
-        tools = {"tools": json.dumps(list_offered_tools(program))}
-        facts = {**digests, **add_run_to_sweep(folder, config), **tools, **_facts(request, samples, split.bad_rows)}
+        info = replace(info, tools=list_offered_tools(program), sweep=add_run_to_sweep(folder, config))
         with _opened(folder) as store:
             run = _Run(request, folder, store, missing, split.notes)
             try:
-                return run.execute(program, samples, facts, changes)
+                return run.execute(program, samples, info, changes)
             except (OSError, StoreError) as error:  # a full disk: no question fails this way, the run's own files can
                 print(f"stopped: {error}; what is finished is in {folder / DATABASE}", file=sys.stderr)
                 print(format_resume_hint(folder), file=sys.stderr)
@@ -91,16 +86,9 @@ def evaluate(request: Request) -> int:
                 ) from interrupt
 
 
-def _digests(request: Request, samples: Sequence[Sample]) -> dict[str, str]:
-    return {
-        "prompts_sha256": digest(request.prompts) if request.prompts else "",
-        "dataset_sha256": compute_dataset_digest(samples),
-    }
-
-
-def _changes(resumed: Path, request: Request, digests: Mapping[str, str]) -> dict[str, str]:
+def _find_changes(resumed: Path, request: Request, info: RunInfo) -> dict[str, str]:
     with _opened(resumed, read_only=True) as store:
-        return check_unchanged(store.meta(), request.resolved, digests, request.config.run.allow_config_change)
+        return check_unchanged(store.read_info(), request.resolved, info, request.config.run.allow_config_change)
 
 
 def _opened(folder: Path, read_only: bool = False) -> RunStore:
@@ -110,21 +98,24 @@ def _opened(folder: Path, read_only: bool = False) -> RunStore:
         raise UserError(f"{error}.") from error
 
 
-def _facts(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> dict[str, str]:
-    config = request.config
-    kept = _kept(config, yaml.safe_dump(request.resolved, sort_keys=False, allow_unicode=True))
-    return {
-        **task_facts(samples, yaml.safe_load(kept).get("scorer"), getattr(config.data, "revision", None)),
-        "config": kept,
-        "system": config.system.name,
-        "model": config.model_name,
-        "simulated": json.dumps(config.simulated),
-        "epochs": str(config.run.epochs),
-        "bad_rows": json.dumps(list(bad_rows)),
-        "prompts_edited": json.dumps(request.prompts.edited if request.prompts else []),  # files, since published
-        "origin": json.dumps(origin()),
-        "command": json.dumps(_without_secrets(request)),  # last: a run that has it can be resumed
-    }
+def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:
+    """Return everything known of the run by now."""
+    config, prompts = request.config, request.prompts
+    kept = _kept(config, dump_config(request.resolved))
+    plain = yaml.safe_load(kept)
+    return RunInfo(
+        config=plain,
+        task=describe_task(samples, plain.get("scorer"), getattr(config.data, "revision", None)),
+        system=config.system.name,
+        model=config.model_name,
+        simulated=config.simulated,
+        epochs=config.run.epochs,
+        bad_rows=list(bad_rows),
+        prompts_sha256=digest(prompts) if prompts else "",
+        prompts_edited=list(prompts.edited) if prompts else [],
+        origin=read_origin(),
+        command=_without_secrets(request),
+    )
 
 
 def _kept(config: EvalConfig, text: str) -> str:
@@ -148,11 +139,11 @@ class _Run:
         self.missing, self.notes = missing, notes
         self.console = Console()
 
-    def execute(
-        self, program: Program, samples: Sequence[Sample], facts: Mapping[str, str], changes: Mapping[str, str]
-    ) -> int:
+    def execute(self, program: Program, samples: Sequence[Sample], info: RunInfo, changes: Mapping[str, str]) -> int:
         self._check_budget()
-        session = self._begin(samples, facts, changes)
+        if not self.config.run.resume and self.store.keys():  # another process began one since `check_free`
+            raise UserError(f"{self.folder} already holds a run; go on with it by run.resume, or name a new folder.")
+        session = begin_session(self.folder, self.store, info, samples, self.request.prompts, changes)
         with ExporterLauncher(self.config.tracking, self.folder, self.config.secrets()) as following:
             summary, interrupted = self._questions(program, samples, session, changes)
             self.store.close()
@@ -170,11 +161,11 @@ class _Run:
         return code
 
     def _questions(
-        self, program: Program, samples: Sequence[Sample], session: Session, changes: Mapping[str, str]
+        self, program: Program, samples: Sequence[Sample], session: SessionRecorder, changes: Mapping[str, str]
     ) -> tuple[dict[str, Any], bool]:
         """Ask what is left, write the run's files; the summary, and whether it was interrupted."""
         with RunLogs(self.folder, redact=self.config.secrets()) as logs:
-            questions = RunSession(self.config, self.store, self.folder, logs, self.console)
+            questions = RunSession(self.config, session, self.folder, logs, self.console)
             tries = self._tries(samples)
             self.missing.tell()
             self._announce(len(tries), len(samples) * self.config.run.epochs)
@@ -192,26 +183,6 @@ class _Run:
         budget, spent = self.config.run.max_cost_usd, spent_usd(self.store, self.folder)
         if budget is not None and spent >= budget:
             raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={budget:g}; give it more.")
-
-    def _begin(self, samples: Sequence[Sample], facts: Mapping[str, str], changes: Mapping[str, str]) -> Session:
-        run_id = self.store.meta().get("run_id") or uuid.uuid4().hex[:12]
-        planned = [PlannedQuestion.of(sample) for sample in samples]
-        if not self.config.run.resume and self.store.keys():  # it came to be since the configuration was checked
-            raise UserError(f"{self.folder} already holds a run; go on with it by run.resume, or name a new folder.")
-        if planned != self.store.planned():  # of this run, or of a process that died before its run began
-            self.store.plan(planned, self.config.run.epochs, again=True)
-        (self.folder / "config.yaml").write_text(facts["config"], encoding="utf-8")
-        self._keep_prompts()
-        before = self.store.meta()
-        sets = [*kept_prompts(self.folder, before).values()]  # a resumed run may have had others before
-        sets += [self.request.prompts] if self.request.prompts else []  # the copies do not say whether it was edited
-        tuned = tuned_facts(sets, planned, json.loads(facts[FILES]), before)
-        return Session(self.store, {"run_id": run_id, **facts, **tuned}, changes)
-
-    def _keep_prompts(self) -> None:
-        """The texts that the run was made with: the set itself may be edited later."""
-        if self.request.prompts is not None:
-            keep_prompts(self.folder, self.store, self.request.prompts)
 
     def _tries(self, samples: Sequence[Sample], retry_errors: bool | None = None) -> list[Try]:
         """What is left to run."""
@@ -233,7 +204,7 @@ class _Run:
             self._line(estimate(self.config, left))
 
     def _warn_of_tuning(self, samples: Sequence[Sample]) -> None:
-        used, scored = used_to_tune(self.store.meta()), {each.id for each in samples if each.target is not None}
+        used, scored = read_tuning_use(self.store.read_info()), {each.id for each in samples if each.target is not None}
         if used and (warning := used.among(scored).warning(len(scored), len(samples) - len(scored))):
             self._line(f"warning: {warning}")
 

@@ -4,21 +4,18 @@ The arms run at the same time, so that whatever happens to the model's server ha
 folder that every other command can read: report, compare, sync. An arm that was cut short goes on where it was.
 
     arms = [Arm("parent", folder / "parent", prompts, program), Arm("winner", folder / "winner", tuned, other)]
-    run_arms(arms, config, examples, facts, stop, console)      # None, or why it ended early
+    run_arms(arms, config, samples, info, stop, console)      # None, or why it ended early
     answers(arms[0])                                            # its records
 """
 
-import json
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from eval.analysis.tuned_on import tuned_facts
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.progress import RunProgress
@@ -27,11 +24,11 @@ from eval.execution.run_session import RunSession
 from eval.execution.runner import Runner, Try, side_by_side
 from eval.execution.stop_controller import Stop, signals_to
 from eval.reports.from_store import write_reports
-from eval.runs.folder import DATABASE, keep_prompts
+from eval.runs.folder import DATABASE
 from eval.runs.logs import RunLogs
-from eval.runs.record import PlannedQuestion, Record
-from eval.runs.run_info import FILES
-from eval.runs.session import Session
+from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
+from eval.runs.session import begin_session
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
@@ -52,7 +49,7 @@ def evaluate_pairs(
     arms: Sequence[Arm],
     config: EvalConfig,
     samples: Sequence[Sample],
-    facts: Mapping[str, str],
+    info: RunInfo,
     stop: Stop,
     console: Console,
     on_terms: Callable[[SampleContext], SampleContext] = lambda question: question,
@@ -62,8 +59,8 @@ def evaluate_pairs(
     Args:
         arms: at least one.
         config: of each; `run.concurrency` holds for each of them.
-        examples: the questions.
-        facts: for the `meta` of each store, the configuration (`config`, YAML) among them.
+        samples: the questions.
+        info: of each arm, apart from its prompts.
         stop: ends all of them.
         console: where the bar goes.
         on_terms: as for `RunSession.asking`.
@@ -76,7 +73,7 @@ def evaluate_pairs(
         UserError: another process writes to one of the folders.
     """
     with ExitStack() as stack:
-        sessions = [_ArmSession(stack, arm, config, samples, facts, stop, console) for arm in arms]
+        sessions = [_ArmSession(stack, arm, config, samples, info, stop, console) for arm in arms]
         total = sum(len(each.tries) for each in sessions)
         progress = stack.enter_context(RunProgress(total, console))
         work = [(stack.enter_context(each.asking(progress, on_terms)), each.tries) for each in sessions]
@@ -101,7 +98,7 @@ class _ArmSession:
         arm: Arm,
         config: EvalConfig,
         samples: Sequence[Sample],
-        facts: Mapping[str, str],
+        info: RunInfo,
         stop: Stop,
         console: Console,
     ) -> None:
@@ -111,12 +108,13 @@ class _ArmSession:
             self.store = stack.enter_context(RunStore(arm.folder / DATABASE))
         except StoreError as error:
             raise UserError(f"{error}.") from error
-        self.session = self._begin(samples, facts)
+        info = replace(info, prompts_sha256=digest(arm.prompts), epochs=config.run.epochs, command=[])
+        self.session = begin_session(arm.folder, self.store, info, samples, arm.prompts)
         by_id = {sample.id: sample for sample in samples}
         left = list_pending(list(by_id), config.run.epochs, self.store.keys(), retry_errors=True)
         self.tries: list[Try] = [(by_id[sample_key.sample_id], sample_key) for sample_key in left]
         logs = stack.enter_context(RunLogs(arm.folder, redact=config.secrets()))
-        self.questions = RunSession(config, self.store, arm.folder, logs, console)
+        self.questions = RunSession(config, self.session, arm.folder, logs, console)
         self.questions.stop = stop
 
     def asking(self, progress: RunProgress, on_terms: Callable[[SampleContext], SampleContext]) -> Any:
@@ -125,17 +123,6 @@ class _ArmSession:
     def end(self, stopped: str | None) -> None:
         self.session.end(stopped, self.config.model.gate_history() if self.config.needs_model else [])
         write_reports(self.arm.folder, self.store)
-
-    def _begin(self, samples: Sequence[Sample], facts: Mapping[str, str]) -> Session:
-        planned = [PlannedQuestion.of(sample) for sample in samples]
-        if planned != self.store.planned():
-            self.store.plan(planned, self.config.run.epochs, again=True)
-        run_id = self.store.meta().get("run_id") or uuid.uuid4().hex[:12]
-        (self.arm.folder / "config.yaml").write_text(facts["config"], encoding="utf-8")
-        keep_prompts(self.arm.folder, self.store, self.arm.prompts)
-        own = {"run_id": run_id, "prompts_sha256": digest(self.arm.prompts), "epochs": str(self.config.run.epochs)}
-        tuned = tuned_facts([self.arm.prompts], planned, json.loads(facts.get(FILES, "{}")))
-        return Session(self.store, {**facts, **own, **tuned, "command": json.dumps([])}, {})
 
 
 def _run(work: Sequence[tuple[Runner, Sequence[Try]]], stop: Stop) -> str | None:

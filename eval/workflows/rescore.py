@@ -1,11 +1,10 @@
 """A run's answers, scored anew into a run of their own: the same records but for score, explanation, parts and target.
 
 folder = rescored(find_run("latest"), ["scorer=numeric"], gold=None)
-RunStore(folder / "run.db", read_only=True).meta()["rescored_from"]      # "2026-11-21_08-30-31_gaia_offline_sample"
+RunStore(folder / "run.db", read_only=True).read_info().rescored_from      # "2026-11-21_08-30-31_gaia_offline_sample"
 """
 
 import asyncio
-import json
 import shutil
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from eval.benchmarks.columns import GAIA_COLUMNS
@@ -25,10 +23,10 @@ from eval.cli.overrides import composed
 from eval.config.evaluation import RunSettings, build_part
 from eval.contamination.web_results import find_web_leaks
 from eval.execution.scoring import SCORER, Scoring
-from eval.runs.folder import DATABASE, kept_prompts, make_run_folder, run_name
+from eval.runs.folder import DATABASE, make_run_folder, read_kept_prompts, run_name
 from eval.runs.lock import in_use
 from eval.runs.record import Record, Usage
-from eval.runs.run_info import RESCORED_FROM
+from eval.runs.run_info import RunInfo, dump_config
 from eval.runs.store import RunStore, StoreError
 from eval.scorers.score import Scorer
 from mas.runtime.errors import UserError
@@ -36,11 +34,6 @@ from mas.runtime.event_loop import run_blocking
 
 _AT_ONCE = 16  # verdicts of a function that waits
 _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
-_NOT_COPIED = (
-    *("schema_version", "holder", "epochs", "mlflow", "run_id", "started_at", "command", "config", "sweep"),
-    "task_version",  # it covers the scorer
-)
-
 Gold = Mapping[str, str | None]  # sample id → gold answer; None: unscored
 
 
@@ -66,20 +59,30 @@ def rescored(original: Path, overrides: Sequence[str], gold: Path | None, comman
         raise UserError(f"{error}.") from error
     with source:
         chosen = composed(overrides)
-        config = yaml.safe_load(source.meta().get("config", "{}")) or {}
+        info = source.read_info()
+        config = dict(info.config)
         if any(override.startswith("scorer") for override in overrides):
             config["scorer"] = OmegaConf.to_container(chosen.scorer, resolve=True)
         scorer = _scorer(config)
         answers = _gold_answers(gold, {each.id for each in source.planned()}) if gold else {}
         folder = _new_folder(original, chosen)
         config["run"] = {**(config.get("run") or {}), "name": chosen.run.name}
-        text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-        (folder / "config.yaml").write_text(text, encoding="utf-8")
-        facts = {"config": text, "rescored_by": json.dumps(list(command)), RESCORED_FROM: original.name}
-        for place in kept_prompts(original, source.meta()):
+        (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+        info = replace(
+            info,
+            run_id=uuid.uuid4().hex[:12],
+            started_at=datetime.now(UTC).isoformat(),
+            config=config,
+            command=None,
+            sweep=None,
+            rescored_from=original.name,
+            rescored_by=list(command),
+            task=replace(info.task, task_version="", dataset_sha256="" if answers else info.task.dataset_sha256),
+        )
+        for place in read_kept_prompts(original, info.prompts):
             shutil.copytree(original / place, folder / place)
         with RunStore(folder / DATABASE) as target:
-            run_blocking(_copied(source, target, scorer, answers, facts))
+            run_blocking(_copied(source, target, scorer, answers, info))
     return folder
 
 
@@ -130,21 +133,17 @@ def _gold_row(row: Row, ids: Collection[str]) -> Row:
     return Row(row.place, {**named, _QUESTION: "?", _ANSWER: answer})
 
 
-async def _copied(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, facts: Mapping[str, str]) -> None:
+async def _copied(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, info: RunInfo) -> None:
     """The whole run with new scores; a few records in memory at a time."""
-    meta, run_id = source.meta(), uuid.uuid4().hex[:12]
     planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.planned()]
-    target.plan(planned, int(meta.get("epochs", 1)))
-    kept = {key: value for key, value in meta.items() if key not in _NOT_COPIED}
-    if gold:
-        kept.pop("dataset_sha256", None)  # it covers the gold answers
-    for key, value in {**kept, **facts, "run_id": run_id, "started_at": datetime.now(UTC).isoformat()}.items():
-        target.set_meta(key, value)
+    target.plan(planned)
+    target.write_info(info)
+    target.write_state(source.read_state())
     scoring = Scoring(scorer, RunSettings().deadline_seconds, redact=str)
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
         for record in some:
-            record.run_id, record.target = run_id, gold.get(record.sample_id, record.target)
+            record.run_id, record.target = info.run_id, gold.get(record.sample_id, record.target)
             _forget_score(record)
             if record.sample_id in gold:
                 record.leaks = find_web_leaks(record.question, record.target, record.trajectory)

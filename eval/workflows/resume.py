@@ -20,7 +20,7 @@ from eval.config.evaluation import EvalConfig
 from eval.config.measured import OF_THE_SESSION, RESUME, changes
 from eval.config.tracking import remove_passwords
 from eval.runs.folder import DATABASE, LATEST, all_runs, find_run
-from eval.runs.run_info import RESCORED_FROM
+from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
@@ -39,17 +39,17 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     try:
         with RunStore(run_to_resume(run) / DATABASE, read_only=True) as store:
-            meta = store.meta()
+            info = store.read_info()
     except StoreError as error:
         raise UserError(f"{RESUME}={run}: {error}.") from error
-    if original_run := meta.get(RESCORED_FROM):
+    if original_run := info.rescored_from:
         raise UserError(
             f"{RESUME}={run}: that run holds the answers of {original_run}, scored anew, and has asked nothing itself; "
             f"go on with {RESUME}={shlex.quote(original_run)}, then score that one anew."
         )
-    if "command" not in meta:
+    if info.command is None:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
-    return put_before(arguments, here, json.loads(meta["command"]))
+    return put_before(arguments, here, info.command)
 
 
 def resumed_run(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
@@ -88,7 +88,7 @@ def run_to_resume(run: str) -> Path:
 def _is_rescored(folder: Path) -> bool:
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            return RESCORED_FROM in store.meta()
+            return bool(store.read_info().rescored_from)
     except StoreError:  # told when it is opened
         return False
 
@@ -108,25 +108,25 @@ def _key(override: str) -> str:
     return override.partition("=")[0].lstrip("+~").partition("@")[0]
 
 
-def check_unchanged(
-    meta: Mapping[str, str], now: Mapping[str, Any], digests: Mapping[str, str], allow: bool
-) -> dict[str, str]:
+def check_unchanged(before: RunInfo, config: Mapping[str, Any], info: RunInfo, allow: bool) -> dict[str, str]:
     """What is different from the run that is to go on, if that is allowed.
 
     Args:
-        meta: what the run's store knows of it.
-        now: the configuration, resolved.
-        digests: of the prompts and of the dataset, by their key in `meta`.
+        before: the run as its earlier sessions left it.
+        config: of this session, resolved.
+        info: of this session; a digest that is empty is not compared.
         allow: `run.allow_config_change`.
 
     Raises:
         UserError: something is, and it is not allowed.
     """
-    same_form = yaml.safe_load(remove_passwords(yaml.safe_dump(now)))
-    found = changes(yaml.safe_load(remove_passwords(meta["config"])), same_form)
-    for key, current in digests.items():
-        if meta.get(key, current) != current:
-            found[key] = f"{meta[key][:12]} → {current[:12]}"
+    found = changes(before.config, yaml.safe_load(remove_passwords(yaml.safe_dump(config))))
+    for name, old, new in (
+        ("prompts_sha256", before.prompts_sha256, info.prompts_sha256),
+        ("dataset_sha256", before.task.dataset_sha256, info.task.dataset_sha256 or before.task.dataset_sha256),
+    ):
+        if old != new:
+            found[name] = f"{old[:12]} → {new[:12]}"
     if found and not allow:
         listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:_SHOWN])
         more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -170,13 +170,13 @@ def _summary(folder: Path) -> dict[str, Any] | None:
 
 def _complete(folder: Path, config: EvalConfig, resolved: Mapping[str, Any]) -> bool:
     prompts = config.read_prompts()
-    digests = {"prompts_sha256": digest(prompts) if prompts else ""}
+    info = RunInfo(prompts_sha256=digest(prompts) if prompts else "")
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            meta = store.meta()
-            changed = check_unchanged(meta, resolved, digests, config.run.allow_config_change)
+            changed = check_unchanged(store.read_info(), resolved, info, config.run.allow_config_change)
             ids = [planned.id for planned in store.planned()]
+            finished = store.read_state().finished
             left = list_pending(ids, config.run.epochs, store.keys(), config.run.retry_errors)
     except StoreError as error:
         raise UserError(f"{error}.") from error
-    return meta.get("finished") == "true" and not changed and not left
+    return bool(finished) and not changed and not left

@@ -13,6 +13,7 @@ from typing import Any
 from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, flatten_params
 from eval.mlflow_export.sending import HOST_TAG, PID_TAG, TrackedRun
 from eval.mlflow_export.values import clean_text, truncate
+from eval.runs.run_info import RunInfo
 from optimize.mlflow_export.folder import CONFIG, SOURCES, TuningSnapshot
 from optimize.mlflow_export.numbers import build_interval_metrics, flatten_metrics, select_finite
 from optimize.mlflow_export.openings import DIGEST_TAG, OPENED_AT_TAG, OPENED_TAG
@@ -31,7 +32,10 @@ _MAX_FILE_CHARS = 20_000_000
 def build_tuning_page(tuning: TuningSnapshot, openings: int) -> RunPage:
     """`openings`: how many earlier runs in this MLflow have opened its sealed questions."""
     facts = {name: tuning.facts[name] for name in _FACTS if tuning.facts.get(name) is not None}
-    params = {**dict(flatten_params({}, tuning.config)), **{name: _text(value) for name, value in facts.items()}}
+    params = {
+        **dict(flatten_params(RunInfo(config=tuning.config))),
+        **{name: _text(value) for name, value in facts.items()},
+    }
     return RunPage(
         params={name: truncate(text, MAX_PARAM_CHARS) for name, text in params.items()},
         tags={name: truncate(text, MAX_TAG_CHARS) for name, text in _tags(tuning, openings).items()},

@@ -5,17 +5,18 @@ prompts. Each of the two has what its own tools have returned (`cache.tools=run`
 """
 
 import functools
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import yaml
+
 from eval.execution.stop_controller import QUOTA_OR_KEY, Stop
 from eval.execution.tool_counts import list_offered_tools
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
-from eval.runs.run_info import task_facts
+from eval.runs.run_info import RunInfo, describe_task
 from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.prompt_sets.prompt_set import PromptSet
@@ -78,7 +79,13 @@ def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
     evaluation = run.config.evaluation(run.config.gate.epochs, max(1, run.config.run.concurrency // len(arms)))
     stop = _Ending(run)
     stopped = evaluate_pairs(
-        arms, evaluation, run.splits.sealed, _facts(run), stop, run.console, lambda each: _on_the_runs_budget(run, each)
+        arms,
+        evaluation,
+        run.splits.sealed,
+        _describe(run),
+        stop,
+        run.console,
+        lambda each: _on_the_runs_budget(run, each),
     )
     if stopped:
         run.halt.interrupted = run.halt.interrupted or stop.interrupted
@@ -165,20 +172,22 @@ def _arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
     return Arm(name, run.files.folder / SEALED / name, prompts, run.program(prompts))
 
 
-def _facts(run: TuningRun) -> dict[str, str]:
-    """What a report or a comparison of the arms asks for."""
-    config = run.config
-    return {
-        "config": run.request.configuration,
-        "dataset_sha256": run.splits.sealed_digest,
-        **task_facts(run.splits.sealed, run.request.scorer_settings, getattr(config.base.data, "revision", None)),
-        "tools": json.dumps(list_offered_tools(run.program(run.parent.prompts))),
-        "system": config.base.system.name,
-        "model": config.base.model_name,
-        "simulated": json.dumps(config.base.simulated),
-        "bad_rows": "[]",
-        "origin": json.dumps(run.origin),
-    }
+def _describe(run: TuningRun) -> RunInfo:
+    """Return what a report or a comparison of the arms asks for."""
+    config = run.config.base
+    plain = yaml.safe_load(run.request.configuration)
+    return RunInfo(
+        config=plain,
+        task=replace(
+            describe_task(run.splits.sealed, plain.get("scorer"), getattr(config.data, "revision", None)),
+            dataset_sha256=run.splits.sealed_digest,
+        ),
+        tools=list_offered_tools(run.program(run.parent.prompts)),
+        system=config.system.name,
+        model=config.model_name,
+        simulated=config.simulated,
+        origin=run.origin,
+    )
 
 
 def _on_the_runs_budget(run: TuningRun, question: SampleContext) -> SampleContext:

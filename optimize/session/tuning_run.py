@@ -19,7 +19,7 @@ from eval.execution.run_session import MissingServices
 from eval.execution.runner import Runner
 from eval.runs.call_log import CallLog
 from eval.runs.lock import RunInUseError, RunLock
-from eval.runs.run_info import origin
+from eval.runs.run_info import read_origin
 from eval.runs.tool_cache import SampleResults
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
@@ -52,7 +52,7 @@ class TuningRun:
     ) -> None:
         self.request, self.config, self.splits, self.console = request, request.config, splits, console
         self.files = RunFiles(folder, request.config.redact)
-        self.origin = {**origin(), "mlflow.source.name": "optimize/run.py"}
+        self.origin = {**read_origin(), "mlflow.source.name": "optimize/run.py"}
         seconds_before = begin_session(request, splits, self.files, self.origin)
         self.parent = Candidate(PARENT, self.read_prompts(PARENT))
         self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))

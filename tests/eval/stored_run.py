@@ -3,15 +3,13 @@
 folder = stored_run(tmp_path / "run-1", [answered("q1", "17", gold="17")], planned=["q1", "q2"])
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from eval.runs.record import PlannedQuestion, Record, Usage
+from eval.runs.run_info import RunInfo, RunState, SessionInfo, TaskInfo
 from eval.runs.store import RunStore
 
 CONFIG = {"system": {"name": "toy"}, "scorer": {"_target_": "eval.scorers.exact.ExactScorer", "ignore_case": False}}
@@ -28,18 +26,28 @@ def answered(sample_id: str, answer: str | None, gold: str | None = "17", **chan
 
 
 def stored_run(
-    folder: Path, records: Sequence[Record], planned: Sequence[str] | None = None, epochs: int = 1, **meta: Any
+    folder: Path, records: Sequence[Record], planned: Sequence[str] | None = None, epochs: int = 1, **facts: Any
 ) -> Path:
-    """`planned`: ids; None: those of the records. `meta`: facts beside the usual ones, as text or what JSON takes."""
-    facts = {"run_id": "run-1", "simulated": "false", "config": yaml.safe_dump(CONFIG), "sessions": [SESSION], **meta}
+    """`planned`: ids; None: those of the records. `facts`: fields of RunInfo, TaskInfo and RunState."""
+    info, state = run_facts(**{"run_id": "run-1", "config": CONFIG, "sessions": [SESSION], "epochs": epochs, **facts})
     by_id = {record.sample_id: record for record in records}
     with RunStore(folder / "run.db") as store:
-        store.plan([question(each, by_id.get(each)) for each in planned or by_id], epochs)
-        for key, value in facts.items():
-            store.set_meta(key, value if isinstance(value, str) else json.dumps(value))
+        store.plan([question(each, by_id.get(each)) for each in planned or by_id])
+        store.write_info(info)
+        store.write_state(state)
         for record in records:
             store.write(record)
     return folder
+
+
+def run_facts(**facts: Any) -> tuple[RunInfo, RunState]:
+    """Fields of RunInfo, TaskInfo and RunState, sorted out."""
+    task, state = (
+        {name: facts.pop(name) for name in [each.name for each in fields(kind)] if name in facts}
+        for kind in (TaskInfo, RunState)
+    )
+    sessions = [SessionInfo(**each) for each in state.pop("sessions", [])]
+    return RunInfo(**facts, task=TaskInfo(**task)), RunState(**state, sessions=sessions)
 
 
 def question(sample_id: str, record: Record | None) -> PlannedQuestion:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from eval.analysis.statistics.paired_tests import Pair, adjust_p_values, run_paired_test
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
@@ -113,7 +112,7 @@ def test_epochs_may_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_different_rules_are_told_even_where_they_were_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = run(tmp_path / "b", 4, config=yaml.safe_dump({**CONFIG, "scorer": {"_target_": "x"}}), rescored_from="a")
+    other = run(tmp_path / "b", 4, config={**CONFIG, "scorer": {"_target_": "x"}}, rescored_from="a")
     assert compare(run(tmp_path / "a", 4), other) == USER_ERROR
     assert "their scorers differ" in capsys.readouterr().err
     assert compare(tmp_path / "a", other, "--intersection") == FINISHED
@@ -123,7 +122,7 @@ def test_different_rules_are_told_even_where_they_were_asked_for(
 
 
 def test_tools_and_options_that_differ_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = yaml.safe_dump({**CONFIG, "model": {"name": "big"}})
+    config = {**CONFIG, "model": {"name": "big"}}
     first = run(tmp_path / "a", 4, tools={"expert": ["calculator", "search"]})
     second = run(tmp_path / "b", 4, tools={"expert": ["calculator"]}, config=config)
     assert compare(first, second) == FINISHED
@@ -141,7 +140,7 @@ def test_many_settings_that_differ_are_counted_and_listed_when_asked_for(
 ) -> None:
     def with_limits(folder: Path, n: int) -> Path:
         limits = dict.fromkeys([f"limit_{each}" for each in range(n)], 7)
-        return run(folder, 4, config=yaml.safe_dump({**CONFIG, "limits": limits}))
+        return run(folder, 4, config={**CONFIG, "limits": limits})
 
     first, few, many = run(tmp_path / "a", 4), with_limits(tmp_path / "b", 3), with_limits(tmp_path / "c", 4)
     assert compare(first, few) == FINISHED
@@ -158,7 +157,7 @@ def test_a_setting_that_no_other_line_tells_is_not_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     system = {"name": "toy", "_target_": "other.System", "tools": {"search": {"rate": 2}}}
-    other = run(tmp_path / "b", 4, config=yaml.safe_dump({**CONFIG, "system": system}))
+    other = run(tmp_path / "b", 4, config={**CONFIG, "system": system})
     assert compare(run(tmp_path / "a", 4), other) == FINISHED
     out = capsys.readouterr().out
     assert "option system._target_: None → other.System\n" in out and "option system.tools" in out

@@ -37,7 +37,7 @@ def reported(folder: Path) -> int:
 
 def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     right, wrong = answered("q1", "17"), answered("q2", "18")
-    folder = stored_run(tmp_path / "run", [wrong, right], planned=["q1", "q2"], wall_seconds="12.5")
+    folder = stored_run(tmp_path / "run", [wrong, right], planned=["q1", "q2"], wall_seconds=12.5)
     assert reported(folder) == FINISHED
     assert {path.name for path in folder.iterdir()} == FILES | {"run.db", "run.lock"}
     out = capsys.readouterr().out

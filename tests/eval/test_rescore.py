@@ -10,8 +10,9 @@ import yaml
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.rescore import task
-from eval.runs.folder import kept_prompts
+from eval.runs.folder import read_kept_prompts
 from eval.runs.record import Record, Usage
+from eval.runs.run_info import SweepJob
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from tests.eval.command_line import EvalCommand, dataset
@@ -20,6 +21,9 @@ from tests.eval.obedient_agent import told as order
 from tests.eval.stored_run import CONFIG, answered, stored_run
 
 Rescore = Callable[..., int]
+
+PROMPTS = {"prompts": "baseline"}
+SWEEP = SweepJob("s", "night", "2026-11-21T08:00:00+00:00", "host", 1, 0, [])
 
 
 @pytest.fixture
@@ -69,9 +73,9 @@ def test_another_rule_gives_another_score_and_nothing_else_changes(
             k: v for k, v in vars(was[name]).items() if k not in rescored
         }
     with RunStore(new / "run.db", read_only=True) as store:
-        meta = store.meta()
-    assert meta["rescored_from"] == "old"
-    assert meta["run_id"] == now["q1"].run_id != "run-1"
+        info = store.read_info()
+    assert info.rescored_from == "old"
+    assert info.run_id == now["q1"].run_id != "run-1"
     config = yaml.safe_load((new / "config.yaml").read_text())
     assert config["scorer"]["_target_"] == "eval.scorers.numeric.NumericScorer"
     assert config["scorer"]["tolerance"] == 0.5
@@ -96,7 +100,7 @@ def test_corrected_gold_answers_replace_those_of_the_run_under_its_own_scorer(
     assert {name: record.score for name, record in records(new).items()} == {"q1": 1, "q2": None, "q3": 0, "q4": 1}
     with RunStore(new / "run.db", read_only=True) as store:
         assert [each.target for each in store.planned()] == ["18", None, "a", "4", "5"]
-        assert "dataset_sha256" not in store.meta()
+        assert not store.read_info().task.dataset_sha256
     numbers = summary(new)
     assert (numbers["n_scored"], numbers["n_correct"], numbers["n_unscored"]) == (4, 2, 1)
 
@@ -146,7 +150,7 @@ def test_every_epoch_and_attempt_is_scored(tmp_path: Path, new: Path, rescore: R
         assert [(each.epoch, each.attempt, each.score) for each in store.records()] == [
             (1, 1, None), (1, 2, 1.0), (2, 1, 0.0),
         ]  # fmt: skip
-        assert store.meta()["epochs"] == "2"
+        assert store.read_info().epochs == 2
 
 
 @pytest.mark.parametrize(
@@ -204,7 +208,7 @@ def test_the_runs_own_judge_is_refused_too(
     tmp_path: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graded = {"scorer": {"_target_": "eval.scorers.graded.GradedScorer", "rubric": "r", "judge": {"name": "m"}}}
-    stored_run(tmp_path / "old", [answered("q1", "17")], config=yaml.safe_dump(graded))
+    stored_run(tmp_path / "old", [answered("q1", "17")], config=graded)
     assert rescore(gold_file(tmp_path, gold("q1", "1"))) == USER_ERROR
     assert "scorer=graded asks a model" in capsys.readouterr().err
 
@@ -247,11 +251,11 @@ def test_a_run_that_was_scored_anew_is_neither_gone_on_with_nor_mixed_with_anoth
 def test_it_has_a_name_of_its_own_the_same_prompts_and_no_part_in_the_sweep(
     tmp_path: Path, new: Path, rescore: Rescore
 ) -> None:
-    config = yaml.safe_dump({**CONFIG, "run": {"name": "careful"}})
-    old = stored_run(tmp_path / "old", [answered("q1", "17")], config=config, sweep="{}")
+    config = {**CONFIG, "run": {"name": "careful"}}
+    old = stored_run(tmp_path / "old", [answered("q1", "17")], config=config, sweep=SWEEP, prompts=PROMPTS)
     write_prompt_set(old / "prompts", PromptSet("baseline", "toy", {"planner": "Plan."}, old))
     assert rescore("scorer=numeric", "run.name=strict") == FINISHED
     with RunStore(new / "run.db", read_only=True) as store:
-        meta = store.meta()
-    assert (yaml.safe_load(meta["config"])["run"]["name"], "sweep" in meta) == ("strict", False)
-    assert kept_prompts(new, meta)["prompts"].texts == {"planner": "Plan."}
+        info = store.read_info()
+    assert (info.config["run"]["name"], info.sweep) == ("strict", None)
+    assert read_kept_prompts(new, info.prompts)["prompts"].texts == {"planner": "Plan."}

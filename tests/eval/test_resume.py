@@ -20,7 +20,8 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
 from eval.config.measured import changes
 from eval.runs.record import Record
-from eval.runs.session import Session
+from eval.runs.run_info import RunInfo
+from eval.runs.session import SessionRecorder
 from eval.runs.store import RunStore, list_pending
 from eval.workflows.resume import of_the_run, put_before, resumed_arguments, resumed_run
 from mas.runtime.errors import UserError
@@ -34,7 +35,8 @@ from tests.servers.faults import fault_server
 def interrupted(tmp_path: Path) -> Iterator[Path]:
     """The folder of a run whose store knows a command line and nothing else."""
     with RunStore(tmp_path / "old" / "run.db") as store:
-        store.set_meta("command", json.dumps(["model=offline", "limit=3", "+x.y=1", "run.epochs=2", "~a.b"]))
+        command = ["model=offline", "limit=3", "+x.y=1", "run.epochs=2", "~a.b"]
+        store.write_info(RunInfo(run_id="old", command=command))
     yield tmp_path / "old"
 
 
@@ -139,24 +141,24 @@ def record_of(id: str) -> Record:
 
 def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        first = Session(store, {"run_id": "r"}, {})
+        first = SessionRecorder(store, RunInfo(), {})
         time.sleep(0.05)
         first.end("interrupted", [{"limit": 1}])
-        after_first = float(store.meta()["wall_seconds"])
-        Session(store, {"run_id": "r"}, {})  # killed after its first answer
+        after_first = store.read_state().wall_seconds
+        SessionRecorder(store, RunInfo(), {})  # killed after its first answer
         time.sleep(0.05)
         store.write(record_of("a"))
-        Session(store, {"run_id": "r"}, {"limit": "1 → 2"}).end(None, [{"limit": 2}])
-        meta = store.meta()
-    sessions = json.loads(meta["sessions"])
+        SessionRecorder(store, RunInfo(), {"limit": "1 → 2"}).end(None, [{"limit": 2}])
+        info, state = store.read_info(), store.read_state()
+    sessions = state.sessions
     assert after_first >= 0.05
-    assert after_first + 0.05 <= float(meta["wall_seconds"]) < after_first + 5
-    assert [each["stopped"] for each in sessions] == ["interrupted", "its process ended without notice", None]
-    assert all(each["ended_at"] and each["pid"] == os.getpid() for each in sessions)
-    assert sessions[2]["changes"] == {"limit": "1 → 2"}
-    assert meta["started_at"] == sessions[0]["started_at"]
-    assert json.loads(meta["gate_history"]) == [{"limit": 1}, {"limit": 2}]
-    assert meta["finished"] == "true"
+    assert after_first + 0.05 <= state.wall_seconds < after_first + 5
+    assert [each.stopped for each in sessions] == ["interrupted", "its process ended without notice", None]
+    assert all(each.ended_at and each.pid == os.getpid() for each in sessions)
+    assert sessions[2].changes == {"limit": "1 → 2"}
+    assert info.started_at == sessions[0].started_at
+    assert state.gate_history == [{"limit": 1}, {"limit": 2}]
+    assert state.finished
 
 
 def keys(folder: Path) -> list[tuple[str, int, int]]:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from eval.benchmarks.dataset import Sample
 from eval.runs import lock as run_lock
 from eval.runs.record import Record, Usage
+from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError
 
 MEMORY = Path("/dev/shm")  # waiting for a disk would teach nothing here
@@ -29,7 +30,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.generation = 0
         self.path = self.base / "0" / "run.db"
         self.rows: dict[tuple[str, int, int], Record] = {}  # in the order of writing
-        self.facts: dict[str, str] = {}
+        self.info = RunInfo()
         self.planned: list[str] = []
         self.store: RunStore | None = None
 
@@ -58,11 +59,11 @@ class StoreMachine(RuleBasedStateMachine):
             self.rows[(sample_id, epoch, attempt)] = record
 
     @precondition(lambda self: self.store)
-    @rule(key=st.sampled_from(["sessions", "finished\ud800"]), value=TEXTS)
-    def set_fact(self, key: str, value: str) -> None:
+    @rule(system=TEXTS)
+    def write_info(self, system: str) -> None:
         assert self.store
-        self.store.set_meta(key, value)
-        self.facts[key] = value
+        self.info = RunInfo(run_id="r", system=system)
+        self.store.write_info(self.info)
 
     @precondition(lambda self: self.store)
     @rule(ids=st.lists(IDS, min_size=1, unique=True))
@@ -71,9 +72,9 @@ class StoreMachine(RuleBasedStateMachine):
         samples = [Sample(sample_id, "Which?") for sample_id in ids]
         if self.planned:
             with pytest.raises(StoreError, match="already has its questions"):
-                self.store.plan(samples, 2)
+                self.store.plan(samples)
         else:
-            self.store.plan(samples, 2)
+            self.store.plan(samples)
             self.planned = ids
 
     @precondition(lambda self: self.store)
@@ -130,7 +131,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert {(each.sample_id, each.epoch): each.attempt for each in store.final_records()} == finals
         assert store.cost_usd() == 0.5 * len(self.rows)
         assert [each.id for each in store.planned()] == self.planned
-        assert self.facts.items() <= store.meta().items()
+        assert store.read_info() == self.info
 
 
 TestStore = StoreMachine.TestCase

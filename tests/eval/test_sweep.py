@@ -17,6 +17,7 @@ from eval.cli.command import run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking
 from eval.runs.folder import DATABASE
+from eval.runs.run_info import SweepJob
 from eval.runs.store import RunStore
 from eval.workflows.sweep.notes import find_sweep
 from mas.runtime.errors import UserError
@@ -34,9 +35,11 @@ def content(folder: Path = Path("sweep")) -> dict[str, Any]:
     return found
 
 
-def meta(job: int) -> dict[str, str]:
+def place(job: int) -> SweepJob:
     with RunStore(Path(f"job-{job}") / DATABASE, read_only=True) as store:
-        return store.meta()
+        found = store.read_info().sweep
+    assert found is not None
+    return found
 
 
 def records(job: int) -> dict[str, dict[str, Any]]:
@@ -73,9 +76,9 @@ def test_a_sweep_ends_with_a_row_a_job_and_each_compared_with_the_first(eval_com
 def test_a_child_is_an_ordinary_run_that_knows_its_sweep(eval_command: EvalCommand) -> None:
     eval_command(*SWEEP, "model.seed=0,1", "tools.max_output_chars=900,800", "limit=1")
     id = content()["id"]
-    facts = [json.loads(meta(job)["sweep"]) for job in range(4)]
-    assert {each["id"] for each in facts} == {id}
-    assert [(each["job"], each["differs"]) for each in facts] == [
+    facts = [place(job) for job in range(4)]
+    assert {each.id for each in facts} == {id}
+    assert [(each.job, each.differs) for each in facts] == [
         (0, ["model.seed=0", "tools.max_output_chars=900"]), (1, ["model.seed=0", "tools.max_output_chars=800"]),
         (2, ["model.seed=1", "tools.max_output_chars=900"]), (3, ["model.seed=1", "tools.max_output_chars=800"]),
     ]  # fmt: skip
@@ -86,7 +89,7 @@ def test_a_child_is_an_ordinary_run_that_knows_its_sweep(eval_command: EvalComma
 def test_a_single_run_has_no_sweep(eval_command: EvalCommand) -> None:
     finished = eval_command("experiment=offline", "limit=1")
     with RunStore(finished.folder / DATABASE, read_only=True) as store:
-        assert "sweep" not in store.meta()
+        assert store.read_info().sweep is None
     assert "what differs" not in finished.out
 
 
@@ -143,9 +146,9 @@ def test_a_stopped_child_is_resumed_and_the_table_made_again(
     assert [row["exit_code"] for row in content()["jobs"]] == [3, 2]
     assert content()["comparisons"][0]["reason"] == "1 answers are still missing"
     assert "at least 0.0%" in finished.out, "of a run that stopped, a floor"
-    before = meta(0)["sweep"]
+    before = place(0)
     assert eval_command("run.resume=job-0", "run.max_errors=null").code == 2
-    assert meta(0)["sweep"] == before
+    assert place(0) == before
     capsys.readouterr()
     assert again("sweep") == 2
     assert "compared with job 0" in capsys.readouterr().out

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from rich.console import Console
 
 from eval.analysis.comparison.comparing import compare_runs
@@ -21,6 +20,7 @@ from eval.cli.overrides import composed
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
 from eval.execution.stop_controller import Stop
+from eval.runs.run_info import RunInfo
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.tools.tool_context import Resources
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
@@ -233,13 +233,13 @@ def test_side_by_side_programs_have_each_its_own_results(
     with running(TavilyServer()) as search:
         overrides = options(model, search, tmp_path / "data", *BOTH_ASK_THE_SAME)
         config = read_config(composed(overrides))
-        prompts, resolved = config.read_prompts(), yaml.safe_dump({"system": {"name": "single_agent"}})
+        prompts, info = config.read_prompts(), RunInfo(config={"system": {"name": "single_agent"}})
         assert prompts is not None
         program = config.system.build(config.model, prompts, Resources(config.tools))
         arms = [Arm(name, tmp_path / name, prompts, program) for name in ("parent", "winner")]
         samples = config.data.load(config.split).samples
         console = Console(file=io.StringIO())
-        assert evaluate_pairs(arms, config, samples, {"config": resolved}, Stop(say=lambda line: None), console) is None
+        assert evaluate_pairs(arms, config, samples, info, Stop(say=lambda line: None), console) is None
         assert len(search.requests) == 2, "one of each"
     for arm in arms:
         assert sum(each.usage.replayed_tool_calls for each in answers(arm)) == 1

@@ -91,4 +91,4 @@ def test_the_published_folder_is_the_candidate_that_was_tested(tuned: Tuned) -> 
     assert digest(published) == digest(read_prompt_set(candidate, AGENTS, "toy", PROJECT_ROOT))
     assert published.edited == ()
     with RunStore(tuned.folder / "sealed" / "winner" / DATABASE, read_only=True) as store:
-        assert store.meta()["prompts_sha256"] == digest(published)
+        assert store.read_info().prompts_sha256 == digest(published)

@@ -22,11 +22,10 @@ from eval.analysis.comparison.pairing import (
     read_answers,
 )
 from eval.analysis.statistics.paired_tests import adjust_p_values
-from eval.analysis.tuned_on import UsedToTune, describe_unknown, used_to_tune
+from eval.analysis.tuned_on import UsedToTune, describe_unknown, read_tuning_use
 from eval.cli.paths import shown
 from eval.runs.folder import DATABASE, format_resume_hint
 from eval.runs.record import NOT_RUN
-from eval.runs.run_info import RESCORED_FROM
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
@@ -84,18 +83,18 @@ def _check(folders: Sequence[Path]) -> None:
 def _read(label: str, folder: Path) -> ReadRun:
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            meta, answers = store.meta(), read_answers(store)
+            info, answers = store.read_info(), read_answers(store)
     except StoreError as error:
         raise UserError(f"{error}.") from error
     return ReadRun(
         label=label,
         folder=folder,
-        run_id=meta.get("run_id", ""),
-        simulated=meta.get("simulated") == "true",
-        rescored_from=meta.get(RESCORED_FROM),
+        run_id=info.run_id,
+        simulated=info.simulated,
+        rescored_from=info.rescored_from or None,
         answers=answers,
-        setup=read_setup(folder, meta),
-        used=used_to_tune(meta),
+        setup=read_setup(folder, info),
+        used=read_tuning_use(info),
     )
 
 

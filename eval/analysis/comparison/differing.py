@@ -1,6 +1,6 @@
 """In what two runs differ beside their answers: options, prompts, and the tools that their agents really had.
 
-setup = setup_of(folder, store.meta())
+setup = setup_of(folder, store.read_info())
 differences(setup, other)["prompts"]      # {"planner": "3f2a90b1c7d2 → 91bc04e5aa10"}
 """
 
@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from eval.config.measured import changes
-from eval.runs.folder import kept_prompts
+from eval.runs.folder import read_kept_prompts
+from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet
 
 _DIGEST_CHARS = 12
@@ -35,23 +34,20 @@ class Setup:
     tools_are_seen: bool  # as they were offered; false: as configured, by a run that did not note what was offered
 
 
-def read_setup(folder: Path, meta: Mapping[str, str]) -> Setup:
+def read_setup(folder: Path, info: RunInfo) -> Setup:
     """
     Raises:
         UserError: the prompts that the run has kept cannot be read.
     """
-    found = yaml.safe_load(meta.get("config", ""))
-    config = found if isinstance(found, dict) else {}
-    kept = list(kept_prompts(folder, meta).values())
-    seen = "tools" in meta
+    kept = list(read_kept_prompts(folder, info.prompts).values())
     return Setup(
-        system=meta.get("system") or str((config.get("system") or {}).get("name", "")),
-        model=meta.get("model") or str((config.get("model") or {}).get("name", "")),
-        config=config,
+        system=info.system or str(info.part("system").get("name", "")),
+        model=info.model or str(info.part("model").get("name", "")),
+        config=info.config,
         prompts=kept[-1] if kept else None,
         n_prompt_sets=len(kept),
-        tools=json.loads(meta["tools"]) if seen else _configured(config),
-        tools_are_seen=seen,
+        tools=_configured(info) if info.tools is None else info.tools,
+        tools_are_seen=info.tools is not None,
     )
 
 
@@ -65,8 +61,8 @@ def find_differences(first: Setup, second: Setup) -> dict[str, dict[str, str]]:
     }
 
 
-def _configured(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    agents = (config.get("system") or {}).get("agents") or {}
+def _configured(info: RunInfo) -> dict[str, list[str]]:
+    agents = info.part("system").get("agents") or {}
     return {name: sorted(each["tools"]) for name, each in agents.items() if each and each.get("tools")}
 
 

@@ -13,12 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from eval.analysis.comparison.given_answer import Given, GivenAnswer, collect_answers
 from eval.analysis.statistics.paired_tests import Pair
 from eval.runs.record import PlannedQuestion, Record
-from eval.runs.run_info import FILES, questions_sha256, task_version
+from eval.runs.run_info import digest_questions, digest_task
 from eval.runs.store import RunStore
 
 ONE_ONLY, OTHER_CONTENT = "with a gold answer in one run alone", "with another text, gold answer or file"
@@ -45,7 +43,7 @@ class Answers:
 
     @property
     def task_version(self) -> str | None:
-        return task_version(self.questions_sha256, self.scorer) if self.questions_sha256 else None
+        return digest_task(self.questions_sha256, self.scorer) if self.questions_sha256 else None
 
     def of_question(self, sample_id: str, counted: bool = True) -> list[GivenAnswer | None]:
         """By epoch. `counted`: those that are missing are None, and count as wrong; else they are left out."""
@@ -76,18 +74,17 @@ def read_answers(store: RunStore) -> Answers:
     Raises:
         StoreError: the store cannot be read.
     """
-    meta, planned = store.meta(), store.planned()
-    epochs = int(meta.get("epochs", 1))
-    files = json.loads(meta.get(FILES, "{}"))
+    info, planned = store.read_info(), store.planned()
+    files = info.task.file_sha256
     return Answers(
         questions={each.id: each for each in planned if each.target is not None},
         given=collect_answers(store.records(without_trajectory=True)),
-        epochs=epochs,
-        scorer=(yaml.safe_load(meta.get("config", "")) or {}).get("scorer"),
+        epochs=info.epochs,
+        scorer=info.config.get("scorer"),
         files=files,
-        questions_sha256=questions_sha256(planned, files),
-        dataset_sha256=meta.get("dataset_sha256", ""),
-        n_missing=sum(len(store.missing(epoch)) for epoch in range(1, epochs + 1)),
+        questions_sha256=digest_questions(planned, files),
+        dataset_sha256=info.task.dataset_sha256,
+        n_missing=sum(len(store.missing(epoch)) for epoch in range(1, info.epochs + 1)),
     )
 
 

@@ -9,8 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from eval.analysis.comparison.pairing import Answers, find_obstacle, pair_scores, read_answers
 from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_test
 from eval.cli.command import FAILURES, FINISHED, STOPPED
@@ -49,14 +47,14 @@ def _read(folder: Path, job: Job) -> tuple[dict[str, Any], Answers | None]:
         return row, None
     try:
         with RunStore(run / DATABASE, read_only=True) as store:
-            summary, meta = summarise_store(store), store.meta()
+            summary, info = summarise_store(store), store.read_info()
             if not store.keys():  # it ended before its first answer
                 return {**row, "error": job.error or summary["stopped"]}, None
             answers = read_answers(store)
     except StoreError as error:
         return {**row, "error": str(error)}, None
-    floor = ((yaml.safe_load(meta.get("config", "")) or {}).get("run") or {}).get("fail_under")
-    row |= {"run_id": meta["run_id"], **{key: summary[key] for key in _SUMMARY_KEYS}}
+    floor = info.part("run").get("fail_under")
+    row |= {"run_id": info.run_id, **{key: summary[key] for key in _SUMMARY_KEYS}}
     row |= {"cost_usd": summary["usage"]["cost_usd"], "simulated": summary["simulated"], "mlflow": read_link(run)}
     return {**row, "error": None, "exit_code": _code(summary, floor)}, answers
 

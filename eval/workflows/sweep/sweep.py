@@ -3,11 +3,10 @@
 def task(composed):                           # Hydra calls it for each job
     return as_job(lambda: evaluate(…))        # outside a multirun: evaluate, and nothing else
 
-joined(folder, config)        # in it, once the run has a folder: what the run's store keeps of the sweep
+join_sweep(folder, config)    # in it, once the run has a folder: `RunInfo.sweep`
 concluded(code)               # after the last job: the table; the exit code stays as it is
 """
 
-import json
 import os
 import socket
 import sys
@@ -35,6 +34,7 @@ from eval.cli.command import (
 )
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import NoTracking, Tracking, remove_passwords
+from eval.runs.run_info import SweepJob
 from eval.workflows.sweep.notes import Job, SweepNotes, relative, write_notes
 
 _HYDRAS = "multirun.yaml"  # Hydra writes it before the first job
@@ -81,23 +81,29 @@ def run_as_job(run: Callable[[], int]) -> int:
     return job.exit_code
 
 
-def add_run_to_sweep(folder: Path, config: EvalConfig) -> dict[str, str]:
+def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob | None:
     """Note the run's folder.
 
     Returns:
-        For the store's meta: `sweep`, JSON of `id, name, started_at, host, pid, job, differs`; nothing outside sweeps.
+        The place of the run in the sweep; None outside sweeps.
     """
     sweep, job = _sweep, _sweep.current if _sweep else None
     if sweep is None or job is None:
-        return {}
+        return None
     job.folder = relative(folder, sweep.folder)
     job.differs = [config.redact(each) for each in job.differs]
     sweep.tracking, sweep.secrets = config.tracking, config.secrets()
     _clean_hydras(sweep.folder, config.redact)
     sweep.write()
-    facts = {"id": sweep.notes.id, "name": sweep.folder.name, "started_at": sweep.notes.started_at}
-    own = {"host": socket.gethostname(), "pid": os.getpid(), "job": job.job, "differs": job.differs}
-    return {"sweep": json.dumps({**facts, **own})}
+    return SweepJob(
+        id=sweep.notes.id,
+        name=sweep.folder.name,
+        started_at=sweep.notes.started_at,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        job=job.job,
+        differs=job.differs,
+    )
 
 
 def finish_sweep(code: int) -> int:

@@ -10,8 +10,7 @@ from omegaconf import OmegaConf
 
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
-from eval.runs.folder import DATABASE
-from eval.runs.session import kept_config
+from eval.runs.folder import DATABASE, read_run_info
 from eval.workflows.sweep.notes import SweepNotes
 
 
@@ -24,7 +23,7 @@ def tracking_of(folder: Path, notes: SweepNotes) -> tuple[Tracking | NoTracking,
     runs = [run for job in notes.jobs if (run := job.run(folder)) and (run / DATABASE).is_file()]
     if not runs:
         return NoTracking(), ()
-    config = kept_config(runs[-1])
+    config = read_run_info(runs[-1]).config
     if "tracking" not in config:
         return NoTracking(), ()
     tracking = build_part(OmegaConf.create({"tracking": config["tracking"]}).tracking, "tracking")

@@ -1,6 +1,5 @@
 """Which questions of a run its prompts were tuned on: found by their words, and told before and after."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -10,11 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.analysis.tuned_on import UsedToTune, tuned_facts, used_to_tune
+from eval.analysis.tuned_on import UsedToTune, read_tuning_use
 from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.record import PlannedQuestion
+from eval.runs.run_info import RunInfo, TuningUse, find_tuning_use
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
@@ -32,34 +32,38 @@ def prompts(name: str, tuned_on: TunedOn | None) -> PromptSet:
     return PromptSet(name, "toy", {"plan": "Plan."}, Path(name), tuned_on=tuned_on)
 
 
+def read_use(use: TuningUse | None) -> UsedToTune | None:
+    return read_tuning_use(RunInfo(used_to_tune=use))
+
+
 def planned(*texts: str) -> list[PlannedQuestion]:
     return [PlannedQuestion(f"other-{number}", text) for number, text in enumerate(texts)]
 
 
 def test_a_question_is_known_again_under_another_id() -> None:
     tuned = prompts("mine", TunedOn(marks("One?", "Two?"), marks("Two?", "Three?")))
-    facts = tuned_facts([prompts("first", None), tuned], planned("one?", "Two?", "Three?", "Four?"), {})
-    used = used_to_tune(facts)
+    facts = find_tuning_use([prompts("first", None), tuned], planned("one?", "Two?", "Three?", "Four?"), {})
+    used = read_use(facts)
     assert used == UsedToTune("mine", frozenset({"other-0", "other-1"}), frozenset({"other-2"}))
     assert used.told == "mine (2 learnt from, 1 picked by)"
 
 
 def test_the_same_words_about_another_attachment_are_another_question() -> None:
     tuned = prompts("mine", TunedOn(frozenset({compute_fingerprint("Rows?", "aa")}), frozenset()))
-    facts = tuned_facts([tuned], planned("Rows?", "Rows?", "Rows?"), {"other-0": "aa", "other-1": "bb"})
-    used = used_to_tune(facts)
+    facts = find_tuning_use([tuned], planned("Rows?", "Rows?", "Rows?"), {"other-0": "aa", "other-1": "bb"})
+    used = read_use(facts)
     assert used is not None
     assert used.ids == {"other-0"}
 
 
 def test_of_prompts_that_say_nothing_and_of_older_runs_nothing_is_known() -> None:
-    assert used_to_tune(tuned_facts([prompts("hand", None)], planned("One?"), {})) is None
-    assert used_to_tune({}) is None
+    assert read_use(find_tuning_use([prompts("hand", None)], planned("One?"), {})) is None
+    assert read_use(None) is None
 
 
 def test_all_sets_of_a_resumed_run_count() -> None:
     sets = [prompts("a", TunedOn(marks("One?"), marks())), prompts("b", TunedOn(marks(), marks("One?", "Two?")))]
-    used = used_to_tune(tuned_facts(sets, planned("One?", "Two?", "Three?"), {}))
+    used = read_use(find_tuning_use(sets, planned("One?", "Two?", "Three?"), {}))
     assert used == UsedToTune("a and b", frozenset({"other-0"}), frozenset({"other-1"}))
 
 
@@ -93,8 +97,8 @@ CHECKSUMS = {"checksums": {"tuned_on.json": "9f86"}}
 
 def test_of_a_set_whose_marks_were_removed_nothing_is_known_and_that_is_told() -> None:
     removed = replace(prompts("mine", None), edited=("tuned_on.json",), provenance=CHECKSUMS)
-    facts = tuned_facts([prompts("mine", None), removed], planned("One?"), {})  # first the run's own copy
-    used = used_to_tune(facts)
+    facts = find_tuning_use([prompts("mine", None), removed], planned("One?"), {})  # first the run's own copy
+    used = read_use(facts)
     assert used == UsedToTune("mine", frozenset(), frozenset(), ("mine",))
     assert used.warning(1) == EDITED
     assert used.warning(0, n_unscored=1) is None
@@ -102,7 +106,7 @@ def test_of_a_set_whose_marks_were_removed_nothing_is_known_and_that_is_told() -
 
 def test_marks_that_are_left_in_an_edited_file_still_count() -> None:
     edited = replace(prompts("mine", TunedOn(marks("One?"), marks())), edited=("tuned_on.json",))
-    used = used_to_tune(tuned_facts([edited], planned("One?", "Two?"), {}))
+    used = read_use(find_tuning_use([edited], planned("One?", "Two?"), {}))
     assert used is not None
     assert used.ids == {"other-0"}
     assert str(used.warning(2)).endswith(f"; {EDITED}")
@@ -112,19 +116,12 @@ def test_a_later_session_with_other_prompts_does_not_forget_it_and_one_with_the_
     restored = replace(prompts("mine", TunedOn(marks("One?"), marks())), provenance=CHECKSUMS)
     removed = replace(restored, tuned_on=None, edited=("tuned_on.json",))
     other = replace(prompts("other", None), texts={"plan": "Plan well."})
-    before = tuned_facts([removed], planned("One?"), {})
+    before = find_tuning_use([removed], planned("One?"), {})
     copy = prompts("mine", None)
-    later = used_to_tune(tuned_facts([copy, other], planned("One?"), {}, before))
+    later = read_use(find_tuning_use([copy, other], planned("One?"), {}, RunInfo(used_to_tune=before)))
     assert later == UsedToTune("mine", frozenset(), frozenset(), ("mine",))
-    mended = used_to_tune(tuned_facts([copy, restored], planned("One?"), {}, before))
+    mended = read_use(find_tuning_use([copy, restored], planned("One?"), {}, RunInfo(used_to_tune=before)))
     assert mended == UsedToTune("mine", frozenset({"other-0"}), frozenset())
-
-
-def test_a_run_older_than_that_note_kept_which_files_were_edited() -> None:
-    kept = {"prompts_kept": json.dumps({"prompts": "mine"}), "prompts_edited": json.dumps(["tuned_on.json"])}
-    for told in ("null", json.dumps({"prompts": "mine", "learnt_from": [], "picked_by": []})):
-        assert used_to_tune({**kept, "used_to_tune": told}) == UsedToTune("mine", frozenset(), frozenset(), ("mine",))
-    assert used_to_tune({**kept, "prompts_edited": json.dumps(["plan_system_prompt.txt"])}) is None
 
 
 def tuned_set(folder: Path, learnt_from: Sequence[str], picked_by: Sequence[str]) -> Path:

@@ -11,8 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.export import Export
 from eval.mlflow_export.exporter_process import Exporter
@@ -37,8 +35,8 @@ def own_records(*names: str, **changes: Any) -> list[Record]:
 
 def a_run(folder: Path, settings: LocalTracking, kept: Sequence[Record], **meta: Any) -> Path:
     tracking = {"_target_": "eval.config.tracking.LocalTracking", **asdict(settings)}
-    config = yaml.safe_dump({**CONFIG, "tracking": tracking})
-    facts = {"run_id": kept[0].run_id, "started_at": SESSION["started_at"], "finished": "true", "config": config}
+    config = {**CONFIG, "tracking": tracking}
+    facts = {"run_id": kept[0].run_id, "started_at": SESSION["started_at"], "finished": True, "config": config}
     stored_run(folder, kept, **{**facts, **meta})
     with RunStore(folder / "run.db", read_only=True) as store:
         write_reports(folder, store)

@@ -63,13 +63,13 @@ def test_a_resumed_run_goes_on_as_the_same_run_and_each_attempt_is_a_trace(
     tmp_path: Path, local: LocalTracking
 ) -> None:
     (failed,) = own_records("q1", error="it broke", error_class="infrastructure", score=None)
-    folder = a_run(tmp_path / "run", local, [failed], finished="false", planned=["q1", "q2"])
+    folder = a_run(tmp_path / "run", local, [failed], finished=False, planned=["q1", "q2"])
     first = exported(folder, local)
     assert (first.status, first.complete) == ("KILLED", True)
     with RunStore(folder / "run.db") as store:
         for record in own_records("q1", "q2", run_id=failed.run_id):
             store.write(replace(record, attempt=2 if record.sample_id == "q1" else 1))
-        store.set_meta("finished", "true")
+        store.write_state(replace(store.read_state(), finished=True))
     second = exported(folder, local)
     assert (second.run_id, second.status, second.complete) == (first.run_id, "FINISHED", True)
     run = in_mlflow(local, second)
@@ -100,7 +100,7 @@ def test_verdicts_of_replaced_tries_that_are_there_already_are_taken_away(tmp_pa
 def test_a_run_whose_process_died_is_killed_with_what_it_had(tmp_path: Path, local: LocalTracking) -> None:
     session = {"started_at": "2026-11-21T08:00:00+00:00", "ended_at": None, "stopped": None}
     kept = own_records("q1")
-    folder = a_run(tmp_path / "run", local, kept, planned=["q1", "q2"], finished="false", sessions=[session])
+    folder = a_run(tmp_path / "run", local, kept, planned=["q1", "q2"], finished=False, sessions=[session])
     state = exported(folder, local, last_words="")
     assert (state.status, state.complete) == ("KILLED", True)
     run = in_mlflow(local, state).client.get_run(state.run_id)
@@ -110,7 +110,7 @@ def test_a_run_whose_process_died_is_killed_with_what_it_had(tmp_path: Path, loc
 
 def test_records_come_while_the_run_goes_on(tmp_path: Path, local: LocalTracking) -> None:
     first, second = own_records("q1", "q2")
-    folder = a_run(tmp_path / "run", local, [first], planned=["q1", "q2"], finished="false")
+    folder = a_run(tmp_path / "run", local, [first], planned=["q1", "q2"], finished=False)
     reader = Told()
     export, (log, file) = Export(folder, local, str), open_log(folder, "mlflow")
     exporter = Exporter(export, RunEnd(reader), 30.0, log)  # type: ignore[arg-type]  # only read a line at a time
@@ -124,7 +124,7 @@ def test_records_come_while_the_run_goes_on(tmp_path: Path, local: LocalTracking
         with RunStore(folder / "run.db") as store:
             store.write(second)
             until(lambda: count_in_mlflow(run).traces == 2)
-            store.set_meta("finished", "true")
+            store.write_state(replace(store.read_state(), finished=True))
     finally:
         reader.say("finished\n")
         thread.join()
@@ -215,7 +215,7 @@ def crash(*_: Any) -> None:
 def test_secrets_are_in_no_param_and_no_tag(tmp_path: Path, local: LocalTracking) -> None:
     canary = "canary-6f1c"
     config = f"system: {{name: toy, url: 'https://x/?key={canary}'}}"
-    folder = a_run(tmp_path / "run", local, own_records("q1"), config=config, origin=json.dumps({"who": canary}))
+    folder = a_run(tmp_path / "run", local, own_records("q1"), config=config, origin={"who": canary})
     handover = ExportRequest({}, local=True, secrets=[canary])
     state = exported(folder, local, redact=handover.redact)
     assert state.complete

@@ -1,10 +1,10 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from eval.analysis.summary.summary import summarise
 from eval.mlflow_export.run_page import (
@@ -19,7 +19,7 @@ from eval.mlflow_export.run_page import (
     write_page,
 )
 from eval.mlflow_export.sending import TrackedRun
-from eval.runs.run_info import origin
+from eval.runs.run_info import RunInfo, RunState, SessionInfo, TaskInfo, read_origin
 from mas.prompt_sets.prompt_set import PromptSet
 from tests.eval.mlflow_export.records import a_record
 
@@ -37,12 +37,16 @@ CONFIG = {
     "tracking": {"uri": "https://ann:topsecret@host"},
     "prompts": "prompts/baseline", "split": None, "ids": [], "run": {"name": None},
 }  # fmt: skip
-META = {
-    "run_id": "run-1", "config": yaml.safe_dump(CONFIG), "command": '["model=gpt-4o-mini"]', "epochs": "2",
-    "prompts_sha256": "aa11", "dataset_sha256": "b" * 64, "task_version": "1", "simulated": "false",
-    "started_at": "2026-11-20T10:00:00+00:00",
-    "sessions": json.dumps([{"ended_at": "2026-11-20T10:05:00+00:00"}, {"ended_at": None}]),
-}  # fmt: skip
+INFO = RunInfo(
+    run_id="run-1",
+    config=CONFIG,
+    command=["model=gpt-4o-mini"],
+    epochs=2,
+    prompts_sha256="aa11",
+    task=TaskInfo("b" * 64, "1"),
+    started_at="2026-11-20T10:00:00+00:00",
+)
+STATE = RunState(sessions=[SessionInfo("", "2026-11-20T10:05:00+00:00"), SessionInfo("")])
 
 
 def summary() -> dict[str, object]:
@@ -52,7 +56,7 @@ def summary() -> dict[str, object]:
 
 
 def test_config_becomes_params_and_facts_become_tags() -> None:
-    page = build_page(META, folder_name="2026_gaia", redact=lambda text: text.replace("topsecret", "***"))
+    page = build_page(INFO, folder_name="2026_gaia", redact=lambda text: text.replace("topsecret", "***"))
     assert page.params["system.agents.expert.model"] == "gpt-5"
     assert page.params["model.temperature"] == "0.0"
     assert page.params["ids"] == "[]"
@@ -74,13 +78,13 @@ def test_of_a_run_that_is_not_complete_only_floors_become_metrics() -> None:
     to_come = a_record("q2", error="x", error_class="not_run", score=None)
     records = [a_record("q1"), a_record("q1", epoch=2), to_come]
     numbers = summarise("run-1", records, simulated=False, wall_seconds=2.0, epochs=2, stopped="out of money")
-    metrics = build_page(META, numbers).metrics
+    metrics = build_page(INFO, numbers).metrics
     assert (metrics["accuracy"], metrics["errors/not_run"]) == (pytest.approx(2 / 3), 1)
     assert not [name for name in metrics if "ci95" in name or name.startswith("epochs/")]
 
 
 def test_numbers_of_the_summary_become_metrics() -> None:
-    metrics = build_page(META, summary(), {"agents/planner_calls": 3.0}).metrics
+    metrics = build_page(INFO, summary(), {"agents/planner_calls": 3.0}).metrics
     assert metrics["accuracy"] == pytest.approx(1 / 3)
     assert metrics["accuracy_ci95_low"] < metrics["accuracy"] < metrics["accuracy_ci95_high"]
     assert metrics["accuracy/level_1"] == 0.5
@@ -94,34 +98,34 @@ def test_numbers_of_the_summary_become_metrics() -> None:
 
 
 def test_missing_keys_leave_out_what_they_would_have_shown() -> None:
-    assert build_page({}).params == {}
-    assert build_page({}, {"accuracy": 0.5, "by_level": None}) == RunPage(
+    assert build_page(RunInfo()).params == {}
+    assert build_page(RunInfo(), {"accuracy": 0.5, "by_level": None}) == RunPage(
         tags={"prompts": "none"}, metrics={"accuracy": 0.5}
     )
-    assert read_end_ms({}) is None
-    assert build_run_name({"run_id": "r"}, "") == "r"
+    assert read_end_ms(RunState()) is None
+    assert build_run_name(RunInfo(run_id="r"), "") == "r"
 
 
 def test_a_run_that_asks_no_model_of_ours_names_none() -> None:
-    page = build_page({**META, "model": "none"})
+    page = build_page(replace(INFO, model="none"))
     assert {name for name in page.params if name.startswith("model")} == {"model.name"}
     assert page.tags["model"] == "none"
     assert not [name for name in page.tags if name.startswith("model.")]
 
 
 def test_times_and_status() -> None:
-    assert (read_start_ms(META), read_end_ms(META)) == (1795168800000, 1795169100000)
+    assert (read_start_ms(INFO), read_end_ms(STATE)) == (1795168800000, 1795169100000)
     assert read_status({"stopped": None}) == "FINISHED"
     assert read_status({"stopped": "the disk is full"}) == "KILLED"
-    assert build_run_name(META, "2026_gaia") == "2026_gaia"
-    assert build_run_name({**META, "simulated": "true"}, "2026_gaia") == "2026_gaia (simulated)"
+    assert build_run_name(INFO, "2026_gaia") == "2026_gaia"
+    assert build_run_name(replace(INFO, simulated=True), "2026_gaia") == "2026_gaia (simulated)"
 
 
 def test_the_page_is_read_back_and_writing_it_again_changes_nothing(opened: Opened) -> None:
     run = opened()
-    write_page(run, build_page(META))
+    write_page(run, build_page(INFO))
     many = {f"tools/t{number}_calls": float(number) for number in range(250)}
-    page = build_page(META, {**summary(), "stopped": "no money"}, many)
+    page = build_page(INFO, {**summary(), "stopped": "no money"}, many)
     write_page(run, page)
     write_page(run, page)
     found = run.client.get_run(run.run_id)
@@ -137,10 +141,10 @@ def test_the_page_is_read_back_and_writing_it_again_changes_nothing(opened: Open
 
 def test_a_resumed_run_shows_its_newest_numbers_and_what_changed(opened: Opened) -> None:
     run = opened()
-    write_page(run, build_page(META, summary()))
+    write_page(run, build_page(INFO, summary()))
     better = summarise("run-1", [a_record("q1", score=0.0)], simulated=False, wall_seconds=1.0)
     changed = {**CONFIG, "split": "test"}
-    write_page(run, build_page({**META, "config": yaml.safe_dump(changed)}, better))
+    write_page(run, build_page(replace(INFO, config=changed), better))
     found = run.client.get_run(run.run_id).data
     assert found.metrics["accuracy"] == 0.0
     assert math.isnan(found.metrics["errors/timeout"])
@@ -164,7 +168,7 @@ def test_files_and_prompts_are_artifacts(opened: Opened, tmp_path: Path) -> None
 
 
 def test_the_origin_names_commit_and_host() -> None:
-    found = origin()
+    found = read_origin()
     assert found["harness.host"]
     if "mlflow.source.git.commit" in found:
         assert len(found["mlflow.source.git.commit"]) == 40
@@ -186,6 +190,6 @@ def test_numbers_that_are_no_more_are_nan_once_and_those_of_others_stay(opened: 
 
 
 def test_a_rescored_run_says_so() -> None:
-    page = build_page({**META, "rescored_from": "2026_gaia", "rescored_by": '["scorer=numeric"]'})
+    page = build_page(replace(INFO, rescored_from="2026_gaia", rescored_by=["scorer=numeric"]))
     assert page.tags["harness.rescored_from"] == "2026_gaia"
     assert page.tags["harness.rescored_by"] == '["scorer=numeric"]'

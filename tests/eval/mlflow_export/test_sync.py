@@ -9,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import yaml
 
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
@@ -21,7 +20,7 @@ from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_m
 from tests.eval.stored_run import CONFIG
 from tests.mlflow_runs import Evaluation, sync
 
-OFF = yaml.safe_dump({**CONFIG, "tracking": {"_target_": "eval.config.tracking.NoTracking"}})
+OFF = {**CONFIG, "tracking": {"_target_": "eval.config.tracking.NoTracking"}}
 
 
 def synced(*arguments: object) -> int:
@@ -52,11 +51,11 @@ def test_a_run_is_sent_where_it_belongs_and_a_second_time_changes_nothing(
 
 def test_only_what_is_missing_is_sent(tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = own_records("q1", "q2")
-    folder = a_run(tmp_path / "run", local, [first], planned=["q1", "q2"], finished="false")
+    folder = a_run(tmp_path / "run", local, [first], planned=["q1", "q2"], finished=False)
     assert synced(folder) == FINISHED
     with RunStore(folder / "run.db") as store:
         store.write(second)
-        store.set_meta("finished", "true")
+        store.write_state(replace(store.read_state(), finished=True))
     capsys.readouterr()
     assert synced(folder) == FINISHED
     assert "run: sent 1 traces, 12 spans, 4 assessments" in capsys.readouterr().out
@@ -155,7 +154,7 @@ def test_all_means_those_that_are_not_complete(
     assert synced(tmp_path / "eval" / "one") == FINISHED
     nowhere = {**asdict(local), "_target_": "eval.config.tracking.LocalTracking", "folder": str(tmp_path / "file")}
     (tmp_path / "file").write_text("in the way")
-    lost = yaml.safe_dump({**CONFIG, "tracking": {**nowhere, "wait_seconds": 0.5}})
+    lost = {**CONFIG, "tracking": {**nowhere, "wait_seconds": 0.5}}
     a_run(tmp_path / "eval" / "lost", local, own_records("q1"), config=lost)
     capsys.readouterr()
     assert synced("--all") == STOPPED
@@ -171,12 +170,12 @@ def test_all_sees_a_run_that_was_resumed_without_tracking(
 ) -> None:
     monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
     first, second = own_records("q1", "q2")
-    folder = a_run(tmp_path / "eval" / "run", local, [first], planned=["q1", "q2"], finished="false")
+    folder = a_run(tmp_path / "eval" / "run", local, [first], planned=["q1", "q2"], finished=False)
     assert synced(folder) == FINISHED
     with RunStore(folder / "run.db") as store:
         store.write(second)
-        store.set_meta("finished", "true")
-        store.set_meta("config", OFF)
+        store.write_state(replace(store.read_state(), finished=True))
+        store.write_info(replace(store.read_info(), config=OFF))
     capsys.readouterr()
     assert synced("--all") == FINISHED
     assert "run: sent 1 traces" in capsys.readouterr().out

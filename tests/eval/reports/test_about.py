@@ -1,33 +1,31 @@
 """What the head of the page says was measured."""
 
-import json
 from typing import Any
-
-import yaml
 
 from eval.analysis.summary.summary import summarise
 from eval.reports.heading import describe_run, format_duration
+from eval.runs.run_info import RunInfo, TaskInfo
 
 MEASURED = {
     "folder": "night", "system": "gaia", "data": "sample", "split": "val", "prompts": "baseline", "scorer": "gaia",
 }  # fmt: skip
 
 
-def lines(meta: dict[str, str], **facts: Any) -> dict[str, str]:
-    return dict(describe_run(meta, summarise("run-1", [], **{"simulated": False, "wall_seconds": 75.0, **facts})))
+def lines(info: RunInfo, **facts: Any) -> dict[str, str]:
+    return dict(describe_run(info, summarise("run-1", [], **{"simulated": False, "wall_seconds": 75.0, **facts})))
 
 
 def test_everything_that_the_run_noted_is_told() -> None:
     agents = {"planner": {"model": "big"}, "expert": {"model": None}}
-    meta = {
-        "config": yaml.safe_dump({"system": {"name": "gaia", "agents": agents}}),
-        "data_revision": "abc",
-        "prompts_sha256": "0123456789abcdef",
-        "prompts_edited": json.dumps(["planner"]),
-        "started_at": "2026-11-21T08:00:00.5+00:00",
-        "origin": json.dumps({"mlflow.source.git.commit": "f" * 40, "mlflow.source.git.dirty": "true"}),
-    }
-    assert lines(meta, measured=MEASURED, model="small", command=["model=small", "run.name=a b"], epochs=3) == {
+    info = RunInfo(
+        config={"system": {"name": "gaia", "agents": agents}},
+        task=TaskInfo(data_revision="abc"),
+        prompts_sha256="0123456789abcdef",
+        prompts_edited=["planner"],
+        started_at="2026-11-21T08:00:00.5+00:00",
+        origin={"mlflow.source.git.commit": "f" * 40, "mlflow.source.git.dirty": "true"},
+    )
+    assert lines(info, measured=MEASURED, model="small", command=["model=small", "run.name=a b"], epochs=3) == {
         "run": "night (id run-1)",
         "system": "gaia",
         "model": "small; planner: big",
@@ -41,11 +39,11 @@ def test_everything_that_the_run_noted_is_told() -> None:
 
 
 def test_what_a_run_did_not_note_is_left_out() -> None:
-    assert lines({}) == {"run": "run-1"}
+    assert lines(RunInfo()) == {"run": "run-1"}
 
 
 def test_answers_scored_anew_name_their_run() -> None:
-    assert lines({"rescored_from": "evening"})["answers"] == "those of evening, scored anew"
+    assert lines(RunInfo(rescored_from="evening"))["answers"] == "those of evening, scored anew"
 
 
 def test_long_runs_are_told_in_hours() -> None:

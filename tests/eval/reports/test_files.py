@@ -7,6 +7,7 @@ import pytest
 from eval.reports.files import write_summary
 from eval.reports.from_store import write_reports
 from eval.runs.record import PlannedQuestion, Record
+from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
 
 Make = Callable[..., Record]
@@ -19,7 +20,8 @@ def lines(path: Path) -> list[dict[str, object]]:
 def write(folder: Path, records: list[Record], *sample_ids: str) -> None:
     with RunStore(folder / "run.db") as store:
         planned = sample_ids or dict.fromkeys(each.sample_id for each in records)
-        store.plan([PlannedQuestion(sample_id, "Which?") for sample_id in planned], epochs=2)
+        store.plan([PlannedQuestion(sample_id, "Which?") for sample_id in planned])
+        store.write_info(RunInfo(run_id="r", epochs=2))
         for record in records:
             store.write(record)
         write_reports(folder, store)

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from eval.runs.folder import check_free, find_run, run_name
+from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, question, stored_run
@@ -99,16 +100,16 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
 def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) -> None:
     database = tmp_path / "run.db"
     with RunStore(database) as store:
-        store.plan([question("q1", None)], 1)
+        store.plan([question("q1", None)])
     check_free(tmp_path)
     with RunStore(database) as store:
-        store.set_meta("rescored_from", "another")
+        store.write_info(RunInfo(run_id="r", rescored_from="another"))
     with pytest.raises(UserError, match="already holds a run, one that was scored anew; name a new folder"):
         check_free(tmp_path)
     answered_only = stored_run(tmp_path / "answered", [answered("q1", "17")])
     with pytest.raises(UserError, match="already holds a run"):
         check_free(answered_only)
     with RunStore(tmp_path / "begun" / "run.db") as store:
-        store.set_meta("command", "[]")
+        store.write_info(RunInfo(run_id="r", command=[]))
     with pytest.raises(UserError, match=r"go on with it by run\.resume"):
         check_free(tmp_path / "begun")

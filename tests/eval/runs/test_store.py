@@ -16,6 +16,7 @@ from eval.benchmarks.dataset import Sample
 from eval.runs.lock import in_use
 from eval.runs.record import PlannedQuestion, Record, Usage, not_run
 from eval.runs.redaction import to_jsonable
+from eval.runs.run_info import RunInfo, RunState, SessionInfo, SweepJob, TaskInfo, TuningUse
 from eval.runs.store import RunStore, StoreError
 
 
@@ -156,26 +157,42 @@ def test_the_database_survives_power_loss_by_its_settings(tmp_path: Path) -> Non
     with RunStore(tmp_path / "run.db") as store:
         assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert store._database.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
-        assert store._database.execute("PRAGMA user_version").fetchone() == (2,)
+        assert store._database.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 def test_facts_about_the_run_are_kept_and_replaced(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        store.set_meta("sample_ids", '["a"]')
-        store.set_meta("sample_ids", '["a", "b\ud800"]')
+        assert (store.read_info(), store.read_state()) == (RunInfo(), RunState())
+        store.write_info(RunInfo(run_id="a"))
+        info = RunInfo(
+            run_id="b\ud800",
+            config={"model": {"name": "m"}},
+            command=["limit=1"],
+            task=TaskInfo("d", file_sha256={"q1": "f"}),
+            sweep=SweepJob("s", "night", "2026-11-21T08:00:00+00:00", "host", 1, 0, ["a=1"]),
+            used_to_tune=TuningUse("mine", ["q1"], [], {}),
+        )
+        state = RunState(sessions=[SessionInfo("2026-11-21T08:00:00+00:00", changes={"limit": "1 → 2"})])
+        store.write_info(info)
+        store.write_state(state)
+    with RunStore(tmp_path / "run.db", read_only=True) as store:
+        assert (store.read_info(), store.read_state()) == (info, state)
+
+
+def test_a_run_of_another_version_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        facts = store.meta()
-    assert facts.keys() == {"schema_version", "holder", "sample_ids"}
-    assert (facts["schema_version"], facts["sample_ids"]) == ("2", '["a", "b\ud800"]')
+        store.write_info(RunInfo(version=0))
+        with pytest.raises(StoreError, match="RunInfo of version 0, this program reads version 1: start a new run"):
+            store.read_info()
 
 
-@pytest.mark.parametrize("version", [1, 99])
+@pytest.mark.parametrize("version", [2, 99])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_database_of_another_version_is_refused(tmp_path: Path, version: int, read_only: bool) -> None:
     database = sqlite3.connect(tmp_path / "run.db")
     database.execute(f"PRAGMA user_version = {version}")
     database.close()
-    with pytest.raises(StoreError, match=rf"schema version {version}.*reads version 2"):
+    with pytest.raises(StoreError, match=rf"schema version {version}.*reads version 3"):
         RunStore(tmp_path / "run.db", read_only)
     assert not in_use(tmp_path / "run.db")
 
@@ -232,7 +249,7 @@ def test_lines_are_the_records_as_json_and_their_length_is_known(tmp_path: Path)
 
 def test_keys_and_final_records_follow_the_last_attempt_in_the_plans_order(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        store.plan([Sample("b", "B?"), Sample("a", "A?")], epochs=2)
+        store.plan([Sample("b", "B?"), Sample("a", "A?")])
         store.write(make("a", 1, 1, error="down", error_class="infrastructure"))
         store.write(make("a", 2, 1, answer="a2"))
         store.write(make("unplanned", answer="u"))
@@ -259,21 +276,20 @@ def test_costs_add_up_over_attempts_and_judging(tmp_path: Path) -> None:
 
 def test_the_plan_is_kept_once_and_in_order(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        store.plan([Sample("z\ud800", "Z?", Path("/data/z.csv"), "17", "2", {"kind": "csv"}), Sample("a", "A?")], 3)
+        store.plan([Sample("z\ud800", "Z?", Path("/data/z.csv"), "17", "2", {"kind": "csv"}), Sample("a", "A?")])
         with pytest.raises(StoreError, match="already has its questions"):
-            store.plan([Sample("c", "C?")], 1)
+            store.plan([Sample("c", "C?")])
     with RunStore(tmp_path / "run.db", read_only=True) as store:
         assert store.planned() == [
             PlannedQuestion("z\ud800", "Z?", "z.csv", "17", "2", {"kind": "csv"}),
             PlannedQuestion("a", "A?"),
         ]
-        assert store.meta()["epochs"] == "3"
 
 
 def test_a_plan_with_an_id_twice_leaves_nothing_behind(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
         with pytest.raises(StoreError):
-            store.plan([Sample("a", "A?"), Sample("a", "B?")], 1)
+            store.plan([Sample("a", "A?"), Sample("a", "B?")])
         assert store.planned() == []
 
 

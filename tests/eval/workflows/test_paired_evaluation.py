@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from omegaconf import OmegaConf
 from rich.console import Console
 
@@ -17,6 +16,7 @@ from eval.cli.overrides import composed
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.stop_controller import Stop
 from eval.runs.folder import find_run
+from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.prompt_sets.prompt_set import PromptSet, digest
@@ -43,9 +43,9 @@ def prompts(config: EvalConfig) -> PromptSet:
     return found
 
 
-def facts(simulated: bool = True) -> dict[str, str]:
+def info(simulated: bool = True) -> RunInfo:
     kept = OmegaConf.to_container(composed(["system=toy", "data=toy", "model=offline"]), resolve=True)
-    return {"config": yaml.safe_dump(kept), "system": "toy", "model": "offline", "simulated": json.dumps(simulated)}
+    return RunInfo(config=kept, system="toy", model="offline", simulated=simulated)
 
 
 def arms(config: EvalConfig, folder: Path, prompts: PromptSet) -> list[Arm]:
@@ -64,7 +64,7 @@ def asked(
 ) -> tuple[str | None, str]:
     screen = io.StringIO()
     console = Console(file=screen)
-    reason = evaluate_pairs(made, config, EXAMPLES, facts(), stop or Stop(say=lambda line: None), console, **more)
+    reason = evaluate_pairs(made, config, EXAMPLES, info(), stop or Stop(say=lambda line: None), console, **more)
     return reason, screen.getvalue()
 
 
@@ -82,7 +82,7 @@ def test_each_arm_is_a_run_that_every_command_can_read(config: EvalConfig, promp
         assert (summary["n"], summary["simulated"]) == (EPOCHS * len(EXAMPLES), True)
         assert {"report.html", "answers.jsonl", "config.yaml"} <= {path.name for path in arm.folder.iterdir()}
         with RunStore(arm.folder / "run.db", read_only=True) as store:
-            assert store.meta()["prompts_sha256"] == digest(arm.prompts)
+            assert store.read_info().prompts_sha256 == digest(arm.prompts)
     ids = {answers(arm)[0].run_id for arm in made}
     assert len(ids) == 2, "two runs"
 

@@ -1,11 +1,9 @@
 """Which two runs may be compared, on which questions, and what becomes of missing answers."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from eval.analysis.comparison.given_answer import collect_answers
 from eval.analysis.comparison.pairing import (
@@ -19,7 +17,7 @@ from eval.analysis.comparison.pairing import (
 )
 from eval.benchmarks.dataset import Sample
 from eval.runs.record import Usage
-from eval.runs.run_info import task_facts
+from eval.runs.run_info import RunInfo, TaskInfo, describe_task
 from eval.runs.store import RunStore
 from tests.eval.stored_run import CONFIG, answered, stored_run
 
@@ -45,7 +43,7 @@ def test_the_order_of_the_questions_does_not_matter(tmp_path: Path) -> None:
 def test_other_questions_rules_and_gold_answers_are_told_apart(tmp_path: Path) -> None:
     first = run(tmp_path / "a", ("q1", "17"), ("q2", "18"))
     fewer = run(tmp_path / "b", ("q1", "17"))
-    ruled = run(tmp_path / "c", ("q1", "17"), ("q2", "18"), config=yaml.safe_dump({**CONFIG, "scorer": {"x": 1}}))
+    ruled = run(tmp_path / "c", ("q1", "17"), ("q2", "18"), config={**CONFIG, "scorer": {"x": 1}})
     gold = read(stored_run(tmp_path / "d", [answered("q1", "17", gold="18"), answered("q2", "18")]))
     assert find_obstacle(first, fewer) == "their questions differ: 1 of 2 are in both"
     assert find_obstacle(first, ruled) == "their scorers differ"
@@ -53,26 +51,23 @@ def test_other_questions_rules_and_gold_answers_are_told_apart(tmp_path: Path) -
     assert len({each.task_version for each in (first, fewer, ruled, gold)}) == 4
 
 
-def test_the_content_of_attached_files_counts_and_an_older_run_says_that_it_does_not_know_it(tmp_path: Path) -> None:
-    def made(name: str, digest: str | None = None, **meta: Any) -> Answers:
+def test_the_content_of_attached_files_counts(tmp_path: Path) -> None:
+    def made(name: str, digest: str | None = None, **task: str) -> Answers:
         folder = stored_run(tmp_path / name, [])
         with RunStore(folder / "run.db") as store:
-            store.plan([Sample("q1", "What?", Path("/data/a.csv"), "17")], 1, again=True)
+            store.plan([Sample("q1", "What?", Path("/data/a.csv"), "17")], again=True)
             store.write(answered("q1", "17", file="a.csv"))
-            for key, value in ({"file_sha256": json.dumps({"q1": digest})} if digest else {}).items() | meta.items():
-                store.set_meta(key, value)
+            files = {"q1": digest} if digest else {}
+            store.write_info(RunInfo(run_id="r", task=TaskInfo(file_sha256=files, **task)))
         return read(folder)
 
-    first, same, other, older = made("a", "aa"), made("b", "aa"), made("c", "bb"), made("d")
+    first, same, other = made("a", "aa"), made("b", "aa"), made("c", "bb")
     assert find_obstacle(first, same) is None
     assert find_obstacle(first, other) == "their questions, gold answers or attached files differ"
-    assert "older run" in (find_obstacle(first, older) or "")
-    assert older.task_version is None
     assert find_obstacle(made("e", "aa", dataset_sha256="d"), made("f", dataset_sha256="d")) is None, (
         "the old digest agrees"
     )
     assert find_common(first, other).left_out == {OTHER_CONTENT: 1}
-    assert (find_common(first, older).ids, find_common(first, older).n_files_by_name) == (["q1"], 1)
 
 
 def test_missing_answers_are_an_obstacle_and_are_left_out_of_what_is_in_common(tmp_path: Path) -> None:
@@ -117,14 +112,13 @@ def test_what_is_kept_of_a_task_is_what_comparing_makes_of_the_store(tmp_path: P
     file = tmp_path / "a.csv"
     file.write_text("1")
     samples = [Sample("q2", "Two?", None, "2"), Sample("q1", "One?", file, "\ud800")]
-    facts = task_facts(samples, CONFIG["scorer"], "2025-04")
+    task = describe_task(samples, CONFIG["scorer"], "2025-04")
     folder = stored_run(tmp_path / "run", [])
     with RunStore(folder / "run.db") as store:
-        for key, value in facts.items():
-            store.set_meta(key, value)
-        store.plan(samples, 1, again=True)
-    assert read(folder).task_version == facts["task_version"]
-    assert facts["data_revision"] == "2025-04"
-    assert task_facts(samples[::-1], CONFIG["scorer"], None)["task_version"] == facts["task_version"]
+        store.write_info(RunInfo(run_id="r", config=CONFIG, task=task))
+        store.plan(samples, again=True)
+    assert read(folder).task_version == task.task_version
+    assert task.data_revision == "2025-04"
+    assert describe_task(samples[::-1], CONFIG["scorer"], None).task_version == task.task_version
     file.write_text("2")
-    assert task_facts(samples, CONFIG["scorer"], "2025-04")["task_version"] != facts["task_version"]
+    assert describe_task(samples, CONFIG["scorer"], "2025-04").task_version != task.task_version

@@ -11,6 +11,7 @@ from eval.mlflow_export.run_page import build_page
 from eval.reports.html_report import MAX_LEAKS, write_report
 from eval.reports.notes import list_notes
 from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
 
 Make = Callable[..., Record]
 URL = "https://answers.example.org/17"
@@ -79,7 +80,7 @@ def test_records_of_older_runs_have_none(record: Make) -> None:
 
 def test_mlflow_gets_the_numbers(record: Make) -> None:
     met = build_page(
-        {}, summary_of(record("a", score=1.0, leaks=LEAK, blocked_pages={"hf.co": 2}), record("b"))
+        RunInfo(), summary_of(record("a", score=1.0, leaks=LEAK, blocked_pages={"hf.co": 2}), record("b"))
     ).metrics
     assert {name: value for name, value in met.items() if name.startswith("leaks/")} == {
         "leaks/questions": 1.0,
@@ -88,5 +89,5 @@ def test_mlflow_gets_the_numbers(record: Make) -> None:
         "leaks/accuracy_without_ci95_low": 0.0,
         "leaks/accuracy_without_ci95_high": pytest.approx(0.793, abs=1e-3),
     }
-    none = build_page({}, summary_of(record("a"))).metrics
+    none = build_page(RunInfo(), summary_of(record("a"))).metrics
     assert {name for name in none if name.startswith("leaks/")} == {"leaks/questions", "leaks/blocked_pages"}

@@ -11,6 +11,7 @@ from eval.analysis.tuned_on import UsedToTune
 from eval.mlflow_export.run_page import build_page
 from eval.reports.notes import list_notes
 from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
 
 Make = Callable[..., Record]
 
@@ -61,7 +62,7 @@ def test_of_an_edited_set_none_is_never_said(record: Make) -> None:
     nothing_left = UsedToTune("mine", frozenset(), frozenset(), ("mine",))
     summary = summary_of(record("a"), record("b"), used=nothing_left)
     assert dict(list_notes(summary))["tuned on"] == told
-    assert "tuned_on/questions" not in build_page({}, summary).metrics
+    assert "tuned_on/questions" not in build_page(RunInfo(), summary).metrics
     some_left = summary_of(record("a"), record("b"), used=replace(nothing_left, learnt_from=frozenset("a")))
     line = dict(list_notes(some_left))["tuned on"]
     assert line.startswith("1 of these 2 questions was used")
@@ -76,11 +77,13 @@ def test_what_is_not_known_is_not_told(record: Make) -> None:
 
 
 def test_mlflow_gets_the_numbers(record: Make) -> None:
-    met = build_page({}, summary_of(record("a", score=1.0), record("b"), learnt_from="a")).metrics
+    met = build_page(RunInfo(), summary_of(record("a", score=1.0), record("b"), learnt_from="a")).metrics
     assert {name: value for name, value in met.items() if name.startswith("tuned_on/")} == {
         "tuned_on/questions": 1.0,
         "tuned_on/accuracy_without": 0.0,
         "tuned_on/accuracy_without_ci95_low": 0.0,
         "tuned_on/accuracy_without_ci95_high": pytest.approx(0.793, abs=1e-3),
     }
-    assert not [name for name in build_page({}, summary_of(record("a"), used=None)).metrics if "tuned_on" in name]
+    assert not [
+        name for name in build_page(RunInfo(), summary_of(record("a"), used=None)).metrics if "tuned_on" in name
+    ]
