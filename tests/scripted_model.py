@@ -191,7 +191,7 @@ class ScriptedModel:
     def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         return sorted({self.name, *more_names})
 
-    def gate_history(self) -> list[dict[str, Any]]:
+    def concurrency_history(self) -> list[dict[str, Any]]:
         return []
 
     def lm(self, agent: AgentModel) -> Any:

@@ -14,7 +14,7 @@ from eval.scorers.exact import ExactScorer
 from eval.scorers.gaia import question_scorer
 from eval.scorers.score import Score
 from mas.runtime.errors import UserError
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 
 RUBRIC = (
     "The answer is correct if it says the same as the reference answer, however it is worded. Another value, a missing "
@@ -42,7 +42,7 @@ class GradedScorer:
             raise UserError("scorer.rubric is empty; say what makes an answer correct.")
         if self.judge is None:
             raise UserError("scorer.judge is missing; name a model with model@scorer.judge=gpt-4o-mini.")
-        if isinstance(self.judge, OfflineModel):
+        if isinstance(self.judge, SimulatedModel):
             raise UserError(
                 "the simulated model cannot judge answers; name a real one with model@scorer.judge=…, or score by a "
                 "rule, such as scorer=gaia."

@@ -174,7 +174,7 @@ class _Run:
             stopped = questions.run(program, tries)
             if stopped is None and self._tries(samples, retry_errors=False):
                 stopped = WITHOUT_RECORD
-            session.end(stopped, self.config.model.gate_history() if self.config.needs_model else [])
+            session.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])
             summary = write_reports(self.folder, self.store)
             logs.entry_point.info("run ended", stopped=stopped, accuracy=summary["accuracy"])
         return summary, questions.stop.interrupted

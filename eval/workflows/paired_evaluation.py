@@ -121,7 +121,7 @@ class _ArmSession:
         return self.questions.asking(self.arm.program, progress.update, on_terms)
 
     def end(self, stopped: str | None) -> None:
-        self.session.end(stopped, self.config.model.gate_history() if self.config.needs_model else [])
+        self.session.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])
         write_reports(self.arm.folder, self.store)
 
 

@@ -1,9 +1,12 @@
-"""A simulated language model, so that everything runs without a key, a network or a cost.
+"""A simulated language model: everything runs without a key, a network or a cost.
 
-It stands behind DSPy's real LM interface as an engine (see `mas.simulation.engine`); adapters, parsing, tool calls,
-retries and the cache are DSPy's own. Importing this package alone costs nothing: DSPy is imported by the engine only.
+It is an engine behind DSPy's own LM interface, so adapters, parsing, tool calls and retries are the real ones. This
+package is its only entry point; its modules are internal. Importing it does not import DSPy.
 
-    dspy.LM("offline/normal-0", engine=OfflineEngine(), async_engine=AsyncOfflineEngine())
+    SimulatedModel(world="normal", seed=0).lm(AgentModel(agent="planner"))      # a dspy.LM
+    answer_request(request)                                                     # the reply, without an LM around it
 """
 
-SIMULATED_NOTICE = "Simulated model: scores carry no information about any LLM or about GAIA."
+from mas.simulation.model import SIMULATED_NOTICE, SimulatedModel, answer_request, propose_prompt
+
+__all__ = ["SIMULATED_NOTICE", "SimulatedModel", "answer_request", "propose_prompt"]

@@ -1,34 +1,69 @@
-"""The profile of the simulated model: `conf/model/offline.yaml`."""
+"""Profile of the simulated model (`conf/model/offline.yaml`), and its replies without an LM around them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.model import AgentModel, LimitChange
 from mas.runtime.errors import UserError
 
+if TYPE_CHECKING:
+    import dspy
+    from dspy.lm15 import Request, Response
+
+SIMULATED_NOTICE = "Simulated model: scores carry no information about any LLM or about GAIA."
 WORLDS = ("normal", "null", "harmful", "leaky")
 
 
+def answer_request(request: "Request") -> "Response":
+    """Return the simulated task model's reply to the request of an agent."""
+    from mas.simulation import task_model
+
+    return task_model.answer_request(request)
+
+
+def propose_prompt(request: "Request") -> "Response":
+    """Return the simulated reflection model's reply to a request for a better prompt."""
+    from mas.simulation.reflection import reflection_model
+
+    return reflection_model.propose_prompt(request)
+
+
+@dataclass(frozen=True)
+class ReplyEngine:
+    reply: Callable[["Request"], "Response"]
+
+    def complete(self, request: "Request") -> "Response":
+        return self.reply(request)
+
+
+@dataclass(frozen=True)
+class AsyncReplyEngine:
+    reply: Callable[["Request"], "Response"]
+
+    async def complete(self, request: "Request") -> "Response":
+        return self.reply(request)
+
+
 @dataclass
-class OfflineModel:
-    """No key, no network, no cost; no statement about any LLM either."""
+class SimulatedModel:
+    """Model profile without key, network or cost; its scores say nothing about any LLM."""
 
     name: str = "offline"
-    world: str | None = "normal"  # on the command line `null` is no text: None means the world of that name
+    world: str | None = "normal"  # `model.world=null` on a command line arrives as None and means the world "null"
     seed: int = 0
     native_tools: bool = True  # false: tools are described in the prompt
     call_deadline_seconds: float = 60.0
-    simulated: ClassVar[bool] = True  # not a setting: nobody may switch off what the scores say
+    simulated: ClassVar[bool] = True  # not a setting: reports must always say that the scores are simulated
 
     def __post_init__(self) -> None:
         self.world = self.world or "null"
 
     def check(self) -> None:
-        """See that there is such a world; nothing can be missing, since the model is part of the package.
+        """Validate the settings.
 
         Raises:
-            UserError: there is none, or the seed is no number that one can be made from.
+            UserError: the world is unknown or the seed is negative.
         """
         if self.world not in WORLDS:
             raise UserError(
@@ -43,32 +78,26 @@ class OfflineModel:
     def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         return []
 
-    def gate_history(self) -> list[dict[str, Any]]:
-        """None: nobody has to wait for it."""
+    def concurrency_history(self) -> list[LimitChange]:
         return []
 
-    def lm(self, agent: AgentModel) -> Any:
-        """The `dspy.LM` of one agent. World and seed are in its model's name: no cache takes one world for another."""
-        from mas.simulation.engine import AsyncOfflineEngine, OfflineEngine
+    def lm(self, agent: AgentModel) -> "dspy.BaseLM":
+        return self._create_lm(answer_request, agent.temperature)
 
-        return self._lm(OfflineEngine(), AsyncOfflineEngine(), agent.temperature)
+    def reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
+        """Return the LM of the reflection, with the same world and seed; `name` has no effect."""
+        return self._create_lm(propose_prompt, None)
 
-    def reflection_lm(self, name: str | None = None) -> Any:
-        """The `dspy.LM` that reads feedback and proposes prompts, of the same world and seed, whatever its name."""
-        from mas.simulation.reflection.reflection import AsyncOfflineReflection, OfflineReflection
-
-        return self._lm(OfflineReflection(), AsyncOfflineReflection(), None)
-
-    def _lm(self, engine: Any, async_engine: Any, temperature: float | None) -> Any:
+    def _create_lm(self, reply: Callable[["Request"], "Response"], temperature: float | None) -> "dspy.BaseLM":
         from mas.llm.agent_lm import AgentLM
         from mas.llm.call_policy import CallPolicy
         from mas.llm.limits import Limits
         from mas.llm.prices import FREE
 
         return AgentLM(
-            f"offline/{self.world}-{self.seed}",
-            engine,
-            async_engine,
+            f"offline/{self.world}-{self.seed}",  # part of the request: no cache mixes up two worlds or seeds
+            ReplyEngine(reply),
+            AsyncReplyEngine(reply),
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
             terms=CallPolicy("offline", Limits("offline", takes_images=False, takes_audio=False), price=FREE),

@@ -8,7 +8,7 @@ model.paid.requests            # 1801
 from dataclasses import dataclass, field
 from typing import Any
 
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 
 
 @dataclass
@@ -23,26 +23,15 @@ class Paid:
 
 
 @dataclass
-class PaidEngine:
-    """Of the agents' loop, on which one request is answered after the other."""
-
-    engine: Any
-    paid: Paid
-
-    async def complete(self, request: Any) -> Any:
-        key = repr(request)
-        if key not in self.paid.replies:
-            self.paid.requests += 1
-            self.paid.replies[key] = await self.engine.complete(request)
-        return self.paid.replies[key]
-
-    async def aclose(self) -> None:
-        """Nothing is held open."""
-
-
-@dataclass
-class PaidModel(OfflineModel):
+class PaidModel(SimulatedModel):
     paid: Paid = field(default_factory=Paid)
 
-    def _lm(self, engine: Any, async_engine: Any, temperature: float | None) -> Any:
-        return super()._lm(engine, PaidEngine(async_engine, self.paid), temperature)
+    def _create_lm(self, reply: Any, temperature: float | None) -> Any:
+        def pay_once(request: Any) -> Any:
+            key = repr(request)
+            if key not in self.paid.replies:
+                self.paid.requests += 1
+                self.paid.replies[key] = reply(request)
+            return self.paid.replies[key]
+
+        return super()._create_lm(pay_once, temperature)

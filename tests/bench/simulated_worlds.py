@@ -22,7 +22,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, read_prompt_set
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from mas.simulation.skills.skills import SKILLS
 from mas.tools.tool_context import Resources
 
@@ -86,7 +86,7 @@ def variants(prompts: PromptSet) -> dict[str, PromptSet]:
     }
 
 
-def program_of(system: Any, prompts: PromptSet, model: OfflineModel) -> Any:
+def program_of(system: Any, prompts: PromptSet, model: SimulatedModel) -> Any:
     program = system.build(model, None, Resources())
     apply_prompt_set(program, prompts)
     return program
@@ -125,7 +125,7 @@ def scores_of(
         for name in names:
             variant = variants(prompts)[name]
             found = [
-                score(program_of(system, variant, OfflineModel(world=world, seed=seed)), samples, GaiaScorer())
+                score(program_of(system, variant, SimulatedModel(world=world, seed=seed)), samples, GaiaScorer())
                 for seed in seeds
             ]
             spread = statistics.stdev(found) if len(found) > 1 else 0.0
@@ -144,7 +144,7 @@ def cost_of(count: int) -> None:
     done, seed = 0, 0
     while done < count:
         batch = samples[: count - done]
-        program = program_of(system, prompts, OfflineModel(seed=seed))
+        program = program_of(system, prompts, SimulatedModel(seed=seed))
         trace = Trace("bench", lambda *_: None)
         with recording(trace):
             asyncio.run(outcomes(program, batch, GaiaScorer()))

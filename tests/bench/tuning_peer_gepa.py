@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(ROOT)
 
-from mas.simulation.model import OfflineModel  # noqa: E402
+from mas.simulation import SimulatedModel  # noqa: E402
 from tests.bench.paid_model import PaidModel  # noqa: E402
 from tests.bench.tables import Table  # noqa: E402
 
@@ -231,7 +231,7 @@ def _scored(
 
     system, _ = system_and_data("toy", "toy")
     questions = ToyDataset(n_train=1, n_val=1, n_test=n_sealed, seed=OTHER_QUESTIONS + seed).load("test").samples
-    model = OfflineModel(world=world, seed=seed)
+    model = SimulatedModel(world=world, seed=seed)
 
     def accuracy(prompts: Any) -> float:
         return score(program_of(system, prompts, model), questions, GaiaScorer())

@@ -78,9 +78,9 @@ def jobs(parts: Sequence[str], seeds: int | None) -> Iterator[Job]:
 
 
 def run(job: Job) -> Result:
-    from mas.simulation.reflection import reflection
+    from mas.simulation.reflection import reflection_model
 
-    reflection._HELPS["harmful"] = 0.1 if job.part == "one in ten helps" else 0.0
+    reflection_model._HELPS["harmful"] = 0.1 if job.part == "one in ten helps" else 0.0
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
@@ -192,7 +192,7 @@ def true_gain(n_seeds: int = 10) -> tuple[float, float]:
     from eval.benchmarks.toy_set import ToyDataset
     from eval.scorers.gaia import GaiaScorer
     from mas.prompt_sets.prompt_set import read_prompt_set
-    from mas.simulation.model import OfflineModel
+    from mas.simulation import SimulatedModel
 
     system, _ = system_and_data("toy", "toy")
     parent = read_prompt_set(system.default_prompts, system.agent_names, system.name, ROOT)
@@ -200,7 +200,7 @@ def true_gain(n_seeds: int = 10) -> tuple[float, float]:
     gains = []
     for seed in range(1000, 1000 + n_seeds):
         samples = ToyDataset(n_train=1, n_val=1, n_test=300, seed=seed).load("test").samples
-        model = OfflineModel(seed=seed)
+        model = SimulatedModel(seed=seed)
         before, after = (program_of(system, each, model) for each in (parent, replace(parent, texts=texts)))
         gains.append(score(after, samples, GaiaScorer()) - score(before, samples, GaiaScorer()))
     return statistics.mean(gains), statistics.stdev(gains) / len(gains) ** 0.5

@@ -20,7 +20,7 @@ from eval.scorers.gaia import GaiaScorer
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from mas.tools.tool_context import Resources
 
 
@@ -34,7 +34,7 @@ def records(
     found: list[Record] = []
     runner = Runner(
         run_id="simulated",
-        program=system.build(OfflineModel(world=world, seed=seed), prompts, Resources()),
+        program=system.build(SimulatedModel(world=world, seed=seed), prompts, Resources()),
         scorer=GaiaScorer(),
         concurrency=8,
         deadline_seconds=120,

@@ -27,9 +27,8 @@ from mas.llm.call_policy import CallPolicy
 from mas.llm.prices import FREE
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
-from mas.simulation.engine import AsyncOfflineEngine, OfflineEngine
-from mas.simulation.model import OfflineModel
-from mas.simulation.reflection.reflection import AsyncOfflineReflection
+from mas.simulation import SimulatedModel, answer_request, propose_prompt
+from mas.simulation.model import ReplyEngine
 from mas.tools.tool_context import Resources
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings
 from optimize.search.candidate import PARENT, Candidate, Proposal
@@ -47,7 +46,7 @@ def toy() -> tuple[Any, dict[str, list[Any]], PromptSet]:
     return system, {split: list(data.load(split).samples) for split in ("train", "val")}, prompts
 
 
-class CountedModel(OfflineModel):
+class CountedModel(SimulatedModel):
     """The simulated model, which counts the requests that reach it."""
 
     def __init__(self, before: Any = None, reflection: Any = None, **settings: Any) -> None:
@@ -60,16 +59,16 @@ class CountedModel(OfflineModel):
         self.before, self.reflection, self.sent = before, reflection, 0
 
     def lm(self, agent: Any) -> Any:
-        return self._counted(AsyncOfflineEngine(), agent.temperature)
+        return self._counted(answer_request, agent.temperature)
 
     def reflection_lm(self, name: str | None = None) -> Any:
-        return self._counted(AsyncOfflineReflection(), None, self.reflection)
+        return self._counted(self.reflection or propose_prompt, None)
 
-    def _counted(self, inner: Any, temperature: float | None, answer: Any = None) -> Any:
+    def _counted(self, reply: Any, temperature: float | None) -> Any:
         return AgentLM(
             f"offline/{self.world}-{self.seed}",
-            OfflineEngine(),
-            _Counted(inner, self, answer),
+            ReplyEngine(answer_request),
+            _Counted(reply, self),
             native_tools=True,
             deadline_seconds=60.0,
             terms=CallPolicy("offline", price=FREE),
@@ -79,17 +78,14 @@ class CountedModel(OfflineModel):
 
 
 class _Counted:
-    def __init__(self, inner: Any, model: CountedModel, answer: Any) -> None:
-        self._inner, self._model, self._answer = inner, model, answer
+    def __init__(self, reply: Any, model: CountedModel) -> None:
+        self._reply, self._model = reply, model
 
     async def complete(self, request: Any) -> Any:
         self._model.sent += 1
         if self._model.before:
             await self._model.before(request)
-        return self._answer(request) if self._answer else await self._inner.complete(request)
-
-    async def aclose(self) -> None:
-        """Nothing is held open."""
+        return self._reply(request)
 
 
 class ByScore:

@@ -85,14 +85,13 @@ def completion(body: bytes) -> bytes:
     """The reply to a chat request, as OpenAI's API has it."""
     from dspy.lm15 import Message, Request
 
-    from mas.simulation.engine import respond
-    from mas.simulation.reflection.reflection import propose
+    from mas.simulation import answer_request, propose_prompt
 
     asked = json.loads(body)
     system = "".join(each["content"] for each in asked["messages"] if each["role"] == "system")
     turns = [Message(each["role"], (_text(each),)) for each in asked["messages"] if each["role"] != "system"]
     request = Request(asked["model"], tuple(turns), system)
-    response = (propose if asked["model"] == REFLECTION else respond)(request)
+    response = (propose_prompt if asked["model"] == REFLECTION else answer_request)(request)
     text = "".join(getattr(part, "text", "") for part in response.message.parts)
     message, usage = {"role": "assistant", "content": text}, response.usage
     counts = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}

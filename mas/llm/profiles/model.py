@@ -7,9 +7,12 @@ A profile's dataclass imports nothing heavy, so that a missing key is told befor
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from mas.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    import dspy
 
 
 @dataclass
@@ -35,6 +38,14 @@ class AgentModel:
         return AgentModel(name, entry.temperature if self.temperature is None else self.temperature, self.agent)
 
 
+class LimitChange(TypedDict):
+    """One change of the number of requests that may be in flight at once."""
+
+    seconds: float  # since the first request
+    limit: int
+    reason: str
+
+
 class Model(Protocol):
     """A model profile."""
 
@@ -57,11 +68,11 @@ class Model(Protocol):
         """The values that no log, record or report may ever show."""
         ...
 
-    def lm(self, agent: AgentModel) -> Any:
+    def lm(self, agent: AgentModel) -> "dspy.BaseLM":
         """The `dspy.LM` of one agent; LMs of one profile share their connections and the gate before them."""
         ...
 
-    def reflection_lm(self, name: str | None = None) -> Any:
+    def reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         """The `dspy.LM` that reads feedback and rewrites prompts; shares connections and gate with the others.
 
         Args:
@@ -76,7 +87,7 @@ class Model(Protocol):
         """Models whose price is unknown, of those that the profile names and of these; a budget in USD needs all."""
         ...
 
-    def gate_history(self) -> list[dict[str, Any]]:
+    def concurrency_history(self) -> list[LimitChange]:
         """How the number of requests let through at once changed: {"seconds", "limit", "reason"}; empty: no gate."""
         ...
 

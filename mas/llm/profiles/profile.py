@@ -91,7 +91,7 @@ class ModelProfile(ABC):
         """Models without a price, of those that the profile names and of these: what they cost is unknown."""
         return sorted(name for name in {*self.names, *more_names} if price_of(name, self.prices) is None)
 
-    def gate_history(self) -> list[dict[str, Any]]:
+    def concurrency_history(self) -> list[dict[str, Any]]:
         """How many requests were let through at once, change by change, since the first one."""
         history: list[dict[str, Any]] = self._gate.history
         return history

@@ -7,72 +7,74 @@ reply.fields     # {"result": "Found in sales.csv: …"}
 
 from collections.abc import Callable
 
-from mas.simulation.reply import Reply
-from mas.simulation.request import Chat
-from mas.simulation.roles import planning, toy
-from mas.simulation.roles.expertise import give_answer, work
-from mas.simulation.roles.research import reading, research
-from mas.simulation.skills.conduct import Conduct, World
-from mas.simulation.skills.demos import shown
-from mas.simulation.skills.form import final_form
-from mas.simulation.skills.slips import UNKNOWN
-from mas.simulation.solving.material import question_in, section
+from mas.simulation.chat import Chat, Reply
+from mas.simulation.roles import planner_and_critics as planning
+from mas.simulation.roles import toy
+from mas.simulation.roles.expert import give_answer, solve_task
+from mas.simulation.roles.researcher import read_attachment, research
+from mas.simulation.skills.answer_form import format_answer
+from mas.simulation.skills.behaviour import Behaviour, World
+from mas.simulation.skills.demos import count_shown_skills
+from mas.simulation.skills.mistakes import UNKNOWN
+from mas.simulation.solving.material import extract_question, extract_section
 
 _UNUSABLE = "\n\nYour last reply could not be used"
 
 
-def conduct_of(chat: Chat, world: World) -> Conduct:
-    return Conduct(
+def create_behaviour(chat: Chat, world: World) -> Behaviour:
+    return Behaviour(
         world=world,
         role=chat.role or "",
         prompt=chat.prompt,
-        demos=shown(chat),
+        demos=count_shown_skills(chat),
         question=_question(chat),
-        occasion=chat.occasion,
+        decision_key=chat.decision_key,
         sample=chat.seed,
         revision=len(chat.turns) - 1,
     )
 
 
-def reply_to(chat: Chat, conduct: Conduct) -> Reply:
+def play_role(chat: Chat, behaviour: Behaviour) -> Reply:
     """The reply of the agent that the request is for; any other program's fields get a plain placeholder."""
     role = _REPLIES.get(chat.role or "")
-    return role(chat, conduct) if role else Reply(dict.fromkeys(chat.outputs, UNKNOWN))
+    return role(chat, behaviour) if role else Reply(dict.fromkeys(chat.outputs, UNKNOWN))
 
 
 def _question(chat: Chat) -> str:
     if chat.role == "toy_plan":
         return chat.first_request.strip()
     if chat.role in ("toy_solve", "toy_finalize"):
-        return toy.heading(chat.first_request, "PROBLEM")
+        return toy.extract_heading(chat.first_request, "PROBLEM")
     if chat.role == "single":
         return chat.first_request.partition(_UNUSABLE)[0].strip()
-    return question_in(chat.first_request)
+    return extract_question(chat.first_request)
 
 
-def _finalize(chat: Chat, conduct: Conduct) -> Reply:
-    given = section(chat.request, "expert's answer") or UNKNOWN
-    reasoning = section(chat.request, "expert's reasoning") or "There was no reasoning to report."
-    return Reply({"final_answer": final_form(conduct.question, given, conduct), "final_reasoning_trace": reasoning})
+def _finalize(chat: Chat, behaviour: Behaviour) -> Reply:
+    given = extract_section(chat.request, "expert's answer") or UNKNOWN
+    reasoning = extract_section(chat.request, "expert's reasoning") or "There was no reasoning to report."
+    return Reply(
+        {"final_answer": format_answer(behaviour.question, given, behaviour), "final_reasoning_trace": reasoning}
+    )
 
 
-def _alone(chat: Chat, conduct: Conduct) -> Reply:
+def _alone(chat: Chat, behaviour: Behaviour) -> Reply:
     """Research, work and final form by one agent in one conversation."""
     material = ""
     if chat.file is not None and "read_file" in chat.tools:
-        found = reading(chat, conduct)
+        found = read_attachment(chat, behaviour)
         if isinstance(found, Reply):
             return found
         material = found
-    worked = work(conduct.question, material, chat, conduct)
+    worked = solve_task(behaviour.question, material, chat, behaviour)
     if isinstance(worked, Reply):
         return worked
     value, why = worked
-    final = final_form(conduct.question, value, conduct)
+    final = format_answer(behaviour.question, value, behaviour)
     return Reply({"final_answer": final, "final_reasoning_trace": f"{why} The answer is {value}."})
 
 
-_REPLIES: dict[str, Callable[[Chat, Conduct], Reply]] = {
+_REPLIES: dict[str, Callable[[Chat, Behaviour], Reply]] = {
     "planner": planning.plan,
     "critic_planner": planning.review_plan,
     "researcher": research,

@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from mas.simulation.request import Chat, Turn
-from mas.simulation.skills.form import wants_list, wants_unit
+from mas.simulation.chat import Chat, Turn
+from mas.simulation.skills.answer_form import wants_list, wants_unit
 
 _PROSE = re.compile(r"\b(?:is|are|was|the answer|i arrive)\b", re.IGNORECASE)
 
 
-def shown(chat: Chat) -> Mapping[str, float]:
+def count_shown_skills(chat: Chat) -> Mapping[str, float]:
     """Skill to the demos that show it, less those that show its contrary."""
     counts: Counter[str] = Counter()
     for turn in chat.demos:

@@ -114,7 +114,7 @@ class _Sentence:
 
 
 @lru_cache(maxsize=4096)
-def said(prompt: str) -> Mapping[str, float]:
+def read_emphasis(prompt: str) -> Mapping[str, float]:
     """How strongly a prompt asks for each skill: 1 says it, -1 says the contrary, 0 is silent or of two minds."""
     votes: dict[str, list[int]] = {skill: [] for skill in _PARSED}
     for text in _sentences(prompt):
@@ -124,7 +124,7 @@ def said(prompt: str) -> Mapping[str, float]:
 
 
 @lru_cache(maxsize=4096)
-def mentioned(prompt: str) -> frozenset[str]:
+def find_mentioned_skills(prompt: str) -> frozenset[str]:
     """The skills of which a prompt speaks, for or against."""
     return frozenset(skill for text in _sentences(prompt) for skill in _votes(text))
 

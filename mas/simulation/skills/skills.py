@@ -1,50 +1,26 @@
-"""The sixteen skills of the simulated model: what a prompt can ask for, of which agents, and the error it prevents.
+"""Skills of the simulated model: what a prompt can ask for, of which agents, and the mistake that it prevents.
 
-An agent follows a skill with a chance that depends on what its own prompt says of it (`mas.simulation.skills.conduct`).
+The chance that an agent follows a skill depends on its own prompt (`mas.simulation.skills.behaviour`).
 
     SKILLS["use_the_calculator"].error          # "computes in the head, and slips"
     "expert" in SKILLS["use_the_calculator"].roles
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
-Role = Literal[
-    "planner",
-    "critic_planner",
-    "researcher",
-    "critic_researcher",
-    "expert",
-    "critic_expert",
-    "finalizer",
-    "single",  # one agent that does everything
-    "toy_plan",
-    "toy_solve",
-    "toy_finalize",
-]
-ROLES: tuple[Role, ...] = (
-    "planner",
-    "critic_planner",
-    "researcher",
-    "critic_researcher",
-    "expert",
-    "critic_expert",
-    "finalizer",
-    "single",
-    "toy_plan",
-    "toy_solve",
-    "toy_finalize",
-)
+from mas.simulation.chat import Role
+
 _CRITICS = ("critic_planner", "critic_researcher", "critic_expert")
 
 
 @dataclass(frozen=True)
 class Skill:
-    """`talent` is the chance (0 to 1) that an agent does it unasked."""
+    """A rule that an agent follows or not."""
 
-    roles: tuple[str, ...]  # whose prompt counts
-    talent: float
-    error: str  # what happens where it is not followed
+    roles: tuple[str, ...]  # agents whose prompt counts
+    talent: float  # chance, 0 to 1, that an agent follows it without being asked to
+    error: str  # the mistake of an agent that does not follow it
 
 
 SKILLS: dict[str, Skill] = {
@@ -81,5 +57,5 @@ SKILLS: dict[str, Skill] = {
     "reject_only_real_faults": Skill(_CRITICS, 0.75, "rejects right work: a false alarm"),
     "recompute_before_approving": Skill(_CRITICS, 0.30, "approves wrong work: a miss"),
     "say_what_was_not_found": Skill(("researcher", "single"), 0.60, "fills the gap with a guess"),
-    "keep_to_the_output_format": Skill(tuple(ROLES), 0.96, "breaks the output format, so that it cannot be parsed"),
+    "keep_to_the_output_format": Skill(get_args(Role), 0.96, "breaks the output format, so that it cannot be parsed"),
 }

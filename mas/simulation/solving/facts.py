@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mas.simulation.solving.tables import Table
-from mas.simulation.solving.wording import number, position, words
+from mas.simulation.solving.wording import find_phrase, parse_number, split_words
 
 _IDENTITIES = ("name", "title", "id", "code", "label", "key")
 _STEP = " > "
@@ -37,7 +37,7 @@ class Leaf:
         return f"{_STEP.join(self.path)}: {self.value}"
 
 
-def document(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The first JSON object or array in a text that may hold more; None if there is none."""
     for match in re.finditer(r"^[ \t]*([{\[])", text, re.MULTILINE):
         try:
@@ -47,9 +47,9 @@ def document(text: str) -> Any:
     return None
 
 
-def leaves(text: str) -> list[Leaf]:
+def read_leaves(text: str) -> list[Leaf]:
     """All scalars of the JSON in a text, or of lines `a > b: value` that were made from it."""
-    found = document(text)
+    found = parse_json(text)
     if found is not None:
         return list(_walk(found, ()))
     lines = (line.strip() for line in text.splitlines() if _STEP in line and ": " in line)
@@ -82,9 +82,9 @@ def _scalar(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def record_tables(text: str) -> list[Table]:
+def read_record_tables(text: str) -> list[Table]:
     """The lists of objects in a JSON document, each as a table; nested objects become `outer inner` columns."""
-    return list(_records(document(text), ""))
+    return list(_records(parse_json(text), ""))
 
 
 def _records(value: Any, name: str) -> Iterator[Table]:
@@ -98,33 +98,33 @@ def _records(value: Any, name: str) -> Iterator[Table]:
             yield from _records(item, str(key))
 
 
-def best_leaves(question: str, found: list[Leaf], count: int = 3) -> list[Leaf]:
+def select_leaves(question: str, found: list[Leaf], count: int = 3) -> list[Leaf]:
     """The leaves whose path the question describes best, best first."""
-    asked = set(words(question))
+    asked = set(split_words(question))
     return sorted(found, key=lambda leaf: -_leaf_score(question, asked, leaf))[:count]
 
 
 def _leaf_score(question: str, asked: set[str], leaf: Leaf) -> float:
     score = 0.0
     for depth, step in enumerate(leaf.path, 1):
-        parts = words(step)
+        parts = split_words(step)
         share = sum(part in asked for part in parts) / len(parts) if parts and ", " not in step else 0.0
         score += share * (2.0 if depth == len(leaf.path) else 1.5) - 0.3 * (share == 0)
-        score += 1.5 * sum(position(part, question) >= 0 for part in step.split(", ") if depth < len(leaf.path))
-    return score - 2.0 * (position(leaf.value, question) >= 0)  # what the question says is not what it asks
+        score += 1.5 * sum(find_phrase(part, question) >= 0 for part in step.split(", ") if depth < len(leaf.path))
+    return score - 2.0 * (find_phrase(leaf.value, question) >= 0)  # what the question says is not what it asks
 
 
-def best_sentences(question: str, text: str, count: int = 2) -> list[str]:
+def select_sentences(question: str, text: str, count: int = 2) -> list[str]:
     """The sentences that share most words with the question, rare words first."""
-    sentences = [s.strip() for s in re.split(r"(?<=[.!?])\s+|\n+", text) if len(words(s)) > 1]
-    asked = set(words(question))
-    uses = {word: sum(word in words(sentence) for sentence in sentences) for word in asked}
-    scores = {s: sum(1.0 / uses[word] + 0.5 for word in set(words(s)) & asked) for s in sentences}
+    sentences = [s.strip() for s in re.split(r"(?<=[.!?])\s+|\n+", text) if len(split_words(s)) > 1]
+    asked = set(split_words(question))
+    uses = {word: sum(word in split_words(sentence) for sentence in sentences) for word in asked}
+    scores = {s: sum(1.0 / uses[word] + 0.5 for word in set(split_words(s)) & asked) for s in sentences}
     best = sorted(dict.fromkeys(sentences), key=lambda sentence: -scores[sentence])
     return [sentence for sentence in best[:count] if scores[sentence] > 0]
 
 
-def fact_in(question: str, sentence: str) -> str | None:
+def extract_fact(question: str, sentence: str) -> str | None:
     """The part of a sentence that the question asks for, by the question's first word."""
     asked = question.lower()
     if re.search(_WANTS_NUMBER, asked):
@@ -152,15 +152,15 @@ def fact_in(question: str, sentence: str) -> str | None:
 
 
 def _number_for(question: str, sentence: str) -> str | None:
-    numbers = [m for m in re.finditer(r"\d[\d,]*(?:\.\d+)?", sentence) if position(m[0], question) < 0]
-    asked = set(words(question))
-    near = [m[0] for m in numbers if set(words(sentence[m.end() : m.end() + 30])[:2]) & asked]
+    numbers = [m for m in re.finditer(r"\d[\d,]*(?:\.\d+)?", sentence) if find_phrase(m[0], question) < 0]
+    asked = set(split_words(question))
+    near = [m[0] for m in numbers if set(split_words(sentence[m.end() : m.end() + 30])[:2]) & asked]
     found = near or [m[0] for m in numbers]
-    return found[0].rstrip(",") if found and number(found[0].rstrip(",")) is not None else None
+    return found[0].rstrip(",") if found and parse_number(found[0].rstrip(",")) is not None else None
 
 
 def _first(pattern: str, sentence: str, question: str) -> str | None:
     for match in re.finditer(pattern, sentence):
-        if position(match[1], question) < 0 and words(match[1]):
+        if find_phrase(match[1], question) < 0 and split_words(match[1]):
             return str(match[1])
     return None

@@ -9,9 +9,9 @@ import operator
 import re
 from collections.abc import Callable
 
-from mas.simulation.solving.solving import Finding
-from mas.simulation.solving.tables import Table, chosen_rows, column_scores, filters, sheets_asked
-from mas.simulation.solving.wording import decimals_asked, number, position, words
+from mas.simulation.solving.self_contained import Finding
+from mas.simulation.solving.tables import Table, find_filters, score_columns, select_rows, select_sheets
+from mas.simulation.solving.wording import find_phrase, parse_number, read_decimals, split_words
 
 _MOST = (
     r"\b(highest|largest|(?<!at )most|maximum|greatest|biggest|best|top|latest|newest|longest|heaviest|tallest"
@@ -45,7 +45,7 @@ def look_up(question: str, found: list[Table], slip: bool = False) -> Finding | 
     usable = [table for table in found if table.rows]
     if cells := _referenced_cells(question, usable):
         return _of_cells(question, cells)
-    chosen = sheets_asked(question, usable)
+    chosen = select_sheets(question, usable)
     if not chosen:
         return None
     if len(chosen) > 1 and re.search(_DIFFERENCE, question, re.IGNORECASE):
@@ -56,8 +56,8 @@ def look_up(question: str, found: list[Table], slip: bool = False) -> Finding | 
 def _in_table(question: str, table: Table, slip: bool) -> Finding | None:
     asked = question.lower()
     conditions = _conditions(question, table)
-    named = filters(_CONDITION.sub(" ", question), table)  # a limit is no value to look for
-    rows = [row for row in chosen_rows(question, table, named) if all(test(row) for _, test in conditions)]
+    named = find_filters(_CONDITION.sub(" ", question), table)  # a limit is no value to look for
+    rows = [row for row in select_rows(question, table, named) if all(test(row) for _, test in conditions)]
     if re.search(_DIFFERENCE, asked):
         return _difference(question, _values(question, table, slip))
     if re.search(_MOST, asked) or re.search(_LEAST, asked):
@@ -66,7 +66,7 @@ def _in_table(question: str, table: Table, slip: bool) -> Finding | None:
         return _total(question, table, rows, named, slip)
     if conditions or re.search(_LIST, asked):
         return _names(question, table, rows, [column for column, _ in conditions] + list(named))
-    if re.search(r"how many", asked) and max(column_scores(_without(question, named), table)) < 0.5:
+    if re.search(r"how many", asked) and max(score_columns(_without(question, named), table)) < 0.5:
         return Finding(answer=str(len(rows)), why=f"{len(rows)} rows fit.")
     values = _values(question, table, slip)
     return Finding(answer=values[0], why="Read from the row that fits the question.") if values else None
@@ -74,15 +74,15 @@ def _in_table(question: str, table: Table, slip: bool) -> Finding | None:
 
 def _values(question: str, table: Table, slip: bool) -> list[str]:
     """The asked column's cell in each row that the question names, in the question's order."""
-    named = filters(question, table)
+    named = find_filters(question, table)
     column = _target(question, table, set(named), slip)
-    rows = chosen_rows(question, table, named)
-    order = {value: position(value, question) for values in named.values() for value in values}
+    rows = select_rows(question, table, named)
+    order = {value: find_phrase(value, question) for values in named.values() for value in values}
     return [row[column] for row in sorted(rows, key=lambda row: max((order.get(cell, -1) for cell in row), default=0))]
 
 
 def _target(question: str, table: Table, used: set[int], slip: bool, numeric: bool = False) -> int:
-    scores = column_scores(question, table)
+    scores = score_columns(question, table)
     for column in range(len(scores)):
         scores[column] -= (
             5.0 * (column in used) + 3.0 * (numeric and not table.is_numeric(column)) + 0.01 * (column == 0)
@@ -97,7 +97,7 @@ def _extreme(
     measure = _target(question, table, set(named), slip, numeric=_has_numbers(table, set(named)))
     least = bool(re.search(_LEAST, question, re.IGNORECASE))
     if re.search(r"\boldest|youngest\b", question, re.IGNORECASE):
-        by_age = "age" in words(table.header[measure])
+        by_age = "age" in split_words(table.header[measure])
         least = by_age == bool(re.search("youngest", question, re.IGNORECASE))
     rows = [row for row in rows if row[measure]]
     if not rows:
@@ -114,12 +114,12 @@ def _asked_for(question: str, table: Table, measure: int) -> int:
     opening = re.search(
         r"\b(?:which|what|whose|who is the|who was the|name (?:of )?the)\b(.{0,40})", question, re.IGNORECASE
     )
-    asked = words(opening[1]) if opening else []
+    asked = split_words(opening[1]) if opening else []
     if re.search(r"\bwhat (?:is|was) the (?:highest|lowest|largest|smallest|maximum|minimum)", question, re.IGNORECASE):
         return measure
     for word in asked:
         for column, title in enumerate(table.header):
-            if column != measure and word in words(title):
+            if column != measure and word in split_words(title):
                 return column
     others = [column for column in range(len(table.header)) if column != measure and not table.is_numeric(column)]
     return others[0] if others else 0
@@ -129,7 +129,7 @@ def _total(
     question: str, table: Table, rows: list[list[str]], named: dict[int, list[str]], slip: bool
 ) -> Finding | None:
     column = _target(question, table, set(named), slip, numeric=True)
-    numbers = [value for row in rows if (value := number(row[column])) is not None]
+    numbers = [value for row in rows if (value := parse_number(row[column])) is not None]
     if not numbers:
         return None
     terms = " + ".join(f"{value:.10g}" for value in numbers)
@@ -137,18 +137,18 @@ def _total(
     expression = f"({terms}) / {len(numbers)}" if mean else terms
     return Finding(
         expression=expression,
-        decimals=decimals_asked(question),
+        decimals=read_decimals(question),
         why=f"Over {len(numbers)} rows of {table.header[column]}.",
     )
 
 
 def _difference(question: str, values: list[str]) -> Finding | None:
-    numbers = [value for text in values if (value := number(text)) is not None]
+    numbers = [value for text in values if (value := parse_number(text)) is not None]
     if len(numbers) < 2:
         return None
     high, low = max(numbers[:2]), min(numbers[:2])
     return Finding(
-        expression=f"{high:.10g} - {low:.10g}", decimals=decimals_asked(question), why="The difference of two cells."
+        expression=f"{high:.10g} - {low:.10g}", decimals=read_decimals(question), why="The difference of two cells."
     )
 
 
@@ -175,7 +175,7 @@ def _yes_or_no(question: str, table: Table) -> list[tuple[int, Callable[[list[st
     """A test for each column of yes and no that the question mentions, as in `without a harbour`."""
     found = []
     for column, title in enumerate(table.header):
-        place = position(title.replace("_", " "), question)
+        place = find_phrase(title.replace("_", " "), question)
         if place < 0 or not {row[column].lower() for row in table.rows} <= _YES | _NO:
             continue
         denied = re.search(r"\b(no|not|without)\W+(?:an?\W+|the\W+)?$", question[:place], re.IGNORECASE)
@@ -199,7 +199,7 @@ def _comparison(word: str) -> Callable[[float, float], bool]:
 
 def _test(column: int, compare: Callable[[float, float], bool], limit: float) -> Callable[[list[str]], bool]:
     def fits(row: list[str]) -> bool:
-        value = number(row[column])
+        value = parse_number(row[column])
         return value is not None and compare(value, limit)
 
     return fits
@@ -207,8 +207,8 @@ def _test(column: int, compare: Callable[[float, float], bool], limit: float) ->
 
 def _condition_column(question: str, place: int, table: Table) -> int:
     """The numeric column whose words stand nearest to the condition, or that its adjective hints at."""
-    near = column_scores(question[max(0, place - 40) : place + 50], table)
-    wide = column_scores(question, table)
+    near = score_columns(question[max(0, place - 40) : place + 50], table)
+    wide = score_columns(question, table)
     scores = [2 * near[c] + wide[c] - 9.0 * (not table.is_numeric(c)) for c in range(len(table.header))]
     return scores.index(max(scores))
 
@@ -217,7 +217,7 @@ def _referenced_cells(question: str, found: list[Table]) -> list[str]:
     references = re.findall(r"\bcells? ([A-Z]\d+)|(?:\band|,|to) ([A-Z]\d+)\b", question)
     if not references:
         return []
-    named = [table for table in sheets_asked(question, found) if table.row_numbers] or found
+    named = [table for table in select_sheets(question, found) if table.row_numbers] or found
     cells = [
         named[min(i, len(named) - 1)].cell(first or second) for i, (first, second) in enumerate(references) if named
     ]
@@ -235,7 +235,7 @@ def _has_numbers(table: Table, used: set[int]) -> bool:
 
 
 def _order(cell: str) -> tuple[int, float, str]:
-    value = number(cell)
+    value = parse_number(cell)
     return (1, value, "") if value is not None else (0, 0.0, cell)  # dates as YYYY-MM-DD sort as text
 
 

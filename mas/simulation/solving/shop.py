@@ -8,8 +8,8 @@ With `slip`, one number too many or too few is taken: the neighbouring price, th
 
 import re
 
-from mas.simulation.solving.solving import Finding, solve
-from mas.simulation.solving.wording import decimals_asked, number
+from mas.simulation.solving.self_contained import Finding, solve
+from mas.simulation.solving.wording import parse_number, read_decimals
 
 _N = r"\d+(?:\.\d+)?"
 # Small units in a large one.
@@ -26,7 +26,7 @@ def work_out(problem: str, slip: bool = False) -> Finding | None:
 
 
 def _summed(problem: str, expression: str, why: str) -> Finding:
-    return Finding(expression=expression, decimals=decimals_asked(problem), why=why)
+    return Finding(expression=expression, decimals=read_decimals(problem), why=why)
 
 
 def _prices(problem: str, slip: bool) -> Finding | None:
@@ -100,7 +100,7 @@ def _stalls(problem: str, slip: bool) -> Finding | None:
     sold = re.search(r"sold these numbers of \w+: ([\d, ]+)\.", problem)
     if not sold:
         return None
-    counts = [value for text in sold[1].split(",") if (value := number(text)) is not None]
+    counts = [value for text in sold[1].split(",") if (value := parse_number(text)) is not None]
     edge = 0.5 if slip else 0.0  # the limit itself is counted, or left out
     low = re.search(r"(more than|at least) (\d+)", problem)
     high = re.search(r"(fewer than|at most) (\d+)", problem)

@@ -8,7 +8,7 @@ column_scores("What is the price?", table)          # [0.0, 1.1]
 import re
 from dataclasses import dataclass
 
-from mas.simulation.solving.wording import number, position, words
+from mas.simulation.solving.wording import find_phrase, parse_number, split_words
 
 _SHEET = re.compile(r"\bsheet\b\W{0,4}([^\n'\"|]+?)['\"]?\s*(?:\(.*|[,;:].*|=+|-+|\]+)?$", re.IGNORECASE)
 # What a superlative or a verb in a question says about the column that is meant.
@@ -45,7 +45,7 @@ class Table:
     header_number: str = ""
 
     def text(self) -> str:
-        """The table again as text that `tables` can read."""
+        """The table again as text that `read_tables` can read."""
         lines = [f"Sheet: {self.name}"] if self.name else []
         if self.row_numbers:
             letters = [chr(ord("A") + index) for index in range(len(self.header))]
@@ -61,7 +61,7 @@ class Table:
 
     def is_numeric(self, column: int) -> bool:
         cells = [row[column] for row in self.rows if row[column]]
-        return bool(cells) and sum(number(cell) is not None for cell in cells) * 2 > len(cells)
+        return bool(cells) and sum(parse_number(cell) is not None for cell in cells) * 2 > len(cells)
 
     def cell(self, reference: str) -> str | None:
         """The cell at a spreadsheet reference such as `B4`."""
@@ -71,7 +71,7 @@ class Table:
         return self.rows[self.row_numbers.index(reference[1:])][column]
 
 
-def tables(text: str) -> list[Table]:
+def read_tables(text: str) -> list[Table]:
     """Every table of a text; lines without ` | ` part them and may name the sheet."""
     found: list[Table] = []
     block: list[list[str]] = []
@@ -106,50 +106,52 @@ def _padded(row: list[str], width: int) -> list[str]:
     return (row + [""] * width)[:width]
 
 
-def filters(question: str, table: Table) -> dict[int, list[str]]:
+def find_filters(question: str, table: Table) -> dict[int, list[str]]:
     """For each column, those of its values that the question names, in the question's order."""
-    asked = set(words(question))
+    asked = set(split_words(question))
     named: dict[int, list[str]] = {}
     for column, title in enumerate(table.header):
         identifies = (
-            column == 0 or bool({"year", "id", "month", "date"} & set(words(title))) or asked >= set(words(title))
+            column == 0
+            or bool({"year", "id", "month", "date"} & set(split_words(title)))
+            or asked >= set(split_words(title))
         )
         values = {row[column] for row in table.rows if len(row[column]) > 1 or (identifies and row[column])}
-        hits = [v for v in values if (identifies or number(v) is None) and position(v, question) >= 0]
-        hits = [v for v in hits if not any(v != other and position(v, other) >= 0 for other in hits)]
+        hits = [v for v in values if (identifies or parse_number(v) is None) and find_phrase(v, question) >= 0]
+        hits = [v for v in hits if not any(v != other and find_phrase(v, other) >= 0 for other in hits)]
         if hits:
-            named[column] = sorted(hits, key=lambda value: position(value, question))
+            named[column] = sorted(hits, key=lambda value: find_phrase(value, question))
     return named
 
 
-def chosen_rows(question: str, table: Table, named: dict[int, list[str]] | None = None) -> list[list[str]]:
+def select_rows(question: str, table: Table, named: dict[int, list[str]] | None = None) -> list[list[str]]:
     """The rows that fit all the values that the question names; all rows if it names none."""
-    named = filters(question, table) if named is None else named
+    named = find_filters(question, table) if named is None else named
     lowered = {column: {value.lower() for value in values} for column, values in named.items()}
     rows = [row for row in table.rows if all(row[c].lower() in values for c, values in lowered.items())]
     if rows or not named:
         return rows or table.rows
     weakest = max(named)  # columns further right are seldom what identifies a row
-    return chosen_rows(question, table, {c: values for c, values in named.items() if c != weakest})
+    return select_rows(question, table, {c: values for c, values in named.items() if c != weakest})
 
 
-def column_scores(question: str, table: Table) -> list[float]:
+def score_columns(question: str, table: Table) -> list[float]:
     """How strongly the question's words point to each column."""
-    asked = words(question)
+    asked = split_words(question)
     hinted = {word for key, hint in _HINTS.items() if key in question.lower() for word in hint.split()}
     scores = []
     for title in table.header:
-        parts = words(title) or [title.lower()]
+        parts = split_words(title) or [title.lower()]
         direct = sum(part in asked for part in parts)
         scores.append(direct / len(parts) + 0.1 * direct + 0.3 * any(part in hinted for part in parts))
     return scores
 
 
-def sheets_asked(question: str, found: list[Table]) -> list[Table]:
+def select_sheets(question: str, found: list[Table]) -> list[Table]:
     """The tables whose sheet the question names; else those that share most words with it."""
-    named = [table for table in found if table.name and position(table.name, question) >= 0]
+    named = [table for table in found if table.name and find_phrase(table.name, question) >= 0]
     if named:
-        return sorted(named, key=lambda table: position(table.name, question))
-    scored = [(sum(column_scores(question, t)) + 2 * len(filters(question, t)), t) for t in found if t.rows]
+        return sorted(named, key=lambda table: find_phrase(table.name, question))
+    scored = [(sum(score_columns(question, t)) + 2 * len(find_filters(question, t)), t) for t in found if t.rows]
     best = max((score for score, _ in scored), default=0.0)
     return [table for score, table in scored if score == best][:1]

@@ -24,7 +24,7 @@ _PLAIN = str.maketrans("\u2018\u2019\u201c\u201d`\u00d7\u00f7", "''\"\"'*/")
 _NUMBER = re.compile(r"^(?:about\s+)?[^\w\-+.]{0,2}\s*([-+]?\d[\d,]*(?:\.\d+)?|[-+]?\.\d+)\s*%?$")
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Content words, lower case, without plural endings; `snake_case` and `camelCase` count as several words."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).replace("_", " ").lower()
     return [stem(word) for word in re.findall(r"[^\W_]+", spaced) if word not in STOP_WORDS]
@@ -42,18 +42,18 @@ def stem(word: str) -> str:
     return word
 
 
-def number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """The number that a whole cell is, without currency sign, thousands commas or percent sign."""
     match = _NUMBER.match(text.strip())
     return float(match[1].replace(",", "")) if match else None
 
 
-def plain_quotes(text: str) -> str:
+def replace_typographic(text: str) -> str:
     """Typographic quotation marks and signs of arithmetic as a keyboard has them."""
     return text.translate(_PLAIN)
 
 
-def position(phrase: str, text: str) -> int:
+def find_phrase(phrase: str, text: str) -> int:
     """Where `phrase` stands in `text` as whole words, whatever the case; -1 if nowhere."""
     if phrase.lower() not in text.lower():
         return -1
@@ -61,7 +61,7 @@ def position(phrase: str, text: str) -> int:
     return match.start() if match else -1
 
 
-def decimals_asked(question: str) -> int | None:
+def read_decimals(question: str) -> int | None:
     """Digits after the point that the question wants; negative: tens, hundreds; None: it does not say."""
     text = question.lower()
     if match := re.search(r"(\d+|no|zero|one|two|three|four|five|six) (?:decimal|digits? after|dp\b)", text):
@@ -72,7 +72,7 @@ def decimals_asked(question: str) -> int | None:
     return _PLACES[match[1]] if match else None
 
 
-def written(value: float, decimals: int | None) -> str:
+def format_number(value: float, decimals: int | None) -> str:
     """A number as an answer: rounded as asked, otherwise without needless digits."""
     if decimals is None:
         return f"{value:.10g}" if abs(value) < 1e15 else f"{value:.0f}"

@@ -12,7 +12,7 @@ from eval.config.evaluation import EvalConfig, build_part, read_config
 from eval.config.tracking import LocalTracking
 from eval.scorers.gaia import GaiaScorer
 from mas.runtime.errors import UserError
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from mas.systems.gaia.system import AgentSettings, GaiaSystem
 
 
@@ -28,7 +28,7 @@ def config(*overrides: str) -> EvalConfig:
 def test_parts_become_their_dataclasses() -> None:
     found = config()
     assert isinstance(found.system, GaiaSystem)
-    assert isinstance(found.model, OfflineModel)
+    assert isinstance(found.model, SimulatedModel)
     assert isinstance(found.data, BundledDataset)
     assert isinstance(found.scorer, GaiaScorer)
     assert isinstance(found.tracking, LocalTracking)

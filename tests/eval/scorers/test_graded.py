@@ -12,7 +12,7 @@ from eval.scorers.score import Score
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
 from mas.runtime.lm_errors import EmptyReplyError
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from tests.scripted_model import Reply, ScriptedModel, all_text
 
 
@@ -105,7 +105,7 @@ def test_a_judge_that_cannot_be_asked_is_found_by_the_check(monkeypatch: pytest.
     with pytest.raises(UserError, match=r"the judge .* needs an API key: .* JUDGE_KEY"):
         GradedScorer(judge=OpenAIChatModel("m", api_key_env="JUDGE_KEY")).check()
     with pytest.raises(UserError, match="simulated model cannot judge"):
-        GradedScorer(judge=OfflineModel()).check()
+        GradedScorer(judge=SimulatedModel()).check()
     with pytest.raises(UserError, match=r"scorer\.rubric is empty"):
         GradedScorer(" ", judge=OpenAIChatModel("m")).check()
     with pytest.raises(UserError, match=r"scorer\.judge is missing"):

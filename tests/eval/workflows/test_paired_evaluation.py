@@ -22,7 +22,7 @@ from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from mas.tools.tool_context import Resources
 
 EXAMPLES = ToyDataset(n_test=6).load("test").samples
@@ -51,7 +51,7 @@ def info(simulated: bool = True) -> RunInfo:
 def arms(config: EvalConfig, folder: Path, prompts: PromptSet) -> list[Arm]:
     shorter = replace(prompts, texts={**prompts.texts, "plan": "Plan."})
     return [
-        Arm(name, folder / name, each, config.system.build(OfflineModel(), each, Resources(config.tools)))
+        Arm(name, folder / name, each, config.system.build(SimulatedModel(), each, Resources(config.tools)))
         for name, each in (("parent", prompts), ("winner", shorter))
     ]
 

@@ -17,7 +17,7 @@ from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.prompt_sets.prompt_set import PromptSet
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from mas.systems.gaia import signatures
 from mas.tools.attachments import attached
 from mas.tools.read_file import read_file
@@ -146,7 +146,7 @@ def test_a_file_that_has_changed_is_shown_as_it_is_now(tmp_path: Path) -> None:
         (SimpleNamespace(takes_images=True, takes_audio=False), {"a.png"}),
         (SimpleNamespace(takes_images=False, takes_audio=True), {"a.wav", "a.m4a"}),
         (SimpleNamespace(), set()),
-        (OfflineModel().lm(AgentModel()), set()),
+        (SimulatedModel().lm(AgentModel()), set()),
         (OpenAIChatModel("any", "http://127.0.0.1:1/v1").lm(AgentModel()), set()),
         (OpenAIChatModel("any", "http://127.0.0.1:1/v1", takes_images=True).lm(AgentModel()).copy(), {"a.png"}),
     ],

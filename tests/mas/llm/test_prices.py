@@ -10,7 +10,7 @@ from mas.llm.prices import Price, price_of
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import Rate
 from mas.runtime.errors import UserError
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 
 MINI = Price(0.15, 0.60, cached_input_usd_per_million=0.075)
 
@@ -33,7 +33,7 @@ def test_a_profile_names_the_models_without_a_price() -> None:
     model = OpenAIChatModel("gpt-4o-mini-2024-07-18", prices={"gpt-4o-mini": MINI})
     assert model.unpriced() == []
     assert model.unpriced(["mine", "gpt-4o-mini"]) == ["mine"]
-    assert OfflineModel().unpriced(["offline"]) == []
+    assert SimulatedModel().unpriced(["offline"]) == []
 
 
 @pytest.mark.parametrize("choice", ["gpt-4o-mini", "gpt-4o", "mixed"])

@@ -14,7 +14,7 @@ from mas.llm.profiles.profile import Rate
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, recording
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from tests.mas.llm.loopback import Received, answer, complete_with, completion, serving
 from tests.mas.llm.test_bill import REFUSED, Ledger
 
@@ -114,7 +114,7 @@ def test_a_budget_that_is_used_up_reaches_the_optimiser_as_itself() -> None:
 
 
 def test_the_simulated_one_takes_any_name_and_is_replayed_too() -> None:
-    model: Model = OfflineModel(world="harmful", seed=2)
+    model: Model = SimulatedModel(world="harmful", seed=2)
     named, unnamed = model.reflection_lm("gpt-4o"), model.reflection_lm(None)
     assert named.model == unnamed.model == "offline/harmful-2"
     log = Kept()

@@ -230,7 +230,7 @@ def test_the_gate_hears_of_refusals() -> None:
     with serving(in_turn(failing("429 Too Many Requests\r\nRetry-After: 0"), complete_with("hello"))) as server:
         model = profile(server.base_url)
         assert run_blocking(model.lm(AgentModel()).acall("hi")) == ["hello"]
-    assert "rate limit" in {entry["reason"] for entry in model.gate_history()}
+    assert "rate limit" in {entry["reason"] for entry in model.concurrency_history()}
 
 
 @pytest.mark.parametrize("reply", ["not the format", '{"answer": "42"}'])

@@ -6,8 +6,9 @@ from typing import Any, Literal
 import dspy
 import pytest
 
-from mas.simulation.engine import AsyncOfflineEngine, OfflineEngine
-from mas.simulation.skills.conduct import Conduct
+from mas.simulation import answer_request
+from mas.simulation.model import AsyncReplyEngine, ReplyEngine
+from mas.simulation.skills.behaviour import Behaviour
 
 
 class NativeLM(dspy.LM):  # type: ignore[misc]
@@ -134,14 +135,19 @@ def _with_results(calls: dspy.ToolCalls, offered: dict[str, dspy.Tool], step: in
 @pytest.fixture
 def flawless(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulated model that makes no mistakes, so that what it reads and computes can be tested alone."""
-    monkeypatch.setattr(Conduct, "chance", lambda *_, **__: 1.0)
+    monkeypatch.setattr(Behaviour, "chance", lambda *_, **__: 1.0)
 
 
 @pytest.fixture(params=["native", "text", "json"])
 def agents(request: pytest.FixtureRequest) -> Iterator[Agents]:
     """The agents over the engine: with native tool calls, with tools as text, and with the JSON adapter."""
     kind = NativeLM if request.param != "text" else dspy.LM
-    lm = kind("offline/simulated", engine=OfflineEngine(), async_engine=AsyncOfflineEngine(), cache=False)
+    lm = kind(
+        "offline/simulated",
+        engine=ReplyEngine(answer_request),
+        async_engine=AsyncReplyEngine(answer_request),
+        cache=False,
+    )
     adapter = dspy.JSONAdapter() if request.param == "json" else dspy.ChatAdapter(use_native_function_calling=True)
     with dspy.context(lm=lm, adapter=adapter):
         yield Agents()

@@ -8,7 +8,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from mas.systems.gaia.signatures import Solve
 
 QUESTIONS = [f"What is {a} * {a + 7}?" for a in range(13, 53)]
@@ -19,7 +19,7 @@ def drawn(sample: SampleKey | None) -> list[tuple[Any, Any]]:
 
 
 async def _drawn(sample: SampleKey | None) -> list[tuple[Any, Any]]:
-    lm = OfflineModel().lm(AgentModel())
+    lm = SimulatedModel().lm(AgentModel())
     with dspy.context(lm=lm):
         if sample is None:
             return [await _one(text) for text in QUESTIONS]

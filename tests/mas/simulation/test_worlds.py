@@ -20,7 +20,7 @@ from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.runner import Runner
 from eval.scorers.gaia import GaiaScorer, match_leniently
-from mas.simulation.skills.conduct import Conduct, World
+from mas.simulation.skills.behaviour import Behaviour, World
 from tests.eval.command_line import EvalCommand
 from tests.mas.simulation.toy_calls import SIGNATURES, answers, random_prompt
 
@@ -88,7 +88,7 @@ def test_without_its_key_line_a_baseline_prompt_loses_the_skill_unless_prompts_h
 
     def success(prompt: str, kind: str) -> float:
         return statistics.mean(
-            Conduct(World(kind), role, prompt, {}, f"Question {n}?", "asked").follows(skill) for n in range(2000)
+            Behaviour(World(kind), role, prompt, {}, f"Question {n}?", "asked").follows(skill) for n in range(2000)
         )
 
     assert success(without(text), "normal") < success(text, "normal") - 0.03

@@ -11,9 +11,9 @@ from typing import Any
 import dspy
 from dspy.lm15 import Config, Message, Request
 
-from mas.simulation.engine import respond
-from mas.simulation.request import marked_fields
-from mas.simulation.skills.conduct import World
+from mas.simulation import answer_request
+from mas.simulation.chat import parse_fields
+from mas.simulation.skills.behaviour import World
 from mas.systems.toy.messages import problem_and_steps, result_to_finalize
 from mas.systems.toy.signatures import Finalize, Plan, Solve
 
@@ -57,8 +57,8 @@ def _answer(systems: dict[str, str], question: str, model: str) -> str | None:
 def _ask(system: str, model: str, **inputs: str) -> dict[str, str] | None:
     """One call without the JSON fallback."""
     text = "".join(f"[[ ## {name} ## ]]\n{value}\n\n" for name, value in inputs.items())
-    reply = respond(Request(model, (Message.user(text),), system=system, config=Config()))
-    return marked_fields(reply.message.text or "") or None
+    reply = answer_request(Request(model, (Message.user(text),), system=system, config=Config()))
+    return parse_fields(reply.message.text or "") or None
 
 
 def _system(agent: str, text: str) -> str:

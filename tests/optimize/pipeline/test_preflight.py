@@ -22,7 +22,7 @@ from eval.scorers.score import Score
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from optimize.pipeline.preflight import (
     check_distinct_agents,
     check_reflection_model,
@@ -103,7 +103,7 @@ class Gate:
 class Base:
     scorer: Any = field(default_factory=GaiaScorer)
     data: Any = field(default_factory=BundledDataset)
-    model: Any = field(default_factory=OfflineModel)
+    model: Any = field(default_factory=SimulatedModel)
     system: Any = field(default_factory=lambda: SimpleNamespace(name="toy"))
     simulated: bool = True
 
@@ -310,7 +310,7 @@ def test_a_readable_reflection_is_one_request_made_as_the_search_makes_it() -> N
 
 
 def test_the_simulated_reflection_passes() -> None:
-    assert "crates" in check_reflection(OfflineModel().reflection_lm())
+    assert "crates" in check_reflection(SimulatedModel().reflection_lm())
 
 
 @pytest.mark.parametrize("bad", [UNREADABLE, {"new_instruction": " "}, Reply("[[ ## new_instruct", "length")])

@@ -23,7 +23,7 @@ from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
 
 FREE = Payment(cost_usd=0.0)
@@ -295,7 +295,7 @@ class Asking:
     """A program that asks the simulated model so many times."""
 
     def __init__(self, times: int) -> None:
-        self.times, self.lm = times, OfflineModel().lm(AgentModel())
+        self.times, self.lm = times, SimulatedModel().lm(AgentModel())
 
     async def acall(self, question: str, file: object = None) -> dict[str, Any]:
         with dspy.context(lm=self.lm):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mas.simulation.skills.slips import in_the_head, unaided
+from mas.simulation.skills.mistakes import calculate_exactly, calculate_mentally
+from mas.simulation.solving.self_contained import Finding
 from mas.simulation.solving.shop import work_out
-from mas.simulation.solving.solving import Finding
 
 PROBLEMS = (
     ("The prices in Velmor's shop are ropes: 14 crowns each; kettles: 3 crowns each. Ada buys 2 ropes and 5 kettles. "
@@ -31,7 +31,7 @@ def test_problems_are_solved(problem: str, answer: str) -> None:
     finding = work_out(problem)
 
     assert finding is not None
-    assert unaided(finding) == answer
+    assert calculate_exactly(finding) == answer
 
 
 @pytest.mark.parametrize(("problem", "answer"), PROBLEMS)
@@ -39,15 +39,15 @@ def test_a_slip_gives_another_answer(problem: str, answer: str) -> None:
     finding = work_out(problem, slip=True)
 
     assert finding is not None
-    assert unaided(finding) != answer
+    assert calculate_exactly(finding) != answer
 
 
 @pytest.mark.parametrize(
     ("expression", "value"), [("7 + 8", "15"), ("17 * 23", "401"), ("1234 + 4321", "5655"), ("2 * 3.5", "9")]
 )
 def test_sums_in_the_head_go_wrong_unless_they_are_small(expression: str, value: str) -> None:
-    assert in_the_head(Finding(expression=expression)) == value
+    assert calculate_mentally(Finding(expression=expression)) == value
 
 
 def test_conversions_in_the_head_are_rough() -> None:
-    assert in_the_head(Finding(conversion=("10 miles", "kilometres"), decimals=2)) == "16.00"
+    assert calculate_mentally(Finding(conversion=("10 miles", "kilometres"), decimals=2)) == "16.00"

@@ -11,8 +11,8 @@ from dspy.lm15 import Request
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
-from mas.simulation.request import Chat, read_chat
-from mas.simulation.skills.demos import shown
+from mas.simulation.chat import Chat, read_chat
+from mas.simulation.skills.demos import count_shown_skills
 from mas.systems.gaia import signatures
 from mas.systems.toy import signatures as toy
 from tests.scripted_model import UNREADABLE, Answer, Call, ScriptedModel, answering, in_turn
@@ -80,7 +80,7 @@ def test_examples_are_demos_and_the_real_conversation_is_the_turns(style: str, f
         assert [[(result.name, result.arguments, result.text) for result in turn.results] for turn in chat.demos] == [
             [("calculator", CALL.args, "5")]
         ] * 4
-        assert (chat.turns, chat.occasion, chat.tools) == (bare.turns, bare.occasion, bare.tools)
+        assert (chat.turns, chat.decision_key, chat.tools) == (bare.turns, bare.decision_key, bare.tools)
         assert chat.first_request == "The real one." and chat.file == "a.csv"
         assert not bare.demos
 
@@ -108,8 +108,8 @@ def test_a_real_conversation_of_feedback_alone_begins_after_the_examples(style: 
 @of_each_style
 def test_what_the_examples_show_is_learnt(style: str) -> None:
     chat = asked(style, [solved(1), solved(2)])[0]
-    assert shown(chat)["use_the_calculator"] == 2
-    assert shown(asked(style, [])[0])["use_the_calculator"] == 0
+    assert count_shown_skills(chat)["use_the_calculator"] == 2
+    assert count_shown_skills(asked(style, [])[0])["use_the_calculator"] == 0
 
 
 @pytest.mark.parametrize("unread", [False, True], ids=["chat", "json"])

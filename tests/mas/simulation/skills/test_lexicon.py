@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mas.simulation.skills.conduct import BASELINE, Conduct, World
-from mas.simulation.skills.lexicon import said
+from mas.simulation.skills.behaviour import BASELINE, Behaviour, World
+from mas.simulation.skills.lexicon import read_emphasis
 from mas.simulation.skills.skills import SKILLS
 
 SENTENCES = json.loads((Path(__file__).parent / "paraphrases.json").read_text())
@@ -25,7 +25,7 @@ NEUTRAL = "You work in a team."
 def chance(skill: str, text: str) -> float:
     role = SKILLS[skill].roles[0]
     prompt = f"{NEUTRAL} {text}".strip()
-    return Conduct(World(), role, prompt, {}, question="Why?", occasion="").chance(skill)
+    return Behaviour(World(), role, prompt, {}, question="Why?", decision_key="").chance(skill)
 
 
 def effect(skill: str, text: str) -> float:
@@ -54,14 +54,14 @@ def test_negated_clauses_count_against_the_skill() -> None:
 def test_a_clause_and_its_contrary_cancel(skill: str) -> None:
     plain = f"{skill.replace('_', ' ').capitalize()}."
 
-    assert said(plain)[skill] == 1.0
-    assert said(f"{plain} {DENIALS[skill]}")[skill] == 0.0
-    assert said(DENIALS[skill])[skill] == -1.0
+    assert read_emphasis(plain)[skill] == 1.0
+    assert read_emphasis(f"{plain} {DENIALS[skill]}")[skill] == 0.0
+    assert read_emphasis(DENIALS[skill])[skill] == -1.0
 
 
 @pytest.mark.parametrize("role", BASELINE)
 def test_the_null_worlds_odds_are_those_of_the_baseline_set(role: str) -> None:
-    found = said((PROMPTS / f"{FILES.get(role, f'baseline/{role}')}_system_prompt.txt").read_text())
+    found = read_emphasis((PROMPTS / f"{FILES.get(role, f'baseline/{role}')}_system_prompt.txt").read_text())
 
     assert {skill for skill, about in SKILLS.items() if role in about.roles and found[skill] > 0.5} == BASELINE[role]
 
@@ -80,7 +80,7 @@ def test_the_null_worlds_odds_are_those_of_the_baseline_set(role: str) -> None:
     ],
 )
 def test_negation_is_understood(text: str, skill: str, strength: float) -> None:
-    assert said(text)[skill] == strength
+    assert read_emphasis(text)[skill] == strength
 
 
 DENIALS = {

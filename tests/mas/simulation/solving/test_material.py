@@ -4,10 +4,27 @@ import json
 
 import pytest
 
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.sample_set import SAMPLE, BundledDataset
+from mas.simulation.chat import ToolResult
+from mas.simulation.roles.researcher import _joined
+from mas.simulation.skills.mistakes import calculate_exactly
 from mas.simulation.solving.lookup import look_up
-from mas.simulation.solving.material import NOTHING_FOUND, answer, findings, question_in, section
-from mas.simulation.solving.solving import reckoned
-from mas.simulation.solving.tables import tables
+from mas.simulation.solving.material import (
+    NOTHING_FOUND,
+    answer_from_material,
+    extract_findings,
+    extract_question,
+    extract_section,
+    read_sound_header,
+    use_cell_marks,
+)
+from mas.simulation.solving.self_contained import evaluate_expression
+from mas.simulation.solving.tables import read_tables
+from mas.tools.attachments import attached
+from mas.tools.read_file import read_file
+from scripts.sample_data import media as sample_sound
+from scripts.sample_data.make_sample import MARKED, SPLITS
 
 SHOP = """row | item | price | stock | organic
 1 | Pen | 2.50 | 40 | no
@@ -31,10 +48,10 @@ NOTE = "The ferry is blue. It leaves from pier 12. We sold 40 boxes of seed at M
 
 
 def value(question: str, material: str, slip: bool = False) -> str | None:
-    found = answer(question, findings(question, material), slip)
+    found = answer_from_material(question, extract_findings(question, material), slip)
     if found is None or found.answer is not None:
         return found and found.answer
-    return f"{reckoned(found.expression or ''):g}"
+    return f"{evaluate_expression(found.expression or ''):g}"
 
 
 @pytest.mark.parametrize(
@@ -107,24 +124,24 @@ def test_a_slip_reads_another_column() -> None:
 
 def test_a_misread_table_holds_a_neighbours_value() -> None:
     question = "On the sheet South, how many crew has Bora?"
-    found = answer(question, findings(question, BOOK, misread=True))
+    found = answer_from_material(question, extract_findings(question, BOOK, misread=True))
 
     assert found is not None
     assert found.answer == "6"
 
 
 def test_what_a_file_does_not_say_is_said_to_be_missing() -> None:
-    assert findings("Who won the regatta?", "It rained.") == NOTHING_FOUND
+    assert extract_findings("Who won the regatta?", "It rained.") == NOTHING_FOUND
 
 
 def test_a_table_survives_being_passed_on() -> None:
-    for table in [*tables(BOOK), *tables(SHOP)]:
-        assert tables(table.text())[0] == table
+    for table in [*read_tables(BOOK), *read_tables(SHOP)]:
+        assert read_tables(table.text())[0] == table
 
 
 def test_title_rows_above_the_header_are_left_out() -> None:
     text = "row | A | B | C\n1 | Fleet of 1901 |  | \n2 | ship | tonnes | crew\n3 | Alba | 120 | 9"
-    found = look_up("How many tonnes has Alba?", tables(text))
+    found = look_up("How many tonnes has Alba?", read_tables(text))
 
     assert found is not None
     assert found.answer == "120"
@@ -138,10 +155,84 @@ def test_the_question_is_found_in_every_kind_of_message() -> None:
         f"Answer the following question.\n\nThe question:\n{question}\n\nThe research results:\n1. Nothing.",
         question,
     ):
-        assert question_in(text) == question
+        assert extract_question(text) == question
 
 
 def test_a_section_keeps_its_empty_lines() -> None:
     text = "The research results:\n1. Found:\n\na | b\n1 | 2\n\nThe steps to follow:\n1. Go."
 
-    assert section(text, "research results") == "1. Found:\n\na | b\n1 | 2"
+    assert extract_section(text, "research results") == "1. Found:\n\na | b\n1 | 2"
+
+
+SHIPS = """sheet "North"; cells A1:C4; merged D8:E9, G1:G4
+row | A | B | C
+1 | ship | tonnes | dues
+2 | Alba | 120 [comment: Ada Kern] | [=B2*17, result not stored in the file]
+3 | Bora | 80 [fill FF00AA11] [comment: Cy Lot] | 90 [=B3*11]
+4 | Cora | 70 | 5 [hidden row]
+sheet "South"; cells A1:C3; hidden sheet
+row | A | B | C
+1 | ship | tonnes | dues
+2 | Alba | 95 | 6"""
+
+
+def families() -> list[tuple[str, Sample]]:
+    about = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
+    every = [
+        (about[split][each.id]["family"], each) for split in SPLITS for each in BundledDataset().load(split).samples
+    ]
+    return [(family, each) for family, each in every if family in MARKED | sample_sound.FAMILIES]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Whose name is in the comment on the tonnes of Alba on the sheet North?", "Ada Kern"),
+        ("Whose name is in the comment on Bora's tonnes on the sheet North?", "Cy Lot"),
+        ("Which formula gives the dues of Alba at North?", "=B2*17"),
+        ("Which formula gives the dues of Bora at North?", "=B3*11"),
+        ("With which fill colour are the tonnes of Bora at North marked?", "FF00AA11"),
+        ("What are the tonnes in the hidden row?", "70"),
+        ("On the hidden sheet, what are the tonnes of Alba?", "95"),
+        ("Which range of cells beside C1:C2 is merged?", "D8:E9"),
+        ("What are the tonnes of Bora on the sheet North?", "80"),
+    ],
+)
+def test_a_question_for_a_mark_is_answered_with_it(question: str, expected: str) -> None:
+    found = answer_from_material(question, extract_findings(question, SHIPS))
+
+    assert found is not None
+    assert found.answer == expected
+
+
+def test_without_marks_a_text_stays_as_it_is() -> None:
+    plain = "row | ship | comment\n1 | Alba | the hidden sheet has a merged formula"
+
+    assert (
+        use_cell_marks("Which comment, formula, colour, merged cell, hidden row is on the hidden sheet?", plain)
+        == plain
+    )
+
+
+def test_a_sound_is_known_by_the_first_line_of_what_the_tool_returns() -> None:
+    said = "a-1.wav: sound, WAV, 0.5 seconds, 8201 Hz, 1 channel; page 1 of 1\n\nread_file does not listen to it."
+    asked = {"What is its rate in Hz? Give only the number.": "8201", "How many seconds does it last?": "0.5"}
+
+    assert read_sound_header(said) == "sound, WAV, 0.5 seconds, 8201 Hz, 1 channel"
+    assert read_sound_header("a.txt: text, 2 lines; page 1 of 1\n\nb.wav: sound, WAV") is None
+    for question, expected in asked.items():
+        found = answer_from_material(question, extract_findings(question, read_sound_header(said) or ""))
+        assert found is not None
+        assert found.answer == expected
+
+
+@pytest.mark.parametrize("example", [pytest.param(each, id=family) for family, each in families()])
+def test_a_careful_reader_answers_the_samples_sounds_and_marks(example: Sample) -> None:
+    assert example.file is not None
+    with attached([example.file]):
+        shown = read_file(example.file.name)
+    said = _joined([ToolResult("read_file", {"file": example.file.name}, shown)])
+    found = answer_from_material(example.question, extract_findings(example.question, said))
+
+    assert found is not None
+    assert calculate_exactly(found) == example.target

@@ -8,12 +8,12 @@ from dspy.lm15 import Request
 from dspy.utils.exceptions import LMServerError
 
 from mas.llm.profiles.model import AgentModel
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
 from tests.scripted_model import Answer, Call, ScriptedModel, said, tool_results
 
 
 @dataclass
-class ReadingModel(OfflineModel):
+class ReadingModel(SimulatedModel):
     """Its keys are those of `conf/model/offline.yaml`."""
 
     simulated: ClassVar[bool] = False

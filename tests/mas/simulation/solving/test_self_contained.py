@@ -2,8 +2,8 @@
 
 import pytest
 
-from mas.simulation.solving.solving import reckoned, rounded, solve
-from mas.simulation.solving.wording import decimals_asked, number, written
+from mas.simulation.solving.self_contained import evaluate_expression, round_result, solve
+from mas.simulation.solving.wording import format_number, parse_number, read_decimals
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_a_sum_in_words_becomes_an_expression(question: str, value: float) -> No
     found = solve(question)
 
     assert found is not None
-    assert reckoned(found.expression or "") == pytest.approx(value)
+    assert evaluate_expression(found.expression or "") == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_question_of_another_kind_is_left_alone() -> None:
     ],
 )
 def test_rounding_is_read_from_the_question(text: str, decimals: int | None) -> None:
-    assert decimals_asked(text) == decimals
+    assert read_decimals(text) == decimals
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ def test_rounding_is_read_from_the_question(text: str, decimals: int | None) -> 
     [("1069.2427 pound", 2, "1069.24"), ("42.7", 2, "42.70"), ("1974 foot", -2, "2000"), ("no number", 2, "no number")],
 )
 def test_a_tools_result_is_rounded(text: str, decimals: int, answer: str) -> None:
-    assert rounded(text, decimals) == answer
+    assert round_result(text, decimals) == answer
 
 
 @pytest.mark.parametrize("expression", ["1 / 0", "import os", "unknown + 1", "2 +"])
 def test_what_cannot_be_reckoned_is_no_number(expression: str) -> None:
-    assert reckoned(expression) is None
+    assert evaluate_expression(expression) is None
 
 
 @pytest.mark.parametrize(("cell", "value"), [("$1,250.50", 1250.5), ("12%", 12), ("-3", -3), ("A12", None), ("", None)])
 def test_a_cell_is_a_number_or_not(cell: str, value: float | None) -> None:
-    assert number(cell) == value
+    assert parse_number(cell) == value
 
 
 def test_a_number_is_written_without_needless_digits() -> None:
-    assert written(0.1 + 0.2, None) == "0.3"
+    assert format_number(0.1 + 0.2, None) == "0.3"

@@ -1,17 +1,15 @@
 """The researcher: reads the attached file page by page and passes on what it says, or what it takes it to say.
 
-research(chat, conduct).calls               # [("read_file", {"file": "sales.csv"})] or, once the file is read, []
-research(chat, conduct).fields["result"]    # "Found in sales.csv: …"
+research(chat, behaviour).calls               # [("read_file", {"file": "sales.csv"})] or, once the file is read, []
+research(chat, behaviour).fields["result"]    # "Found in sales.csv: …"
 """
 
 import re
 
-from mas.simulation.reply import Reply, failed, no_more_tools, revision
-from mas.simulation.request import Chat, ToolResult
-from mas.simulation.skills.conduct import Conduct
-from mas.simulation.skills.slips import blurred, made_up
-from mas.simulation.solving.marks import about_a_sound
-from mas.simulation.solving.material import NOTHING_FOUND, findings
+from mas.simulation.chat import Chat, Reply, ToolResult
+from mas.simulation.skills.behaviour import Behaviour
+from mas.simulation.skills.mistakes import invent_value, round_numbers
+from mas.simulation.solving.material import NOTHING_FOUND, extract_findings, read_sound_header
 
 _MAX_PAGES = 8
 _LISTING = "nr | member | bytes"  # of an archive
@@ -20,47 +18,47 @@ _PAGE = re.compile(r"\bpage (\d+) of (\d+)\b", re.IGNORECASE)
 _FILE_NOT_NAMED = 0.5  # logits: a request that does not name the file makes it easier to overlook
 
 
-def research(chat: Chat, conduct: Conduct) -> Reply:
+def research(chat: Chat, behaviour: Behaviour) -> Reply:
     if chat.file is None or "read_file" not in chat.tools:
         return Reply({"result": "No source is needed: the question can be answered from its own text."})
-    found = reading(chat, conduct)
+    found = read_attachment(chat, behaviour)
     return found if isinstance(found, Reply) else Reply({"result": found})
 
 
-def reading(chat: Chat, conduct: Conduct) -> Reply | str:
+def read_attachment(chat: Chat, behaviour: Behaviour) -> Reply | str:
     """The next call, or the findings as text."""
     assert chat.file is not None
-    if not conduct.follows("use_tools_not_memory"):
-        return f"As far as I remember, it is {made_up(conduct.question)}{revision(chat)}."
+    if not behaviour.follows("use_tools_not_memory"):
+        return f"As far as I remember, it is {invent_value(behaviour.question)}{chat.revision_note}."
     named = chat.role == "single" or chat.file in chat.first_request
-    if not conduct.follows("read_the_attached_file_first", 0.0 if named else _FILE_NOT_NAMED):
-        return _gap(conduct, "No source was at hand.")
+    if not behaviour.follows("read_the_attached_file_first", 0.0 if named else _FILE_NOT_NAMED):
+        return _gap(behaviour, "No source was at hand.")
     read = [result for result in chat.results if result.name == "read_file"]
     if not read:
         return Reply(calls=[("read_file", {"file": chat.file})])
-    if failed(read[-1]):
-        return _gap(conduct, f"The file could not be read: {read[-1].text}")
+    if read[-1].is_failure:
+        return _gap(behaviour, f"The file could not be read: {read[-1].text}")
     if following := _next_page(chat, read):
         return Reply(calls=[("read_file", {**read[-1].arguments, "page": following})])
-    if member := _named_member(chat, conduct.question, read):
+    if member := _named_member(chat, behaviour.question, read):
         return Reply(calls=[("read_file", {"file": chat.file, "member": member})])
-    return _findings(chat, conduct, read)
+    return _findings(chat, behaviour, read)
 
 
-def _findings(chat: Chat, conduct: Conduct, read: list[ToolResult]) -> str:
-    misread = not conduct.follows("check_the_right_row_and_column")
-    found = findings(conduct.question, _joined(read), misread)
+def _findings(chat: Chat, behaviour: Behaviour, read: list[ToolResult]) -> str:
+    misread = not behaviour.follows("check_the_right_row_and_column")
+    found = extract_findings(behaviour.question, _joined(read), misread)
     if NOTHING_FOUND in found:
-        return _gap(conduct, f"The file {chat.file} does not say it.")
-    if not conduct.follows("quote_exact_values"):
-        found = blurred(found)
-    return f"Found in {chat.file}{revision(chat)}:\n\n{found}"
+        return _gap(behaviour, f"The file {chat.file} does not say it.")
+    if not behaviour.follows("quote_exact_values"):
+        found = round_numbers(found)
+    return f"Found in {chat.file}{chat.revision_note}:\n\n{found}"
 
 
-def _gap(conduct: Conduct, why: str) -> str:
-    if conduct.follows("say_what_was_not_found"):
+def _gap(behaviour: Behaviour, why: str) -> str:
+    if behaviour.follows("say_what_was_not_found"):
         return f"{NOTHING_FOUND} {why}"
-    return f"It is most likely {made_up(conduct.question)}."
+    return f"It is most likely {invent_value(behaviour.question)}."
 
 
 def _joined(read: list[ToolResult]) -> str:
@@ -72,7 +70,7 @@ def _joined(read: list[ToolResult]) -> str:
     for result in [result for result in read if "member" in result.arguments] or read:
         header, parted, body = result.text.partition("\n\n")
         page = (body if parted and _PAGE.search(header) else result.text).splitlines()
-        if sound := about_a_sound(result.text):
+        if sound := read_sound_header(result.text):
             page = [sound]
         while lines and page and page[0].startswith(("sheet ", "row | ")) and page[0] in lines:
             page.pop(0)
@@ -82,7 +80,7 @@ def _joined(read: list[ToolResult]) -> str:
 
 def _named_member(chat: Chat, question: str, read: list[ToolResult]) -> str | None:
     """The member of an archive that the question names, once its list is read."""
-    if no_more_tools(chat) or any("member" in result.arguments for result in read):
+    if chat.must_answer or any("member" in result.arguments for result in read):
         return None
     listed = [name for result in read if _LISTING in result.text for name in _MEMBER.findall(result.text)]
     return next((name for name in listed if name in question), None)
@@ -91,6 +89,6 @@ def _named_member(chat: Chat, question: str, read: list[ToolResult]) -> str | No
 def _next_page(chat: Chat, read: list[ToolResult]) -> int | None:
     """The page to read next, if the newest result says that there are more."""
     match = _PAGE.search(read[-1].text.partition("\n\n")[0])
-    if not match or no_more_tools(chat) or int(match[1]) >= min(int(match[2]), _MAX_PAGES):
+    if not match or chat.must_answer or int(match[1]) >= min(int(match[2]), _MAX_PAGES):
         return None
     return int(match[1]) + 1

@@ -1,12 +1,12 @@
 """The form of an answer: number or list, unit, rounding, separators, prose, each rule kept or forgotten.
 
-final_form("How many kilograms are left? …", "5611.614 kilograms", conduct)     # "5611.61", if all goes well
+final_form("How many kilograms are left? …", "5611.614 kilograms", behaviour)     # "5611.61", if all goes well
 """
 
 import re
 
-from mas.simulation.skills.conduct import Conduct
-from mas.simulation.solving.wording import decimals_asked, number, written
+from mas.simulation.skills.behaviour import Behaviour
+from mas.simulation.solving.wording import format_number, parse_number, read_decimals
 
 _AMOUNT = re.compile(r"^(?:about |roughly )?([-+]?\$?\d[\d,]*(?:\.\d+)?)\s*([^\d\s].*)?$")
 _SENTENCES = (
@@ -16,27 +16,27 @@ _SENTENCES = (
 )
 
 
-def final_form(question: str, given: str, conduct: Conduct) -> str:
+def format_answer(question: str, given: str, behaviour: Behaviour) -> str:
     """The answer as the finalizer gives it."""
     parted = _AMOUNT.match(given)
-    if parted and (value := number(parted[1])) is not None:
-        answer = _number_form(question, parted[1], value, (parted[2] or "").strip(), conduct)
+    if parted and (value := parse_number(parted[1])) is not None:
+        answer = _number_form(question, parted[1], value, (parted[2] or "").strip(), behaviour)
     elif wants_list(question) and ", " in given:
-        answer = _list_form(question, given, conduct)
+        answer = _list_form(question, given, behaviour)
     else:
         answer = given
-    if conduct.follows("answer_with_few_words_no_prose"):
+    if behaviour.follows("answer_with_few_words_no_prose"):
         return answer
-    return _SENTENCES[conduct.pick(len(_SENTENCES), "sentence")].format(answer)
+    return _SENTENCES[behaviour.pick(len(_SENTENCES), "sentence")].format(answer)
 
 
-def with_unit(question: str, value: str) -> str:
+def add_unit(question: str, value: str) -> str:
     """The value with the unit that the question speaks of, if it speaks of one."""
-    unit = unit_of(question)
-    return f"{value} {unit}" if unit and number(value) is not None else value
+    unit = find_unit(question)
+    return f"{value} {unit}" if unit and parse_number(value) is not None else value
 
 
-def unit_of(question: str) -> str:
+def find_unit(question: str) -> str:
     """The thing counted or measured: `kilograms` of `how many kilograms are left`."""
     for pattern in (
         r"\bhow many (?:of the |more )?([a-z]+)",
@@ -62,27 +62,27 @@ def wants_list(question: str) -> bool:
     )
 
 
-def out_of_order(text: str) -> str:
+def reverse_list(text: str) -> str:
     """The items the other way round."""
     return ", ".join(reversed(text.split(", ")))
 
 
-def _number_form(question: str, text: str, value: float, unit: str, conduct: Conduct) -> str:
-    decimals = decimals_asked(question)
-    rounds = decimals is not None and conduct.follows("follow_the_rounding_asked_for")
-    answer = written(value, decimals) if rounds else text.replace(",", "").lstrip("$")
-    if abs(value) >= 1000 and not conduct.follows("no_thousands_separators"):
+def _number_form(question: str, text: str, value: float, unit: str, behaviour: Behaviour) -> str:
+    decimals = read_decimals(question)
+    rounds = decimals is not None and behaviour.follows("follow_the_rounding_asked_for")
+    answer = format_number(value, decimals) if rounds else text.replace(",", "").lstrip("$")
+    if abs(value) >= 1000 and not behaviour.follows("no_thousands_separators"):
         whole, point, rest = answer.partition(".")
-        answer = f"{int(whole):,}".replace(",", (" ", ",")[conduct.pick(3, "separator") == 2]) + point + rest
+        answer = f"{int(whole):,}".replace(",", (" ", ",")[behaviour.pick(3, "separator") == 2]) + point + rest
     if wants_unit(question):
         return f"{answer} {unit}".strip()
-    if conduct.follows("leave_out_units_unless_asked"):
+    if behaviour.follows("leave_out_units_unless_asked"):
         return answer
-    return f"{answer} {unit or unit_of(question)}".strip()
+    return f"{answer} {unit or find_unit(question)}".strip()
 
 
-def _list_form(question: str, given: str, conduct: Conduct) -> str:
+def _list_form(question: str, given: str, behaviour: Behaviour) -> str:
     items = given.split(", ")
-    if conduct.follows("comma_separated_list_in_the_asked_order"):
+    if behaviour.follows("comma_separated_list_in_the_asked_order"):
         return ", ".join(sorted(items, key=str.lower) if "alphabetical" in question.lower() else items)
     return f"{', '.join(items[:-1])} and {items[-1]}"

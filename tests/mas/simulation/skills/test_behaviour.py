@@ -4,19 +4,19 @@ from statistics import mean
 
 import pytest
 
-from mas.simulation.skills.conduct import Conduct, World
+from mas.simulation.skills.behaviour import Behaviour, World
 from mas.simulation.skills.skills import SKILLS
 
 CLAUSE, CONTRARY = "Use the calculator.", "Do not use the calculator."
 SKILL = "use_the_calculator"
 
 
-def conduct(prompt: str = "", world: str = "normal", shows: float = 0.0, seed: int = 0, n: int = 0) -> Conduct:
-    return Conduct(World(world, seed), "expert", prompt, {SKILL: shows}, f"What is {n} * 7?", "asked")
+def behaviour(prompt: str = "", world: str = "normal", shows: float = 0.0, seed: int = 0, n: int = 0) -> Behaviour:
+    return Behaviour(World(world, seed), "expert", prompt, {SKILL: shows}, f"What is {n} * 7?", "asked")
 
 
 def chance(prompt: str = "", world: str = "normal", shows: float = 0.0) -> float:
-    return conduct(prompt, world, shows).chance(SKILL)
+    return behaviour(prompt, world, shows).chance(SKILL)
 
 
 def test_saying_helps_more_than_showing_and_denying_hurts() -> None:
@@ -46,38 +46,38 @@ def test_in_the_null_world_the_prompt_does_not_matter(prompt: str) -> None:
 
 @pytest.mark.parametrize("world", ["harmful", "leaky"])
 def test_other_worlds_differ_from_the_normal_one_in_their_reflection_only(world: str) -> None:
-    assert [conduct(CLAUSE, world, n=n).draw(SKILL) for n in range(20)] == [
-        conduct(CLAUSE, n=n).draw(SKILL) for n in range(20)
+    assert [behaviour(CLAUSE, world, n=n).draw(SKILL) for n in range(20)] == [
+        behaviour(CLAUSE, n=n).draw(SKILL) for n in range(20)
     ]
     assert chance(CLAUSE, world) == chance(CLAUSE)
 
 
 def test_over_many_questions_the_skill_is_followed_as_often_as_its_chance_says() -> None:
-    followed = mean(conduct(n=n).follows(SKILL) for n in range(4000))
+    followed = mean(behaviour(n=n).follows(SKILL) for n in range(4000))
 
     assert followed == pytest.approx(chance(), abs=0.03)
 
 
 def test_a_question_that_is_hard_under_one_prompt_tends_to_be_hard_under_another() -> None:
-    pairs = [(conduct("One.", n=n).draw(SKILL), conduct("Two.", n=n).draw(SKILL)) for n in range(2000)]
+    pairs = [(behaviour("One.", n=n).draw(SKILL), behaviour("Two.", n=n).draw(SKILL)) for n in range(2000)]
     agree = mean((first > 0.5) == (second > 0.5) for first, second in pairs)
 
     assert 0.6 < agree < 0.8  # 0.5 if questions did not matter, 1 if prompts did not
 
 
 def test_another_sample_may_turn_out_otherwise() -> None:
-    base = conduct(n=3)
-    draws = {Conduct(base.world, "expert", "", {}, base.question, "asked", sample).draw(SKILL) for sample in range(5)}
+    base = behaviour(n=3)
+    draws = {Behaviour(base.world, "expert", "", {}, base.question, "asked", sample).draw(SKILL) for sample in range(5)}
 
     assert len(draws) == 5
 
 
 def test_another_seed_is_other_luck() -> None:
-    assert conduct(seed=1).draw(SKILL) != conduct(seed=2).draw(SKILL)
+    assert behaviour(seed=1).draw(SKILL) != behaviour(seed=2).draw(SKILL)
 
 
 def test_a_second_try_pays_attention() -> None:
-    again = Conduct(World(), "expert", "", {}, "What is 3 * 7?", "asked", revision=1)
+    again = Behaviour(World(), "expert", "", {}, "What is 3 * 7?", "asked", revision=1)
 
     assert again.chance(SKILL) > chance()
 

@@ -11,10 +11,11 @@ from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 from gepa.strategies.instruction_proposal import InstructionProposalSignature
 
 from mas.runtime.errors import UserError
-from mas.simulation.model import OfflineModel
+from mas.simulation import SimulatedModel
+from mas.simulation.model import AsyncReplyEngine, ReplyEngine
 from mas.simulation.reflection.clauses import HARMFUL, HELPFUL, USELESS
-from mas.simulation.reflection.reflection import AsyncOfflineReflection, OfflineReflection, read_brief
-from mas.simulation.skills.lexicon import said
+from mas.simulation.reflection.reflection_model import parse_brief, propose_prompt
+from mas.simulation.skills.lexicon import read_emphasis
 
 PROMPT = "You are the expert.\nWork carefully.\nGive the answer."
 FEEDBACK = "The answer is wrong; the correct answer is '4711'. The arithmetic was done in the head."
@@ -37,7 +38,7 @@ def replies(world: str, count: int = 200) -> list[str]:
     """What the reflection proposes, extracted as GEPA does it, for one sample id after another."""
     request = Message.user(gepa_prompt())
     texts = [
-        OfflineReflection().complete(Request(f"{world}-0", (request,), config=Config(seed=seed))).message.text or ""
+        propose_prompt(Request(f"{world}-0", (request,), config=Config(seed=seed))).message.text or ""
         for seed in range(count)
     ]
     return [InstructionProposalSignature.output_extractor(text)["new_instruction"] for text in texts]
@@ -49,7 +50,7 @@ def proposed(world: str) -> list[str]:
 
 
 def test_it_finds_instruction_and_feedback_in_gepas_prompt() -> None:
-    brief = read_brief(gepa_prompt())
+    brief = parse_brief(gepa_prompt())
 
     assert brief.instruction == PROMPT
     assert brief.feedback.strip() == FEEDBACK
@@ -93,7 +94,12 @@ def test_it_forgets_repeats_and_fails_the_format_now_and_then() -> None:
 
 
 def test_dspys_own_proposer_can_use_it() -> None:
-    lm = dspy.LM("offline/normal-0", engine=OfflineReflection(), async_engine=AsyncOfflineReflection(), cache=False)
+    lm = dspy.LM(
+        "offline/normal-0",
+        engine=ReplyEngine(propose_prompt),
+        async_engine=AsyncReplyEngine(propose_prompt),
+        cache=False,
+    )
     example = {"Inputs": {"question": "x"}, "Generated Outputs": {"answer": "y"}, "Feedback": FEEDBACK}
     with dspy.context(lm=lm):
         found = InstructionProposer()({"expert": PROMPT}, {"expert": [example]}, ["expert"])
@@ -108,8 +114,8 @@ def test_the_same_request_has_the_same_reply(world: str) -> None:
 
 
 def test_it_never_imports_what_the_task_model_knows() -> None:
-    known = "('lexicon', 'skills', 'lexicon_words', 'conduct')"
-    code = f"import sys, mas.simulation.reflection.reflection; print([m for m in sys.modules if m.endswith({known})])"
+    known = "[m for m in sys.modules if m.endswith(('lexicon', 'skills', 'lexicon_words', 'behaviour'))]"
+    code = f"import sys, mas.simulation.reflection.reflection_model; print({known})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
@@ -117,24 +123,24 @@ def test_it_never_imports_what_the_task_model_knows() -> None:
 
 @pytest.mark.parametrize("clause", sorted(GOOD))
 def test_helpful_clauses_help(clause: str) -> None:
-    assert max(said(clause).values()) == 1.0
-    assert min(said(clause).values()) >= 0.0
+    assert max(read_emphasis(clause).values()) == 1.0
+    assert min(read_emphasis(clause).values()) >= 0.0
 
 
 @pytest.mark.parametrize("clause", HARMFUL)
 def test_harmful_clauses_harm(clause: str) -> None:
-    assert min(said(clause).values()) == -1.0
+    assert min(read_emphasis(clause).values()) == -1.0
 
 
 @pytest.mark.parametrize("clause", USELESS)
 def test_useless_clauses_do_nothing(clause: str) -> None:
-    found: dict[str, Any] = {skill: strength for skill, strength in said(clause).items() if strength}
+    found: dict[str, Any] = {skill: strength for skill, strength in read_emphasis(clause).items() if strength}
 
     assert found == {}
 
 
 def test_the_profile_offers_it_as_a_model() -> None:
-    reply = OfflineModel(world="harmful", seed=2).reflection_lm()(gepa_prompt())
+    reply = SimulatedModel(world="harmful", seed=2).reflection_lm()(gepa_prompt())
 
     assert "expert" in str(reply[0]) or "Here is" in str(reply[0])
 
@@ -142,4 +148,4 @@ def test_the_profile_offers_it_as_a_model() -> None:
 @pytest.mark.parametrize("settings", [{"world": "upside-down"}, {"seed": -1}])
 def test_a_profile_that_cannot_be_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="model"):
-        OfflineModel(**settings).check()
+        SimulatedModel(**settings).check()

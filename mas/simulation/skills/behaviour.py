@@ -6,9 +6,9 @@ The draw mixes, as normal deviates (probit), how hard the question is in general
 for this skill (35%), what chance makes of this very prompt and request (25%), and the sample id (20%): a question that
 one prompt fails tends to fail under its neighbours, and two prompts that say the same still differ in places.
 
-    conduct = Conduct(World(), "expert", prompt, {}, question="What is 17 * 23?", occasion="…", sample=None)
-    conduct.chance("use_the_calculator")            # 0.9
-    conduct.follows("use_the_calculator")           # the same for the same request, for ever
+    behaviour = Conduct(World(), "expert", prompt, {}, question="What is 17 * 23?", decision_key="…", sample=None)
+    behaviour.chance("use_the_calculator")            # 0.9
+    behaviour.follows("use_the_calculator")           # the same for the same request, for ever
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist
 
-from mas.simulation.skills.lexicon import mentioned, said
+from mas.simulation.skills.lexicon import find_mentioned_skills, read_emphasis
 from mas.simulation.skills.skills import SKILLS
 
 SAYING_IT = 2.5
@@ -91,7 +91,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Conduct:
+class Behaviour:
     """How one agent behaves in answering one request."""
 
     world: World
@@ -99,7 +99,7 @@ class Conduct:
     prompt: str  # its instructions
     demos: Mapping[str, float]  # skill -> demos that show it, less those that show the contrary
     question: str
-    occasion: str  # the request without format and tool results: one decision for all its calls
+    decision_key: str  # the request without format and tool results: one decision for all its calls
     sample: int | None = None
     revision: int = 0  # how often the agent has been sent back
 
@@ -115,7 +115,7 @@ class Conduct:
 
     def draw(self, skill: str) -> float:
         """Between 0 and 1, evenly; high is hard."""
-        here = f"{self._prompt_hash}\n{self.question}\n{self.occasion}\n{skill}"
+        here = f"{self._prompt_hash}\n{self.question}\n{self.decision_key}\n{skill}"
         parts = (
             _deviate(self.world.seed, self.question),
             _deviate(self.world.seed, f"{self.question}\n{skill}\n{self.role}"),
@@ -126,13 +126,13 @@ class Conduct:
 
     def pick(self, kinds: int, of: str) -> int:
         """Which of several kinds of error it is: evenly one of 0 to `kinds` - 1."""
-        return int(_uniform(self.world.seed, f"{self.occasion}\n{self.sample}\n{of}") * kinds)
+        return int(_uniform(self.world.seed, f"{self.decision_key}\n{self.sample}\n{of}") * kinds)
 
     def _prompted(self, skill: str) -> float:
         if self.world.kind == "null":
             return SAYING_IT * (skill in BASELINE.get(self.role, ())) - BASELINE_DILUTION.get(self.role, 0.0)
-        strength = said(self.prompt)[skill]
-        conflict = CONFLICT * (1 - abs(strength)) if strength or skill in mentioned(self.prompt) else 0.0
+        strength = read_emphasis(self.prompt)[skill]
+        conflict = CONFLICT * (1 - abs(strength)) if strength or skill in find_mentioned_skills(self.prompt) else 0.0
         demos = max(-DEMOS_THAT_COUNT, min(self.demos.get(skill, 0.0), DEMOS_THAT_COUNT))
         return SAYING_IT * strength + A_DEMO * demos - conflict - self._dilution
 

@@ -1,7 +1,7 @@
-"""What a request says, read from its text alone: who is asked, in which format, with which tools, after which turns.
+"""Requests and replies as the simulated model sees them, read from the request's text alone.
 
-The formats read are those of DSPy's ChatAdapter and JSONAdapter, with native tool calls or with tools as text. Worked
-examples that are conversations say so at the top of each of their requests (`mas/agents/chat_adapter.py`).
+Understands DSPy's ChatAdapter and JSONAdapter, with native tool calls or with tools as text. Worked examples that are
+conversations are marked as such at the top of each of their requests (`mas/agents/chat_adapter.py`).
 
     chat = read_chat(request)
     chat.role                   # "researcher"
@@ -13,15 +13,27 @@ import inspect
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
 from dspy.lm15 import Message, Request, ToolCallPart, ToolResultPart
 
 from mas.prompt_sets.demos import EXAMPLE
 from mas.runtime.untrusted import remove_label
-from mas.simulation.skills.skills import Role
 
-# The fields that tell one agent from all others, and the field that holds what the agent is asked ("": the first).
+Role = Literal[
+    "planner",
+    "critic_planner",
+    "researcher",
+    "critic_researcher",
+    "expert",
+    "critic_expert",
+    "finalizer",
+    "single",  # one agent that does everything
+    "toy_plan",
+    "toy_solve",
+    "toy_finalize",
+]
+# Fields that identify an agent, and the field with its request ("": the first). The order matters: first match wins.
 _ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
     (frozenset({"problem_and_steps"}), "toy_solve", "problem_and_steps"),
     (frozenset({"result_to_finalize"}), "toy_finalize", "result_to_finalize"),
@@ -35,24 +47,39 @@ _ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
     (frozenset({"research_request", "result"}), "researcher", "research_request"),
     (frozenset({"final_answer"}), "single", ""),
 )
-_EXAMPLE = EXAMPLE.removesuffix(".")  # DSPy's own line for an incomplete example goes on after it
+_EXAMPLE = EXAMPLE.removesuffix(".")  # DSPy continues this sentence when an example is incomplete
 _FEEDBACK = "Use the following feedback"
-_NO_QUESTION = ("file", "history", "tools", "tool_call_results")
+_MUST_ANSWER = "No more tool calls"
+_TOOL_FIELDS = ("tools", "tool_call_results")
+_NO_QUESTION = ("file", "history", *_TOOL_FIELDS)
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.MULTILINE)
 _FIELD_LINE = re.compile(r"^\d+\. `(\w+)` \((.*)\)", re.MULTILINE)
 _REMINDER = re.compile(
     r"^Respond with (?:the corresponding output fields|a JSON object)\b.*\Z", re.MULTILINE | re.DOTALL
 )
 _TOOL_AS_TEXT = re.compile(r"(\w+), whose description is")
+Call = tuple[str, dict[str, object]]  # name and arguments of a tool call
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Reply of a role, before it is formatted: either tool calls or values for the output fields."""
+
+    fields: dict[str, object] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """One call of the conversation with what came back."""
+    """One tool call of the conversation and its result."""
 
     name: str
-    arguments: dict[str, Any]
+    arguments: dict[str, object]
     text: str
+
+    @property
+    def is_failure(self) -> bool:
+        return self.text.startswith((f"{self.name} failed", "Error"))
 
 
 @dataclass
@@ -62,14 +89,14 @@ class Turn:
     inputs: dict[str, str]
     results: list[ToolResult] = field(default_factory=list)
     reply: dict[str, str] = field(default_factory=dict)
-    example: bool = False  # says of itself that it is one
+    is_example: bool = False  # marked as a worked example
 
 
 @dataclass(frozen=True)
 class Chat:
     """A request as the simulated model sees it."""
 
-    role: Role | None  # None: the request is none of the known agents'
+    role: Role | None  # None: not one of the known agents
     outputs: dict[str, str]  # field name to its type, in the order asked for
     wants_json: bool
     tools: frozenset[str]
@@ -77,11 +104,11 @@ class Chat:
     turns: tuple[Turn, ...]  # at least one; the last is the one to answer
     prompt: str  # the instructions
     demos: tuple[Turn, ...]  # worked examples before the conversation
-    seed: int | None  # the sample id
+    seed: int | None  # DSPy's seed of the request
 
     @property
-    def occasion(self) -> str:
-        """What is asked, free of format and tool results: the same under every adapter and at every step of a turn."""
+    def decision_key(self) -> str:
+        """The request without format and tool results: the same under every adapter and at each step of a turn."""
         turns = [
             [{name: text for name, text in turn.inputs.items() if name not in _NO_QUESTION[1:]}, turn.reply]
             for turn in self.turns
@@ -91,42 +118,49 @@ class Chat:
 
     @property
     def request(self) -> str:
-        """What the agent is asked now; in a feedback turn, the feedback."""
-        return self._asked(self.turns[-1])
+        """The agent's current request; in a feedback turn, the feedback."""
+        return self._read_request(self.turns[-1])
 
     @property
     def first_request(self) -> str:
-        """What the agent was asked before any feedback."""
-        return self._asked(self.turns[0])
+        """The agent's request before any feedback."""
+        return self._read_request(self.turns[0])
 
     @property
     def file(self) -> str | None:
         """The bare name of the attachment, from the newest turn that names one."""
-        for turn in reversed(self.turns):
-            name = turn.inputs.get("file", "")
-            if name and name != "None":
-                return name
-        return None
+        names = (turn.inputs.get("file", "") for turn in reversed(self.turns))
+        return next((name for name in names if name and name != "None"), None)
 
     @property
     def results(self) -> list[ToolResult]:
-        """Everything that tools returned in this conversation, in order."""
+        """All tool results of this conversation, in order."""
         return [result for turn in self.turns for result in turn.results]
 
-    def _asked(self, turn: Turn) -> str:
+    @property
+    def must_answer(self) -> bool:
+        """True once a tool result says that no more calls are allowed."""
+        return any(_MUST_ANSWER in result.text for result in self.turns[-1].results)
+
+    @property
+    def revision_note(self) -> str:
+        """Mark of work repeated after feedback; without it the critic would see the same text and decide the same."""
+        return f" (done again, revision {len(self.turns) - 1})" if len(self.turns) > 1 else ""
+
+    def _read_request(self, turn: Turn) -> str:
         key = next((key for _, role, key in _ROLES if role == self.role), "")
         texts = [text for name, text in turn.inputs.items() if name not in _NO_QUESTION]
         return turn.inputs.get(key) or (texts[0] if texts and self.role == "single" else "\n\n".join(texts))
 
 
 def read_chat(request: Request) -> Chat:
-    """Everything the roles need to know; never fails on text that it does not understand."""
-    system = _system_text(request)
+    """Parse a request; text in an unknown format is kept as it is."""
+    system = _join_system(request)
     head, _, tail = system.partition("Your output fields are:")
     outputs = dict(_FIELD_LINE.findall(tail.partition("All interactions will be structured")[0]))
     inputs = dict(_FIELD_LINE.findall(head))
     role = next((role for names, role, _ in _ROLES if names <= outputs.keys() | inputs.keys()), None)
-    demos, turns = _parted(_turns(request.messages))
+    demos, turns = _split_demos(_read_turns(request.messages))
     tools = {tool.name for tool in request.tools}
     for turn in turns:
         tools.update(_TOOL_AS_TEXT.findall(turn.inputs.get("tools", "")))
@@ -137,101 +171,99 @@ def read_chat(request: Request) -> Chat:
         tools=frozenset(tools),
         native_tools=bool(request.tools),
         turns=turns,
-        prompt=_instructions(system),
+        prompt=_read_instructions(system),
         demos=demos,
         seed=request.config.seed,
     )
 
 
-def request_text(request: Request) -> str:
-    """All text of a request in one string: what is hashed and what is counted as input."""
-    parts = [_system_text(request)]
+def join_text(request: Request) -> str:
+    """Return all text of a request, calls and tools included, from which its tokens are counted."""
+    parts = [_join_system(request)]
     for message in request.messages:
         for part in message.parts:
             if isinstance(part, ToolCallPart):
                 parts.append(f"{part.name} {json.dumps(part.input, sort_keys=True)}")
             elif isinstance(part, ToolResultPart):
-                parts.append(_result_text(part))
+                parts.append(_join_result(part))
             else:
                 parts.append(getattr(part, "text", None) or "")
     parts.extend(f"{tool.name} {getattr(tool, 'description', '')}" for tool in request.tools)
     return "\n".join(parts)
 
 
-def marked_fields(text: str) -> dict[str, str]:
-    """The `[[ ## name ## ]]` sections of a message, or the keys of a JSON object; the first of equal names counts."""
+def parse_fields(text: str) -> dict[str, str]:
+    """Return the `[[ ## name ## ]]` sections of a message, or the keys of a JSON object; of equal names the first."""
     sections = _MARKER.split(_REMINDER.sub("", text))
     fields: dict[str, str] = {}
     for name, value in zip(sections[1::2], sections[2::2], strict=True):
         fields.setdefault(name, value.strip())
     if not fields and text.lstrip().startswith("{"):
         try:
-            fields = {str(key): _as_text(value) for key, value in json.loads(text).items()}
+            fields = {str(key): _to_text(value) for key, value in json.loads(text).items()}
         except ValueError:
             return {}
     fields.pop("completed", None)
     return fields
 
 
-def _system_text(request: Request) -> str:
+def _join_system(request: Request) -> str:
     if isinstance(request.system, str):
         return request.system
     return "".join(getattr(part, "text", "") for part in request.system or ())
 
 
-def _turns(messages: tuple[Message, ...]) -> list[Turn]:
+def _read_turns(messages: tuple[Message, ...]) -> list[Turn]:
     turns: list[Turn] = []
     calls: dict[str, ToolCallPart] = {}
     for message in messages:
-        fields = marked_fields(message.text or "")
+        fields = parse_fields(message.text or "")
         for part in message.parts:
             if isinstance(part, ToolCallPart):
                 calls[part.id] = part
             elif isinstance(part, ToolResultPart) and turns:
-                turns[-1].results.append(_native_result(part, calls))
+                turns[-1].results.append(_read_native_result(part, calls))
         if message.role == "user":
-            _read_user(turns, fields, (message.text or "").startswith(_EXAMPLE))
+            _add_user_message(turns, fields, (message.text or "").startswith(_EXAMPLE))
         elif message.role == "assistant" and turns:
             turns[-1].reply.update(fields)
-    return turns or [Turn({"request": _bare_text(messages)})]
+    return turns or [Turn({"request": "\n".join(message.text or "" for message in messages)})]
 
 
-def _bare_text(messages: tuple[Message, ...]) -> str:
-    """The plain text of messages that carry no field markers at all."""
-    return "\n".join(message.text or "" for message in messages)
-
-
-def _read_user(turns: list[Turn], fields: dict[str, str], example: bool) -> None:
-    asked = {name: value for name, value in fields.items() if name not in ("tools", "tool_call_results")}
-    if asked:
-        turns.append(Turn(dict(fields), example=example))
+def _add_user_message(turns: list[Turn], fields: dict[str, str], is_example: bool) -> None:
+    if any(name not in _TOOL_FIELDS for name in fields):
+        turns.append(Turn(dict(fields), is_example=is_example))
     elif turns:
         turns[-1].inputs.update({"tools": fields["tools"]} if "tools" in fields else {})
-        turns[-1].results.extend(_text_results(turns[-1], fields.get("tool_call_results", "")))
+        turns[-1].results.extend(_read_text_results(turns[-1], fields.get("tool_call_results", "")))
 
 
-def _text_results(turn: Turn, text: str) -> list[ToolResult]:
-    """Results that came as text, each paired with its call in the reply before it."""
-    results = _json_list(text, "tool_call_results")
-    calls = _json_list(turn.reply.get("tool_calls", ""), "tool_calls")
-    arguments = [call.get("args", {}) for call in calls] + [{}] * len(results)
+def _read_text_results(turn: Turn, text: str) -> list[ToolResult]:
+    """Return results that came as text, each paired with its call in the reply before it."""
+    results = _parse_list(text, "tool_call_results")
+    arguments = [call.get("args") for call in _parse_list(turn.reply.get("tool_calls", ""), "tool_calls")]
+    arguments += [None] * len(results)
     return [
-        ToolResult(str(result.get("name")), arguments[index], remove_label(_as_text(result.get("value", ""))))
+        ToolResult(
+            str(result.get("name")),
+            given if isinstance(given := arguments[index], dict) else {},
+            remove_label(_to_text(result.get("value", ""))),
+        )
         for index, result in enumerate(results)
     ]
 
 
-def _native_result(part: ToolResultPart, calls: dict[str, ToolCallPart]) -> ToolResult:
+def _read_native_result(part: ToolResultPart, calls: dict[str, ToolCallPart]) -> ToolResult:
     call = calls.get(part.id)
-    text = remove_label(_result_text(part))
+    text = remove_label(_join_result(part))
     return ToolResult(part.name or (call.name if call else ""), dict(call.input) if call else {}, text)
 
 
-def _result_text(part: ToolResultPart) -> str:
+def _join_result(part: ToolResultPart) -> str:
     return "".join(getattr(content, "text", None) or "" for content in part.content)
 
 
-def _json_list(text: str, key: str) -> list[dict[str, Any]]:
+def _parse_list(text: str, key: str) -> list[dict[str, object]]:
     try:
         value = json.loads(text)
     except ValueError:
@@ -240,23 +272,23 @@ def _json_list(text: str, key: str) -> list[dict[str, Any]]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _as_text(value: Any) -> str:
+def _to_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _parted(turns: list[Turn]) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
-    """The worked examples (demos), and the turns since the newest request that is not feedback.
+def _split_demos(turns: list[Turn]) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+    """Return the worked examples (demos), and the turns from the newest request that is not feedback.
 
-    Not every example says that it is one; none stands after the real conversation has begun.
+    Not every example is marked as one, but none follows the beginning of the real conversation.
     """
-    first = max((index for index, turn in enumerate(turns[:-1], 1) if turn.example), default=0)
+    first = max((index for index, turn in enumerate(turns[:-1], 1) if turn.is_example), default=0)
     for index in range(len(turns) - 1, first, -1):
         if not any(value.startswith(_FEEDBACK) for value in turns[index].inputs.values()):
             return tuple(turns[:index]), tuple(turns[index:])
     return tuple(turns[:first]), tuple(turns[first:])
 
 
-def _instructions(system: str) -> str:
-    """What DSPy's adapters call the objective; the whole text if it is no such message."""
+def _read_instructions(system: str) -> str:
+    """Return the part that DSPy's adapters call the objective; the whole text if there is none."""
     _, found, text = system.partition("In adhering to this structure, your objective is:")
     return inspect.cleandoc(text) if found else system

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import simpleeval
 
-from mas.simulation.solving.wording import decimals_asked, plain_quotes, written
+from mas.simulation.solving.wording import format_number, read_decimals, replace_typographic
 
 _N = r"[-+]?\$?\d[\d,]*(?:\.\d+)?"
 _UNIT = (
@@ -72,11 +72,11 @@ class Finding:
 
 def solve(question: str) -> Finding | None:
     """None if the question states neither a puzzle nor a conversion nor a sum."""
-    question = plain_quotes(question)
+    question = replace_typographic(question)
     answer = _puzzle(question)
     if answer is not None:
         return Finding(answer=answer, why="Counted letter by letter.")
-    decimals = decimals_asked(question)
+    decimals = read_decimals(question)
     if conversion := _conversion(question):
         return Finding(conversion=conversion, decimals=decimals, why="A conversion of units.")
     if expression := _sum(question):
@@ -183,7 +183,7 @@ def _boxed(question: str) -> str | None:
     return " - ".join([" * ".join(held.groups()), *less])
 
 
-def reckoned(expression: str) -> float | None:
+def evaluate_expression(expression: str) -> float | None:
     """The value of an expression worked out without a tool; None if it cannot be."""
     try:
         value = simpleeval.simple_eval(expression, functions={"abs": abs, "round": round})
@@ -192,7 +192,7 @@ def reckoned(expression: str) -> float | None:
         return None
 
 
-def rounded(text: str, decimals: int | None) -> str:
+def round_result(text: str, decimals: int | None) -> str:
     """A tool's result as an answer: its number, rounded as the question asks; the text itself if it holds none."""
     match = re.search(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", text, re.IGNORECASE)
-    return written(float(match[0].replace(",", "")), decimals) if match else text.strip()
+    return format_number(float(match[0].replace(",", "")), decimals) if match else text.strip()

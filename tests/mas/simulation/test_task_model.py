@@ -14,9 +14,9 @@ import pytest
 from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import AdapterParseError
 
-from mas.simulation import SIMULATED_NOTICE, engine
-from mas.simulation.engine import AsyncOfflineEngine, OfflineEngine
-from mas.simulation.skills.conduct import FORMAT, Conduct
+from mas.simulation import SIMULATED_NOTICE, answer_request, task_model
+from mas.simulation.model import AsyncReplyEngine, ReplyEngine
+from mas.simulation.skills.behaviour import FORMAT, Behaviour
 from mas.tools.calculator import calculator
 
 FINALIZER = (
@@ -34,19 +34,24 @@ def finalizer_request(answer: str, seed: int | None = None, model: str = "simula
 
 
 def replies(seed: int | None, model: str = "simulated") -> list[str | None]:
-    return [OfflineEngine().complete(finalizer_request(f"{n} boats", seed, model)).message.text for n in range(200)]
+    return [answer_request(finalizer_request(f"{n} boats", seed, model)).message.text for n in range(200)]
 
 
 def lm(**settings: Any) -> dspy.LM:
-    return dspy.LM("offline/simulated", engine=OfflineEngine(), async_engine=AsyncOfflineEngine(), **settings)
+    return dspy.LM(
+        "offline/simulated",
+        engine=ReplyEngine(answer_request),
+        async_engine=AsyncReplyEngine(answer_request),
+        **settings,
+    )
 
 
 def test_equal_requests_have_equal_responses_in_both_engines() -> None:
     request = finalizer_request("42", seed=3)
-    first = OfflineEngine().complete(request)
+    first = ReplyEngine(answer_request).complete(request)
 
-    assert OfflineEngine().complete(request) == first
-    assert asyncio.run(AsyncOfflineEngine().complete(request)) == first
+    assert ReplyEngine(answer_request).complete(request) == first
+    assert asyncio.run(AsyncReplyEngine(answer_request).complete(request)) == first
 
 
 def test_equal_requests_have_equal_responses_in_another_process() -> None:
@@ -79,8 +84,8 @@ def test_mistakes_come_about_as_often_as_their_chance_says() -> None:
 
 def test_a_reply_opens_no_file_and_no_connection(agents: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[Request] = []
-    respond = engine.respond
-    monkeypatch.setattr(engine, "respond", lambda request: (requests.append(request), respond(request))[1])
+    original = task_model.answer_request
+    monkeypatch.setattr(task_model, "answer_request", lambda request: (requests.append(request), original(request))[1])
     question = "The question:\nWhat is 3 times 4?"
     agents.work("expert", [calculator], expert_request=question)
     agents.work("researcher", [], research_request="Research the following: rain")
@@ -96,7 +101,7 @@ def test_a_reply_opens_no_file_and_no_connection(agents: Any, monkeypatch: pytes
     sys.addaudithook(watch)  # cannot be taken off again, so it is switched off
     try:
         for request in requests:
-            respond(request)
+            original(request)
     finally:
         watching = False
 
@@ -105,12 +110,11 @@ def test_a_reply_opens_no_file_and_no_connection(agents: Any, monkeypatch: pytes
 
 
 def test_the_simulated_model_imports_nothing_of_the_evaluation() -> None:
-    code = (
-        "import sys, mas.simulation.engine; print([m for m in sys.modules if m.split('.')[0] in ('eval', 'optimize')])"
-    )
+    loaded = "{name.split('.')[0] for name in sys.modules}"
+    code = f"import sys, mas.simulation.task_model; print({loaded} & {{'eval', 'optimize'}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == "set()"
 
 
 def test_the_notice_can_be_had_without_importing_dspy() -> None:
@@ -121,20 +125,13 @@ def test_the_notice_can_be_had_without_importing_dspy() -> None:
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda original: pickle.loads(pickle.dumps(original))])
-@pytest.mark.parametrize("original", [OfflineEngine(), AsyncOfflineEngine()])
+@pytest.mark.parametrize("original", [ReplyEngine(answer_request), AsyncReplyEngine(answer_request)])
 def test_engines_can_be_copied_and_pickled(original: Any, copied: Any) -> None:
     assert type(copied(original)) is type(original)
 
 
-def test_an_lm_with_the_engines_can_be_saved_and_loaded() -> None:
-    state = json.loads(json.dumps(lm().dump_state()))
-    loaded = dspy.LM.load_state(state, allow_custom_lm_class=True)
-
-    assert isinstance(loaded.engine, OfflineEngine)
-
-
 def test_usage_counts_a_token_for_four_characters() -> None:
-    response = OfflineEngine().complete(finalizer_request("42"))
+    response = answer_request(finalizer_request("42"))
     usage = response.usage
 
     assert usage.output_tokens == -(-len(response.message.text or "") // 4)
@@ -145,7 +142,7 @@ def test_usage_counts_a_token_for_four_characters() -> None:
 
 def broken(monkeypatch: pytest.MonkeyPatch, draw: float) -> None:
     """Every reply draws the same luck: 0 keeps any format, 1 breaks all of them."""
-    monkeypatch.setattr(Conduct, "draw", lambda self, skill: draw if skill == FORMAT else 0.0)
+    monkeypatch.setattr(Behaviour, "draw", lambda self, skill: draw if skill == FORMAT else 0.0)
 
 
 def test_a_malformed_reply_is_asked_again_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +167,7 @@ def test_other_programs_get_a_reply_that_parses() -> None:
 
 
 def test_a_request_without_any_format_gets_a_reply() -> None:
-    response = OfflineEngine().complete(Request("simulated", (Message.user("Hello?"),)))
+    response = answer_request(Request("simulated", (Message.user("Hello?"),)))
 
     assert response.finish_reason == "stop"
 
@@ -179,6 +176,6 @@ def test_a_reply_takes_milliseconds_at_most() -> None:
     requests = [finalizer_request(f"{n} boats") for n in range(100)]
     start = time.process_time()
     for request in requests:
-        OfflineEngine().complete(request)
+        answer_request(request)
 
     assert (time.process_time() - start) / len(requests) < 0.005

@@ -7,8 +7,8 @@ in_the_head(Finding(expression="17 * 23"))      # "401" instead of 391
 import hashlib
 import re
 
-from mas.simulation.solving.solving import Finding, reckoned
-from mas.simulation.solving.wording import number, written
+from mas.simulation.solving.self_contained import Finding, evaluate_expression
+from mas.simulation.solving.wording import format_number, parse_number
 
 UNKNOWN = "unknown"
 _SYLLABLES = ("bel", "dor", "fen", "gal", "hol", "kar", "lin", "mar", "nor", "pol", "ras", "sel", "tor", "vin")
@@ -26,7 +26,7 @@ _ROUGH = (
 )
 
 
-def made_up(question: str) -> str:
+def invent_value(question: str) -> str:
     """What comes to mind, of the right kind: the same for the same question."""
     digest = hashlib.blake2b(f"made up\n{question}".encode("utf-8", "replace"), digest_size=8).digest()
     asked = question.lower()
@@ -38,7 +38,7 @@ def made_up(question: str) -> str:
     return ", ".join(sorted(names)) if re.search(r"\blist\b|comma|names of|alphabetical", asked) else names[0]
 
 
-def blurred(text: str) -> str:
+def round_numbers(text: str) -> str:
     """Every number of three or more digits, rounded to two of them."""
 
     def rough(match: re.Match[str]) -> str:
@@ -49,39 +49,39 @@ def blurred(text: str) -> str:
     return re.sub(r"(?<![\w.-])\d[\d,]{2,}(?:\.\d+)?(?![\w-])", rough, text)
 
 
-def in_the_head(finding: Finding) -> str:
+def calculate_mentally(finding: Finding) -> str:
     """The value without a tool: right for two small numbers, otherwise with a slip that fits its size."""
     if finding.conversion:
         return _roughly_converted(*finding.conversion, finding.decimals)
-    value = reckoned(finding.expression) if finding.expression else None
+    value = evaluate_expression(finding.expression) if finding.expression else None
     if value is None:
         return finding.answer or UNKNOWN
     numbers = [float(text) for text in re.findall(r"\d+(?:\.\d+)?", finding.expression or "")]
     if len(numbers) <= 2 and max(numbers) < 30 and re.fullmatch(r"[\d +-]+", finding.expression or ""):
-        return written(value, finding.decimals)
+        return format_number(value, finding.decimals)
     digits = len(str(int(abs(value))))
-    return written(value + 10 ** max(digits - 2, 0) * (1 if digits > 1 else 2), finding.decimals)
+    return format_number(value + 10 ** max(digits - 2, 0) * (1 if digits > 1 else 2), finding.decimals)
 
 
-def unaided(finding: Finding) -> str:
+def calculate_exactly(finding: Finding) -> str:
     """The right value where no tool is at hand; conversions are not known by heart."""
     if finding.answer is not None:
         return finding.answer
-    value = reckoned(finding.expression) if finding.expression else None
-    return UNKNOWN if value is None else written(value, finding.decimals)
+    value = evaluate_expression(finding.expression) if finding.expression else None
+    return UNKNOWN if value is None else format_number(value, finding.decimals)
 
 
-def miscounted(value: str) -> str:
+def miscount(value: str) -> str:
     """One off in a number, two letters changed over in a word."""
-    amount = number(value)
-    return written(amount + 1, None) if amount is not None else value[1::-1] + value[2:]
+    amount = parse_number(value)
+    return format_number(amount + 1, None) if amount is not None else value[1::-1] + value[2:]
 
 
 def _roughly_converted(quantity: str, unit: str, decimals: int | None) -> str:
     amount, _, source = quantity.partition(" ")
     for start, end, factor, offset in _ROUGH:
         if start in source.lower() and end in unit.lower():
-            return written((float(amount) + offset) * factor, decimals)
+            return format_number((float(amount) + offset) * factor, decimals)
         if start in unit.lower() and end in source.lower():
-            return written(float(amount) / factor - offset, decimals)
+            return format_number(float(amount) / factor - offset, decimals)
     return UNKNOWN

@@ -1,0 +1,84 @@
+"""Replies of the simulated task model: equal requests get equal replies.
+
+A reply depends on the request and on the epoch and attempt of the sample alone: no file, data set, gold answer or clock
+is read. World and seed are in the model's name (`offline/null-3`) and so in the request. Native tool calls need an LM
+that reports `supports_function_calling`; without it, tools and calls travel as text.
+"""
+
+import json
+import re
+from dataclasses import replace
+from typing import TypeAlias
+
+from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, Usage
+
+from mas.runtime.sample_context import current_context
+from mas.simulation.chat import Chat, Reply, join_text, read_chat
+from mas.simulation.roles.roles import create_behaviour, play_role
+from mas.simulation.skills.behaviour import Behaviour, World
+
+_CHARS_PER_TOKEN = 4
+_EPOCH, _ATTEMPT = 1_000_003, 7_919  # added to the seed, per epoch and attempt; far from the seeds that users choose
+_STILL_BROKEN_AS_JSON = 0.45  # share of the unparsable replies that are unparsable in JSON as well
+_Part: TypeAlias = TextPart | ToolCallPart
+
+
+def answer_request(request: Request) -> Response:
+    """Return the reply to a request; never fails."""
+    chat = _add_epoch_to_seed(read_chat(request))
+    behaviour = create_behaviour(chat, parse_world(request.model))
+    if _breaks_format(chat, behaviour):
+        parts: list[_Part] = [TextPart("Let me think about this for a moment before I")]
+    else:
+        parts = _format_reply(chat, play_role(chat, behaviour))
+    called = any(isinstance(part, ToolCallPart) for part in parts)
+    return Response(
+        id=None,
+        model=request.model,
+        message=Message.assistant(parts),
+        finish_reason="tool_call" if called else "stop",
+        usage=_count_tokens(join_text(request), parts),
+    )
+
+
+def parse_world(model: str) -> World:
+    """Return the world and seed in a model's name (`null-3`); the normal world with seed 0 for other names."""
+    found = re.search(r"(?:^|/)([a-z]+)-(\d+)$", model)
+    return World(found[1], int(found[2])) if found else World()
+
+
+def _add_epoch_to_seed(chat: Chat) -> Chat:
+    """Give each further epoch and attempt of a sample a seed of its own."""
+    context = current_context()
+    if context is None or (context.key.epoch, context.key.attempt) == (1, 1):
+        return chat
+    key = context.key
+    return replace(chat, seed=(chat.seed or 0) + _EPOCH * (key.epoch - 1) + _ATTEMPT * (key.attempt - 1))
+
+
+def _breaks_format(chat: Chat, behaviour: Behaviour) -> bool:
+    """Return whether DSPy's adapter cannot parse the reply; its second request, for JSON, has better odds."""
+    chance = 1 - behaviour.chance("keep_to_the_output_format")
+    return 1 - behaviour.draw("keep_to_the_output_format") < chance * (_STILL_BROKEN_AS_JSON if chat.wants_json else 1)
+
+
+def _format_reply(chat: Chat, reply: Reply) -> list[_Part]:
+    if reply.calls and chat.native_tools:
+        first = len(chat.results) + 1
+        return [ToolCallPart(f"call_{first + i}", name, args) for i, (name, args) in enumerate(reply.calls)]
+    values = {name: reply.fields.get(name, "") for name in chat.outputs}
+    if "tool_calls" in values:
+        values["tool_calls"] = {"tool_calls": [{"name": name, "args": args} for name, args in reply.calls]}
+    if chat.wants_json:
+        return [TextPart(json.dumps(values, ensure_ascii=False))]
+    text = "\n\n".join(
+        f"[[ ## {name} ## ]]\n{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in {**values, "completed": ""}.items()
+    )
+    return [TextPart(text)]
+
+
+def _count_tokens(request_text: str, parts: list[_Part]) -> Usage:
+    reply_chars = sum(len(part.text if isinstance(part, TextPart) else json.dumps(part.input)) for part in parts)
+    read, written = -(-len(request_text) // _CHARS_PER_TOKEN), -(-reply_chars // _CHARS_PER_TOKEN)
+    return Usage(input_tokens=read, output_tokens=written, total_tokens=read + written)
