@@ -118,7 +118,7 @@ def test_the_files_of_a_run_are_all_told_of() -> None:
     listed = (run_files.__doc__ or "").partition("again.")[2].partition("A file that is there")[0]
     names = re.findall(r"[a-z_]+\.(?:jsonl|json|yaml|db)", listed)
     assert len(names) >= 10
-    told = section("The run's folder")
+    told = section("A tuning run")
     assert not [name for name in names if f"`{name}`" not in told]
     assert all(f"`sealed/{arm}`" in told for arm in (PARENT_ARM, WINNER_ARM))
 
