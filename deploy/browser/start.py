@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from mas.tools.browser.proxy import guarded_proxy, port_of
+from mas.tools.browser.proxy import get_port, start_proxy
 
 HERE = Path(__file__).resolve().parent
 SERVER = HERE / "node_modules" / "@playwright" / "mcp" / "cli.js"
@@ -130,8 +130,8 @@ async def _serve(options: argparse.Namespace, node: str, chromium: str) -> int:
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, stopping.set)
     with tempfile.TemporaryDirectory(prefix="browser-") as folder:
-        proxy = await guarded_proxy(_listed(options.allow_private_hosts))
-        command = _command(options, node, chromium, port_of(proxy), Path(folder))
+        proxy = await start_proxy(_listed(options.allow_private_hosts))
+        command = _command(options, node, chromium, get_port(proxy), Path(folder))
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         server = await asyncio.create_subprocess_exec(
             *command, cwd=folder, env=environment, stdout=asyncio.subprocess.DEVNULL, start_new_session=True

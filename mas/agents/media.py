@@ -22,9 +22,9 @@ from typing import Any
 import dspy
 
 from mas.runtime.event_loop import model_call
-from mas.tools.attachments import attached_files
+from mas.tools.attachments import list_attachments
 from mas.tools.files.document import Source
-from mas.tools.files.kinds import kind_of
+from mas.tools.files.kinds import detect_kind
 from mas.tools.files.readers import audio
 from mas.tools.results import ToolError
 
@@ -69,7 +69,7 @@ async def attached_media(lm: Any) -> dict[str, Media]:
     `lm`: an `AgentLM`; one that does not say what it takes, takes neither.
     """
     pictures, sounds = getattr(lm, "takes_images", False), getattr(lm, "takes_audio", False)
-    files = attached_files()
+    files = list_attachments()
     if not files or not (pictures or sounds):
         return {}
     with model_call():  # megabytes to be read: not on the event loop, nor behind tools that wait in its threads
@@ -101,7 +101,7 @@ def _made(path: Path, _modified_ns: int, size: int) -> Media | None:
     """Time and size are there to notice that the file has changed."""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
-        kind = kind_of(Source(path.name, head))
+        kind = detect_kind(Source(path.name, head))
         is_picture = kind in PICTURES or kind in OTHER_PICTURES
         if not is_picture and kind not in SOUNDS and kind not in OTHER_SOUNDS:
             return None

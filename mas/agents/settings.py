@@ -83,9 +83,9 @@ def toolbox(settings: AgentSettings, tools: Mapping[str, str], resources: Resour
     offered = {name: dspy.Tool(load_function(tools[name]), name=name) for name in own}
     if BROWSER in settings.tools and BROWSER in resources.services:
         from mas.tools.browser.session import BrowserSession
-        from mas.tools.browser.tools import browser_tools
+        from mas.tools.browser.tools import build_browser_tools
 
-        offered |= browser_tools(cast(BrowserSession, resources.services[BROWSER]))
+        offered |= build_browser_tools(cast(BrowserSession, resources.services[BROWSER]))
     return Toolbox(offered, settings.max_steps, resources)
 
 

@@ -22,7 +22,7 @@ class AttachmentNotFoundError(Exception):
 
 
 @contextmanager
-def attached(files: Iterable[Path]) -> Iterator[None]:
+def use_attachments(files: Iterable[Path]) -> Iterator[None]:
     """Make `files` the only ones that tools can open, for this context and the tasks started in it."""
     token = _files.set({file.name: file for file in files})
     try:
@@ -31,7 +31,7 @@ def attached(files: Iterable[Path]) -> Iterator[None]:
         _files.reset(token)
 
 
-def resolve(name: str) -> Path:
+def find_attachment(name: str) -> Path:
     """The path behind a bare file name.
 
     Raises:
@@ -44,14 +44,14 @@ def resolve(name: str) -> Path:
     return files[name]
 
 
-def attached_files() -> dict[str, Path]:
+def list_attachments() -> dict[str, Path]:
     """All files of the question: bare name to path."""
     return dict(_files.get() or {})
 
 
-def attached_digests() -> list[tuple[str, str]]:
+def digest_attachments() -> list[tuple[str, str]]:
     """Bare name and SHA-256 of each file of the question, by name; one that cannot be read has an empty digest."""
-    return [(name, _digest(path)) for name, path in sorted(attached_files().items())]
+    return [(name, _digest(path)) for name, path in sorted(list_attachments().items())]
 
 
 def _digest(path: Path) -> str:

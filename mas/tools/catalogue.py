@@ -49,11 +49,11 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
     with ExitStack() as stack:
         opened: dict[str, Any] = {}
         if "web_search" in names:
-            from mas.tools.web.web_search import missing
+            from mas.tools.web.web_search import describe_missing_search
 
-            if sentence := missing(settings.web):
+            if sentence := describe_missing_search(settings.web):
                 say(sentence)
-        if sentence := missing_contact(settings.web, names):
+        if sentence := describe_missing_contact(settings.web, names):
             say(sentence)
         if BROWSER in names and settings.browser.url is not None:
             from mas.tools.browser.session import open_browser
@@ -65,7 +65,7 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
         yield Resources(settings, opened)
 
 
-def missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:
+def describe_missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:
     """What a run's user should know where one of these tools will ask Wikipedia: web search, too, if it has no key."""
     falls_back = "web_search" in names and settings.fall_back_to_wikipedia and not settings.search_api_key
     asked = falls_back or not _OF_WIKIPEDIA.isdisjoint(names)

@@ -8,7 +8,7 @@ Where the code runs is chosen by `tools.sandbox.kind`: see mas/tools/sandbox/ an
 
 from mas.runtime.sample_context import current_context
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.attachments import attached_files
+from mas.tools.attachments import list_attachments
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError
@@ -34,13 +34,13 @@ async def python(code: str) -> ToolResult:
     text = _checked(code, settings)
     context = current_context()
     if context is None:
-        interpreter = Interpreter(settings, attached_files())
+        interpreter = Interpreter(settings, list_attachments())
         try:
             return await _shown(interpreter, text, settings)
         finally:
             interpreter.close()
     if BELONGING not in context.tool_state:
-        interpreter = context.tool_state[BELONGING] = Interpreter(settings, attached_files())
+        interpreter = context.tool_state[BELONGING] = Interpreter(settings, list_attachments())
         context.on_close.append(interpreter.close)
     return await _shown(context.tool_state[BELONGING], text, settings)
 

@@ -10,10 +10,10 @@ with attached([Path("/data/towns.csv")]):
 import re
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.attachments import AttachmentNotFoundError, resolve
+from mas.tools.attachments import AttachmentNotFoundError, find_attachment
 from mas.tools.files.document import Document, Part
 from mas.tools.files.kinds import read_document
-from mas.tools.files.paging import MAX_HEADER_CHARS, between, clipped, matching, pages_of
+from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, select_lines, split_pages
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import Excerpt, ToolError, ToolResult
 
@@ -49,7 +49,7 @@ def read_file(
     name = f"{file}: {member}" if member else file
     parts = _chosen(document, file, _text(sheet))
     parts, found = _narrowed(parts, name, document.unit, _text(lines), _text(search))
-    pages = pages_of(parts) if parts else ["(no line to show; try a shorter or another search)"]
+    pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
     if not 1 <= page <= len(pages):
         raise ToolError(f"There is no page {page}: {file} has the pages 1 to {len(pages)} for this call.")
     header = _header(name, document, found, page, len(pages))
@@ -65,7 +65,7 @@ def _text(given: str | int | None) -> str:
 
 def _attached_document(file: str, member: str | None) -> Document:
     try:
-        return read_document(resolve(file), member)
+        return read_document(find_attachment(file), member)
     except AttachmentNotFoundError as error:
         raise ToolError(f"{error}; give one of these names without a path.") from error
 
@@ -81,7 +81,7 @@ def _chosen(document: Document, file: str, sheet: str) -> list[Part]:
     chosen = [part for part in document.parts if part.name == sheet]
     chosen = chosen or [part for part in document.parts if part.name.strip().casefold() == sheet.casefold()]
     if not chosen:
-        raise ToolError(f"No sheet of {file} is named {sheet!r}; its sheets: {clipped(repr(names)[1:-1], 2_000)}.")
+        raise ToolError(f"No sheet of {file} is named {sheet!r}; its sheets: {clip(repr(names)[1:-1], 2_000)}.")
     return chosen
 
 
@@ -92,7 +92,7 @@ def _in_range(document: Document, file: str, wanted: str) -> list[Part]:
     if not 1 <= first <= last <= len(document.parts):
         raise ToolError(
             f"{file} has the {document.unit}s 1 to {len(document.parts)}; give `sheet` one of these numbers or a range "
-            f'such as "1-{len(document.parts)}", not {clipped(repr(wanted), 100)}.'
+            f'such as "1-{len(document.parts)}", not {clip(repr(wanted), 100)}.'
         )
     return document.parts[first - 1 : last]
 
@@ -101,11 +101,11 @@ def _narrowed(parts: list[Part], file: str, unit: str, numbers: str, wanted: str
     """To a range of lines, and among those to the ones that match; in words, what is shown."""
     found = []
     if numbers:
-        parts, words = between(parts, numbers, file, unit)
+        parts, words = select_lines(parts, numbers, file, unit)
         found.append(words)
     if wanted:
-        parts, count = matching(parts, wanted)
-        found.append(f"lines that contain {clipped(wanted, 200)!r}: {count}")
+        parts, count = search_lines(parts, wanted)
+        found.append(f"lines that contain {clip(wanted, 200)!r}: {count}")
     return parts, "; ".join(found)
 
 
@@ -115,6 +115,6 @@ def _header(file: str, document: Document, found: str, page: int, pages: int) ->
         rest += f"; the rest: page={page + 1}"
         rest += "" if found else ', or search="some text" or lines="100-140" for some lines alone'
         rest += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
-    summary = clipped(document.summary, MAX_HEADER_CHARS // 2)
+    summary = clip(document.summary, MAX_HEADER_CHARS // 2)
     first = "; ".join(text for text in (f"{file}: {summary}", found, rest) if text)
-    return clipped("\n".join([first, *document.notes]), MAX_HEADER_CHARS - 10)
+    return clip("\n".join([first, *document.notes]), MAX_HEADER_CHARS - 10)

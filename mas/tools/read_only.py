@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mas.runtime.sample_context import KeptResult, SampleContext, ToolResults
-from mas.tools.attachments import attached_digests, attached_files
+from mas.tools.attachments import digest_attachments, list_attachments
 from mas.tools.results import ToolResult
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import get_settings
@@ -124,7 +124,7 @@ async def open_cached_call(
     if context is None or context.tool_log is None or tool is None or not is_read_only(tool.func):
         return CachedCall()
     # A file is read once for its digest, and may be large: not on the event loop.
-    files = await asyncio.to_thread(attached_digests) if attached_files() else []
+    files = await asyncio.to_thread(digest_attachments) if list_attachments() else []
     function = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
     called = ("tool", *function, *_digest_layers(tool.func), tool.name, sorted(arguments.items()))
     everything = repr((*called, files, _describe_settings(get_settings(ToolSettings))))  # any argument has a repr

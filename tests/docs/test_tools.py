@@ -18,22 +18,22 @@ from eval.config.evaluation import read_config
 from mas.runtime.untrusted import is_untrusted, label_of
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession, check_public
-from mas.tools.browser.session import missing as missing_browser
+from mas.tools.browser.session import describe_missing_browser as missing_browser
 from mas.tools.browser.settings import EXAMPLE_URL, BrowserSettings
-from mas.tools.browser.tools import ALLOWED, browser_tools
+from mas.tools.browser.tools import ALLOWED, build_browser_tools
 from mas.tools.catalogue import BROWSER, NO_CONTACT, load_function
 from mas.tools.files import kinds, ocr
 from mas.tools.files.readers import audio
 from mas.tools.http.settings import WebSettings
-from mas.tools.http.url_policy import public_addresses
+from mas.tools.http.url_policy import resolve_public_host
 from mas.tools.python_code import python
 from mas.tools.read_only import is_read_only
 from mas.tools.results import ToolError
 from mas.tools.sandbox import choosing
 from mas.tools.settings import ToolSettings
 from mas.tools.web.read_page import read_page
-from mas.tools.web.tavily_search import no_key
-from mas.tools.web.web_search import missing as missing_search
+from mas.tools.web.tavily_search import describe_missing_key
+from mas.tools.web.web_search import describe_missing_search as missing_search
 
 PAGES = ("how-to/tools.md", "reference/tools.md", "explanation/safety.md")
 PAGE = "\n".join((PROJECT_ROOT / "docs" / page).read_text("utf-8") for page in PAGES)
@@ -120,21 +120,25 @@ def test_what_comes_from_outside_is_marked_as_the_page_says() -> None:
     plain = {name for name, tool in tools.items() if not is_untrusted(tool.func)}
     assert plain == {"calculator", "unit_converter"}
     session = BrowserSession(BrowserSettings(), EXAMPLE_URL, [Offer(ALLOWED[0], "", {})], check_public)
-    assert is_untrusted(browser_tools(session)[ALLOWED[0]].func)
+    assert is_untrusted(build_browser_tools(session)[ALLOWED[0]].func)
     assert label_of("read_page").strip() in PAGE
 
 
 def test_the_sentences_about_what_is_missing_are_those_that_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
-    monkeypatch.setattr(ocr, "installed_languages", lambda: ("eng", "osd"))
+    monkeypatch.setattr(ocr, "list_installed_languages", lambda: ("eng", "osd"))
     settings = WebSettings()
     with socket.socket() as held:  # bound, and nothing listens
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}/mcp"
         no_browser = missing_browser(BrowserSettings(url)).replace(url, EXAMPLE_URL)
     said = [
-        *(missing_search(settings), missing_search(WebSettings(fall_back_to_wikipedia=False)), no_key(settings)),
-        *(no_browser, ocr.MISSING, ocr.why_not_in("eng+deu"), audio.CANNOT_LISTEN, NO_CONTACT),
+        *(
+            missing_search(settings),
+            missing_search(WebSettings(fall_back_to_wikipedia=False)),
+            describe_missing_key(settings),
+        ),
+        *(no_browser, ocr.MISSING, ocr.explain_missing_languages("eng+deu"), audio.CANNOT_LISTEN, NO_CONTACT),
     ]
     for sentence in said:
         assert sentence and sentence in ONE_LINE
@@ -144,7 +148,7 @@ def test_the_refusals_of_addresses_are_those_that_are_said() -> None:
     with pytest.raises(ToolError) as private:
         asyncio.run(read_page("http://169.254.169.254/"))
     with pytest.raises(ToolError) as unknown:
-        asyncio.run(public_addresses("nothing.invalid", 443))
+        asyncio.run(resolve_public_host("nothing.invalid", 443))
     assert str(private.value) in ONE_LINE
     assert str(unknown.value).replace("nothing.invalid", "example.org") in ONE_LINE
 

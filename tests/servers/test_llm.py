@@ -117,14 +117,14 @@ def _expert_request(question, findings, steps):
 def _ask(talk, question, path=None):
     """Planner, researcher, expert, finalizer, one after another."""
     from mas.systems.gaia.signatures import Finalize
-    from mas.tools.attachments import attached
+    from mas.tools.attachments import use_attachments
     from mas.tools.calculator import calculator
     from mas.tools.read_file import read_file
     from mas.tools.unit_converter import unit_converter
 
     file = path.name if path else None
     plan = _plan(talk, question, file)
-    with attached([path] if path else []):
+    with use_attachments([path] if path else []):
         findings = [_research(talk, step, file, [read_file])[1].result for step in plan.research_steps]
         request = _expert_request(question, findings, plan.expert_steps)
         solved = _solve(talk, request, [calculator, unit_converter], file)[1]
@@ -222,12 +222,12 @@ def _long_file(path):
 @pytest.mark.parametrize("name", ["many.csv", "many.xlsx", "many.json"])
 @pytest.mark.parametrize("town", [3, 700, 1499])
 def test_a_file_of_many_pages_is_read_to_the_end(native_talk, tmp_path, name, town):
-    from mas.tools.attachments import attached
+    from mas.tools.attachments import use_attachments
     from mas.tools.read_file import read_file
 
     question = f"How many wells has Town{town}?"
     step = _plan(native_talk, question, name).research_steps[0]
-    with attached([_long_file(tmp_path / name)]):
+    with use_attachments([_long_file(tmp_path / name)]):
         turns, found = _research(native_talk, step, name, [read_file], max_steps=20)
     pages = [call.args.get("page", 1) for turn in turns for call in turn["tool_calls"].tool_calls]
     assert pages == list(range(1, len(pages) + 1)) and len(pages) > 1

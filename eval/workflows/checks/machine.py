@@ -15,7 +15,7 @@ from eval.workflows.checks.finding import MISSING, OK, WARNING, Finding
 from mas.tools.files import ocr
 from mas.tools.files.kinds import BINARY_KINDS, READERS, read_document
 from mas.tools.results import ToolError
-from mas.tools.sandbox.choosing import tried
+from mas.tools.sandbox.choosing import try_isolations
 from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP
 
 MIN_FREE_BYTES = 1_000_000_000
@@ -59,7 +59,7 @@ SECOND_BEST = "the second choice"
 
 def isolation() -> Finding:
     """What `tools.sandbox.kind=auto` comes to here, and why not something better."""
-    choice = tried(AUTO)
+    choice = try_isolations(AUTO)
     if choice.isolation.name == BUBBLEWRAP:
         return Finding("isolation", OK, choice.said)
     why = " ".join(choice.refused)

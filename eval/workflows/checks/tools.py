@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from eval.config.evaluation import EvalConfig
 from eval.workflows.checks.finding import OK, WARNING, Finding
 from mas.runtime.errors import UserError
-from mas.tools.browser.session import missing as missing_browser
+from mas.tools.browser.session import describe_missing_browser as missing_browser
 from mas.tools.browser.settings import BrowserSettings
-from mas.tools.catalogue import BROWSER, missing_contact
+from mas.tools.catalogue import BROWSER, describe_missing_contact
 from mas.tools.files import ocr
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
-from mas.tools.web.web_search import missing as missing_search
+from mas.tools.web.web_search import describe_missing_search as missing_search
 
 QUERY = "Wikipedia"
 TIMEOUT_SECONDS = 10.0
@@ -37,11 +37,15 @@ def tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
         yield _search(web, deep, config.redact)
     if deep and names & ASK_WIKIPEDIA:
         yield _wikipedia(web)
-    elif sentence := missing_contact(web, names):
+    elif sentence := describe_missing_contact(web, names):
         yield Finding("wikipedia", WARNING, sentence)
     if BROWSER in names:
         yield _browser(config.tools.browser)
-    if "read_file" in names and ocr.is_installed() and (why_not := ocr.why_not_in(config.tools.files.ocr_languages)):
+    if (
+        "read_file" in names
+        and ocr.is_installed()
+        and (why_not := ocr.explain_missing_languages(config.tools.files.ocr_languages))
+    ):
         yield Finding("ocr", WARNING, f"text in pictures {why_not.removeprefix('The text in it ')}")
 
 
@@ -54,7 +58,7 @@ def _search(settings: WebSettings, deep: bool, redact: Callable[[str], str]) -> 
     from mas.tools.web import tavily_search
 
     place = _place(settings.search_base_url)
-    if why_not := _failure(tavily_search.search(QUERY, settings)):
+    if why_not := _failure(tavily_search.search_tavily(QUERY, settings)):
         mend = "check the key and its plan" if variable in why_not else "be online, or try again later"
         return Finding("search", WARNING, f"{place}: {redact(why_not)}", mend)
     return Finding("search", OK, f"{place} answers, and takes the key in {variable}")
@@ -63,7 +67,7 @@ def _search(settings: WebSettings, deep: bool, redact: Callable[[str], str]) -> 
 def _wikipedia(settings: WebSettings) -> Finding:
     from mas.tools.web import mediawiki as wiki_search
 
-    if why_not := _failure(wiki_search.search(QUERY, settings, results=1)):
+    if why_not := _failure(wiki_search.search_wikipedia(QUERY, settings, results=1)):
         mend = "be online" if settings.contact else "be online; give tools.web.contact, which Wikipedia asks for"
         return Finding("wikipedia", WARNING, f"{_place(settings.wikipedia_api)}: {why_not}", mend)
     return Finding("wikipedia", OK, f"{_place(settings.wikipedia_api)} answers")

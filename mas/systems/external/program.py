@@ -16,7 +16,7 @@ from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.text import encodable
 from mas.runtime.trace import current_thread_id, keep_answer, keep_state, span
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 
 ANSWER_KEYS = ("final_answer", "answer")
 TRACE_KEYS = ("final_reasoning_trace", "reasoning_trace", "reasoning")
@@ -92,7 +92,7 @@ class ForeignProgram(dspy.Module):
         state: dict[str, Any] = {"question": question, "file": path.name if path else None, "correlation_id": thread_id}
         keep_state(state)
         inputs = {"question": question, "file": state["file"]}
-        with attached([path] if path else []), span("agent", self.name, inputs=inputs) as current:
+        with use_attachments([path] if path else []), span("agent", self.name, inputs=inputs) as current:
             try:
                 value = await self.ask(question, path, thread_id)
             except TimeoutError as error:  # the agent's own; the question's deadline arrives as a cancellation

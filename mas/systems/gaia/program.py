@@ -13,7 +13,7 @@ from mas.systems.gaia import signatures
 from mas.systems.gaia.agents import GraphContext
 from mas.systems.gaia.graph import recursion_limit, workflow
 from mas.systems.gaia.state import Worker, initial_state
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 
 
 class GaiaProgram(dspy.Module):
@@ -62,7 +62,7 @@ class GaiaProgram(dspy.Module):
             question, path.name if path else None, current_thread_id() or uuid.uuid4().hex, self.retry_limits
         )
         adapter = ChatAdapter(use_native_function_calling=True)
-        with dspy.context(adapter=adapter), attached([path] if path else []):
+        with dspy.context(adapter=adapter), use_attachments([path] if path else []):
             final = await workflow().ainvoke(
                 state, context=GraphContext(self), config={"recursion_limit": self._recursion_limit}
             )

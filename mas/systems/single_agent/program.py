@@ -15,7 +15,7 @@ from mas.agents.react import StepLimitError, Toolbox, react
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
 from mas.runtime.trace import current_thread_id, event, keep_answer, keep_state, span
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 
 # A reply that arrived and is of no use; a model that cannot be asked at all is no such case.
 UNUSABLE = (AdapterParseError, EmptyReplyError, TruncatedReplyError, StepLimitError)
@@ -71,7 +71,7 @@ class SingleAgentProgram(dspy.Module):
         path = Path(file) if file else None
         state = _initial_state(question, path.name if path else None)
         keep_state(state)
-        with attached([path] if path else []):
+        with use_attachments([path] if path else []):
             state = await self._answered(state)
         keep_state(state)
         keep_answer(state["final_answer"])

@@ -43,7 +43,7 @@ class Page:
     title: str = ""
 
 
-def sections(text: str) -> dict[str, str]:
+def split_sections(text: str) -> dict[str, str]:
     """By heading; of two with the same one, the first."""
     found: dict[str, str] = {}
     for part in _HEADING.split(text)[1:]:
@@ -52,24 +52,24 @@ def sections(text: str) -> dict[str, str]:
     return found
 
 
-def open_page(text: str) -> Page:
-    about = sections(text.partition(_DIALOG)[0]).get("Page", "")
+def read_open_page(text: str) -> Page:
+    about = split_sections(text.partition(_DIALOG)[0]).get("Page", "")
     url, title = _ADDRESS.search(about), _TITLE.search(about)
     return Page(url[1].strip() if url else "", title[1].strip() if title else "")
 
 
-def snapshot_of(text: str) -> str:
-    return _FENCE.sub("", sections(text).get("Snapshot", ""))
+def read_snapshot(text: str) -> str:
+    return _FENCE.sub("", split_sections(text).get("Snapshot", ""))
 
 
-def failure(text: str) -> str:
+def read_failure(text: str) -> str:
     """What went wrong, in one line, without Playwright's log."""
-    said = sections(text).get("Error", text)
+    said = split_sections(text).get("Error", text)
     said = _CALL_LOG.sub("", _COLOUR.sub("", said)).removeprefix("Error: ")
     return " ".join(said.split())[:500] or "no reason was given"
 
 
-def dialog(text: str) -> str:
+def read_dialog(text: str) -> str:
     """The dialog that a page has opened and that waits for an answer; "" without one."""
     return text.partition(_DIALOG)[2].strip()[:1000]
 
@@ -82,14 +82,14 @@ def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResu
         shown: the reply to the `browser_snapshot` that followed.
         with_snapshot: false if only the action's own result was asked for.
     """
-    page, seen, said = open_page(shown), sections(shown), sections(acted)
+    page, seen, said = read_open_page(shown), split_sections(shown), split_sections(acted)
     today = datetime.now(UTC).date().isoformat()
     header = f"{page.url} {page.title!r} (browser, {today})" if page.title else f"{page.url} (browser, {today})"
     parts = [f"Tabs:\n{seen['Open tabs']}"] if "Open tabs" in seen else []
     parts += [f"Downloaded, out of your reach: {name}" for name in _DOWNLOAD.findall(said.get("Events", ""))]
     parts += [said["Result"]] if "Result" in said and said["Result"] != seen.get("Open tabs") else []
     nothing = NO_PAGE_OPEN if page.url == BLANK else NOTHING_TO_READ
-    parts += [snapshot_of(shown).strip() or nothing] if with_snapshot else []
+    parts += [read_snapshot(shown).strip() or nothing] if with_snapshot else []
     return show_below(header, "\n\n".join(parts), page)
 
 

@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from mas.tools.http.url_policy import public_addresses, public_url
+from mas.tools.http.url_policy import normalize_url, resolve_public_host
 from mas.tools.results import ToolError
 
 MAX_HEAD_BYTES = 2**16
@@ -35,7 +35,7 @@ class _RefusedError(Exception):
         self.status = status
 
 
-async def guarded_proxy(allow_private_hosts: Sequence[str] = (), port: int = 0) -> asyncio.Server:
+async def start_proxy(allow_private_hosts: Sequence[str] = (), port: int = 0) -> asyncio.Server:
     """Listening on loopback.
 
     Args:
@@ -60,7 +60,7 @@ async def guarded_proxy(allow_private_hosts: Sequence[str] = (), port: int = 0) 
     return await asyncio.start_server(serve, "127.0.0.1", port, limit=MAX_HEAD_BYTES)
 
 
-def port_of(proxy: asyncio.Server) -> int:
+def get_port(proxy: asyncio.Server) -> int:
     return int(proxy.sockets[0].getsockname()[1])
 
 
@@ -101,8 +101,8 @@ def _one_request(headers: bytes) -> bytes:
 
 async def _connected(host: str, port: int, allow_private_hosts: Sequence[str]) -> _Streams:
     try:
-        public_url(f"http://{f'[{host}]' if ':' in host else host}:{port}/", allow_private_hosts)
-        addresses = await public_addresses(host, port, allow_private_hosts)
+        normalize_url(f"http://{f'[{host}]' if ':' in host else host}:{port}/", allow_private_hosts)
+        addresses = await resolve_public_host(host, port, allow_private_hosts)
     except ToolError as error:
         raise _RefusedError("403 Forbidden", str(error)) from error
     for address in addresses:

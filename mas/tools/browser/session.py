@@ -133,7 +133,7 @@ def open_browser(
         run_blocking(session.aclose())
 
 
-def missing(settings: BrowserSettings) -> str:
+def describe_missing_browser(settings: BrowserSettings) -> str:
     """In a sentence, why there would be no browser; "" if there would be one, or if none is configured."""
     return _offers(settings)[1]
 

@@ -35,7 +35,7 @@ HIDDEN = ("filename", "element", "boxes")  # arguments: writes a file of the ser
 MAX_DESCRIPTION_CHARS = 1_000
 
 
-def browser_tools(session: BrowserSession) -> dict[str, Any]:
+def build_browser_tools(session: BrowserSession) -> dict[str, Any]:
     """By name, a `dspy.Tool` for each allowed tool that the server has; async: to be awaited with `acall`."""
     offered = {offer.name: offer for offer in session.offers}
     return {name: _tool(offered[name], session) for name in ALLOWED if name in offered}
@@ -44,7 +44,7 @@ def browser_tools(session: BrowserSession) -> dict[str, Any]:
 def _tool(offer: Offer, session: BrowserSession) -> Any:
     import dspy
 
-    args = arguments_of(offer.schema)
+    args = read_arguments(offer.schema)
     description = offer.description[:MAX_DESCRIPTION_CHARS]
     return dspy.Tool(_function(offer.name, args, session), offer.name, description, args, dict.fromkeys(args, Any))
 
@@ -61,7 +61,7 @@ def _function(name: str, args: dict[str, Any], session: BrowserSession) -> Calla
     return mark_untrusted(act)
 
 
-def arguments_of(schema: dict[str, Any]) -> dict[str, Any]:
+def read_arguments(schema: dict[str, Any]) -> dict[str, Any]:
     """The arguments as DSPy keeps them: each with its JSON schema. One that may be left out has the default null, or
     DSPy would say that it is required.
     """

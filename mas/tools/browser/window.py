@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mas.tools.browser.connection import Connection, ConnectionLostError, Reply
-from mas.tools.browser.page import BLANK, Page, build_result, dialog, failure, open_page, show_below
+from mas.tools.browser.page import BLANK, Page, build_result, read_dialog, read_failure, read_open_page, show_below
 from mas.tools.results import ToolError, ToolResult
 
 Connect = Callable[[], Awaitable[Connection]]
@@ -57,15 +57,15 @@ class Window:
     async def _acted(self, tool: str, arguments: dict[str, Any]) -> ToolResult:
         acted = await self._asked(tool, arguments)
         shown = acted if tool == SNAPSHOT else await self._asked(SNAPSHOT, {})
-        url = open_page(acted.text if shown.failed else shown.text).url
+        url = read_open_page(acted.text if shown.failed else shown.text).url
         if not url and not shown.failed:
             raise ToolError(f"{tool}: the browser's server does not say which page is open; go on without the browser.")
         await self._leave_unless_allowed(url)
         self._url = url or self._url
-        if waiting := dialog(shown.text):
+        if waiting := read_dialog(shown.text):
             return show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", Page(self._url))
         if failed := next((reply for reply in (acted, shown) if reply.failed), None):
-            raise ToolError(_explained(tool, failure(failed.text)))
+            raise ToolError(_explained(tool, read_failure(failed.text)))
         return build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
 
     async def _asked(self, tool: str, arguments: dict[str, Any]) -> Reply:

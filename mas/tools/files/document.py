@@ -46,7 +46,7 @@ class Document:
         return cls(**{**made, "parts": parts})
 
 
-def numbered_parts(unit: str, texts: list[list[str]]) -> list[Part]:
+def number_parts(unit: str, texts: list[list[str]]) -> list[Part]:
     """One part for each page, slide or chapter, called by its number from 1."""
     return [
         Part(

@@ -98,7 +98,7 @@ _OLD_OFFICE_STREAMS = {  # names of streams, in utf-16 as the container's direct
 
 
 def read_document(path: Path, member: str | None = None) -> Document:
-    """The file as text; `member`: of an archive, the file of that name in it.
+    """The file as text; `read_member`: of an archive, the file of that name in it.
 
     Raises:
         ToolError: it is missing, too large, binary, damaged, or of a kind that has no reader.
@@ -119,7 +119,11 @@ def read_document(path: Path, member: str | None = None) -> Document:
 def _read(path: Path, _modified_ns: int, _bytes: int, member: str | None, languages: str) -> Document:
     """Kept for the next page or search; time and size are there to notice that the file has changed."""
     source = Source.of(path)
-    return read_here(source) if member is None and _is_light(source) else read_in_subprocess(source, member, languages)
+    return (
+        read_in_process(source)
+        if member is None and _is_light(source)
+        else read_in_subprocess(source, member, languages)
+    )
 
 
 def _is_light(source: Source) -> bool:
@@ -127,7 +131,7 @@ def _is_light(source: Source) -> bool:
     return _signed(source.data) is None and READERS.get(source.suffix, TEXT_READER) in _LIGHT
 
 
-def read_here(source: Source, member: str | None = None) -> Document:
+def read_in_process(source: Source, member: str | None = None) -> Document:
     """In this process.
 
     Raises:
@@ -136,12 +140,12 @@ def read_here(source: Source, member: str | None = None) -> Document:
     if member is not None:
         from mas.tools.files.readers import archive
 
-        if kind_of(source) != ".zip":
-            raise ToolError(f"{source.name} is no archive, so it has no members; call read_file without `member`.")
-        source = archive.member(source, member)
-    kind = kind_of(source)
+        if detect_kind(source) != ".zip":
+            raise ToolError(f"{source.name} is no archive, so it has no members; call read_file without `read_member`.")
+        source = archive.read_member(source, member)
+    kind = detect_kind(source)
     if kind not in READERS and kind in BINARY_KINDS:
-        raise ToolError(f"{source.name} is {BINARY_KINDS[kind]}; read_file reads {supported()}.")
+        raise ToolError(f"{source.name} is {BINARY_KINDS[kind]}; read_file reads {describe_supported()}.")
     try:
         return _reader(READERS.get(kind, TEXT_READER))(source)
     except ToolError:
@@ -151,11 +155,11 @@ def read_here(source: Source, member: str | None = None) -> Document:
         raise ToolError(f"{source.name} cannot be read as {kind}: {reason} ({type(error).__name__}).") from error
 
 
-def supported() -> str:
+def describe_supported() -> str:
     return f"{', '.join(READERS)} and any plain text (.txt, .md, .py, .pdb and others)"
 
 
-def kind_of(source: Source) -> str:
+def detect_kind(source: Source) -> str:
     """The extension that fits the content; empty for a text that has the extension of something else."""
     if family := _signed(source.data):
         if family[0] == ".zip":

@@ -26,7 +26,7 @@ _languages: ContextVar[str] = ContextVar("ocr_languages", default=ENGLISH)
 
 
 @contextmanager
-def reading(languages: str) -> Iterator[None]:
+def use_languages(languages: str) -> Iterator[None]:
     """Pictures inside are read in these languages, `eng+deu`."""
     token = _languages.set(languages)
     try:
@@ -39,14 +39,14 @@ def is_installed() -> bool:
     return shutil.which("tesseract") is not None
 
 
-def why_not() -> str | None:
+def explain_missing() -> str | None:
     """Why no text can be read, in a sentence; None: it can."""
-    return why_not_in(_languages.get()) if is_installed() else MISSING
+    return explain_missing_languages(_languages.get()) if is_installed() else MISSING
 
 
-def why_not_in(languages: str) -> str | None:
+def explain_missing_languages(languages: str) -> str | None:
     """Languages that the installed tesseract lacks, in a sentence; None: it has them all."""
-    there = installed_languages()
+    there = list_installed_languages()
     absent = [each for each in languages.split("+") if each not in there]
     if not absent or not there:  # where it does not tell, it is tried
         return None
@@ -59,7 +59,7 @@ def why_not_in(languages: str) -> str | None:
 
 
 @functools.cache
-def installed_languages() -> tuple[str, ...]:
+def list_installed_languages() -> tuple[str, ...]:
     """In tesseract's codes; none if it does not tell."""
     try:
         listed = subprocess.run(
@@ -70,13 +70,13 @@ def installed_languages() -> tuple[str, ...]:
     return tuple(line.strip() for line in listed.stdout.splitlines()[1:] if line.strip())
 
 
-def text_in(image: Any) -> str | None:
+def read_text(image: Any) -> str | None:
     """`image`: of Pillow.
 
     Raises:
         RuntimeError: tesseract failed or took too long.
     """
-    if why_not():
+    if explain_missing():
         return None
     import pytesseract  # type: ignore[import-untyped]
 

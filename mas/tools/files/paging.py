@@ -17,12 +17,12 @@ MAX_PIECE_CHARS = 4_000  # a longer line is split: JSON in one line, base64
 _BODY_CHARS = MAX_PAGE_CHARS - MAX_HEADER_CHARS
 
 
-def pages_of(parts: Sequence[Part]) -> list[str]:
+def split_pages(parts: Sequence[Part]) -> list[str]:
     """The parts as texts below the limit; every line is on exactly one page, a part's heading on each of its pages."""
     pages: list[list[str]] = [[]]
     room = _BODY_CHARS
     for part in parts:
-        heading = clipped(part.heading, MAX_HEADING_CHARS)
+        heading = clip(part.heading, MAX_HEADING_CHARS)
         opening = [heading] if heading else []
         for piece in _pieces(part):
             needed = _size([*opening, piece])
@@ -36,7 +36,7 @@ def pages_of(parts: Sequence[Part]) -> list[str]:
     return ["\n".join(page) for page in pages]
 
 
-def clipped(text: str, limit: int) -> str:
+def clip(text: str, limit: int) -> str:
     """At most `limit` characters, saying how many are missing."""
     if len(text) <= limit:
         return text
@@ -63,7 +63,7 @@ MAX_LINE_CHARS = 1_000  # of a longer line only the surroundings of the matches 
 AROUND_CHARS = 200
 
 
-def matching(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
+def search_lines(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
     """Parts with matching lines (marked `>`) and their context alone, and the number of matching lines.
 
     Upper and lower case are the same.
@@ -114,7 +114,7 @@ EXAMPLE_LINES = 41  # of the range that a refusal proposes
 _RANGE = re.compile(r"(?:(?:line|row)s? ?)?([0-9]{1,9})(?: ?[-\u2013] ?([0-9]{1,9}))?", re.IGNORECASE)
 
 
-def between(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tuple[list[Part], str]:
+def select_lines(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tuple[list[Part], str]:
     """The parts that reach into the range, with its lines alone, and in words what is shown.
 
     Sheets and pages are each counted from their own start. What a range asks for beyond the end is left out.
@@ -136,7 +136,7 @@ def between(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tuple[l
         has = f"{word}s {start} to {end}" + (f" in its longest {unit}" if len(counted) > 1 else "")
         raise ToolError(
             f"{file} has the {has}; give `lines` one of these numbers or a range such as "
-            f'"{start}-{min(end, start + EXAMPLE_LINES - 1)}", not {clipped(repr(wanted), 100)}.'
+            f'"{start}-{min(end, start + EXAMPLE_LINES - 1)}", not {clip(repr(wanted), 100)}.'
         )
     reached = [part for part in counted if _start(part) <= last and first <= _end(part)] or counted
     shown = [replace(part, lines=[line for line in part.lines if first <= line.number <= last]) for part in reached]

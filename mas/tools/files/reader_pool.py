@@ -119,7 +119,7 @@ def _put_back(worker: _Worker, fit: bool) -> None:
         worker.end()
 
 
-def end_workers() -> None:
+def stop_workers() -> None:
     """Those that wait; at the latest when this process ends."""
     with _lock:
         while _idle:
@@ -131,6 +131,6 @@ def _leave_to_parent() -> None:
     _idle.clear()
 
 
-atexit.register(end_workers)
+atexit.register(stop_workers)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_to_parent)

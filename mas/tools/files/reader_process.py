@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from mas.tools.files import ocr
 from mas.tools.files.document import Source
-from mas.tools.files.kinds import read_here
+from mas.tools.files.kinds import read_in_process
 from mas.tools.results import ToolError
 
 MAX_MEMORY_BYTES = 4 * 1024**3  # of addresses; what is really used is a fraction
@@ -40,8 +40,8 @@ def main() -> None:
 
 def _answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
     try:
-        with ocr.reading(request["ocr_languages"]):
-            return {"document": read_here(Source(request["name"], data), request["member"]).as_dict()}
+        with ocr.use_languages(request["ocr_languages"]):
+            return {"document": read_in_process(Source(request["name"], data), request["member"]).as_dict()}
     except ToolError as error:
         return {"error": str(error)}
 

@@ -22,7 +22,7 @@ _XML = (".xml", ".rels", ".vml")
 _DECLARES = re.compile(rb"<\x00?!\x00?[Dd]\x00?[Oo]\x00?[Cc]\x00?[Tt]\x00?[Yy]|<\x00?!\x00?E\x00?N\x00?T\x00?I\x00?T")
 
 
-def members_of(source: Source) -> list[str]:
+def list_members(source: Source) -> list[str]:
     """The names in the package.
 
     Raises:
@@ -50,17 +50,17 @@ def _check_sizes(archive: zipfile.ZipFile, name: str) -> None:
         )
 
 
-def texts_of(source: Source, member: str, holder: str) -> list[str]:
+def read_texts(source: Source, member: str, holder: str) -> list[str]:
     """The text in each element called `holder` (without its namespace) of an XML member; none without that member."""
     with zipfile.ZipFile(source.stream()) as archive:
         if member not in archive.namelist():
             return []
-        root = parsed(archive.read(member))
+        root = parse_xml(archive.read(member))
     found = ["".join(e.itertext("{*}t")) for e in root.iter(f"{{*}}{holder}")]
     return [text for text in found if text.strip()]
 
 
-def parsed(xml: bytes) -> Any:
+def parse_xml(xml: bytes) -> Any:
     """The root element; nothing is loaded for it and no entity is replaced."""
     from lxml import etree  # type: ignore[import-untyped]
 

@@ -53,7 +53,7 @@ class BlockedPageError(ToolError):
     """The page is on the list of those that give the benchmark away."""
 
 
-def blocked_by(url: str, patterns: Iterable[str]) -> str | None:
+def find_blocked_site(url: str, patterns: Iterable[str]) -> str | None:
     """The first entry that is found in the URL; None: it may be read."""
     text = _decoded(url)
     return next((each for each in patterns if _compiled(each).search(text)), None)
@@ -64,7 +64,7 @@ def refuse_blocked(url: str, patterns: Iterable[str]) -> None:
     Raises:
         BlockedPageError: the URL is on the list; the record says so.
     """
-    if (pattern := blocked_by(url, patterns)) is not None:
+    if (pattern := find_blocked_site(url, patterns)) is not None:
         event(BLOCKED_PAGE, level="warning", url=url[:500], pattern=pattern)
         raise BlockedPageError(
             "This page is blocked: its address is one of those that publish this benchmark's answers "

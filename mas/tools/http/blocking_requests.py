@@ -38,7 +38,7 @@ class GuardedAdapter(BaseAdapter):
         cert: Any = None,
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
-        reply = on_loop(self._loop, lambda: self._send(request))
+        reply = run_on_loop(self._loop, lambda: self._send(request))
         response = requests.Response()
         response.status_code, response.url, response.request = reply.status, reply.url, request
         response.headers.update(reply.headers)
@@ -50,7 +50,7 @@ class GuardedAdapter(BaseAdapter):
         """Nothing is kept open."""
 
 
-def session(adapter: BaseAdapter) -> requests.Session:
+def make_session(adapter: BaseAdapter) -> requests.Session:
     """One that goes through the adapter alone, and takes nothing from the environment."""
     made = requests.Session()
     made.trust_env = False
@@ -60,7 +60,7 @@ def session(adapter: BaseAdapter) -> requests.Session:
     return made
 
 
-def on_loop(loop: asyncio.AbstractEventLoop, ask: Callable[[], Awaitable[Reply]]) -> Reply:
+def run_on_loop(loop: asyncio.AbstractEventLoop, ask: Callable[[], Awaitable[Reply]]) -> Reply:
     """From a package's thread: what `ask` returns on the loop, in this thread's context."""
 
     async def awaited() -> Reply:
@@ -69,6 +69,6 @@ def on_loop(loop: asyncio.AbstractEventLoop, ask: Callable[[], Awaitable[Reply]]
     return asyncio.run_coroutine_threadsafe(awaited(), loop).result()
 
 
-async def in_package(call: Callable[[], Any]) -> Any:
+async def call_package(call: Callable[[], Any]) -> Any:
     """The call in a thread, whatever it raises contained."""
     return await in_thread(call, lambda how: ToolError(f"The request {how}; try again."))

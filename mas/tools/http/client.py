@@ -18,16 +18,16 @@ import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import waited
+from mas.tools.http.throttle import sleep
 from mas.tools.http.transport import GuardedTransport, Rules
 from mas.tools.results import ToolError
 
 FIRST_WAIT_SECONDS = 0.5  # doubled each time, where the server names none
-_PASSING = (429, 500, 502, 503, 504)
+_TRANSIENT = (429, 500, 502, 503, 504)
 _Result = TypeVar("_Result")
 
 
-class PassingError(ToolError):
+class TransientError(ToolError):
     """It failed for a reason that may pass."""
 
     def __init__(self, sentence: str, retry_after_seconds: float | None = None) -> None:
@@ -51,7 +51,7 @@ class Reply:
 
 
 @asynccontextmanager
-async def web_client(settings: WebSettings, rules: Rules, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def open_client(settings: WebSettings, rules: Rules, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of its own, without the environment's proxies and passwords: the look-up has to be ours."""
     headers = {"User-Agent": settings.user_agent, "Accept-Encoding": "gzip, deflate"}
     async with httpx.AsyncClient(
@@ -65,7 +65,7 @@ async def web_client(settings: WebSettings, rules: Rules, **options: Any) -> Asy
         yield client
 
 
-async def asked(
+async def send_request(
     client: httpx.AsyncClient, method: str, url: str, settings: WebSettings, what: str, **request: Any
 ) -> Reply:
     """One request, until there is a reply of any status that will not pass.
@@ -83,16 +83,16 @@ async def asked(
             async with client.stream(method, url, **request) as response:
                 reply = Reply(str(response.url), response.status_code, response.headers, await response.aread())
         except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict) as error:
-            raise failure(error, what) from error
-        if reply.status in _PASSING:
-            raise PassingError(_busy(reply.status, what), retry_after(reply.headers))
+            raise to_tool_error(error, what) from error
+        if reply.status in _TRANSIENT:
+            raise TransientError(_busy(reply.status, what), read_retry_after(reply.headers))
         return reply
 
-    return await patiently(once, settings, what)
+    return await retry(once, settings, what)
 
 
-async def patiently(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings, what: str) -> _Result:
-    """The attempt's result, tried again after a `PassingError`, within `settings.seconds` altogether.
+async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings, what: str) -> _Result:
+    """The attempt's result, tried again after a `TransientError`, within `settings.seconds` altogether.
 
     Raises:
         ToolError: the last attempt's, or that the time is over.
@@ -101,23 +101,23 @@ async def patiently(attempt: Callable[[], Awaitable[_Result]], settings: WebSett
 
     def give_up(state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
-        named = error.retry_after_seconds if isinstance(error, PassingError) else None
+        named = error.retry_after_seconds if isinstance(error, TransientError) else None
         left = settings.seconds - (asyncio.get_running_loop().time() - started)
         return named is not None and named > min(settings.max_retry_after_seconds, left)
 
     retrying = AsyncRetrying(
-        retry=retry_if_exception_type(PassingError),
+        retry=retry_if_exception_type(TransientError),
         stop=lambda state: give_up(state) or stop_after_attempt(settings.attempts)(state),
         wait=_wait,
-        sleep=waited,
+        sleep=sleep,
         reraise=True,
     )
-    async with within(settings.seconds, what):
+    async with limit_time(settings.seconds, what):
         return await retrying(attempt)
 
 
 @asynccontextmanager
-async def within(seconds: float, what: str) -> AsyncIterator[None]:
+async def limit_time(seconds: float, what: str) -> AsyncIterator[None]:
     """
     Raises:
         ToolError: what is done inside took longer.
@@ -132,7 +132,7 @@ async def within(seconds: float, what: str) -> AsyncIterator[None]:
         raise ToolError(sentence) from error
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds until the server wants to be asked again, from a number or a date; None: it does not say."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
@@ -143,26 +143,26 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def failure(error: Exception, what: str) -> ToolError:
+def to_tool_error(error: Exception, what: str) -> ToolError:
     """The sentence for a request that got no reply."""
     if isinstance(error, httpx.TooManyRedirects):
         return ToolError(f"{what} redirects in a circle or too often; try another address.")
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return ToolError(f"{what} gave or leads to an address that cannot be read; try another.")
     if isinstance(error, httpx.TimeoutException):
-        return PassingError(f"{what} did not answer in time; try again later or another source.")
+        return TransientError(f"{what} did not answer in time; try again later or another source.")
     if _is_certificate(error):
         return ToolError(f"{what} has no valid certificate, so it may be someone else; try another source.")
     if isinstance(error, httpx.ConnectError):
-        return PassingError(f"{what} cannot be reached; try again later or another source.")
+        return TransientError(f"{what} cannot be reached; try again later or another source.")
     if isinstance(error, httpx.TransportError):
-        return PassingError(f"{what} broke off or gave no proper reply; try again later or another source.")
+        return TransientError(f"{what} broke off or gave no proper reply; try again later or another source.")
     return ToolError(f"{what} could not be read ({type(error).__name__}); try another source.")
 
 
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    named = error.retry_after_seconds if isinstance(error, PassingError) else None
+    named = error.retry_after_seconds if isinstance(error, TransientError) else None
     return named if named is not None else FIRST_WAIT_SECONDS * 2.0 ** (state.attempt_number - 1)
 
 

@@ -17,7 +17,7 @@ _next_free: dict[str, float] = {}  # service → time.monotonic()
 _lock = threading.Lock()  # runs in several event loops of one process share the pace
 
 
-async def paced(service: str, per_minute: float | None) -> None:
+async def wait_for_turn(service: str, per_minute: float | None) -> None:
     """Wait until the next request may go. None: at once."""
     if per_minute is None:
         return
@@ -27,10 +27,10 @@ async def paced(service: str, per_minute: float | None) -> None:
         slot = max(now - (BURST - 1) * interval, _next_free.get(service, 0.0))
         _next_free[service] = slot + interval
     if slot > now:
-        await waited(slot - now)
+        await sleep(slot - now)
 
 
-async def waited(seconds: float) -> None:
+async def sleep(seconds: float) -> None:
     """Sleep, as time in which the question does not work."""
     with _waiting():
         await asyncio.sleep(seconds)

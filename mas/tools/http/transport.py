@@ -20,7 +20,7 @@ import httpcore
 import httpx
 
 from mas.tools.http.blocked_sites import refuse_blocked
-from mas.tools.http.url_policy import public_addresses, public_url
+from mas.tools.http.url_policy import normalize_url, resolve_public_host
 from mas.tools.results import ToolError
 
 MAX_CONNECTIONS = 20
@@ -59,7 +59,7 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         socket_options: _SocketOptions | None = None,
     ) -> httpcore.AsyncNetworkStream:
         failure: Exception = httpcore.ConnectError("no address")
-        for address in await public_addresses(host, port, self._allowed):
+        for address in await resolve_public_host(host, port, self._allowed):
             try:
                 return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -74,16 +74,16 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
     """httpx's own, over `PinnedBackend` and with a cap on what comes back."""
 
     def __init__(self, rules: Rules) -> None:
-        super().__init__(verify=tls(), trust_env=False)
+        super().__init__(verify=make_tls_context(), trust_env=False)
         self._rules = rules
         self._pool = httpcore.AsyncConnectionPool(  # httpx has no argument for the backend
-            ssl_context=tls(),
+            ssl_context=make_tls_context(),
             network_backend=PinnedBackend(rules.allow_private_hosts),
             max_connections=MAX_CONNECTIONS,
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        url = public_url(str(request.url), self._rules.allow_private_hosts)
+        url = normalize_url(str(request.url), self._rules.allow_private_hosts)
         refuse_blocked(url, self._rules.blocked_sites)
         response = await super().handle_async_request(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
@@ -98,7 +98,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
 
 
 @functools.cache
-def tls() -> ssl.SSLContext:
+def make_tls_context() -> ssl.SSLContext:
     """Made once: reading the certificates takes longer than many a request."""
     return httpx.create_ssl_context(trust_env=False)
 

@@ -66,12 +66,12 @@ def _is_public(address: _Address) -> bool:
     return not special and address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def ends_in_number(host: str) -> bool:
+def is_numeric_host(host: str) -> bool:
     """Whether browsers read the host as an IPv4 address, however it is written."""
     return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
 
 
-def ipv4_of(host: str) -> str | None:
+def parse_ipv4(host: str) -> str | None:
     """The usual form of an IPv4 address with one to four decimal, octal or hexadecimal parts; None: it is none.
 
     As the URL standard's IPv4 parser has it (https://url.spec.whatwg.org/#concept-ipv4-parser).
@@ -118,15 +118,15 @@ async def check_public(url: str, settings: WebSettings | None = None) -> str:
         ToolError: it must not be asked for, or its host cannot be found.
     """
     settings = settings or get_settings(WebSettings)
-    normal = public_url(url, settings.allow_private_hosts)
+    normal = normalize_url(url, settings.allow_private_hosts)
     refuse_blocked(normal, settings.blocked)
     parts = urlsplit(normal)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    await public_addresses(parts.hostname or "", port, settings.allow_private_hosts)
+    await resolve_public_host(parts.hostname or "", port, settings.allow_private_hosts)
     return normal
 
 
-def public_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
+def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
     """The URL with an ASCII host in its usual form, without a look-up.
 
     Raises:
@@ -149,7 +149,7 @@ def is_allowed(host: str, port: int | None, allow_private_hosts: Sequence[str]) 
     return host in allow_private_hosts or f"{name}:{port}" in allow_private_hosts
 
 
-async def public_addresses(host: str, port: int, allow_private_hosts: Sequence[str] = ()) -> list[str]:
+async def resolve_public_host(host: str, port: int, allow_private_hosts: Sequence[str] = ()) -> list[str]:
     """All addresses of the host, for a connection to one of them.
 
     Raises:
@@ -157,7 +157,7 @@ async def public_addresses(host: str, port: int, allow_private_hosts: Sequence[s
         HostNotFoundError: there are none.
     """
     host = host.removesuffix(".")
-    addresses = await resolved(host, port)
+    addresses = await resolve_host(host, port)
     if not addresses:
         raise HostNotFoundError(f"The host {host} cannot be found; check how it is written, or search for the page.")
     if not is_allowed(host, port, allow_private_hosts) and not all(is_public(address) for address in addresses):
@@ -165,7 +165,7 @@ async def public_addresses(host: str, port: int, allow_private_hosts: Sequence[s
     return addresses
 
 
-async def resolved(host: str, port: int) -> list[str]:
+async def resolve_host(host: str, port: int) -> list[str]:
     """What the operating system's look-up says, in its order; empty: nothing."""
     look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
@@ -213,9 +213,9 @@ def _host(netloc: str, host: str | None) -> str:
     host = _ascii(host).removesuffix(".")
     if _HOST.fullmatch(host) is None:
         raise _refusal("its host is no name of one")
-    if not ends_in_number(host):
+    if not is_numeric_host(host):
         return host
-    address = ipv4_of(host)
+    address = parse_ipv4(host)
     if address is None:
         raise _refusal("its host ends in a number, but is no IPv4 address")
     return address
@@ -241,7 +241,7 @@ def _port(parts: SplitResult) -> int | None:
 
 
 def _check_host(host: str) -> None:
-    if ":" in host or ends_in_number(host):
+    if ":" in host or is_numeric_host(host):
         if not is_public(host):
             raise _refusal("its host is an address that is not public")
     elif "." not in host or host.endswith(tuple(f".{name}" for name in _INSIDE)):

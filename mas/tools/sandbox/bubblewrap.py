@@ -74,20 +74,20 @@ class Bubblewrap:
         jail = _jail(bwrap, version, settings.scratch_mb << 20, files, options)
         inner = _InnerPid(info)
         launch = Launch(
-            command=[*jail, *_python(), "/sandbox/worker.py", json.dumps(worker_settings(settings, _packages()))],
+            command=[*jail, *_python(), "/sandbox/worker.py", json.dumps(build_worker_settings(settings, _packages()))],
             env={},  # --clearenv alone would leave it to read in bwrap's own /proc/…/environ
             max_message_bytes=20 * settings.max_output_chars + 100_000,
             max_resident_bytes=settings.memory_mb << 20,
             pass_fds=(filter_end, info_end),
             inner_pid=inner.read,
-            tidy=[inner.close],
+            on_end=[inner.close],
         )
         session = ProcessSession(launch)
-        await session.started()
+        await session.wait_until_ready()
         return session
 
 
-def worker_settings(settings: SandboxSettings, packages: list[str]) -> dict[str, object]:
+def build_worker_settings(settings: SandboxSettings, packages: list[str]) -> dict[str, object]:
     """What worker.py is started with."""
     return {
         **{"max_chars": settings.max_output_chars, "packages": packages, "open_files": OPEN_FILES},
@@ -124,7 +124,7 @@ def _program() -> tuple[str, tuple[int, ...]]:
     Raises:
         NotAvailableError: none, or too old a one, or a processor whose system calls are not known here.
     """
-    if seccomp.program(platform.machine()) is None or sys.platform != "linux":
+    if seccomp.build_program(platform.machine()) is None or sys.platform != "linux":
         known = " and ".join(seccomp.AUDIT_ARCHS)
         raise NotAvailableError(f"bubblewrap is used on Linux on {known}, not on {sys.platform} {platform.machine()}.")
     if not (found := shutil.which("bwrap")):
@@ -143,7 +143,7 @@ def _filter() -> int:
     """A pipe to read the system call filter from; it fits into the pipe."""
     end, start = os.pipe()
     with os.fdopen(start, "wb") as file:
-        file.write(seccomp.program(platform.machine()) or b"")
+        file.write(seccomp.build_program(platform.machine()) or b"")
     return end
 
 

@@ -45,13 +45,13 @@ class Choice:
     refused: tuple[str, ...] = ()  # why not those that come before it
 
 
-def chosen(kind: str) -> Choice:
-    """`tried`, once a process; blocks for as long as that takes, a fraction of a second with bubblewrap."""
+def choose_isolation(kind: str) -> Choice:
+    """`try_isolations`, once a process; blocks for as long as that takes, a fraction of a second with bubblewrap."""
     with _choosing:
         return _chosen(kind)
 
 
-def tried(kind: str) -> Choice:
+def try_isolations(kind: str) -> Choice:
     """The first of this kind that works. Never an isolation weaker than asked for: if none works, a refusal."""
     refused: list[str] = []
     for candidate in _CANDIDATES[kind]:
@@ -68,4 +68,4 @@ def tried(kind: str) -> Choice:
 def _chosen(kind: str) -> Choice:
     if kind == UNSAFE_LOCAL:
         sys.stderr.write(f"warning: {WARNING}\n")
-    return tried(kind)
+    return try_isolations(kind)

@@ -64,7 +64,7 @@ class Deno:
             cpu_seconds=int(settings.seconds_per_question + DENO_START_SECONDS),
         )
         session = ProcessSession(launch)
-        await session.started()
+        await session.wait_until_ready()
         return session
 
 

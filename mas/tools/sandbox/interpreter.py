@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mas.tools.sandbox.choosing import chosen
+from mas.tools.sandbox.choosing import choose_isolation
 from mas.tools.sandbox.session import Reply, Session, SessionLostError
 from mas.tools.sandbox.settings import SandboxSettings
 
@@ -62,7 +62,7 @@ class Interpreter:
 
     async def _opened(self) -> Session:
         if self._session is None:
-            choice = await asyncio.to_thread(chosen, self._settings.kind)
+            choice = await asyncio.to_thread(choose_isolation, self._settings.kind)
             session = await choice.isolation.open(self._files, self._settings)
             if self._closed:  # while it was starting
                 session.close()

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from mas.tools.sandbox.bubblewrap import ENVIRONMENT, worker_settings
+from mas.tools.sandbox.bubblewrap import ENVIRONMENT, build_worker_settings
 from mas.tools.sandbox.process import Launch, ProcessSession
 from mas.tools.sandbox.session import Session
 from mas.tools.sandbox.settings import UNSAFE_LOCAL, SandboxSettings
@@ -36,13 +36,21 @@ class UnsafeLocal:
         worker = str(Path(__file__).parent / "worker.py")
         own = {"HOME": str(folder), "TMPDIR": str(folder), "PATH": os.defpath, "LD_LIBRARY_PATH": ""}
         launch = Launch(
-            command=[sys.executable, "-s", "-S", "-B", "-P", worker, json.dumps(worker_settings(settings, packages))],
+            command=[
+                sys.executable,
+                "-s",
+                "-S",
+                "-B",
+                "-P",
+                worker,
+                json.dumps(build_worker_settings(settings, packages)),
+            ],
             env={**ENVIRONMENT, **own},
             max_message_bytes=20 * settings.max_output_chars + 100_000,
             max_resident_bytes=settings.memory_mb << 20,
             cwd=str(folder),
-            tidy=[lambda: shutil.rmtree(folder, ignore_errors=True)],
+            on_end=[lambda: shutil.rmtree(folder, ignore_errors=True)],
         )
         session = ProcessSession(launch)
-        await session.started()
+        await session.wait_until_ready()
         return session

@@ -27,7 +27,7 @@ class Usage:
     threads: int = 0
 
 
-def usage(pid: int) -> Usage:
+def read_usage(pid: int) -> Usage:
     """All zero for a process that has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -60,7 +60,7 @@ class Launch:
     cwd: str | None = None
     pass_fds: tuple[int, ...] = ()  # closed here once it has started
     inner_pid: Callable[[], int | None] = lambda: None  # of the code's own process, if it is not the one started here
-    tidy: list[Callable[[], None]] = field(default_factory=list)  # after its end
+    on_end: list[Callable[[], None]] = field(default_factory=list)  # after its end
     start_seconds: float = START_SECONDS
     cpu_seconds: int | None = None  # for a program that does not limit itself: it ends even if the harness was killed
 
@@ -105,7 +105,7 @@ class ProcessSession:
         for number in (self._requests, self._replies, self._complaints):
             os.set_blocking(number, False)
 
-    async def started(self) -> None:
+    async def wait_until_ready(self) -> None:
         """
         Raises:
             NotAvailableError: the process has not come up; with its own last words.
@@ -126,7 +126,7 @@ class ProcessSession:
         message = await self._message(until, what, seconds)
         if message.get("id") != name:
             raise SessionLostError(DISTURBED)
-        return Reply.believed(message)
+        return Reply.parse(message)
 
     async def _guarded(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Whatever ends `work` early, a cancellation too, leaves a process that is busy or broken: it is ended."""
@@ -208,7 +208,7 @@ class ProcessSession:
             raise SessionLostError("the question is over")
         if time.monotonic() >= until:
             raise SessionLostError(f"{what} longer than {seconds or self._launch.start_seconds:g} s")
-        used = usage(self._launch.inner_pid() or self._process.pid)
+        used = read_usage(self._launch.inner_pid() or self._process.pid)
         if used.resident_bytes > self._launch.max_resident_bytes:
             raise SessionLostError(f"the code used more than {self._launch.max_resident_bytes >> 20} MB of memory")
         if used.threads > MAX_THREADS:
@@ -258,8 +258,8 @@ class ProcessSession:
                     pipe.close()
 
     def _tidy(self) -> None:
-        while self._launch.tidy:
-            self._launch.tidy.pop()()
+        while self._launch.on_end:
+            self._launch.on_end.pop()()
 
 
 def _framed(message: dict[str, Any]) -> bytes:

@@ -60,7 +60,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
 }
 
 
-def program(machine: str) -> bytes | None:
+def build_program(machine: str) -> bytes | None:
     """The filter for `platform.machine()`; None: its numbers are not known here, so there can be no jail."""
     if machine not in AUDIT_ARCHS:
         return None

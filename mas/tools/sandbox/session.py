@@ -36,7 +36,7 @@ class Reply:
     error_cut: int = 0  # likewise
 
     @classmethod
-    def believed(cls, message: Mapping[str, Any]) -> "Reply":
+    def parse(cls, message: Mapping[str, Any]) -> "Reply":
         """
         Raises:
             SessionLostError: the message is none that the sandbox's own program sends.

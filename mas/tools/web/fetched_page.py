@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 import httpx
 
 from mas.runtime.safe_call import in_thread
-from mas.tools.http.client import asked, web_client, within
+from mas.tools.http.client import limit_time, open_client, send_request
 from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import paced
+from mas.tools.http.throttle import wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 from mas.tools.web.page_document import PageDocument, check_type, read_reply
 
 
-async def page_at(url: str, settings: WebSettings) -> PageDocument:
+async def fetch_page(url: str, settings: WebSettings) -> PageDocument:
     """
     Raises:
         ToolError: it must not be read, there is none, or it cannot be shown.
@@ -32,12 +32,12 @@ async def page_at(url: str, settings: WebSettings) -> PageDocument:
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
         "Accept-Language": "en,*;q=0.5",
     }
-    await paced(f"pages of {urlsplit(url).netloc}", settings.pages_per_minute_and_host)
-    async with web_client(settings, rules, headers=headers, event_hooks={"response": [check]}) as client:
-        reply = await asked(client, "GET", url, settings, host)
+    await wait_for_turn(f"pages of {urlsplit(url).netloc}", settings.pages_per_minute_and_host)
+    async with open_client(settings, rules, headers=headers, event_hooks={"response": [check]}) as client:
+        reply = await send_request(client, "GET", url, settings, host)
     if reply.status >= 400:
         raise ToolError(_refused(reply.status, host))
-    async with within(settings.seconds, f"Reading what {host} sent"):
+    async with limit_time(settings.seconds, f"Reading what {host} sent"):
         document: PageDocument = await in_thread(
             lambda: read_reply(reply, settings.max_bytes), lambda how: ToolError(f"Reading the page {how}.")
         )

@@ -30,12 +30,14 @@ class Row(NamedTuple):
     level: int = 0
 
 
-def rows(html: str) -> list[Row]:
+def read_rows(html: str) -> list[Row]:
     """The page as lines. What only serves to move about or to edit is left out, and so are footnote marks."""
     from lxml import html as lxml_html  # type: ignore[import-untyped]
 
     try:
-        root = lxml_html.fromstring(f"<div>{storable(html)}</div>", parser=lxml_html.HTMLParser(remove_comments=True))
+        root = lxml_html.fromstring(
+            f"<div>{remove_unstorable(html)}</div>", parser=lxml_html.HTMLParser(remove_comments=True)
+        )
     except (lxml_html.etree.ParserError, ValueError):
         return []
     for element in root.xpath(_GONE):
@@ -45,7 +47,7 @@ def rows(html: str) -> list[Row]:
     return [row for row in _walked(root, 0) if row.text]
 
 
-def storable(html: str) -> str:
+def remove_unstorable(html: str) -> str:
     """Without the characters, written out or as references, that lxml reads but does not let be moved."""
 
     def mended(reference: re.Match[str]) -> str:
@@ -55,7 +57,7 @@ def storable(html: str) -> str:
     return _REFERENCE.sub(mended, _NOT_XML.sub("\ufffd", html))
 
 
-def section(all_rows: list[Row], wanted: str) -> list[Row] | None:
+def select_section(all_rows: list[Row], wanted: str) -> list[Row] | None:
     """The lines from that heading to the next one of its level or above; None: there is no such heading."""
     name = _key(wanted)
     found = [position for position, row in enumerate(all_rows) if row.level and _key(row.text) == name]
@@ -67,7 +69,7 @@ def section(all_rows: list[Row], wanted: str) -> list[Row] | None:
     return all_rows[start : next(ends, len(all_rows))]
 
 
-def headings(all_rows: list[Row]) -> list[str]:
+def list_headings(all_rows: list[Row]) -> list[str]:
     return [row.text.lstrip("# ") for row in all_rows if row.level]
 
 

@@ -20,15 +20,15 @@ from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 from mas.runtime.safe_call import in_thread
-from mas.tools.files.paging import clipped
-from mas.tools.http.blocking_requests import in_package, on_loop
-from mas.tools.http.client import Reply, asked, web_client, within
+from mas.tools.files.paging import clip
+from mas.tools.http.blocking_requests import call_package, run_on_loop
+from mas.tools.http.client import Reply, limit_time, open_client, send_request
 from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import paced
+from mas.tools.http.throttle import wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
-from mas.tools.web.html_rows import Row, headings, rows, section
-from mas.tools.web.page_view import Found, PageSource
+from mas.tools.web.html_rows import Row, list_headings, read_rows, select_section
+from mas.tools.web.page_view import FoundPage, PageSource
 
 MAX_OPTIONS = 60
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
@@ -59,7 +59,7 @@ class Wikipedia:
         self._rules = Rules(settings.max_bytes, (*settings.allow_private_hosts, host))
         self.name = f"Wikipedia ({settings.wikipedia_language})"
 
-    async def titles(self, query: str, results: int = 10) -> list[str]:
+    async def search_titles(self, query: str, results: int = 10) -> list[str]:
         """Of pages that a search finds, best first."""
         return cast(list[str], await self._in_package(lambda package: package.search.fn(query, results=results)))
 
@@ -70,7 +70,7 @@ class Wikipedia:
         """
         found = await self._in_package(lambda package: _page_or_none(package, title))
         if found is None:
-            near = "; ".join(await self.titles(title, 5)) or "none"
+            near = "; ".join(await self.search_titles(title, 5)) or "none"
             raise ToolError(f"{self.name} has no page {title!r}; pages that a search for it finds: {near}.")
         return Page(str(found.title), str(found.url))
 
@@ -84,10 +84,10 @@ class Wikipedia:
         Raises:
             ToolError: it did not answer, or refused.
         """
-        await paced("wikipedia", self._settings.wikipedia_requests_per_minute)
-        async with web_client(self._settings, self._rules) as client:
+        await wait_for_turn("wikipedia", self._settings.wikipedia_requests_per_minute)
+        async with open_client(self._settings, self._rules) as client:
             api = self._settings.wikipedia_api
-            reply = await asked(client, "GET", api, self._settings, self.name, params=dict(parameters))
+            reply = await send_request(client, "GET", api, self._settings, self.name, params=dict(parameters))
         if reply.status == 403:
             raise ToolError(f"{self.name} refuses this program (403; {_USER_AGENT_HINT}); use another source.")
         if reply.status >= 400:
@@ -106,7 +106,7 @@ class Wikipedia:
                 del _current.wiki, _current.loop
 
         try:
-            return await in_package(in_its_thread)
+            return await call_package(in_its_thread)
         except ToolError:
             raise
         except _package().DisambiguationError as error:
@@ -146,7 +146,7 @@ class Wikipedia:
         except (KeyError, TypeError) as error:
             raise ToolError(f"{self.name} gave no text for this page; try another source.") from error
 
-    async def introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
+    async def fetch_introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
         """Title → URL and the first sentences."""
         answer = await self.query(
             **{"titles": "|".join(titles), "prop": "extracts|info", "inprop": "url", "redirects": 1},
@@ -167,7 +167,7 @@ class _GuardedRequests:
     @staticmethod
     def get(url: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
         wiki: Wikipedia = _current.wiki
-        reply = on_loop(_current.loop, lambda: wiki.ask(params))
+        reply = run_on_loop(_current.loop, lambda: wiki.ask(params))
         return _Json(reply)
 
 
@@ -248,45 +248,47 @@ class WikiPage:
         Raises:
             ToolError: the page has no such section; the sentence names those it has.
         """
-        chosen = section(self.rows, name) if name else self.rows
+        chosen = select_section(self.rows, name) if name else self.rows
         if chosen is None:
-            names = clipped("; ".join(headings(self.rows)), 1_500) or "none"
-            raise ToolError(f"{self.page.title} has no section {clipped(name, 200)!r}; its sections: {names}.")
+            names = clip("; ".join(list_headings(self.rows)), 1_500) or "none"
+            raise ToolError(f"{self.page.title} has no section {clip(name, 200)!r}; its sections: {names}.")
         return [row.text for row in chosen]
 
     def notes(self, of_section: bool) -> list[str]:
-        found = [] if of_section else [f"sections: {clipped('; '.join(headings(self.rows)), 800) or 'none'}"]
+        found = [] if of_section else [f"sections: {clip('; '.join(list_headings(self.rows)), 800) or 'none'}"]
         return found + (["templates in it (not the text) are as they are today"] if self.before else [])
 
 
-async def read(title: str, before: str | None, settings: WebSettings) -> WikiPage:
+async def read_wiki_page(title: str, before: str | None, settings: WebSettings) -> WikiPage:
     """
     Raises:
         ToolError: there is no such page, or Wikipedia did not answer.
     """
     wiki = Wikipedia(settings)
-    async with within(2 * settings.seconds, wiki.name):  # four requests
+    async with limit_time(2 * settings.seconds, wiki.name):  # four requests
         page = await wiki.page(title)
         revision = await wiki.revision(page, before)
         html = await wiki.html(revision)
-    found = await in_thread(lambda: rows(html), lambda how: ToolError(f"The page's text {how}; try another source."))
+    found = await in_thread(
+        lambda: read_rows(html), lambda how: ToolError(f"The page's text {how}; try another source.")
+    )
     return WikiPage(wiki.name, page, revision, before, found)
 
 
 MAX_RESULTS = 20  # introductions that the API gives at once
 
 
-async def search(query: str, settings: WebSettings, results: int = 10) -> list[Found]:
+async def search_wikipedia(query: str, settings: WebSettings, results: int = 10) -> list[FoundPage]:
     """Pages in the order of the search.
 
     Raises:
         ToolError: Wikipedia did not answer.
     """
     wiki = Wikipedia(settings)
-    async with within(2 * settings.seconds, wiki.name):  # two requests
-        titles = await wiki.titles(query, min(results, MAX_RESULTS))
-        known = await wiki.introductions(titles) if titles else {}
+    async with limit_time(2 * settings.seconds, wiki.name):  # two requests
+        titles = await wiki.search_titles(query, min(results, MAX_RESULTS))
+        known = await wiki.fetch_introductions(titles) if titles else {}
     return [
-        Found(title, known.get(title, ("", ""))[0] or wiki.link(title), known.get(title, ("", ""))[1])
+        FoundPage(title, known.get(title, ("", ""))[0] or wiki.link(title), known.get(title, ("", ""))[1])
         for title in titles
     ]

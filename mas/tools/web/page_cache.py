@@ -13,7 +13,7 @@ _NAME = "web"
 _Result = TypeVar("_Result")
 
 
-async def kept(key: tuple[str, ...], make: Callable[[], Awaitable[_Result]]) -> _Result:
+async def get_or_fetch(key: tuple[str, ...], make: Callable[[], Awaitable[_Result]]) -> _Result:
     """Made now, or when the question first asked for it; outside a question it is made each time."""
     context = current_context()
     if context is None:

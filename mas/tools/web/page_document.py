@@ -15,11 +15,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from mas.tools.files.document import Part
-from mas.tools.files.paging import clipped
+from mas.tools.files.paging import clip
 from mas.tools.http.client import Reply
 from mas.tools.results import ToolError
-from mas.tools.web.html_rows import rows, storable
-from mas.tools.web.page_view import PageSource, lines
+from mas.tools.web.html_rows import read_rows, remove_unstorable
+from mas.tools.web.page_view import PageSource, number_lines
 
 MIN_CHARS = 250  # a shorter main content is not trusted to be one
 NEEDS_BROWSER = "it shows little or no text without JavaScript: open it with the browser tools, if there are any"
@@ -57,7 +57,7 @@ class PageDocument:
     @property
     def source(self) -> PageSource:
         dated = f", dated {self.date}" if self.date else ""
-        described = f"{clipped(self.title, 300) or '(no title)'}{dated}, {clipped(self.url, 600)}"
+        described = f"{clip(self.title, 300) or '(no title)'}{dated}, {clip(self.url, 600)}"
         return PageSource(described, self.url, self.title)
 
 
@@ -68,7 +68,7 @@ def check_type(content_type: str) -> None:
     """
     family = content_type.partition("/")[0]
     if family in ("audio", "video", "font") or content_type in ("application/x-msdownload", "application/wasm"):
-        raise ToolError(f"This address gives {clipped(content_type, 60)}, not text; read_page cannot show it.")
+        raise ToolError(f"This address gives {clip(content_type, 60)}, not text; read_page cannot show it.")
 
 
 def read_reply(reply: Reply, max_html_bytes: int) -> PageDocument:
@@ -86,19 +86,19 @@ def read_reply(reply: Reply, max_html_bytes: int) -> PageDocument:
 
 
 def _html(reply: Reply) -> PageDocument:
-    html = storable(_text(reply))
-    whole = [row.text for row in rows(html)]
+    html = remove_unstorable(_text(reply))
+    whole = [row.text for row in read_rows(html)]
     main, title, date = _main(html, reply.url)
     body_chars = sum(map(len, whole))
     notes = [NEEDS_BROWSER] if body_chars < MIN_CHARS and "<script" in html.lower() else []
     if not body_chars:
         raise ToolError(f"The page has no text{': ' + NEEDS_BROWSER if notes else '; try another source'}.")
     if len(main) < min(MIN_CHARS, body_chars):
-        return PageDocument(reply.url, title, date, [Part(lines(whole))], notes=notes)
+        return PageDocument(reply.url, title, date, [Part(number_lines(whole))], notes=notes)
     if len(main) < body_chars:
         notes.append("main content alone; a search that finds nothing in it goes through the rest of the page, too")
     main_lines = [line.rstrip() for line in main.split("\n")]
-    return PageDocument(reply.url, title, date, [Part(lines(main_lines))], [Part(lines(whole))], notes)
+    return PageDocument(reply.url, title, date, [Part(number_lines(main_lines))], [Part(number_lines(whole))], notes)
 
 
 def _main(html: str, url: str) -> tuple[str, str, str]:
@@ -146,7 +146,7 @@ def _file(reply: Reply) -> PageDocument:
             document = read_document(path)
         except ToolError as error:
             raise ToolError(f"The file at this address cannot be shown: {error}") from error
-    title = f"{name}: {clipped(document.summary, 500)}"
+    title = f"{name}: {clip(document.summary, 500)}"
     return PageDocument(reply.url, title, "", document.parts, notes=document.notes)
 
 

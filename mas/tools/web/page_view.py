@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mas.runtime.text import encodable
 from mas.tools.files.document import Line, Part
-from mas.tools.files.paging import MAX_HEADER_CHARS, clipped, matching, pages_of
+from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_pages
 from mas.tools.results import Excerpt, ToolError, ToolResult
 
 
@@ -24,7 +24,7 @@ class PageSource:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundPage:
     """Page that a search found."""
 
     title: str
@@ -45,23 +45,23 @@ def show_page(
     """
     found = ""
     if wanted := (search or "").strip():
-        parts, count = matching(parts, wanted)
-        found = f"lines that contain {clipped(wanted, 200)!r}: {count}"
-    pages = pages_of(parts) if parts else ["(no line to show; try a shorter or another search)"]
+        parts, count = search_lines(parts, wanted)
+        found = f"lines that contain {clip(wanted, 200)!r}: {count}"
+    pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
     if not 1 <= page <= len(pages):
         raise ToolError(f"There is no page {page}: there are the pages 1 to {len(pages)} for this call.")
     rest = f"page {page} of {len(pages)}"
     if page < len(pages):
         rest += f"; the rest: page={page + 1}" + ("" if found else ', or search="some text" for matching lines alone')
-    described = clipped(" ".join(source.description.split()), MAX_HEADER_CHARS // 2)
+    described = clip(" ".join(source.description.split()), MAX_HEADER_CHARS // 2)
     first = "; ".join(text for text in (described, found, rest) if text)
-    header = clipped("\n".join([first, *notes]), MAX_HEADER_CHARS - 10)
-    text = clean(f"{header}\n\n{pages[page - 1]}")
+    header = clip("\n".join([first, *notes]), MAX_HEADER_CHARS - 10)
+    text = clean_text(f"{header}\n\n{pages[page - 1]}")
     shown = Excerpt(source.url, source.title, len(header) + 2, len(text), has_line_marks=bool(found))
     return ToolResult(text, kind="web_page", excerpts=[shown])
 
 
-def show_found(header: str, found: Sequence[Found], if_none: str = "") -> ToolResult:
+def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "") -> ToolResult:
     """Return a numbered list of pages below a header, each with its address and text."""
     text, excerpts = f"{header}\n\n", []
     for number, each in enumerate(found, start=1):
@@ -69,19 +69,21 @@ def show_found(header: str, found: Sequence[Found], if_none: str = "") -> ToolRe
         text += f"{number}. {title}\n   {each.url}\n   "
         excerpts.append(Excerpt(each.url, title, len(text), len(text) + len(body)))
         text += f"{body}\n"
-    return ToolResult(clean(text.removesuffix("\n") if found else text + if_none), kind="web_search", excerpts=excerpts)
+    return ToolResult(
+        clean_text(text.removesuffix("\n") if found else text + if_none), kind="web_search", excerpts=excerpts
+    )
 
 
 def _flatten(text: str, limit: int) -> str:
-    return clipped(" ".join(text.split()), limit)
+    return clip(" ".join(text.split()), limit)
 
 
-def lines(texts: Sequence[str]) -> list[Line]:
+def number_lines(texts: Sequence[str]) -> list[Line]:
     """Return the texts as lines numbered from 1."""
     return [Line(number, text) for number, text in enumerate(texts, start=1)]
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Replace lone surrogates and NUL, which prompts and databases do not take; no position changes."""
     cleaned: str = encodable(text.replace("\x00", "\ufffd"))
     return cleaned

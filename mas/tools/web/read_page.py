@@ -4,7 +4,7 @@ await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 """
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.paging import matching
+from mas.tools.files.paging import search_lines
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolResult
@@ -21,17 +21,17 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     search: return only the lines that contain this text (upper or lower case), with two lines around each.
     """
     from mas.tools.http.blocked_sites import refuse_blocked
-    from mas.tools.http.url_policy import public_url
-    from mas.tools.web.fetched_page import page_at
-    from mas.tools.web.page_cache import kept
+    from mas.tools.http.url_policy import normalize_url
+    from mas.tools.web.fetched_page import fetch_page
+    from mas.tools.web.page_cache import get_or_fetch
     from mas.tools.web.page_view import show_page
 
     settings = get_settings(WebSettings)
-    address = public_url(url, settings.allow_private_hosts)
+    address = normalize_url(url, settings.allow_private_hosts)
     refuse_blocked(address, settings.blocked)
 
-    found = await kept(("page", address), lambda: page_at(address, settings))
+    found = await get_or_fetch(("page", address), lambda: fetch_page(address, settings))
     parts = found.parts
     if wanted := (search or "").strip():
-        parts = parts if matching(parts, wanted)[1] or not found.whole else found.whole
+        parts = parts if search_lines(parts, wanted)[1] or not found.whole else found.whole
     return show_page(found.source, parts, page, search, found.notes)

@@ -10,33 +10,33 @@ import httpx
 from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
 from tavily import errors as tavily_errors
 
-from mas.tools.http.client import PassingError, failure, patiently, retry_after, web_client
+from mas.tools.http.client import TransientError, open_client, read_retry_after, retry, to_tool_error
 from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import paced
+from mas.tools.http.throttle import wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
-from mas.tools.web.page_view import Found
+from mas.tools.web.page_view import FoundPage
 
 WHAT = "Web search"
 _UNREADABLE = f"{WHAT} answered with something that cannot be read; try again later or in other words."
 
 
-async def search(query: str, settings: WebSettings) -> list[Found]:
+async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
     """
     Raises:
         ToolError: there is no key, or the service did not answer, or refused.
     """
     if not settings.search_api_key:
-        raise ToolError(no_key(settings))
-    await paced("search", settings.search_requests_per_minute)
+        raise ToolError(describe_missing_key(settings))
+    await wait_for_turn("search", settings.search_requests_per_minute)
     host = urlsplit(settings.search_base_url).netloc
     rules = Rules(settings.max_search_bytes, (*settings.allow_private_hosts, host))
     options: dict[str, Any] = {"base_url": settings.search_base_url, "follow_redirects": False}
-    async with web_client(settings, rules, **options) as client:
-        return await patiently(_Attempt(client, query, settings), settings, WHAT)
+    async with open_client(settings, rules, **options) as client:
+        return await retry(_Attempt(client, query, settings), settings, WHAT)
 
 
-def no_key(settings: WebSettings) -> str:
+def describe_missing_key(settings: WebSettings) -> str:
     return f"{WHAT} is not available: the environment variable {settings.search_api_key_env} holds no key."
 
 
@@ -52,7 +52,7 @@ class _Attempt:
     async def _note(self, response: httpx.Response) -> None:
         self._status, self._headers = response.status_code, response.headers
 
-    async def __call__(self) -> list[Found]:
+    async def __call__(self) -> list[FoundPage]:
         try:
             answer = await self._tavily.search(
                 self._query, max_results=self._settings.search_results, timeout=self._settings.seconds
@@ -63,7 +63,7 @@ class _Attempt:
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             raise ToolError(_UNREADABLE) from error
         except tavily_errors.TimeoutError as error:
-            raise PassingError(f"{WHAT} did not answer in time; try again later.") from error
+            raise TransientError(f"{WHAT} did not answer in time; try again later.") from error
         except (
             tavily_errors.UsageLimitExceededError,
             tavily_errors.InvalidAPIKeyError,
@@ -76,13 +76,13 @@ class _Attempt:
         """Its sentence goes by the status: the service's own words may repeat what was sent, the key included."""
         key = self._settings.search_api_key_env
         if isinstance(error, httpx.HTTPError | httpx.InvalidURL) and not isinstance(error, httpx.HTTPStatusError):
-            return failure(error, WHAT)
+            return to_tool_error(error, WHAT)
         if self._status == 429:
-            wait = retry_after(self._headers)
-            return PassingError(f"{WHAT} refuses for now: too many requests (429); try again later.", wait)
+            wait = read_retry_after(self._headers)
+            return TransientError(f"{WHAT} refuses for now: too many requests (429); try again later.", wait)
         if self._status >= 500:
             sentence = f"{WHAT} has trouble of its own ({self._status}); try again later."
-            return PassingError(sentence, retry_after(self._headers))
+            return TransientError(sentence, read_retry_after(self._headers))
         why = {
             400: "the query as it is (400); use fewer and simpler words",
             401: f"the key in {key} (401)",
@@ -95,7 +95,7 @@ class _Attempt:
         )
 
 
-def _found(answer: Any) -> list[Found]:
+def _found(answer: Any) -> list[FoundPage]:
     """
     Raises:
         ToolError: the answer is not of the form that it should have.
@@ -106,5 +106,5 @@ def _found(answer: Any) -> list[Found]:
     found = []
     for each in results:
         dated = f" ({each['published_date']})" if each.get("published_date") else ""
-        found.append(Found(f"{each.get('title') or ''}{dated}", str(each["url"]), str(each.get("content") or "")))
+        found.append(FoundPage(f"{each.get('title') or ''}{dated}", str(each["url"]), str(each.get("content") or "")))
     return found

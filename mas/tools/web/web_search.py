@@ -15,7 +15,7 @@ from mas.tools.results import ToolError, ToolResult
 from mas.tools.tool_context import get_settings
 
 if TYPE_CHECKING:
-    from mas.tools.web.page_view import Found
+    from mas.tools.web.page_view import FoundPage
 
 MAX_QUERY_CHARS = 400  # as many as the service takes
 FELL_BACK = "web search fell back to Wikipedia"  # the event that says so
@@ -30,9 +30,9 @@ async def web_search(query: str) -> ToolResult:
 
     query: what to look for, in a few words of at most 400 characters; then read a page with read_page.
     """
-    from mas.tools.web.page_view import clean
+    from mas.tools.web.page_view import clean_text
 
-    settings, wanted = get_settings(WebSettings), " ".join(clean(query).split())
+    settings, wanted = get_settings(WebSettings), " ".join(clean_text(query).split())
     if not wanted or len(wanted) > MAX_QUERY_CHARS:
         raise ToolError(f"The query has {len(wanted)} characters; give 1 to {MAX_QUERY_CHARS}.")
     _spend(settings)
@@ -44,7 +44,7 @@ async def web_search(query: str) -> ToolResult:
         return await _search_wikipedia(wanted, settings, error)
 
 
-def missing(settings: WebSettings) -> str | None:
+def describe_missing_search(settings: WebSettings) -> str | None:
     """What a run's user should know at its start; None: web search has all that it needs."""
     if settings.search_api_key:
         return None
@@ -54,13 +54,13 @@ def missing(settings: WebSettings) -> str | None:
 
 async def _search_web(query: str, settings: WebSettings) -> ToolResult:
     from mas.tools.http.blocked_sites import BlockedPageError, refuse_blocked
-    from mas.tools.http.url_policy import NotPublicError, public_url
+    from mas.tools.http.url_policy import NotPublicError, normalize_url
     from mas.tools.web import tavily_search
 
     found, blocked = [], 0
-    for each in await tavily_search.search(query, settings):
+    for each in await tavily_search.search_tavily(query, settings):
         try:
-            refuse_blocked(public_url(each.url), settings.blocked)
+            refuse_blocked(normalize_url(each.url), settings.blocked)
             found.append(each)
         except BlockedPageError:
             blocked += 1
@@ -73,11 +73,11 @@ async def _search_web(query: str, settings: WebSettings) -> ToolResult:
 
 
 async def _search_wikipedia(query: str, settings: WebSettings, why: ToolError) -> ToolResult:
-    from mas.tools.web.mediawiki import search
+    from mas.tools.web.mediawiki import search_wikipedia
 
     event(FELL_BACK, level="warning", reason=str(why))
     try:
-        found = await search(query[:300], settings, settings.search_results)
+        found = await search_wikipedia(query[:300], settings, settings.search_results)
     except ToolError as error:
         raise ToolError(f"{why} Wikipedia's search, asked instead, failed too: {error}") from error
     header = f"Wikipedia's search for {query!r}, since web search failed: {len(found)} pages\n{why}"
@@ -86,15 +86,15 @@ async def _search_wikipedia(query: str, settings: WebSettings, why: ToolError) -
     return shown.as_substitute(is_temporary=bool(settings.search_api_key))
 
 
-def _show(header: str, found: "Sequence[Found]", if_none: str, settings: WebSettings) -> ToolResult:
+def _show(header: str, found: "Sequence[FoundPage]", if_none: str, settings: WebSettings) -> ToolResult:
     """Return the pages as text in which the key for the service cannot be read."""
-    from mas.tools.web.page_view import Found, show_found
+    from mas.tools.web.page_view import FoundPage, show_found_pages
 
     def hide(text: str) -> str:
         return text.replace(settings.search_api_key, "[key]") if settings.search_api_key else text
 
-    hidden = [Found(hide(each.title), hide(each.url), hide(each.text)) for each in found]
-    return show_found(hide(header), hidden, if_none)
+    hidden = [FoundPage(hide(each.title), hide(each.url), hide(each.text)) for each in found]
+    return show_found_pages(hide(header), hidden, if_none)
 
 
 def _spend(settings: WebSettings) -> None:

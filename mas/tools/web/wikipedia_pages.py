@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import Part
-from mas.tools.files.paging import clipped
+from mas.tools.files.paging import clip
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -29,18 +29,18 @@ async def wikipedia_search(query: str) -> ToolResult:
 
     query: a few words, best a name; then read one of the pages with wikipedia_page.
     """
-    from mas.tools.web.mediawiki import search
-    from mas.tools.web.page_view import clean, show_found
+    from mas.tools.web.mediawiki import search_wikipedia
+    from mas.tools.web.page_view import clean_text, show_found_pages
 
-    wanted = clean(query).strip()[:MAX_QUERY_CHARS]
+    wanted = clean_text(query).strip()[:MAX_QUERY_CHARS]
     if not wanted:
         raise ToolError("The query is empty; give a few words to search for.")
     settings = get_settings(WebSettings)
-    found = await search(wanted, settings)
+    found = await search_wikipedia(wanted, settings)
     if not found:
         raise ToolError(f"Wikipedia has no page for {wanted!r}; try fewer or other words.")
     header = f"Wikipedia ({settings.wikipedia_language}), search for {wanted!r}: {len(found)} pages"
-    return show_found(header, found)
+    return show_found_pages(header, found)
 
 
 @mark_untrusted
@@ -56,19 +56,19 @@ async def wikipedia_page(
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines or rows that contain this text (upper or lower case), with two lines around each.
     """
-    from mas.tools.web.mediawiki import read
-    from mas.tools.web.page_cache import kept
-    from mas.tools.web.page_view import lines, show_page
+    from mas.tools.web.mediawiki import read_wiki_page
+    from mas.tools.web.page_cache import get_or_fetch
+    from mas.tools.web.page_view import number_lines, show_page
 
     name, _, fragment = title.strip().partition("#")
     name = name.replace("_", " ").strip()
     if not name or _NO_TITLE.search(name) or len(name.encode()) > MAX_TITLE_CHARS:
-        raise ToolError(f"{clipped(title, 200)!r} is no title of a page; find one with wikipedia_search.")
+        raise ToolError(f"{clip(title, 200)!r} is no title of a page; find one with wikipedia_search.")
     settings, before = get_settings(WebSettings), _end_of(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
-    found = await kept(key, lambda: read(name, before, settings))
+    found = await get_or_fetch(key, lambda: read_wiki_page(name, before, settings))
     chosen = found.section((section or fragment.replace("_", " ")).strip())
-    return show_page(found.source, [Part(lines(chosen))], page, search, found.notes(bool(section or fragment)))
+    return show_page(found.source, [Part(number_lines(chosen))], page, search, found.notes(bool(section or fragment)))
 
 
 def _end_of(as_of: str | None) -> str | None:
@@ -88,5 +88,5 @@ def _end_of(as_of: str | None) -> str | None:
         day = int(date[3]) if date[3] else calendar.monthrange(year, month)[1]
         end = datetime(year, month, day, 23, 59, 59, tzinfo=UTC)
     except ValueError as error:
-        raise ToolError(f"as_of={clipped(text, 40)!r} is no date; expected one such as 2022-12-31.") from error
+        raise ToolError(f"as_of={clip(text, 40)!r} is no date; expected one such as 2022-12-31.") from error
     return end.strftime("%Y-%m-%dT%H:%M:%SZ") if end < datetime.now(UTC) else None

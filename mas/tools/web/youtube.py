@@ -14,11 +14,11 @@ from xml.etree.ElementTree import ParseError
 import requests
 import youtube_transcript_api as api
 
-from mas.tools.files.paging import clipped
-from mas.tools.http.blocking_requests import GuardedAdapter, in_package, session
-from mas.tools.http.client import Reply, asked, web_client, within
+from mas.tools.files.paging import clip
+from mas.tools.http.blocking_requests import GuardedAdapter, call_package, make_session
+from mas.tools.http.client import Reply, limit_time, open_client, send_request
 from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import paced
+from mas.tools.http.throttle import wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 
@@ -49,7 +49,7 @@ class Transcript:
     others: list[str]  # languages that there are, too
 
 
-def video_id(url_or_id: str) -> str:
+def parse_video_id(url_or_id: str) -> str:
     """
     Raises:
         ToolError: it is neither the address of a video on YouTube nor the id of one.
@@ -69,20 +69,20 @@ def video_id(url_or_id: str) -> str:
         steps = parts.path.strip("/").split("/")
         found = steps[1] if len(steps) > 1 and steps[0] in _PATHS else parse_qs(parts.query).get("v", [""])[0]
     if _ID.fullmatch(found) is None:
-        raise ToolError(f"{clipped(text, 200)!r} is no video of YouTube; give its address or its id of 11 characters.")
+        raise ToolError(f"{clip(text, 200)!r} is no video of YouTube; give its address or its id of 11 characters.")
     return found
 
 
-async def transcript(video: str, language: str, settings: WebSettings) -> Transcript:
+async def fetch_transcript(video: str, language: str, settings: WebSettings) -> Transcript:
     """In the language, an English one or else the first that there is where `language` is empty.
 
     Raises:
         ToolError: there is none, or it cannot be had.
     """
     adapter = GuardedAdapter(asyncio.get_running_loop(), _Sender(settings))
-    async with within(2 * settings.seconds, "YouTube"):  # three or four requests
+    async with limit_time(2 * settings.seconds, "YouTube"):  # three or four requests
         try:
-            found: Transcript = await in_package(lambda: _fetched(video, language, session(adapter)))
+            found: Transcript = await call_package(lambda: _fetched(video, language, make_session(adapter)))
         except api.CouldNotRetrieveTranscript as error:
             raise ToolError(_sentence(error)) from error
         except (requests.RequestException, ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -94,7 +94,7 @@ def _fetched(video: str, language: str, http: requests.Session) -> Transcript:
     available = list(api.YouTubeTranscriptApi(http_client=http).list(video))  # those written by people come first
     chosen = _chosen(available, language)
     fetched = chosen.fetch()
-    texts = [f"[{clock(each.start)}] {' '.join(each.text.split())}" for each in fetched]
+    texts = [f"[{format_time(each.start)}] {' '.join(each.text.split())}" for each in fetched]
     end = max((each.start + each.duration for each in fetched), default=0.0)
     others = [_named(each) for each in available if each is not chosen]
     return Transcript(f"{chosen.language} ({chosen.language_code})", chosen.is_generated, texts, end, others)
@@ -108,8 +108,8 @@ def _chosen(available: list[Any], language: str) -> Any:
                 code = str(each.language_code).lower()
                 if code == wanted or not wanted or (not exact and code.split("-")[0] == wanted.split("-")[0]):
                     return each
-    names = clipped("; ".join(_named(each) for each in available), 1_000) or "none"
-    raise ToolError(f"The video has no transcript in {clipped(language, 40)!r}; there are: {names}.")
+    names = clip("; ".join(_named(each) for each in available), 1_000) or "none"
+    raise ToolError(f"The video has no transcript in {clip(language, 40)!r}; there are: {names}.")
 
 
 def _named(transcript: Any) -> str:
@@ -117,7 +117,7 @@ def _named(transcript: Any) -> str:
     return f"{transcript.language_code} ({transcript.language}{generated})"
 
 
-def clock(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """ "1:02:03", or "2:03" below an hour."""
     minutes, rest = divmod(int(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
@@ -126,7 +126,7 @@ def clock(seconds: float) -> str:
 
 def _sentence(error: api.CouldNotRetrieveTranscript) -> str:
     if isinstance(error, api.VideoUnplayable):
-        reason = clipped(" ".join(str(error.reason or "it gives no reason").split()), 200)
+        reason = clip(" ".join(str(error.reason or "it gives no reason").split()), 200)
         return f"YouTube does not play the video ({reason}); search for its text elsewhere."
     known = next((sentence for kind, sentence in _SENTENCES if isinstance(error, kind)), None)
     return known or f"The transcript cannot be had ({type(error).__name__}); search for its text elsewhere."
@@ -145,14 +145,14 @@ class _Sender:
         Raises:
             ToolError: YouTube did not answer, or refused.
         """
-        await paced("youtube", self._settings.youtube_requests_per_minute)
+        await wait_for_turn("youtube", self._settings.youtube_requests_per_minute)
         url = str(request.url)
         if url.startswith(f"{_ORIGIN}/"):
             url = self._settings.youtube_url.rstrip("/") + url.removeprefix(_ORIGIN)
         headers = {name: value for name, value in request.headers.items() if name.lower() in _SENT_HEADERS}
-        async with web_client(self._settings, self._rules, headers=headers) as client:
+        async with open_client(self._settings, self._rules, headers=headers) as client:
             content = request.body if isinstance(request.body, bytes) else None
-            reply = await asked(client, str(request.method), url, self._settings, "YouTube", content=content)
+            reply = await send_request(client, str(request.method), url, self._settings, "YouTube", content=content)
         if reply.status >= 400:
             sentence = "try again later, or search for the text elsewhere."
             raise ToolError(f"YouTube refuses the request ({reply.status}); {sentence}")

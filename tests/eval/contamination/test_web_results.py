@@ -11,7 +11,7 @@ from eval.contamination.web_results import MAX_SOURCE_CHARS, count_blocked_hosts
 from mas.tools.browser.page import build_result
 from mas.tools.files.document import Part
 from mas.tools.results import Excerpt, ResultKind, ToolResult
-from mas.tools.web.page_view import Found, PageSource, lines, show_found, show_page
+from mas.tools.web.page_view import FoundPage, PageSource, number_lines, show_found_pages, show_page
 
 QUESTION = "In which year was the lamp of the lighthouse at Marrow Point first lit by its three keepers?"
 PASSAGE = "the lamp of the lighthouse at Marrow Point"
@@ -83,14 +83,16 @@ def test_writing_it_otherwise_hides_nothing(text: str) -> None:
 
 def test_both_have_to_stand_in_the_same_entry_of_a_list() -> None:
     entries = [
-        Found("Marrow Point", "https://a.example.org/", f"More about {PASSAGE}"),
-        Found("Years", "https://b.example.org/", "1874 and 1901"),
-        Found(f"Quiz: {PASSAGE}", "https://c.example.org/x", "It was 1874"),
+        FoundPage("Marrow Point", "https://a.example.org/", f"More about {PASSAGE}"),
+        FoundPage("Years", "https://b.example.org/", "1874 and 1901"),
+        FoundPage(f"Quiz: {PASSAGE}", "https://c.example.org/x", "It was 1874"),
     ]
-    apart = show_found(f"Web search for {QUESTION!r}: 2 results", entries[:2])
+    apart = show_found_pages(f"Web search for {QUESTION!r}: 2 results", entries[:2])
     assert sources(apart, query=QUESTION) == []
     assert sources(page(apart)) != [], "a page has but one result"
-    assert sources(show_found("Web search for 'x': 3 results\n1 left out", entries)) == ["https://c.example.org/x"]
+    assert sources(show_found_pages("Web search for 'x': 3 results\n1 left out", entries)) == [
+        "https://c.example.org/x"
+    ]
 
 
 def test_what_the_agent_has_asked_for_is_no_finding() -> None:
@@ -98,7 +100,7 @@ def test_what_the_agent_has_asked_for_is_no_finding() -> None:
     engine = f"https://find.example.org/?q={QUESTION.replace(' ', '+')}"
     assert sources(page(f"{QUESTION} 1. Old lamps: 1874", engine, "Results")) == []
     source = PageSource(f"Answers, {URL}", URL, "Answers")
-    assert sources(show_page(source, [Part(lines(["1874"]))], 1, PASSAGE)) == []
+    assert sources(show_page(source, [Part(number_lines(["1874"]))], 1, PASSAGE)) == []
     assert sources(browsed(f'- searchbox "Find" [ref=e2]: {QUESTION}\n- text: "1874"')) == []
 
 
@@ -133,8 +135,8 @@ def test_a_page_seen_in_parts_is_one_result() -> None:
 
 
 def test_an_excerpt_and_its_page_are_one_result() -> None:
-    entries = [Found("Quiz", URL, PASSAGE), Found("Other", "https://a.example.org/", "1874")]
-    search = step(show_found("Web search for 'x': 2 results", entries), "web_search")
+    entries = [FoundPage("Quiz", URL, PASSAGE), FoundPage("Other", "https://a.example.org/", "1874")]
+    search = step(show_found_pages("Web search for 'x': 2 results", entries), "web_search")
     assert find_web_leaks(QUESTION, "1874", [search, step(page("It was 1901."))]) == []
     found = find_web_leaks(QUESTION, "1874", [search, step(page("It was 1874."))])
     assert found == [{"tool": "web_search", "source": URL}]
@@ -146,7 +148,7 @@ def test_an_excerpt_and_its_page_are_one_result() -> None:
 def test_a_title_may_put_the_question_and_is_no_answer() -> None:
     assert sources(page("In 1874.", title=f"{QUESTION} - Quiz")) == [URL]
     assert sources(page(PASSAGE, title="Quiz of 1874")) == []
-    assert sources(show_found(f"Web search for {QUESTION!r}: 0 results", [], "(nothing found)"), "nothing") == []
+    assert sources(show_found_pages(f"Web search for {QUESTION!r}: 0 results", [], "(nothing found)"), "nothing") == []
 
 
 def test_numbers_of_lines_are_not_the_pages() -> None:
@@ -158,7 +160,7 @@ def test_numbers_of_lines_are_not_the_pages() -> None:
 def test_what_a_search_in_a_page_shows_is_read_without_its_marks() -> None:
     source = PageSource(f"Quiz, {URL}", URL, "Quiz")
     texts = ["a", "the lamp of the lighthouse", "at Marrow Point", "1874"]
-    assert sources(show_page(source, [Part(lines(texts))], 1, "lamp")) == [URL]
+    assert sources(show_page(source, [Part(number_lines(texts))], 1, "lamp")) == [URL]
 
 
 def test_a_browsers_snapshot_is_read_across_its_marks() -> None:

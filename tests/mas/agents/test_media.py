@@ -19,7 +19,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.simulation import SimulatedModel
 from mas.systems.gaia import signatures
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.read_file import read_file
 from optimize.search.optimizers.rewriting import PromptRewriter
 from scripts.sample_data.media import mp3_bytes, picture_bytes, wav_bytes
@@ -33,7 +33,7 @@ MARK = '<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "image_url", "image_url": {"ur
 
 def of(folder: Path, name: str, data: bytes, lm: Any = EVERYTHING) -> media.Media | None:
     (folder / name).write_bytes(data)
-    with attached([folder / name]):
+    with use_attachments([folder / name]):
         return asyncio.run(attached_media(lm)).get(name)
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_takes_long_to_read_stops_no_other_question_and_is_read_once
         other.cancel()
 
     before = media._made.cache_info().hits
-    with attached([tmp_path / "a.wav"]):
+    with use_attachments([tmp_path / "a.wav"]):
         asyncio.run(main())
     assert beats >= 3
     assert media._made.cache_info().hits == before + 1
@@ -130,7 +130,7 @@ def test_what_is_no_picture_and_no_sound_is_nothing_of_the_kind(name: str, tmp_p
 
 
 def test_a_file_that_is_gone_or_unreadable_is_left_to_the_tools(tmp_path: Path) -> None:
-    with attached([tmp_path / "gone.png", tmp_path]):
+    with use_attachments([tmp_path / "gone.png", tmp_path]):
         assert asyncio.run(attached_media(EVERYTHING)) == {}
 
 
@@ -156,7 +156,7 @@ def test_a_model_is_shown_what_its_profile_says_that_it_takes(lm: Any, shown: se
     files = {"a.png": picture_bytes("PNG", ["x"]), "a.wav": wav_bytes([440]), "a.m4a": m4a_bytes(7), "a.txt": b"x"}
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
-    with attached([tmp_path / name for name in files]):
+    with use_attachments([tmp_path / name for name in files]):
         assert asyncio.run(attached_media(lm)).keys() == shown
 
 
@@ -182,7 +182,7 @@ class Asked:
 
     def ask(self, request: str) -> "Asked":
         box = Toolbox({"read_file": dspy.Tool(read_file)})
-        with attached([self.file]), dspy.context(trace=self.trace):
+        with use_attachments([self.file]), dspy.context(trace=self.trace):
             inputs = {"research_request": request, "file": "map.png"}
             self.turns, _ = asyncio.run(react(self.predictor, inputs, self.turns, box))
         return self

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mas.tools.attachments import AttachmentNotFoundError, attached, resolve
+from mas.tools.attachments import AttachmentNotFoundError, find_attachment, use_attachments
 from mas.tools.files.document import Source
-from mas.tools.files.readers.archive import member, read
+from mas.tools.files.readers.archive import read, read_member
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 
@@ -64,7 +64,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     (question / "linked").symlink_to(tmp_path)
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(question)
-        with attached([question / name for name in CONTENTS]):
+        with use_attachments([question / name for name in CONTENTS]):
             yield tmp_path
 
 
@@ -84,12 +84,12 @@ def test_a_name_is_that_of_an_attached_file_or_refused(root: Path, pattern: str)
     for mark, path in places.items():
         name = name.replace(mark, str(path))
     if name in CONTENTS:
-        assert resolve(name) == question / name
+        assert find_attachment(name) == question / name
         shown = read_file(name)
         assert [each for each, text in MARKERS.items() if text in shown] == [name] and MARKER not in shown
         return
     with pytest.raises(AttachmentNotFoundError):
-        resolve(name)
+        find_attachment(name)
     with pytest.raises(ToolError, match=f"attached files: {OTHER}, {OWN}; give one of these names") as refused:
         read_file(name)
     assert MARKER not in str(refused.value)
@@ -125,10 +125,10 @@ ARCHIVE = Source("data.zip", zipped(STORED, f"/proc/self/cwd/{SECRET}"))
 @settings(max_examples=400, deadline=None)
 def test_a_member_is_what_is_stored_under_exactly_that_name_or_refused(name: str) -> None:
     if name in READABLE:
-        assert member(ARCHIVE, name).data == READABLE[name]
+        assert read_member(ARCHIVE, name).data == READABLE[name]
     else:
         with pytest.raises(ToolError, match=r"has no member|not read"):
-            member(ARCHIVE, name)
+            read_member(ARCHIVE, name)
 
 
 @given(st.dictionaries(names().filter(lambda name: len(name) < 200), st.binary(max_size=20), max_size=4))
@@ -141,11 +141,11 @@ def test_an_archive_with_made_up_names_gives_each_members_own_bytes_or_refuses_i
     stored = {name: content for name, content in made.items() if encodable(name)}
     source = Source("data.zip", zipped({"plain.txt": b"plain", **stored}))
     read(source)
-    assert member(source, "plain.txt").data == stored.get("plain.txt", b"plain")
+    assert read_member(source, "plain.txt").data == stored.get("plain.txt", b"plain")
     for name, content in stored.items():
         steps = name.replace("\\", "/").split("/")
         try:
-            found = member(source, name).data
+            found = read_member(source, name).data
         except ToolError:
             continue
         assert found == content

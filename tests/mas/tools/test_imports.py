@@ -35,7 +35,7 @@ ALONE_WITHOUT = ("single_agent", "system.agents.agent.tools=[]")
 CALL = """
 import asyncio, inspect, json, sys
 from mas.tools.tool_context import Resources, use_tool_context
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.catalogue import load_function
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
@@ -44,7 +44,7 @@ from pathlib import Path
 nobody = "http://127.0.0.1:1"
 urls = dict(wikipedia_url=nobody, youtube_url=nobody, search_base_url=nobody)
 web = WebSettings(allow_private_hosts=["127.0.0.1:1"], attempts=1, fall_back_to_wikipedia=False, **urls)
-with use_tool_context(Resources(ToolSettings(web=web))), attached([Path(path) for path in sys.argv[3:]]):
+with use_tool_context(Resources(ToolSettings(web=web))), use_attachments([Path(path) for path in sys.argv[3:]]):
     try:
         result = load_function(sys.argv[1])(**json.loads(sys.argv[2]))
         asyncio.run(result) if inspect.isawaitable(result) else None

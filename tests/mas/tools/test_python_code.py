@@ -12,11 +12,11 @@ import dspy
 import pytest
 
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.python_code import BELONGING, FRESH, NO_OUTPUT, python
 from mas.tools.read_only import is_read_only
 from mas.tools.results import ToolError
-from mas.tools.sandbox.choosing import tried
+from mas.tools.sandbox.choosing import try_isolations
 from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -24,7 +24,7 @@ from mas.tools.tool_context import Resources, use_tool_context
 
 @pytest.fixture(autouse=True, scope="module")
 def _bubblewrap() -> None:
-    choice = tried(BUBBLEWRAP)
+    choice = try_isolations(BUBBLEWRAP)
     if not choice.said:
         pytest.skip(" ".join(choice.refused))
 
@@ -35,7 +35,7 @@ def question(files: list[Path] | None = None, **limits: Any) -> Iterator[SampleC
     settings.sandbox = SandboxSettings(**{"kind": BUBBLEWRAP, "memory_mb": 512, **limits})  # type: ignore[attr-defined,unused-ignore]
     with (
         use_tool_context(Resources(settings)),
-        attached(files or []),
+        use_attachments(files or []),
         use_context(SampleContext(SampleKey("q1"))) as at,
     ):
         try:

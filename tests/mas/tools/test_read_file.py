@@ -8,7 +8,7 @@ import dspy
 import openpyxl
 import pytest
 
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.files import kinds
 from mas.tools.files.paging import MAX_PAGE_CHARS
 from mas.tools.read_file import read_file
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     book.worksheets[0].append(["city", "n"])
     book.create_sheet("Costs").append(["rent", 7])
     book.save(files / "book.xlsx")
-    with attached([files / "notes.txt", files / "rows.csv", files / "book.xlsx"]):
+    with use_attachments([files / "notes.txt", files / "rows.csv", files / "book.xlsx"]):
         yield files
 
 
@@ -218,7 +218,7 @@ def test_a_file_over_the_size_limit_is_refused(folder: Path, monkeypatch: pytest
 def test_lone_surrogates_are_replaced(folder: Path) -> None:
     file = folder / "lone.json"
     file.write_text('{"a": "x\\ud800y", "b": "\\ud83d\\ude00"}')
-    with attached([file]):
+    with use_attachments([file]):
         shown = read_file("lone.json")
     assert '"a": "x\ufffdy"' in shown
     assert '"b": "\U0001f600"' in shown
@@ -230,7 +230,7 @@ def test_a_huge_header_leaves_the_page_number_and_the_limit_intact(tmp_path: Pat
     for number in range(150):
         book.create_sheet(f"{number} {'s' * 25}").append(["x" * 200])
     book.save(tmp_path / "many.xlsx")
-    with attached([tmp_path / "many.xlsx"]):
+    with use_attachments([tmp_path / "many.xlsx"]):
         pages = all_pages("many.xlsx")
     assert all(len(page) <= MAX_PAGE_CHARS for page in pages)
     assert sum(page.count("x" * 200) for page in pages) == 150
@@ -245,7 +245,7 @@ def test_an_attachment_that_cannot_be_opened_is_named_without_its_path(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "open", refuse)
-    with attached([tmp_path / "towns.csv"]), pytest.raises(ToolError) as refused:
+    with use_attachments([tmp_path / "towns.csv"]), pytest.raises(ToolError) as refused:
         read_file("towns.csv")
     assert "towns.csv cannot be read (Permission denied)" in str(refused.value)
     assert str(tmp_path) not in str(refused.value)
@@ -257,7 +257,7 @@ def test_an_attachment_that_cannot_be_opened_is_named_without_its_path(
 )
 def test_pages_of_a_pdf_are_asked_for_by_number_or_range(tmp_path: Path, wanted: str, shown: list[int]) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf_bytes([[f"text-{number}"] for number in range(1, 6)]))
-    with attached([tmp_path / "a.pdf"]):
+    with use_attachments([tmp_path / "a.pdf"]):
         found = read_file("a.pdf", sheet=wanted)
     assert re.findall(r"text-(\d)", found) == list(map(str, shown))
     assert re.findall(r"\[page (\d) of 5\]", found) == list(map(str, shown))
@@ -266,13 +266,16 @@ def test_pages_of_a_pdf_are_asked_for_by_number_or_range(tmp_path: Path, wanted:
 @pytest.mark.parametrize("wanted", ["0", "6", "4-2", "one", "2-9", "slide 2", "-1"])
 def test_pages_that_a_pdf_does_not_have_are_refused(tmp_path: Path, wanted: str) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf_bytes([["x"]] * 5))
-    with attached([tmp_path / "a.pdf"]), pytest.raises(ToolError, match=r"a\.pdf has the pages 1 to 5; .*\"1-5\""):
+    with (
+        use_attachments([tmp_path / "a.pdf"]),
+        pytest.raises(ToolError, match=r"a\.pdf has the pages 1 to 5; .*\"1-5\""),
+    ):
         read_file("a.pdf", sheet=wanted)
 
 
 def test_a_search_says_on_which_page_of_a_pdf_it_found(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf_bytes([["one"], ["two", "wanted"], ["three"]]))
-    with attached([tmp_path / "a.pdf"]):
+    with use_attachments([tmp_path / "a.pdf"]):
         found = read_file("a.pdf", search="WANTED")
     assert "[page 2 of 3]" in found and "> 2 | wanted" in found and "[page 1 of 3]" not in found
 

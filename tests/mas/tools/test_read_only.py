@@ -26,7 +26,7 @@ from mas.runtime.sample_context import (
 )
 from mas.runtime.trace import Span, Trace, event, recording
 from mas.systems.gaia.signatures import Research
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.calculator import calculator
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part
@@ -226,7 +226,7 @@ def test_the_tools_that_only_look_are_marked_and_stay_so_behind_a_decorator(tmp_
         Call("read_file", {"file": "towns.csv"}),
     ]
     log, tools = Kept(), [calculator, unit_converter, read_file]
-    with attached([tmp_path / "towns.csv"]):
+    with use_attachments([tmp_path / "towns.csv"]):
         first, _ = run(SampleContext(SampleKey("q"), tool_log=log), *calls, tools=tools)
         again, spans = run(SampleContext(SampleKey("q"), tool_log=log), *calls, tools=tools)
     assert again == first and "Rome" in first[2]
@@ -325,7 +325,7 @@ def test_a_picture_that_could_not_be_read_for_want_of_a_program_is_not_kept(
     monkeypatch.setattr("mas.tools.read_file.read_document", lambda path, member: missing)
     (tmp_path / "sign.png").write_bytes(b"")
     log = Kept()
-    with attached([tmp_path / "sign.png"]):
+    with use_attachments([tmp_path / "sign.png"]):
         (shown,), _ = run(
             SampleContext(SampleKey("q"), tool_log=log), Call("read_file", {"file": "sign.png"}), tools=[read_file]
         )

@@ -8,7 +8,7 @@ import pytest
 
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.runtime.trace import Span
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_file import read_file
@@ -48,7 +48,7 @@ def test_the_same_name_with_another_content_is_another_file(tmp_path: Path) -> N
         (tmp_path / folder / "towns.csv").write_text(f"town\n{town}\n")
     found = []
     for files in (["a/towns.csv"], ["b/towns.csv"], ["c/towns.csv"], ["a/towns.csv"], []):
-        with attached([tmp_path / each for each in files]):
+        with use_attachments([tmp_path / each for each in files]):
             found.append(run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[read_file]))
     assert [("Rome" in shown, "Oslo" in shown) for (shown,), _ in found] == [
         (True, False), (False, True), (True, False), (True, False), (False, False)
@@ -61,7 +61,7 @@ def test_a_file_that_changes_between_two_calls_is_read_again(tmp_path: Path) -> 
     for town in ("Rome", "Oslo"):
         file.write_text(f"town\n{town}\n")
         os.utime(file, ns=(0, len(log)))
-        with attached([file]):
+        with use_attachments([file]):
             (shown,), _ = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[read_file])
         assert town in shown
 

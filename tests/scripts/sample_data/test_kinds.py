@@ -9,7 +9,7 @@ import pytest
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.sample_set import SAMPLE, BundledDataset
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.files import ocr
 from mas.tools.read_file import read_file
 from scripts.sample_data.make_sample import KINDS, SPLITS, write_sample
@@ -35,7 +35,7 @@ def test_the_answer_is_in_the_file_once_beside_what_the_question_names(example: 
         pytest.skip("no tesseract")
     assert example.file and example.target
     member = re.search(r"`(\w+/\w+\.csv)`", example.question)
-    with attached([example.file]):
+    with use_attachments([example.file]):
         shown = read_file(example.file.name, member=member[1] if member else None)
     lines = [
         line for line in shown.splitlines() if re.search(rf"(?<![\w.]){re.escape(example.target)}(?![\w.]\w)", line)

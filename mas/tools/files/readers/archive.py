@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.paging import clipped
-from mas.tools.files.readers import text as table
+from mas.tools.files.paging import clip
+from mas.tools.files.readers.text import format_cell
 from mas.tools.results import ToolError
 
 MAX_MEMBERS = 2_000
@@ -49,7 +49,7 @@ def read(source: Source) -> Document:
     )
 
 
-def member(source: Source, name: str, depth: int = 1) -> Source:
+def read_member(source: Source, name: str, depth: int = 1) -> Source:
     """The file of that name in the archive; `inner.zip/name` is one of an archive in it.
 
     Raises:
@@ -63,10 +63,10 @@ def member(source: Source, name: str, depth: int = 1) -> Source:
             return Source(f"{source.name}: {name}", _content(archive, source, name))
         outer = next((file for file in files if name.startswith(f"{file}/")), None)
         if outer is None:
-            known = clipped(", ".join(map(repr, files)), 2_000) or "none"
-            raise ToolError(f"{source.name} has no member {clipped(repr(name), 200)}; its members: {known}.")
+            known = clip(", ".join(map(repr, files)), 2_000) or "none"
+            raise ToolError(f"{source.name} has no member {clip(repr(name), 200)}; its members: {known}.")
         inner = Source(f"{source.name}: {outer}", _content(archive, source, outer))
-    return member(inner, name.removeprefix(f"{outer}/"), depth + 1)
+    return read_member(inner, name.removeprefix(f"{outer}/"), depth + 1)
 
 
 @contextmanager
@@ -120,12 +120,12 @@ def _problem(info: zipfile.ZipInfo, count: int) -> str:
 
 
 def _listed(info: zipfile.ZipInfo, problems: dict[str, str]) -> str:
-    name = table.cell(clipped(_CONTROL.sub("?", info.filename), 300))
+    name = format_cell(clip(_CONTROL.sub("?", info.filename), 300))
     reason = f" [not read: {problems[info.filename]}]" if info.filename in problems else ""
     return f"{name} | {info.file_size}{reason}"
 
 
 def _content(archive: zipfile.ZipFile, source: Source, name: str) -> bytes:
     if problem := _problems(archive).get(name):
-        raise ToolError(f"The member {clipped(repr(name), 200)} of {source.name} is not read: {problem}.")
+        raise ToolError(f"The member {clip(repr(name), 200)} of {source.name} is not read: {problem}.")
     return archive.read(name)  # stops at the size it claims, and compares the checksum

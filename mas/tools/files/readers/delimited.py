@@ -7,23 +7,22 @@ import csv
 import io
 
 from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.readers import text as table
-from mas.tools.files.readers.text import decoded, plain
+from mas.tools.files.readers.text import build_text_document, decode, format_row
 
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
 MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
 
 
 def read(source: Source) -> Document:
-    text, encoding = decoded(source.data, source.name)
+    text, encoding = decode(source.data, source.name)
     delimiter, after_space = ("\t", False) if source.suffix == ".tsv" and "\t" in text else _sniffed(text)
     try:
         found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=after_space)
         rows = [cells for cells in found if cells]
     except csv.Error as error:
-        return plain(text, encoding, [f"It is no valid table ({error}), so it is shown as text."])
+        return build_text_document(text, encoding, [f"It is no valid table ({error}), so it is shown as text."])
     if not rows:
-        return plain(text, encoding, ["It holds no rows."])
+        return build_text_document(text, encoding, ["It holds no rows."])
     return _document(rows[0], rows[1:], f"delimiter {delimiter!r}, {encoding}")
 
 
@@ -40,8 +39,8 @@ def _sniffed(text: str) -> tuple[str, bool]:
 
 
 def _document(names: list[str], rows: list[list[str]], form: str) -> Document:
-    lines = [Line(number, table.row(cells)) for number, cells in enumerate(rows, start=1)]
-    columns = table.row(names)
+    lines = [Line(number, format_row(cells)) for number, cells in enumerate(rows, start=1)]
+    columns = format_row(names)
     if len(columns) > MAX_HEADING_CHARS:
         lines.insert(0, Line(0, columns))
         columns = "(the column names are row 0)"

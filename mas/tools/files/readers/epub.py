@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from mas.tools.files.document import Document, Source, numbered_parts
+from mas.tools.files.document import Document, Source, number_parts
 from mas.tools.files.readers import archive
-from mas.tools.files.readers import text as table
-from mas.tools.files.zip_package import parsed
+from mas.tools.files.readers.text import format_row
+from mas.tools.files.zip_package import parse_xml
 from mas.tools.results import ToolError
 
 _BLOCKS = frozenset(
@@ -23,19 +23,19 @@ _CELLS = ("td", "th")
 
 
 def read(source: Source) -> Document:
-    container = parsed(archive.member(source, "META-INF/container.xml").data)
+    container = parse_xml(archive.read_member(source, "META-INF/container.xml").data)
     root = next((found.get("full-path") for found in container.iter("{*}rootfile")), None)
     if not root:
         raise ToolError(f"{source.name} is damaged: its container names no package file.")
-    package = parsed(archive.member(source, root).data)
+    package = parse_xml(archive.read_member(source, root).data)
     files = {item.get("id"): item.get("href") or "" for item in package.iter("{*}item")}
     order = [files[ref.get("idref")] for ref in package.iter("{*}itemref") if ref.get("idref") in files]
     folder = posixpath.dirname(root)
     members = [posixpath.normpath(posixpath.join(folder, unquote(href))) for href in order]
-    texts = [_lines_of(archive.member(source, name).data) for name in members]
+    texts = [_lines_of(archive.read_member(source, name).data) for name in members]
     titles = [found.text.strip() for found in package.iter("{http://purl.org/dc/elements/1.1/}title") if found.text]
     title = f' "{titles[0]}"' if titles else ""
-    return Document(f"e-book{title}, {len(texts)} chapters", numbered_parts("chapter", texts), unit="chapter")
+    return Document(f"e-book{title}, {len(texts)} chapters", number_parts("chapter", texts), unit="chapter")
 
 
 def _lines_of(page: bytes) -> list[str]:
@@ -56,7 +56,7 @@ def _pieces(element: Any) -> Iterator[str]:
     block = element.tag in _BLOCKS
     if element.tag == "tr":
         cells = (" ".join(cell.text_content().split()) for cell in element.iterchildren(*_CELLS))
-        yield f"\n{table.row(cells)}\n{element.tail or ''}"
+        yield f"\n{format_row(cells)}\n{element.tail or ''}"
         return
     yield ("\n" if block else "") + " ".join((element.text or "").split("\n"))
     for child in element:

@@ -19,8 +19,8 @@ from openpyxl.workbook.workbook import Workbook
 from openpyxl.worksheet.worksheet import Worksheet
 
 from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.readers import text as table
-from mas.tools.files.zip_package import members_of
+from mas.tools.files.readers.text import format_cell
+from mas.tools.files.zip_package import list_members
 from mas.tools.results import ToolError
 
 _SCHEME = "{http://schemas.openxmlformats.org/drawingml/2006/main}clrScheme"
@@ -104,7 +104,7 @@ def _check_archive(source: Source) -> list[str]:
     Raises:
         ToolError: the archive is damaged, or unpacks to more than the limits.
     """
-    members = members_of(source)
+    members = list_members(source)
     counts = {kind: sum(member.startswith(start) for member in members) for start, kind in _NOT_SHOWN.items()}
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     return [f"The workbook also holds {listed}, which are not shown."] if listed else []
@@ -144,7 +144,7 @@ def _shown(cell: Cell | MergedCell, computed: Worksheet, colours: FillColours) -
     if cell.comment:
         marks.append(f"comment: {cell.comment.text.strip()}")
     texts = [_text(value), *(f"[{mark}]" for mark in marks if mark)]
-    return table.cell(" ".join(text for text in texts if text))
+    return format_cell(" ".join(text for text in texts if text))
 
 
 def _formula(value: Any) -> str:

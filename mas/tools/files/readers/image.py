@@ -7,7 +7,7 @@ import warnings
 
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Part, Source
-from mas.tools.files.readers.text import numbered_lines
+from mas.tools.files.readers.text import split_lines
 from mas.tools.results import ToolError
 
 MAX_PIXELS = 50_000_000  # 200 MB once unpacked
@@ -27,10 +27,10 @@ def read(source: Source) -> Document:
         summary = f"picture, {image.format}, {width} x {height} pixels, colour mode {image.mode}"
         summary += f", {frames} frames of which the first is read" if frames > 1 else ""
         image.load()
-        text = ocr.text_in(image)
+        text = ocr.read_text(image)
     if text is None:
-        return Document(summary, [Part([])], [ocr.why_not() or ocr.MISSING], is_incomplete=True)
+        return Document(summary, [Part([])], [ocr.explain_missing() or ocr.MISSING], is_incomplete=True)
     note = (
         "What follows is the text that OCR found in it; letters may be misread, shapes and colours are not described."
     )
-    return Document(summary, [Part(numbered_lines(text))], [note] if text else ["OCR found no text in it."])
+    return Document(summary, [Part(split_lines(text))], [note] if text else ["OCR found no text in it."])

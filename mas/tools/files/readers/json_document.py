@@ -7,23 +7,25 @@ import json
 from typing import Any
 
 from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.readers.text import decoded, numbered_lines, plain
+from mas.tools.files.readers.text import build_text_document, decode, split_lines
 
 
 def read(source: Source) -> Document:
-    text, encoding = decoded(source.data, source.name)
+    text, encoding = decode(source.data, source.name)
     try:
         value = _parsed(text)
     except (ValueError, RecursionError) as error:
-        return _several_values(text) or plain(text, encoding, [f"Not valid JSON ({error}), so it is shown as text."])
-    lines = numbered_lines(json.dumps(value, indent=2, ensure_ascii=False))
+        return _several_values(text) or build_text_document(
+            text, encoding, [f"Not valid JSON ({error}), so it is shown as text."]
+        )
+    lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
     return Document(f"JSON, {_size(value)}, {len(lines)} lines when indented", [Part(lines)])
 
 
 def read_lines(source: Source) -> Document:
-    text, _ = decoded(source.data, source.name)
+    text, _ = decode(source.data, source.name)
     lines, bad = [], []
-    for number, written in numbered_lines(text):
+    for number, written in split_lines(text):
         try:
             lines.append(Line(number, json.dumps(_parsed(written), ensure_ascii=False)))
         except (ValueError, RecursionError):
@@ -36,7 +38,7 @@ def read_lines(source: Source) -> Document:
 
 def _several_values(text: str) -> Document | None:
     """JSON Lines under the name of JSON: at least two lines, each of them a value."""
-    lines = [line for line in numbered_lines(text) if line.text.strip()]
+    lines = [line for line in split_lines(text) if line.text.strip()]
     try:
         values = [Line(line.number, json.dumps(_parsed(line.text), ensure_ascii=False)) for line in lines]
     except (ValueError, RecursionError):

@@ -13,10 +13,9 @@ from html import unescape
 from itertools import groupby
 from typing import Any
 
-from mas.tools.files.document import Document, Line, Part, Source, numbered_parts
-from mas.tools.files.readers import text as table
-from mas.tools.files.readers.text import declared_encoding, decoded, plain
-from mas.tools.files.zip_package import members_of, texts_of
+from mas.tools.files.document import Document, Line, Part, Source, number_parts
+from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row
+from mas.tools.files.zip_package import list_members, read_texts
 
 _SILENT = {"DO_NOT_TRACK": "true", "SCARF_NO_ANALYTICS": "true", "UNSTRUCTURED_DISABLE_NOTICE": "1"}
 _MARKS = {"ListItem": "- ", "Header": "[header] ", "Footer": "[footer] "}
@@ -39,7 +38,7 @@ def _blank_model() -> Any:
 
 
 def read_word(source: Source) -> Document:
-    members = members_of(source)
+    members = list_members(source)
     prepare()
     from unstructured.partition.docx import partition_docx
 
@@ -49,14 +48,14 @@ def read_word(source: Source) -> Document:
         ("word/footnotes.xml", "footnote"),
         ("word/endnotes.xml", "endnote"),
     ):
-        lines += [f"[{what}] {text}" for text in texts_of(source, member, "p")]
-    lines += [f"[text box] {text}" for text in texts_of(source, "word/document.xml", "txbxContent")]
+        lines += [f"[{what}] {text}" for text in read_texts(source, member, "p")]
+    lines += [f"[text box] {text}" for text in read_texts(source, "word/document.xml", "txbxContent")]
     parts = [Part([Line(number, line) for number, line in enumerate(lines, start=1)])]
     return Document(f"Word document, {len(lines)} paragraphs and table rows", parts, _pictures(members, "word/media/"))
 
 
 def read_slides(source: Source) -> Document:
-    members = members_of(source)
+    members = list_members(source)
     prepare()
     from pptx import Presentation
     from unstructured.partition.pptx import partition_pptx
@@ -69,7 +68,7 @@ def read_slides(source: Source) -> Document:
     slides = Presentation(source.stream()).slides
     texts = [[*by_slide.get(number, []), *_notes(slide)] for number, slide in enumerate(slides, start=1)]
     notes = _pictures(members, "ppt/media/")
-    return Document(f"presentation, {len(texts)} slides", numbered_parts("slide", texts), notes, "slide")
+    return Document(f"presentation, {len(texts)} slides", number_parts("slide", texts), notes, "slide")
 
 
 def _notes(slide: Any) -> list[str]:
@@ -80,15 +79,17 @@ def _notes(slide: Any) -> list[str]:
 
 
 def read_html(source: Source) -> Document:
-    text, encoding = decoded(source.data, source.name, declared_encoding(source.data))
+    text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
     if "<" not in text:
-        return plain(text, encoding)
+        return build_text_document(text, encoding)
     prepare()
     from unstructured.partition.html import partition_html
 
     lines = [*_title(text), *_lines(partition_html(text=text))]
     if not lines:
-        return plain(text, encoding, ["It holds no text outside its tags, so it is shown as it is written."])
+        return build_text_document(
+            text, encoding, ["It holds no text outside its tags, so it is shown as it is written."]
+        )
     parts = [Part([Line(number, line) for number, line in enumerate(lines, start=1)])]
     return Document(f"web page without its tags, {encoding}, {len(lines)} lines", parts)
 
@@ -125,4 +126,4 @@ def _rows(html: str) -> Iterator[str]:
     from lxml import html as parser  # type: ignore[import-untyped]
 
     for row in parser.fromstring(html).iter("tr"):
-        yield table.row(" ".join(cell.text_content().split()) for cell in row.iter("td", "th"))
+        yield format_row(" ".join(cell.text_content().split()) for cell in row.iter("td", "th"))

@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.readers import text as table
+from mas.tools.files.readers.text import format_cell
 from mas.tools.results import ToolError
 
 MAX_CELLS = 1_000_000
@@ -60,7 +60,7 @@ def _shown(book: Any, sheet: Any, row: int, column: int) -> str:
     note = sheet.cell_note_map.get((row, column))
     marks = [_fill(book, cell.xf_index), f"comment: {note.text.strip()}" if note else ""]
     texts = [_text(book, cell), *(f"[{mark}]" for mark in marks if mark)]
-    return table.cell(" ".join(text for text in texts if text))
+    return format_cell(" ".join(text for text in texts if text))
 
 
 def _text(book: Any, cell: Any) -> str:

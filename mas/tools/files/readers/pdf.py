@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mas.tools.files import ocr
-from mas.tools.files.document import Document, Source, numbered_parts
-from mas.tools.files.readers import text as table
+from mas.tools.files.document import Document, Source, number_parts
+from mas.tools.files.readers.text import format_row
 from mas.tools.results import ToolError
 
 MAX_PAGES = 1_000
@@ -36,7 +36,7 @@ def read(source: Source) -> Document:
         raise ToolError(f"{source.name} is protected by a password; go on without it.")
     count = len(reader.pages)
     texts, pictures = _texts(source, count)
-    missing = ocr.why_not() if pictures else None
+    missing = ocr.explain_missing() if pictures else None
     notes = [_describe_pictures(pictures, missing)] if pictures else []
     texts += [_plain(reader.pages[number]) for number in range(len(texts), min(count, MAX_PAGES))]
     if count > MAX_PAGES_WITH_TABLES:
@@ -44,7 +44,7 @@ def read(source: Source) -> Document:
     if count > MAX_PAGES:
         notes.append(f"Only the first {MAX_PAGES} of its {count} pages are read.")
     return Document(
-        f"PDF, {count} pages", numbered_parts("page", texts), notes, "page", is_incomplete=missing is not None
+        f"PDF, {count} pages", number_parts("page", texts), notes, "page", is_incomplete=missing is not None
     )
 
 
@@ -75,13 +75,13 @@ def _rows(page: Any) -> Iterator[str]:
     for number, rows in enumerate(page.extract_tables(), start=1):
         if len(rows) > 1:
             yield f"[table {number} of this page]"
-            yield from (table.row(" ".join((cell or "").split()) for cell in cells) for cells in rows)
+            yield from (format_row(" ".join((cell or "").split()) for cell in cells) for cells in rows)
 
 
 def _seen(page: Any) -> list[str]:
     if max(page.width, page.height) > MAX_PAGE_POINTS:
         return []
-    return (ocr.text_in(page.to_image(resolution=OCR_DPI).original) or "").split("\n")
+    return (ocr.read_text(page.to_image(resolution=OCR_DPI).original) or "").split("\n")
 
 
 def _plain(page: Any) -> list[str]:

@@ -27,17 +27,17 @@ _MAX_CONTROL_SHARE = 0.02
 
 
 def read(source: Source) -> Document:
-    text, encoding = decoded(source.data, source.name, declared_encoding(source.data))
-    return plain(text, encoding)
+    text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
+    return build_text_document(text, encoding)
 
 
-def plain(text: str, encoding: str, notes: list[str] | None = None) -> Document:
+def build_text_document(text: str, encoding: str, notes: list[str] | None = None) -> Document:
     """A document of the text as it is written."""
-    lines = numbered_lines(text)
+    lines = split_lines(text)
     return Document(f"text, {encoding}, {len(lines)} lines, {len(text)} characters", [Part(lines)], notes or [])
 
 
-def numbered_lines(text: str) -> list[Line]:
+def split_lines(text: str) -> list[Line]:
     """Split at \\n, \\r\\n and \\r alone, as editors number lines: `str.splitlines` also splits at form feeds."""
     lines = re.split(r"\r\n|\r|\n", text)
     if lines[-1] == "":
@@ -45,7 +45,7 @@ def numbered_lines(text: str) -> list[Line]:
     return [Line(number, line) for number, line in enumerate(lines, start=1)]
 
 
-def declared_encoding(data: bytes) -> str | None:
+def find_declared_encoding(data: bytes) -> str | None:
     """What an XML declaration, an HTML `charset` or a Python `coding:` line says, if there is a codec of that name."""
     found = _DECLARATION.search(data[:1_024])
     if found is None:
@@ -57,7 +57,7 @@ def declared_encoding(data: bytes) -> str | None:
         return None
 
 
-def decoded(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
+def decode(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
     """The text and the name of its encoding; what is `declared` is asked after the marks and utf-8.
 
     Raises:
@@ -95,11 +95,11 @@ def _guessed(data: bytes) -> tuple[str, str]:
         return data.decode("latin-1"), "latin-1 (guessed)"
 
 
-def row(cells: Iterable[str]) -> str:
+def format_row(cells: Iterable[str]) -> str:
     """One line, whatever the cells hold."""
-    return " | ".join(cell(text) for text in cells)
+    return " | ".join(format_cell(text) for text in cells)
 
 
-def cell(text: str) -> str:
+def format_cell(text: str) -> str:
     """The text without the characters that separate cells and rows."""
     return text.replace("|", r"\|").replace("\r\n", r"\n").replace("\n", r"\n").replace("\r", r"\n")

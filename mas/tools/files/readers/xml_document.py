@@ -7,20 +7,20 @@ import re
 from dataclasses import replace
 
 from mas.tools.files.document import Document, Source
-from mas.tools.files.readers.text import declared_encoding, decoded, plain
-from mas.tools.files.zip_package import parsed
+from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding
+from mas.tools.files.zip_package import parse_xml
 
 LONG_LINE_CHARS = 1_000
 
 
 def read(source: Source) -> Document:
-    text, encoding = decoded(source.data, source.name, declared_encoding(source.data))
+    text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
     notes = []
     if re.search("<!DOCTYPE|<!ENTITY", text, re.IGNORECASE):
         notes.append("It declares a document type or entities; references to them are shown, not followed.")
     elif max(map(len, text.split("\n"))) > LONG_LINE_CHARS:
         text, notes = _indented(source.data, text)
-    document = plain(text, encoding, notes)
+    document = build_text_document(text, encoding, notes)
     return replace(document, summary=f"XML, {document.summary.removeprefix('text, ')}")
 
 
@@ -28,7 +28,7 @@ def _indented(data: bytes, text: str) -> tuple[str, list[str]]:
     from lxml import etree  # type: ignore[import-untyped]
 
     try:
-        root = parsed(data)
+        root = parse_xml(data)
     except (etree.XMLSyntaxError, ValueError) as error:
         return text, [f"It is no well-formed XML ({type(error).__name__}), so it is shown as it is written."]
     etree.indent(root)

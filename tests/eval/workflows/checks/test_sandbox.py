@@ -7,7 +7,7 @@ import pytest
 from eval.workflows.checks.finding import OK, WARNING
 from eval.workflows.checks.machine import isolation
 from mas.tools.sandbox import deno
-from mas.tools.sandbox.choosing import tried
+from mas.tools.sandbox.choosing import try_isolations
 
 
 def test_a_machine_without_anything_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def test_deno_that_cannot_run_pyodide_counts_for_nothing(tmp_path: Path, monkeyp
 
 
 def test_what_works_here_is_named() -> None:
-    choice = tried("bubblewrap")
+    choice = try_isolations("bubblewrap")
     if not choice.said:
         pytest.skip(" ".join(choice.refused))
     finding = isolation()

@@ -6,7 +6,7 @@ from typing import Any
 import dspy
 import pytest
 
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.calculator import calculator
 from mas.tools.read_file import read_file as real_read_file
 from mas.tools.unit_converter import unit_converter
@@ -103,7 +103,7 @@ def test_researcher_and_expert_answer_from_a_real_file(
 ) -> None:
     path = tmp_path / name
     path.write_text(content)
-    with attached([path]):
+    with use_attachments([path]):
         topic = f"Research the following topic or question: Read the file {name} to answer: {question}"
         found, called = agents.work("researcher", [real_read_file], research_request=topic, file=name)
     reply, _ = agents.work("expert", [calculator], expert_request=expert_request(question, f"1. {found.result}"))
@@ -116,7 +116,7 @@ def test_researcher_opens_the_member_of_an_archive_that_the_question_names(agent
     rows = {name: f"ship,load\nVelmor,{load}\n".encode() for name, load in (("old/x.csv", 17), ("new/x.csv", 412))}
     (tmp_path / "ships.zip").write_bytes(zip_bytes(rows))
     topic = "Read the file ships.zip to answer: What is the load of Velmor in `new/x.csv`?"
-    with attached([tmp_path / "ships.zip"]):
+    with use_attachments([tmp_path / "ships.zip"]):
         found, called = agents.work("researcher", [real_read_file], research_request=topic, file="ships.zip")
 
     assert called == ["read_file", "read_file"]

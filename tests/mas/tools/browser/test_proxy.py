@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from mas.tools.browser.proxy import guarded_proxy, port_of
+from mas.tools.browser.proxy import get_port, start_proxy
 from mas.tools.http import url_policy as guard
 from tests.servers.playwright_mcp import free_port
 
@@ -55,8 +55,8 @@ def through_the_proxy(*requests: str, allowed: tuple[str, ...] = ()) -> list[str
     """The whole answers to these requests, each on a connection of its own."""
 
     async def asked() -> list[str]:
-        async with await guarded_proxy(allowed) as proxy:
-            return [await answer(port_of(proxy), request) for request in requests]
+        async with await start_proxy(allowed) as proxy:
+            return [await answer(get_port(proxy), request) for request in requests]
 
     async def answer(port: int, request: str) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -115,7 +115,7 @@ def test_a_name_is_judged_by_the_address_that_it_leads_to(echo: int, monkeypatch
     async def found(host: str, port: int) -> list[str]:
         return ["93.184.216.34", "127.0.0.1"]
 
-    monkeypatch.setattr(guard, "resolved", found)
+    monkeypatch.setattr(guard, "resolve_host", found)
     [said] = through_the_proxy(f"CONNECT rebound.example.org:{echo} HTTP/1.1\r\n\r\n")
     assert said.startswith("HTTP/1.1 403 ") and "leads to an address that is not public" in said
 

@@ -18,9 +18,9 @@ import pytest
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.tools.browser.session import BrowserSession, missing, open_browser
+from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
 from mas.tools.browser.settings import BrowserSettings
-from mas.tools.browser.tools import ALLOWED, browser_tools
+from mas.tools.browser.tools import ALLOWED, build_browser_tools
 from mas.tools.http.settings import WebSettings
 from mas.tools.http.url_policy import check_public
 from mas.tools.results import ToolError
@@ -128,12 +128,12 @@ def question() -> Iterator[SampleContext]:
 def acted(session: BrowserSession, question: SampleContext, tool: str, **arguments: Any) -> str:
     """By way of the tool, as an agent has it."""
     with use_context(question):
-        seen: str = run_blocking(browser_tools(session)[tool].acall(**arguments))
+        seen: str = run_blocking(build_browser_tools(session)[tool].acall(**arguments))
     return seen
 
 
 def test_the_server_still_has_the_tools_that_agents_get(session: BrowserSession) -> None:
-    assert tuple(browser_tools(session)) == ALLOWED
+    assert tuple(build_browser_tools(session)) == ALLOWED
 
 
 def test_a_page_is_opened_clicked_through_and_its_table_read(
@@ -211,9 +211,9 @@ def test_eight_questions_at_once_have_cookies_and_pages_of_their_own(session: Br
 
 
 def test_a_name_that_the_server_does_not_serve_under_is_explained(server: BrowserServer) -> None:
-    assert missing(BrowserSettings(url=server.url)) == ""
+    assert describe_missing_browser(BrowserSettings(url=server.url)) == ""
     url = f"http://0.0.0.0:{server.port}/mcp"  # leads here, and is none of the names that it was started for
-    sentence = missing(BrowserSettings(url=url))
+    sentence = describe_missing_browser(BrowserSettings(url=url))
     assert f"No browser: the server at {url} does not serve under that host name (HTTP 403" in sentence
     assert f"start it with --allowed-hosts 0.0.0.0:{server.port}" in sentence
 

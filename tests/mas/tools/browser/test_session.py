@@ -14,9 +14,9 @@ import pytest
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.tools.browser.session import BrowserSession, missing, open_browser
+from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
 from mas.tools.browser.settings import BrowserSettings
-from mas.tools.browser.tools import ALLOWED, browser_tools
+from mas.tools.browser.tools import ALLOWED, build_browser_tools
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -138,7 +138,7 @@ def test_outside_a_run_a_window_lasts_for_one_call(session: BrowserSession) -> N
 
 
 def test_a_tool_may_be_awaited_on_any_loop(session: BrowserSession) -> None:
-    assert "/towns" in asyncio.run(browser_tools(session)["browser_navigate"].acall(url=f"{SITE}/towns"))
+    assert "/towns" in asyncio.run(build_browser_tools(session)["browser_navigate"].acall(url=f"{SITE}/towns"))
 
 
 def test_a_question_that_is_over_leaves_its_window_to_the_next(settings: BrowserSettings) -> None:
@@ -157,7 +157,7 @@ def test_one_question_too_many_waits_and_is_told_so(settings: BrowserSettings, q
         [seen] = acted(session, waiting, navigate("/towns"))
     assert first.endswith("visited /towns"), "else its window is free again"
     assert "ToolError: All 1 browser windows were in use" in seen and "tools.browser.max_sessions" in seen
-    assert waiting.waited_seconds > 2.5
+    assert waiting.usage.waited_seconds > 2.5
 
 
 def test_an_address_that_is_refused_is_not_asked_for(session: BrowserSession, question: SampleContext) -> None:
@@ -255,7 +255,7 @@ def test_no_server_costs_little_and_is_said_once() -> None:
     with open_browser(BrowserSettings(url=url), said.append) as session:
         assert session is None
     assert time.monotonic() - began < 1
-    assert said == [missing(BrowserSettings(url=url))]
+    assert said == [describe_missing_browser(BrowserSettings(url=url))]
     assert f"nothing listens at {url}" in said[0] and "`make browser`" in said[0]
 
 
@@ -263,31 +263,31 @@ def test_no_browser_configured_says_nothing() -> None:
     said = list[str]()
     with open_browser(BrowserSettings(url=None), said.append) as session:
         assert session is None
-    assert said == [] and missing(BrowserSettings(url=None)) == ""
+    assert said == [] and describe_missing_browser(BrowserSettings(url=None)) == ""
 
 
 def test_a_wrong_host_name_is_explained() -> None:
     with running_stub("--only-host", "browser.example:3000") as server:
-        said = missing(BrowserSettings(url=server.url))
+        said = describe_missing_browser(BrowserSettings(url=server.url))
     assert "HTTP 403 Access is only allowed at browser.example:3000" in said
     assert f"--allowed-hosts 127.0.0.1:{server.port}" in said
 
 
 def test_something_else_at_the_address_is_no_browser() -> None:
     with running_stub("--garbage") as server:
-        assert "does not answer as an MCP server (" in missing(BrowserSettings(url=server.url))
+        assert "does not answer as an MCP server (" in describe_missing_browser(BrowserSettings(url=server.url))
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mas.tools.browser.session.START_SECONDS", 0.5)
     with running_stub("--hang") as server:
         began = time.monotonic()
-        assert "no answer in 0.5 seconds" in missing(BrowserSettings(url=server.url))
+        assert "no answer in 0.5 seconds" in describe_missing_browser(BrowserSettings(url=server.url))
         assert time.monotonic() - began < 3
 
 
 def test_tools_that_run_code_or_read_files_are_not_offered(session: BrowserSession) -> None:
-    tools = browser_tools(session)
+    tools = build_browser_tools(session)
     assert set(tools) == {
         "browser_navigate",
         "browser_snapshot",
@@ -299,7 +299,7 @@ def test_tools_that_run_code_or_read_files_are_not_offered(session: BrowserSessi
 
 
 def test_a_tool_has_the_servers_description_and_says_what_may_be_left_out(session: BrowserSession) -> None:
-    tools = copy.deepcopy(browser_tools(session))  # as programs are copied; the session itself cannot be
+    tools = copy.deepcopy(build_browser_tools(session))  # as programs are copied; the session itself cannot be
     assert tools["browser_click"].desc == "About browser_click"
     assert tools["browser_click"].args == {"target": {"type": "string", "description": "Exact target"}}
     assert tools["browser_snapshot"].args == {
@@ -314,7 +314,7 @@ def test_nothing_is_loaded_before_there_is_a_server() -> None:
         "import sys\n"
         "import mas.tools.browser.session, mas.tools.browser.tools, mas.tools.browser.settings\n"
         "from mas.tools.browser.settings import BrowserSettings\n"
-        f"mas.tools.browser.session.missing(BrowserSettings(url='http://127.0.0.1:{free_port()}/mcp'))\n"
+        f"mas.tools.browser.session.describe_missing_browser(BrowserSettings(url='http://127.0.0.1:{free_port()}/mcp'))\n"
         "print(sorted({'mcp', 'httpx2', 'dspy', 'httpx'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

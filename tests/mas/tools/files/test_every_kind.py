@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from eval.benchmarks.sample_set import BundledDataset
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
-from mas.tools.files.kinds import read_document, read_here
+from mas.tools.files.kinds import read_document, read_in_process
 from mas.tools.files.reader_pool import read_in_subprocess
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
@@ -30,7 +30,7 @@ def test_the_fact_in_a_file_is_read(kind: str, tmp_path: Path) -> None:
     data, fact = EVERY_KIND[kind]
     file = tmp_path / f"ships{kind}"
     file.write_bytes(data)
-    with attached([file]):
+    with use_attachments([file]):
         shown = read_file(file.name)
         assert shown.startswith(f"{file.name}: ")
         assert fact in shown
@@ -48,10 +48,10 @@ def guard(event, arguments):
         opened.append((os.path.basename(arguments[0]), arguments[1], arguments[2] & (os.O_WRONLY | os.O_RDWR)))
 sys.addaudithook(guard)
 from pathlib import Path
-from mas.tools.files.kinds import read_here
+from mas.tools.files.kinds import read_in_process
 from mas.tools.files.document import Source
 for file in sorted(Path(sys.argv[1]).iterdir()):
-    read_here(Source.of(file))
+    read_in_process(Source.of(file))
 assert sorted(name for name, _, _ in opened) == sorted(os.listdir(sys.argv[1])), opened
 assert {(mode, written) for _, mode, written in opened} == {("r", 0)}, opened
 assert "unstructured" in sys.modules and "torch" not in sys.modules and "nltk" not in sys.modules
@@ -103,12 +103,12 @@ def test_a_file_damaged_in_many_ways_never_crashes_its_reader(kind: str) -> None
 def test_a_library_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xlrd", None)
     with pytest.raises(ToolError, match=r"ships\.xls cannot be read as \.xls: its reader is not installed"):
-        read_here(Source("ships.xls", EVERY_KIND[".xls"][0]))
+        read_in_process(Source("ships.xls", EVERY_KIND[".xls"][0]))
 
 
 def test_without_tesseract_a_picture_is_described_and_the_program_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    document = read_here(Source("ships.png", EVERY_KIND[".png"][0]))
+    document = read_in_process(Source("ships.png", EVERY_KIND[".png"][0]))
     assert document.summary.startswith("picture, PNG, ") and "pixels" in document.summary
     assert document.notes == [ocr.MISSING]
 

@@ -9,7 +9,7 @@ from openpyxl import Workbook
 
 from mas.tools.files import kinds
 from mas.tools.files.document import Source
-from mas.tools.files.kinds import kind_of, read_document, read_here
+from mas.tools.files.kinds import detect_kind, read_document, read_in_process
 from mas.tools.results import ToolError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(30)
@@ -51,7 +51,7 @@ def test_a_kind_without_a_reader_is_named_with_those_that_have_one(
     ],
 )
 def test_content_decides_where_it_has_a_signature(name: str, data: bytes, kind: str) -> None:
-    assert kind_of(Source(name, data)) == kind
+    assert detect_kind(Source(name, data)) == kind
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_content_decides_where_it_has_a_signature(name: str, data: bytes, kind: 
 def test_archives_are_told_apart(tmp_path: Path, name: str, member: str, kind: str) -> None:
     with zipfile.ZipFile(tmp_path / name, "w") as archive:
         archive.writestr(member, "")
-    assert kind_of(Source.of(tmp_path / name)) == kind
+    assert detect_kind(Source.of(tmp_path / name)) == kind
 
 
 def test_a_workbook_is_read_whatever_its_name(tmp_path: Path) -> None:
@@ -113,4 +113,4 @@ def test_a_new_reader_is_one_line_in_the_table(tmp_path: Path, monkeypatch: pyte
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(kinds.READERS, ".png", "png_size:read")
-    assert read_here(Source.of(tmp_path / "a.png")).parts[0].lines[0].text == str(len(PNG))
+    assert read_in_process(Source.of(tmp_path / "a.png")).parts[0].lines[0].text == str(len(PNG))

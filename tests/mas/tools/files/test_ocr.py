@@ -29,11 +29,11 @@ def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     program.write_text(PROGRAM)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    apart.end_workers()  # they have the PATH of before
-    ocr.installed_languages.cache_clear()
+    apart.stop_workers()  # they have the PATH of before
+    ocr.list_installed_languages.cache_clear()
     yield
-    apart.end_workers()
-    ocr.installed_languages.cache_clear()
+    apart.stop_workers()
+    ocr.list_installed_languages.cache_clear()
 
 
 def seen(folder: Path, languages: str) -> Document:
@@ -64,10 +64,10 @@ def test_a_language_that_is_not_installed_is_named_with_its_package(tmp_path: Pa
 
 @pytest.mark.skipif(not ocr.is_installed(), reason="no tesseract")
 def test_the_tesseract_of_this_machine_tells_its_languages() -> None:
-    assert "eng" in ocr.installed_languages()
-    assert ocr.why_not() is None
-    with ocr.reading("eng+no_such"):
-        assert "does not have no_such" in (ocr.why_not() or "")
+    assert "eng" in ocr.list_installed_languages()
+    assert ocr.explain_missing() is None
+    with ocr.use_languages("eng+no_such"):
+        assert "does not have no_such" in (ocr.explain_missing() or "")
 
 
 @pytest.mark.parametrize("wrong", ["", "eng,deu", "eng+", "-l", "eng deu", "../x", "eng+deu\n"])

@@ -7,7 +7,7 @@ import pytest
 
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
-from mas.tools.files.kinds import read_here
+from mas.tools.files.kinds import read_in_process
 from mas.tools.files.readers import image, pdf
 from mas.tools.results import ToolError
 from scripts.sample_data.media import picture_bytes, wav_bytes
@@ -15,7 +15,7 @@ from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_b
 
 
 def read(name: str, data: bytes) -> Document:
-    return read_here(Source(name, data))
+    return read_in_process(Source(name, data))
 
 
 def texts(document: Document) -> list[list[str]]:

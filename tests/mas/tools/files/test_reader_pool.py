@@ -19,9 +19,9 @@ PICTURE = Source("ships.wav", EVERY_KIND[".wav"][0])
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    apart.end_workers()
+    apart.stop_workers()
     yield
-    apart.end_workers()
+    apart.stop_workers()
 
 
 def processes() -> list[subprocess.Popen[bytes]]:

@@ -4,9 +4,9 @@ import pytest
 
 from mas.tools.files import zip_package as package
 from mas.tools.files.document import Source
-from mas.tools.files.kinds import read_here
+from mas.tools.files.kinds import read_in_process
 from mas.tools.files.readers.archive import read as read_archive
-from mas.tools.files.zip_package import members_of, parsed
+from mas.tools.files.zip_package import list_members, parse_xml
 from mas.tools.results import ToolError
 from scripts.sample_data.office import epub_bytes, zip_bytes
 from tests.mas.tools.files.every_kind import EVERY_KIND
@@ -22,11 +22,11 @@ BOMB = f'<!DOCTYPE x [<!ENTITY l0 "lol">{LAUGHS}<!ENTITY passwd SYSTEM "file:///
 def test_an_office_file_with_entities_is_refused(kind: str, name: str, encoding: str) -> None:
     data = zip_bytes({name: f"{BOMB}<x>&l9;&passwd;</x>".encode(encoding)})
     with pytest.raises(ToolError, match=rf"a\.{kind} declares entities in {name}"):
-        read_here(Source(f"a.{kind}", data))
+        read_in_process(Source(f"a.{kind}", data))
 
 
 def test_entities_in_xml_are_shown_and_not_followed() -> None:
-    document = read_here(Source("a.xml", f"{BOMB}<x>&l9;&passwd;</x>".encode()))
+    document = read_in_process(Source("a.xml", f"{BOMB}<x>&l9;&passwd;</x>".encode()))
     text = "\n".join(line.text for line in document.parts[0].lines)
     assert "<x>&l9;&passwd;</x>" in text and "root:" not in text
     assert "shown, not followed" in document.notes[0]
@@ -42,13 +42,13 @@ def test_entities_in_a_book_are_not_followed() -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as made:
         members = {name: made.read(name) for name in members}
     members["OEBPS/chapter1.xhtml"] = f"{BOMB}<html><body><p>&l9;&passwd; end</p></body></html>".encode()
-    text = str(read_here(Source("a.epub", zip_bytes(members, stored="mimetype"))).parts)
+    text = str(read_in_process(Source("a.epub", zip_bytes(members, stored="mimetype"))).parts)
     assert "end" in text and "root:" not in text and len(text) < 5_000
-    parsed_text = "".join(parsed(f"{BOMB}<x>&passwd;end</x>".encode()).itertext())
+    parsed_text = "".join(parse_xml(f"{BOMB}<x>&passwd;end</x>".encode()).itertext())
     assert "root:" not in parsed_text
 
 
 def test_a_package_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "MAX_XML_BYTES", 100)
     with pytest.raises(ToolError, match="read_file reads up to"):
-        members_of(Source("a.docx", EVERY_KIND[".docx"][0]))
+        list_members(Source("a.docx", EVERY_KIND[".docx"][0]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mas.tools.http.url_policy import ipv4_of, is_public
+from mas.tools.http.url_policy import is_public, parse_ipv4
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_special_addresses_are_not(address: str) -> None:
     ],
 )
 def test_ipv4_is_read_as_browsers_read_it(host: str, address: str | None) -> None:
-    assert ipv4_of(host) == address
+    assert parse_ipv4(host) == address

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mas.tools.http.blocked_sites import BLOCKED_SITES, BlockedPageError, blocked_by, refuse_blocked
+from mas.tools.http.blocked_sites import BLOCKED_SITES, BlockedPageError, find_blocked_site, refuse_blocked
 from tests.mas.tools.web.in_context import events, recorded
 
 
@@ -38,7 +38,7 @@ from tests.mas.tools.web.in_context import events, recorded
     ],
 )
 def test_a_page_with_answers_is_blocked_however_it_is_written(url: str) -> None:
-    assert blocked_by(url, BLOCKED_SITES) is not None
+    assert find_blocked_site(url, BLOCKED_SITES) is not None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_page_with_answers_is_blocked_however_it_is_written(url: str) -> None:
     ],
 )
 def test_other_pages_are_not(url: str) -> None:
-    assert blocked_by(url, BLOCKED_SITES) is None
+    assert find_blocked_site(url, BLOCKED_SITES) is None
 
 
 def test_a_block_is_in_the_record_and_the_sentence_names_the_entry() -> None:
@@ -67,5 +67,5 @@ def test_a_block_is_in_the_record_and_the_sentence_names_the_entry() -> None:
 
 
 def test_a_star_stays_within_the_path() -> None:
-    assert blocked_by("https://example.org/a/b/answers", ["example.org/*/answers"])
-    assert not blocked_by("https://example.org/a?x=/answers", ["example.org/*/answers"])
+    assert find_blocked_site("https://example.org/a/b/answers", ["example.org/*/answers"])
+    assert not find_blocked_site("https://example.org/a?x=/answers", ["example.org/*/answers"])

@@ -17,8 +17,8 @@ from mas.tools.http.url_policy import (
     NotPublicError,
     check_public,
     is_public,
-    public_addresses,
-    public_url,
+    normalize_url,
+    resolve_public_host,
 )
 from mas.tools.results import ToolError
 
@@ -167,21 +167,21 @@ GOOD = {
 @pytest.mark.parametrize("url", HOSTILE)
 def test_a_hostile_url_is_refused_without_a_look_up(url: str) -> None:
     with pytest.raises(NotPublicError, match="This URL is refused"):
-        public_url(url)
+        normalize_url(url)
 
 
 @pytest.mark.parametrize("url", GOOD)
 def test_a_public_url_is_written_down_in_one_way(url: str) -> None:
-    assert public_url(url) == GOOD[url]
+    assert normalize_url(url) == GOOD[url]
 
 
 def test_private_hosts_are_let_through_only_where_they_are_named() -> None:
-    assert public_url("http://127.0.0.1:81/", ["127.0.0.1"]) == "http://127.0.0.1:81/"
-    assert public_url("http://127.0.0.1:8080/", ["127.0.0.1:8080"]) == "http://127.0.0.1:8080/"
-    assert public_url("http://[::1]:8080/", ["[::1]:8080"]) == "http://[::1]:8080/"
+    assert normalize_url("http://127.0.0.1:81/", ["127.0.0.1"]) == "http://127.0.0.1:81/"
+    assert normalize_url("http://127.0.0.1:8080/", ["127.0.0.1:8080"]) == "http://127.0.0.1:8080/"
+    assert normalize_url("http://[::1]:8080/", ["[::1]:8080"]) == "http://[::1]:8080/"
     for url in ("http://127.0.0.1:8081/", "http://127.0.0.2:8080/", "http://localhost:8080/"):
         with pytest.raises(NotPublicError):
-            public_url(url, ["127.0.0.1:8080"])
+            normalize_url(url, ["127.0.0.1:8080"])
 
 
 def _not_public(number: int) -> bool:
@@ -222,7 +222,7 @@ def test_no_spelling_of_an_inside_address_gets_through(number: int) -> None:
     assert _not_public(number)
     for host in _spellings(number):
         with pytest.raises(NotPublicError):
-            public_url(f"http://{host}/")
+            normalize_url(f"http://{host}/")
 
 
 _PARTS = st.one_of(
@@ -243,11 +243,11 @@ _PARTS = st.one_of(
 @example("http://example.org;@127.0.0.1/")
 def test_what_gets_through_is_read_alike_by_the_client_and_stays_as_it_is(url: str) -> None:
     try:
-        normal = public_url(url)
+        normal = normalize_url(url)
     except NotPublicError:
         return
     parts = urlsplit(normal)
-    assert public_url(normal) == normal
+    assert normalize_url(normal) == normal
     assert parts.hostname is not None and parts.hostname.isascii() and parts.username is None
     sent = httpx.URL(normal)
     assert sent.raw_host.decode("ascii") == parts.hostname
@@ -259,7 +259,7 @@ def _look_up(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     async def resolved(host: str, port: int) -> list[str]:
         return list(addresses)
 
-    monkeypatch.setattr(guard, "resolved", resolved)
+    monkeypatch.setattr(guard, "resolve_host", resolved)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_one_address_that_is_not_public_is_enough_to_refuse(
 
 def test_public_addresses_are_all_returned_for_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     _look_up(monkeypatch, "93.184.216.34", "2606:4700::1111")
-    assert asyncio.run(public_addresses("example.org.", 443)) == ["93.184.216.34", "2606:4700::1111"]
+    assert asyncio.run(resolve_public_host("example.org.", 443)) == ["93.184.216.34", "2606:4700::1111"]
     assert asyncio.run(check_public("http://example.org", WebSettings())) == "http://example.org/"
 
 

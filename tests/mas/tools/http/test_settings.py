@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.tools.http.blocked_sites import BLOCKED_SITES, blocked_by
+from mas.tools.http.blocked_sites import BLOCKED_SITES, find_blocked_site
 from mas.tools.http.settings import WebSettings
 
 
@@ -62,6 +62,6 @@ def test_blocked_sites_are_those_of_the_house_or_ones_own_and_more_can_be_added_
 
 @pytest.mark.parametrize("entry", ["https://example.org/x", " example.org/x", "example.org//x"])
 def test_an_entry_that_is_refused_would_have_been_found_nowhere(entry: str) -> None:
-    assert blocked_by("https://example.org/x", [entry]) is None
+    assert find_blocked_site("https://example.org/x", [entry]) is None
     with pytest.raises(UserError, match="which is found in no address; give host and path without http://"):
         WebSettings(more_blocked_sites=[entry]).check()

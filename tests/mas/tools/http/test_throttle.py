@@ -9,7 +9,7 @@ from mas.tools.http import throttle as pace
 
 def seconds(service: str, per_minute: float | None, calls: int) -> float:
     async def ask() -> None:
-        await asyncio.gather(*(pace.paced(service, per_minute) for _ in range(calls)))
+        await asyncio.gather(*(pace.wait_for_turn(service, per_minute) for _ in range(calls)))
 
     started = time.monotonic()
     asyncio.run(ask())
@@ -33,7 +33,7 @@ def test_waiting_for_the_pace_is_not_work_of_the_question() -> None:
     async def ask() -> None:
         with use_context(question):
             for _ in range(pace.BURST + 2):
-                await pace.paced("work", 600)
+                await pace.wait_for_turn("work", 600)
 
     asyncio.run(ask())
     assert question.usage.waited_seconds >= 0.1

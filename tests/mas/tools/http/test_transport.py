@@ -53,7 +53,7 @@ def look_ups(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
         asked.append(host)
         return left.pop(0)
 
-    monkeypatch.setattr(guard, "resolved", resolved)
+    monkeypatch.setattr(guard, "resolve_host", resolved)
     return asked
 
 
@@ -183,7 +183,7 @@ def test_the_certificate_is_checked_against_the_name_not_the_address(
     certified: tuple[Website, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, trusting = certified
-    monkeypatch.setattr(transport, "tls", lambda: trusting)
+    monkeypatch.setattr(transport, "make_tls_context", lambda: trusting)
     rules = Rules(10_000, (NAME, "other.example.org"))
     look_ups(monkeypatch, ["127.0.0.1"], ["127.0.0.1"])
     assert NAME in fetch(f"https://{NAME}:{server.server_port}/host", rules).text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mas.tools.sandbox.choosing import tried
+from mas.tools.sandbox.choosing import try_isolations
 from mas.tools.sandbox.session import Isolation, Reply, Session, SessionLostError
 from mas.tools.sandbox.settings import BUBBLEWRAP, DENO, SandboxSettings
 
@@ -62,7 +62,7 @@ class Sandbox:
 
 
 def offered(kind: str) -> Isolation:
-    choice = tried(kind)
+    choice = try_isolations(kind)
     if not choice.said:
         pytest.skip(" ".join(choice.refused))
     return choice.isolation

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mas.tools.sandbox import choosing, deno
-from mas.tools.sandbox.choosing import chosen, tried
+from mas.tools.sandbox.choosing import choose_isolation, try_isolations
 from mas.tools.sandbox.session import Isolation, NotAvailableError
 from mas.tools.sandbox.settings import SandboxSettings
 
@@ -25,16 +25,16 @@ def bwrap(folder: Path, script: str) -> str:
 
 
 def test_bubblewrap_comes_first(bubblewrap: Isolation) -> None:
-    choice = tried("auto")
+    choice = try_isolations("auto")
     assert choice.isolation.name == bubblewrap.name
     assert "runs Python in a jail" in choice.said
-    assert chosen("auto") is chosen("auto"), "tried once a process"
+    assert choose_isolation("auto") is choose_isolation("auto"), "tried once a process"
 
 
 @pytest.mark.usefixtures("without_deno")
 def test_without_both_everything_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    choice = tried("auto")
+    choice = try_isolations("auto")
     assert (choice.isolation.name, choice.said, len(choice.refused)) == ("refuse", "", 2)
     with pytest.raises(NotAvailableError, match=r"apt-get install bubblewrap.*pip install deno"):
         asyncio.run(choice.isolation.open({}, SandboxSettings()))
@@ -53,7 +53,7 @@ def test_bubblewrap_counts_only_if_it_runs_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
 ) -> None:
     monkeypatch.setenv("PATH", f"{bwrap(tmp_path, script)}:/usr/bin:/bin")
-    choice = tried("bubblewrap")
+    choice = try_isolations("bubblewrap")
     assert choice.isolation.name == "refuse"
     assert words in choice.refused[0]
 
@@ -62,22 +62,22 @@ def test_bubblewrap_counts_only_if_it_runs_a_program(
 def test_an_old_bubblewrap_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VERSION", "0.6.1")
     monkeypatch.setenv("PATH", f"{bwrap(tmp_path, 'exit 0')}:/usr/bin:/bin")
-    assert "0.6.1 is too old; expected 0.7 or newer" in tried("bubblewrap").refused[0]
+    assert "0.6.1 is too old; expected 0.7 or newer" in try_isolations("bubblewrap").refused[0]
 
 
 def test_no_isolation_only_by_its_name_and_with_a_warning_that_is_said_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert not any("local" in tried(kind).isolation.name for kind in ("bubblewrap", "refuse"))
+    assert not any("local" in try_isolations(kind).isolation.name for kind in ("bubblewrap", "refuse"))
     assert capsys.readouterr().err == ""
     choosing._chosen.cache_clear()
-    assert [chosen("unsafe_local").isolation.name for _ in range(3)] == ["unsafe_local"] * 3
+    assert [choose_isolation("unsafe_local").isolation.name for _ in range(3)] == ["unsafe_local"] * 3
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("warning: tools.sandbox.kind=unsafe_local: ")
 
 
 def test_refusing_is_a_choice_too() -> None:
-    choice = tried("refuse")
+    choice = try_isolations("refuse")
     assert (choice.isolation.name, choice.said) == ("refuse", "")
     assert "tools.sandbox.kind=refuse" in choice.refused[0]

@@ -61,4 +61,4 @@ def test_a_program_that_is_not_there_or_says_no_is_told_with_its_words() -> None
     with pytest.raises(NotAvailableError, match="/no/such/program could not be started: No such file"):
         ProcessSession(launch("/no/such/program"))
     with pytest.raises(NotAvailableError, match=r"exit code 3\) \(no user namespaces"):
-        asyncio.run(ProcessSession(launch("/bin/sh", "-c", "echo no user namespaces >&2; exit 3")).started())
+        asyncio.run(ProcessSession(launch("/bin/sh", "-c", "echo no user namespaces >&2; exit 3")).wait_until_ready())

@@ -18,7 +18,7 @@ ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
 
 def verdict(machine: str, number: int, first_argument: int = 0, arch: int | None = None) -> int:
     """What the program returns for a system call: an interpreter of the five instructions it is made of."""
-    program = seccomp.program(machine)
+    program = seccomp.build_program(machine)
     assert program is not None
     code = list(struct.iter_unpack("=HBBI", program))
     data = {0: number, 4: seccomp.AUDIT_ARCHS[machine] if arch is None else arch, 16: first_argument & 0xFFFFFFFF}
@@ -79,4 +79,4 @@ def test_another_architectures_calls_kill(machine: str) -> None:
 
 
 def test_an_unknown_processor_has_no_filter() -> None:
-    assert seccomp.program("riscv64") is None
+    assert seccomp.build_program("riscv64") is None

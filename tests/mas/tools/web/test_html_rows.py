@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mas.tools.web.html_rows import Row, headings, rows, section
+from mas.tools.web.html_rows import Row, list_headings, read_rows, select_section
 
 
 def texts(html: str) -> list[str]:
-    return [row.text for row in rows(html)]
+    return [row.text for row in read_rows(html)]
 
 
 def test_spans_are_filled_in() -> None:
@@ -35,11 +35,11 @@ def test_text_between_blocks_and_inline_marks_are_kept_in_order() -> None:
 
 
 def test_sections_are_found_by_their_name_in_any_case() -> None:
-    found = rows("<h2>A</h2><p>1</p><h3>B</h3><p>2</p><h2>C  d</h2><p>3</p>")
-    assert headings(found) == ["A", "B", "C d"]
-    assert section(found, "a") == [Row("## A", 2), Row("1"), Row("### B", 3), Row("2")]
-    assert section(found, " c D ") == [Row("## C d", 2), Row("3")]
-    assert section(found, "E") is None
+    found = read_rows("<h2>A</h2><p>1</p><h3>B</h3><p>2</p><h2>C  d</h2><p>3</p>")
+    assert list_headings(found) == ["A", "B", "C d"]
+    assert select_section(found, "a") == [Row("## A", 2), Row("1"), Row("### B", 3), Row("2")]
+    assert select_section(found, " c D ") == [Row("## C d", 2), Row("3")]
+    assert select_section(found, "E") is None
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_sections_are_found_by_their_name_in_any_case() -> None:
     ["", " ", "<!-- -->", "<", "<table>", "<p>\x00</p>", "<br>" * 3, "<td>", "</div></div>x", "a<br>&#1;&#xD800;\x01"],
 )
 def test_odd_html_is_no_error(html: str) -> None:
-    rows(html)
+    read_rows(html)
 
 
 _TAGS = [
@@ -78,5 +78,5 @@ _TAGS = [
     )
 )
 def test_any_soup_of_tags_gives_lines(parts: list[str]) -> None:
-    found = rows("".join(parts))
+    found = read_rows("".join(parts))
     assert all(row.text and "\n" not in row.text for row in found)

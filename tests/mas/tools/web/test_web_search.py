@@ -12,7 +12,7 @@ from mas.runtime.sample_context import KeptResult
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.web.web_search import missing, web_search
+from mas.tools.web.web_search import describe_missing_search, web_search
 from tests.mas.tools.web.in_context import a_question, events, recorded, using
 from tests.servers.loopback import running
 from tests.servers.mediawiki import MediaWikiServer
@@ -154,12 +154,12 @@ def test_another_variable_can_hold_the_key(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_a_run_is_told_at_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert missing(WebSettings()) is None
+    assert describe_missing_search(WebSettings()) is None
     monkeypatch.delenv("TAVILY_API_KEY")
-    assert missing(WebSettings()) == (
+    assert describe_missing_search(WebSettings()) == (
         "TAVILY_API_KEY is not set: there is no web search; Wikipedia's search answers instead."
     )
-    assert "web_search only fails" in (missing(WebSettings(fall_back_to_wikipedia=False)) or "")
+    assert "web_search only fails" in (describe_missing_search(WebSettings(fall_back_to_wikipedia=False)) or "")
 
 
 @pytest.mark.parametrize("fault", ["432", "html"])

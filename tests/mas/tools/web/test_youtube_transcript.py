@@ -11,7 +11,7 @@ import pytest
 from mas.tools.http import throttle as pace
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
-from mas.tools.web.youtube import clock, video_id
+from mas.tools.web.youtube import format_time, parse_video_id
 from mas.tools.web.youtube_transcript import youtube_transcript
 from tests.mas.tools.web.in_context import a_question, using
 from tests.servers.loopback import running
@@ -63,7 +63,7 @@ def test_lines_come_with_their_times_under_language_and_origin(youtube: YouTubeS
     ],
 )
 def test_every_form_of_an_address_names_the_video(given: str) -> None:
-    assert video_id(given) == "birds000001"
+    assert parse_video_id(given) == "birds000001"
 
 
 @pytest.mark.parametrize(
@@ -206,4 +206,4 @@ def test_a_long_talk_is_paged_searched_and_fetched_once_a_question(youtube: YouT
     ("seconds", "shown"), [(0, "0:00"), (59.9, "0:59"), (61, "1:01"), (3_661, "1:01:01"), (-1, "0:00")]
 )
 def test_times_are_written_as_on_the_player(seconds: float, shown: str) -> None:
-    assert clock(seconds) == shown
+    assert format_time(seconds) == shown

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.files.document import Source
 from mas.tools.files.readers import archive
-from mas.tools.files.readers.archive import member, read
+from mas.tools.files.readers.archive import read, read_member
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from scripts.sample_data.office import zip_bytes
@@ -51,8 +51,8 @@ def test_a_name_that_leads_elsewhere_is_listed_and_not_read(name: str) -> None:
     lines = [line.text for line in read(source).parts[0].lines]
     assert "not read: its name" in lines[0] and lines[1] == "good.txt | 4"
     with pytest.raises(ToolError, match="not read: its name"):
-        member(source, name)
-    assert member(source, "good.txt").data == b"good"
+        read_member(source, name)
+    assert read_member(source, "good.txt").data == b"good"
 
 
 @pytest.mark.parametrize(("name", "reason"), [("", "is empty"), ("\x00", "has a backslash or a control character")])
@@ -64,9 +64,9 @@ def test_a_member_without_a_name_does_not_hide_the_others(name: str, reason: str
         f" | 4 [not read: its name {reason}]",
         "good.txt | 4",
     ]
-    assert member(source, "good.txt").data == b"good"
+    assert read_member(source, "good.txt").data == b"good"
     with pytest.raises(ToolError, match=f"not read: its name {reason}"):
-        member(source, "")
+        read_member(source, "")
 
 
 def test_a_link_a_doubled_and_an_encrypted_member_are_not_read() -> None:
@@ -78,21 +78,21 @@ def test_a_link_a_doubled_and_an_encrypted_member_are_not_read() -> None:
     source = Source("data.zip", bytes(data))
     for name, reason in (("link.txt", "link or a device"), ("twice.txt", "more than once"), ("locked", "encrypted")):
         with pytest.raises(ToolError, match=reason):
-            member(source, name)
+            read_member(source, name)
     assert sum("[not read: " in line.text for line in read(source).parts[0].lines) == 4
 
 
 def test_nothing_is_written_when_a_member_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     source = Source("data.zip", zip_bytes(GOOD))
-    assert member(source, "tables/ships.csv").data == GOOD["tables/ships.csv"]
+    assert read_member(source, "tables/ships.csv").data == GOOD["tables/ships.csv"]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_bomb_is_refused_by_its_ratio_its_size_and_its_count(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = zipped(("zeros", bytes(5_000_000)))
     assert len(bomb.data) < 10_000
-    for look in (read, lambda source: member(source, "zeros")):
+    for look in (read, lambda source: read_member(source, "zeros")):
         with pytest.raises(ToolError, match="over 200 times its size"):
             look(bomb)
     monkeypatch.setattr(archive, "MAX_UNPACKED_BYTES", 10)
@@ -108,23 +108,23 @@ def test_a_member_that_holds_more_than_it_claims_is_refused() -> None:
     data = source.data.replace((1000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     assert data != source.data
     with pytest.raises(ToolError, match="damaged or unusual archive"):
-        member(Source("data.zip", data), "lies.txt")
+        read_member(Source("data.zip", data), "lies.txt")
 
 
 def test_archives_in_archives_are_read_to_a_depth() -> None:
     data = zip_bytes(GOOD)
     for _ in range(2):
         data = zip_bytes({"in.zip": data})
-    assert member(Source("data.zip", data), "in.zip/in.zip/tables/ships.csv").data == GOOD["tables/ships.csv"]
+    assert read_member(Source("data.zip", data), "in.zip/in.zip/tables/ships.csv").data == GOOD["tables/ships.csv"]
     data = zip_bytes({"in.zip": data})
     with pytest.raises(ToolError, match="goes no deeper"):
-        member(Source("data.zip", data), "in.zip/in.zip/in.zip/tables/ships.csv")
+        read_member(Source("data.zip", data), "in.zip/in.zip/in.zip/tables/ships.csv")
 
 
 def test_a_member_is_read_by_the_same_tool_with_pages_lines_and_search(tmp_path: Path) -> None:
     rows = "".join(f"{number},name-{number}\n" for number in range(3000))
     (tmp_path / "data.zip").write_bytes(zip_bytes({"a/b.csv": b"id,name\n" + rows.encode()}))
-    with attached([tmp_path / "data.zip"]):
+    with use_attachments([tmp_path / "data.zip"]):
         assert 'member="name"' in read_file("data.zip")
         shown = read_file("data.zip", member="a/b.csv", page=2)
         assert shown.startswith("data.zip: a/b.csv: table with 2 columns and 3000 rows") and "page 2 of" in shown
@@ -139,5 +139,5 @@ def test_a_member_is_read_by_the_same_tool_with_pages_lines_and_search(tmp_path:
 
 def test_what_is_no_archive_has_no_members(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with attached([tmp_path / "a.csv"]), pytest.raises(ToolError, match=r"a\.csv is no archive"):
+    with use_attachments([tmp_path / "a.csv"]), pytest.raises(ToolError, match=r"a\.csv is no archive"):
         read_file("a.csv", member="x")

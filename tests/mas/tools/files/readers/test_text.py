@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mas.tools.files.document import Line, Source
-from mas.tools.files.readers.text import decoded, numbered_lines, read
+from mas.tools.files.readers.text import decode, read, split_lines
 from mas.tools.results import ToolError
 
 WORDS = "naïve café, “5 €”\n日本"
@@ -22,17 +22,17 @@ WORDS = "naïve café, “5 €”\n日本"
     ],
 )
 def test_unicode_encodings(codec: str, mark: bytes, named: str) -> None:
-    assert decoded(mark + WORDS.encode(codec)) == (WORDS, named)
+    assert decode(mark + WORDS.encode(codec)) == (WORDS, named)
 
 
 def test_latin_1_and_windows_1252() -> None:
-    assert decoded("Müller, né à Genève".encode("latin-1")) == ("Müller, né à Genève", "windows-1252 (guessed)")
-    assert decoded("“5 €”".encode("cp1252")) == ("“5 €”", "windows-1252 (guessed)")
-    assert decoded(b"caf\xe9 \x81") == ("café \x81", "latin-1 (guessed)")
+    assert decode("Müller, né à Genève".encode("latin-1")) == ("Müller, né à Genève", "windows-1252 (guessed)")
+    assert decode("“5 €”".encode("cp1252")) == ("“5 €”", "windows-1252 (guessed)")
+    assert decode(b"caf\xe9 \x81") == ("café \x81", "latin-1 (guessed)")
 
 
 def test_one_damaged_byte_does_not_spoil_a_utf_8_text() -> None:
-    text, encoding = decoded("äöüß äöüß".encode() + b"\xff")
+    text, encoding = decode("äöüß äöüß".encode() + b"\xff")
     assert text == "äöüß äöüß\ufffd"
     assert encoding == "utf-8 with 1 damaged characters"
 
@@ -43,7 +43,7 @@ def test_one_damaged_byte_does_not_spoil_a_utf_8_text() -> None:
 )
 def test_binary_is_refused(data: bytes) -> None:
     with pytest.raises(ToolError, match="is binary"):
-        decoded(data, "x.bin")
+        decode(data, "x.bin")
 
 
 def test_newlines_and_indentation_are_kept(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_newlines_and_indentation_are_kept(tmp_path: Path) -> None:
 
 
 def test_lines_are_numbered_as_in_an_editor() -> None:
-    assert numbered_lines("a\u2028b\x0bc\rd\r\n\ne") == [
+    assert split_lines("a\u2028b\x0bc\rd\r\n\ne") == [
         Line(1, "a\u2028b\x0bc"),
         Line(2, "d"),
         Line(3, ""),
