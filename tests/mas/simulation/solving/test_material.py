@@ -21,7 +21,7 @@ from mas.simulation.solving.material import (
 )
 from mas.simulation.solving.self_contained import evaluate_expression
 from mas.simulation.solving.tables import read_tables
-from mas.tools.attachments import attached
+from mas.tools.attachments import use_attachments
 from mas.tools.read_file import read_file
 from scripts.sample_data import media as sample_sound
 from scripts.sample_data.make_sample import MARKED, SPLITS
@@ -229,7 +229,7 @@ def test_a_sound_is_known_by_the_first_line_of_what_the_tool_returns() -> None:
 @pytest.mark.parametrize("example", [pytest.param(each, id=family) for family, each in families()])
 def test_a_careful_reader_answers_the_samples_sounds_and_marks(example: Sample) -> None:
     assert example.file is not None
-    with attached([example.file]):
+    with use_attachments([example.file]):
         shown = read_file(example.file.name)
     said = _joined([ToolResult("read_file", {"file": example.file.name}, shown)])
     found = answer_from_material(example.question, extract_findings(example.question, said))
