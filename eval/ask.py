@@ -15,7 +15,7 @@ from rich.console import Console
 from eval.benchmarks.dataset import Sample
 from eval.cli.arguments import Parser
 from eval.cli.command import FAILURES, FINISHED, STOPPED, exit_now, run_cli
-from eval.cli.overrides import composed
+from eval.cli.hydra_compat import composed
 from eval.config.evaluation import EvalConfig, read_config
 from eval.reports.live_steps import LiveSteps, print_answer
 from mas.prompt_sets.prompt_set import PromptSet

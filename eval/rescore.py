@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 from eval.cli.arguments import Parser
-from eval.cli.command import MISTAKES, STOPPED, exit_now, run_cli
+from eval.cli.command import STOPPED, exit_now, run_cli
+from eval.cli.hydra_compat import MISTAKES
 from eval.cli.paths import shown
 from eval.runs.folder import DATABASE, find_run
 from mas.runtime.errors import UserError

@@ -12,9 +12,10 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.cli.command import exit_now, get_task_overrides, get_typed_list, run_cli, run_command
+from eval.cli.command import exit_now, run_cli, run_command
+from eval.cli.hydra_compat import get_task_overrides, get_typed_list
 from eval.config.evaluation import read_config
-from eval.runs.folder import check_free
+from eval.runs.store import check_free
 from eval.workflows.resume import resumed_arguments, shown_again
 from eval.workflows.sweep.sweep import finish_sweep, run_as_job
 

@@ -11,7 +11,8 @@ import argparse
 import sys
 
 from eval.cli.arguments import Parser
-from eval.cli.command import FINISHED, MISTAKES, STOPPED, WORST_FIRST, describe_mistake, exit_now, run_cli
+from eval.cli.command import FINISHED, STOPPED, WORST_FIRST, exit_now, run_cli
+from eval.cli.hydra_compat import MISTAKES, describe_mistake
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import NoTracking
 from mas.runtime.errors import UserError

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.arguments import Parser
-from eval.cli.command import FINISHED, MISTAKES, STOPPED, USER_ERROR, WORST_FIRST, describe_mistake, exit_now, run_cli
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, WORST_FIRST, exit_now, run_cli
+from eval.cli.hydra_compat import MISTAKES, describe_mistake
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.folder import DATABASE, all_runs, find_run, read_run_info
+from eval.runs.folder import DATABASE, all_runs, find_run
+from eval.runs.store import read_run_info
 from eval.workflows.sync import check_place, interruptible, sole_sender, tracking_overrides
 from mas.runtime.errors import UserError
 
@@ -65,7 +67,7 @@ def _all_synced(given: argparse.Namespace) -> int:
 def _is_to_be_sent(folder: Path, overrides: Sequence[str]) -> bool:
     """Complete means: there, where the run belongs; a run that is still going on sends itself."""
     from eval.config.tracking import NoTracking
-    from eval.runs.lock import in_use
+    from eval.runs.folder import in_use
     from eval.runs.mlflow_state import read_state
 
     if in_use(folder / DATABASE):
@@ -118,7 +120,7 @@ def _settings(folder: Path, overrides: Sequence[str]) -> Any:
     """The run's own tracking settings, changed by the overrides."""
     from omegaconf import OmegaConf
 
-    from eval.cli.overrides import composed
+    from eval.cli.hydra_compat import composed
     from eval.config.evaluation import build_part
     from eval.config.tracking import NoTracking
     from eval.runs.mlflow_state import read_state, rebuild_tracking

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.cli.command import exit_now, get_task_overrides, run_cli, run_command
+from eval.cli.command import exit_now, run_cli, run_command
+from eval.cli.hydra_compat import get_task_overrides
 from optimize.pipeline.terminal import show_finished_run
 from optimize.session.config import TuningRequest, read_config
 from optimize.session.resuming import find_parent_set, restore_arguments

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.arguments import Parser
-from eval.cli.command import FINISHED, MISTAKES, STOPPED, exit_now, run_cli
+from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
+from eval.cli.hydra_compat import MISTAKES
 from eval.cli.paths import PROJECT_ROOT
 from eval.workflows.sync import check_place, interruptible, sole_sender, tracking_overrides
 from mas.runtime.errors import UserError
@@ -65,7 +66,7 @@ def _settings(folder: Path, config: dict[str, Any], overrides: Sequence[str]) ->
     """The run's own tracking settings, changed by the overrides."""
     from omegaconf import OmegaConf
 
-    from eval.cli.overrides import composed
+    from eval.cli.hydra_compat import composed
     from eval.config.evaluation import build_part
 
     if any(override.startswith("tracking=") for override in overrides):

@@ -5,31 +5,115 @@ accuracy is below `run.fail_under` · 3 stopped before the end. Of a multirun, t
 order 3, 1, 2.
 """
 
+import errno
 import os
-import re
+import signal
 import sys
-import traceback
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, TextIO
 
 import hydra
 from dotenv import load_dotenv
-from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from eval.cli.broken_pipe import survive_broken_pipe
-from eval.cli.help_text import register_help
-from eval.cli.overrides import check_overrides, read_flags
+from eval.cli.hydra_compat import (
+    MISTAKES,
+    _raise_plain_errors,
+    check_overrides,
+    describe_mistake,
+    is_mistake,
+    read_flags,
+    register_help,
+)
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from eval.cli.signals import CLOSED, handle_signals
 from eval.cli.terminal_text import escape_controls
 from mas.runtime.errors import UserError
 
+_UNREAD = (errno.EPIPE, errno.EIO)  # the reader of a pipe is gone; the terminal
+
+
+class Output:
+    """What became of it."""
+
+    lost: str | None = None
+
+
+@contextmanager
+def survive_broken_pipe() -> Iterator[Output]:
+    """Standard output and standard error inside; both as they were outside."""
+    before, output = (sys.stdout, sys.stderr), Output()
+    sys.stdout, sys.stderr = (_Lasting(stream, output) if stream else stream for stream in before)
+    try:
+        yield output
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if stream:
+                stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+class _Lasting:
+    """A text stream in front of another; whatever is not about writing is the other's."""
+
+    def __init__(self, stream: TextIO, output: Output) -> None:
+        self._stream, self._output = stream, output
+
+    def write(self, text: str) -> int:
+        self._unless_gone(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._unless_gone(self._stream.flush)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _unless_gone(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError as error:
+            if error.errno not in _UNREAD:
+                self._output.lost = error.strerror
+            with Path(os.devnull).open("w") as nowhere:
+                os.dup2(nowhere.fileno(), self._stream.fileno())  # also what is still in the stream's buffer goes there
+
+
+CLOSED = {signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP (its terminal was closed)"}
+ENDING = {signal.SIGINT: "Ctrl-C", **CLOSED}
+
+
+@contextmanager
+def handle_signals(hear: Callable[[str], None], names: Mapping[signal.Signals, str] = ENDING) -> Iterator[None]:
+    """Each of the signals calls `hear` with its name inside, and is whose it was before outside.
+
+    Only the main thread gets any: in another nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        hear(names[signal.Signals(number)])
+
+    before = {number: signal.signal(number, handle) for number in names if not _ignored_on_purpose(number)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ignored_on_purpose(number: signal.Signals) -> bool:
+    return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN
+
+
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
-MISTAKES = (HydraException, OmegaConfBaseException, UserError)
 
 Task = Callable[[DictConfig], int]
 
@@ -113,28 +197,12 @@ def _interrupt(reason: str) -> NoReturn:
     raise KeyboardInterrupt(reason)
 
 
-def is_mistake(error: BaseException) -> bool:
-    """Whether it is the user's, so that `describe_mistake` has something to say about it."""
-    return isinstance(error, MISTAKES) or (isinstance(error, ValueError) and _raised_by_hydra(error))
-
-
-def _raised_by_hydra(error: BaseException) -> bool:
-    """Some mistakes are bare ValueErrors there: `model=1`, or `-sc` for a shell that it does not know."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("hydra.")
-
-
 def exit_now(code: int) -> NoReturn:
     """End the process now. A tool that hangs in a thread would keep an ordinary exit waiting for it."""
     for stream in (sys.stdout, sys.stderr):
         if stream:  # None: it was closed before the process began
             stream.flush()
     os._exit(code)
-
-
-def _raise_plain_errors() -> None:
-    """Hydra prints its own errors over several lines and exits, unless it is told to let them through."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"
 
 
 def _guarded(task: Task, composed: DictConfig) -> int:
@@ -148,86 +216,3 @@ def _guarded(task: Task, composed: DictConfig) -> int:
 def _complain(error: Exception) -> int:
     print(f"error: {escape_controls(describe_mistake(error))}", file=sys.stderr)
     return USER_ERROR
-
-
-def get_task_overrides() -> list[str]:
-    """The overrides of this job, as they were typed."""
-    return list(HydraConfig.get().overrides.task)
-
-
-def get_typed_list(key: str) -> list[str] | None:
-    """The items of `key=[a,b]` as they were typed, before Hydra took `1e10` for a number; None if not given."""
-    found = None
-    for override in get_task_overrides():
-        name, _, value = override.partition("=")
-        if name.lstrip("+") == key:
-            found = [item.strip().strip("'\"") for item in value.strip().strip("[]").split(",") if item.strip()]
-    return found
-
-
-def describe_mistake(error: BaseException) -> str:
-    """One sentence that says what was wrong, what was expected and how to mend it."""
-    if isinstance(error, UserError):
-        return str(error)
-    text = _whole_message(error).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
-    if found := re.search(r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL):
-        group, _, name = found[1].rpartition("/")
-        return f"{group}={name} is not known; choose one of: {', '.join(found[2].split())}."
-    if found := re.search(r"Could not override '([^']*)'\. ?No match in the defaults list", text):
-        return f"{found[1]} is not a group of choices of this command; --help lists them."
-    if "Config group override must be" in text:
-        return "a group of choices was given null, a number, true or false; name a choice, such as model=offline."
-    if found := re.search(r"Ambiguous value for argument '(.*?)'\s+1\.", text, re.DOTALL):
-        key = found[1].partition("=")[0]
-        return (
-            f"{found[1]} gives several values; add --multirun for one run after the other, or write '{key}=[a,b]' for "
-            f"a list and '{key}=\"a,b\"' for a text."
-        )
-    if found := re.search(r"Could not delete from config\. '([^']*)' does not exist", text):
-        return f"{found[1]} cannot be taken away: it does not exist; --help lists the options."
-    if found := re.search(r"Cannot find primary config '([^']*)'", text):
-        return f"--config-name {found[1]}: there is no {found[1]}.yaml in conf/; leave --config-name out."
-    if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
-        return f"{found[2]} is not an option; {_options_beside(error, found[2])}."
-    if found := re.search(r"Missing mandatory value: (\S+)", text):
-        return f"{found[1]} has no value; give it on the command line: {found[1]}=…"
-    if found := re.search(r"is not a ListConfig.*?full_key: (\S+)", text, re.DOTALL):
-        return f"{found[1]} needs a list; give it as {found[1]}=[a,b]."
-    if found := re.search(r"(.*?)\s*full_key: (\S+)", text, re.DOTALL):
-        return f"{found[2]} has the wrong kind of value: {_one_line(found[1])}; correct it."
-    if "OverrideParseException" in type(error).__name__:
-        return (
-            f"the command line cannot be read: {_one_line(text)}; quote values with special characters: 'key=\"a=b\"'."
-        )
-    return _one_line(text.partition("full_key:")[0])
-
-
-def _options_beside(error: BaseException | None, key: str) -> str:
-    """The keys that stand where an unknown one was given."""
-    while error is not None:
-        node = getattr(error, "parent_node", None)
-        if node is not None and OmegaConf.is_dict(node) and len(node):
-            options = sorted({str(each) for each in node if each not in ("_target_", "hydra")} | _groups_beside(key))
-            if not options:
-                return f"{key.rpartition('.')[0]} as it is chosen now has none; leave it out, or choose another"
-            return f"choose one of: {', '.join(options)}"
-        error = error.__cause__ or error.__context__
-    return "see --help, or the files in conf/, for those there are"
-
-
-def _groups_beside(key: str) -> set[str]:
-    """For +nope=1 the node is of plain options alone."""
-    if "." in key or not HydraConfig.initialized():
-        return set()
-    return {group for group in map(str, HydraConfig.get().runtime.choices) if group.isidentifier()}
-
-
-def _whole_message(error: BaseException) -> str:
-    parts = [str(error)]
-    if error.__cause__ is not None:
-        parts.append(_whole_message(error.__cause__))
-    return "\n".join(parts)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

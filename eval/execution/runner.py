@@ -23,8 +23,7 @@ from eval.execution.failure import Failure, describe, out_of_time, refusal
 from eval.execution.scoring import Scoring
 from eval.execution.stop_controller import QUOTA_OR_KEY, Stop
 from eval.execution.tool_counts import count_tool_calls
-from eval.runs.record import Record
-from eval.runs.redaction import redact
+from eval.runs.record import Record, redact
 from eval.scorers.score import Scorer
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, SampleUsage, use_context
 from mas.runtime.trace import Listener, Observer, Trace, recording, span

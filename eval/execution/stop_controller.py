@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from eval.cli.signals import handle_signals
+from eval.cli.command import handle_signals
 from eval.runs.record import Record
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no question after it would fare better

@@ -46,7 +46,7 @@ def follow(name: str, arguments: Sequence[str], source: TextIO, send: Send) -> i
 
 
 def _sent_alone(folder: Path, handover: ExportRequest, end: RunEnd, log: Any, send: Send) -> bool:
-    from eval.runs.lock import RunLock
+    from eval.runs.folder import RunLock
     from eval.runs.mlflow_state import STATE
 
     lock = RunLock(folder / STATE)

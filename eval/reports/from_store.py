@@ -17,11 +17,10 @@ from eval.analysis.tuned_on import read_tuning_use
 from eval.reports.files import write_answers, write_correlation_ids, write_records, write_summary
 from eval.reports.heading import describe_run, read_names
 from eval.reports.html_report import REPORT, limit_questions, write_report
-from eval.runs.lock import in_use
+from eval.runs.folder import in_use
 from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record, not_run
-from eval.runs.run_info import SessionInfo
-from eval.runs.session import SILENT
+from eval.runs.run_info import SILENT, SessionInfo
 from eval.runs.store import RunStore
 
 GOING_ON = "it is still going on"

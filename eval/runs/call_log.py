@@ -20,12 +20,132 @@ Both are conveniences: a disk that is full or a file that is broken costs calls,
 """
 
 import json
+import sqlite3
+import sys
 from collections.abc import Callable, Container
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
-from eval.runs.best_effort_sqlite import BestEffortSqlite, as_bytes, as_text, warned
-from eval.runs.record import PAID, Usage
-from mas.runtime.sample_context import Payment, ReplyLog, SampleKey
+from eval.runs.record import PAID, Usage, redact
+from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
+
+_OPENING_SECONDS = 5.0
+_BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
+
+
+def warned(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+class BestEffortSqlite:
+    tables: tuple[str, ...] = ()
+    instead = "its calls are made again"  # what its loss means, in words
+    anew = "its calls are made anew"  # the same, once a broken one is set aside
+
+    def __init__(self, path: Path, what: str, warn: Callable[[str], None], set_aside: bool = False) -> None:
+        """Open the file or make it.
+
+        Args:
+            path: its folder is made, too.
+            what: it is, for the warning.
+            warn: told of the first failure.
+            set_aside: a broken one is renamed, and a new one begun; only for a file that one process alone writes.
+        """
+        self.path = path
+        self._what, self._warn, self._warned, self._may_set_aside = what, warn, False, set_aside
+        self._turns = Lock()
+        self._database: sqlite3.Connection | None = None
+        self._closed = False
+        self.execute(None)
+
+    @property
+    def is_open(self) -> bool:
+        return self._database is not None
+
+    def execute(self, query: str | None, *values: Any) -> list[Any]:
+        """What the query finds; nothing, if the file cannot be used."""
+        with self._turns:
+            try:
+                return self._execute_now(query, *values)
+            except (sqlite3.Error, OSError, UnicodeError) as error:
+                self._fail(error)
+                return []
+
+    def close(self) -> None:
+        with self._turns:
+            self._closed = True
+            self._disconnect()
+
+    def remove(self) -> None:
+        """Of a closed one."""
+        self._remove("", "-wal", "-shm")
+
+    def _execute_now(self, query: str | None, *values: Any) -> list[Any]:
+        if self._closed:
+            return []
+        if self._database is None:
+            self._database = self._connection()
+        return self._database.execute(query, values).fetchall() if query else []
+
+    def _connection(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=_OPENING_SECONDS)
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            for table in self.tables:
+                database.execute(table)
+            database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
+
+    def _fail(self, error: Exception) -> None:
+        broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        outcome = self._after(broken)
+        if not self._warned:
+            self._warned = True
+            self._warn(f"{self._what} {self.path} cannot be used ({error}); {outcome}")
+
+    def _after(self, broken: bool) -> str:
+        """What is done about the failure, in words."""
+        if broken and self._may_set_aside:
+            try:
+                self._set_aside()
+            except OSError:
+                pass
+            else:
+                return f"it is set aside as {self.path.name}.broken, and {self.anew}"
+        return f"{self.instead}; nothing else is lost"
+
+    def _set_aside(self) -> None:
+        self._disconnect()
+        self.path.replace(self.path.with_name(self.path.name + ".broken"))
+        self._remove("-wal", "-shm")  # they belong to the broken one
+
+    def _remove(self, *endings: str) -> None:
+        for ending in endings:
+            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+
+    def _disconnect(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def as_bytes(text: str) -> bytes:
+    """For a BLOB: lone surrogates stay as they are."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def as_text(kept: bytes) -> str:
+    return kept.decode("utf-8", "surrogatepass")
+
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies(
@@ -172,3 +292,101 @@ class SharedCache(_SampleReplies):
 
 def _name(sample_key: SampleKey) -> str:
     return json.dumps([sample_key.sample_id, sample_key.epoch, sample_key.attempt])
+
+
+TOOL_CACHE = "tools.db"
+
+
+class _ResultFile(BestEffortSqlite):
+    tables = (
+        """
+CREATE TABLE IF NOT EXISTS tool_results(
+    key BLOB PRIMARY KEY,        -- SHA-256 of the call and of all that its result depends on
+    returned BLOB NOT NULL,      -- UTF-8, lone surrogates as they are
+    facts BLOB NOT NULL,         -- JSON: kind, sources and so on of the result
+    events BLOB NOT NULL,        -- JSON: what the tool noted while it was asked
+    run_id TEXT NOT NULL,        -- that asked
+    kept_at TEXT NOT NULL        -- UTC, ISO 8601
+)""",
+    )
+    instead = "the calls of its tools are made again"
+    anew = "calls of tools that were answered before are made again"
+
+
+class ToolCache:
+    """One run's view of a file. Any thread; any number of processes if it is shared, else the one with the store."""
+
+    def __init__(
+        self, file: BestEffortSqlite, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+    ) -> None:
+        """`redact`: takes the run's secrets out of a text."""
+        self._file, self._run_id, self._redact, self._warn = file, run_id, redact, warn
+
+    @classmethod
+    def of_run(
+        cls, folder: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+    ) -> "ToolCache":
+        file = _ResultFile(folder / TOOL_CACHE, "the run's tool results", warn, set_aside=True)
+        return cls(file, run_id, redact, warn)
+
+    @classmethod
+    def shared(
+        cls, outputs: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+    ) -> "ToolCache":
+        return cls(_ResultFile(outputs / "cache" / TOOL_CACHE, "the shared cache", warn), run_id, redact, warn)
+
+    def find(self, key: str) -> KeptResult | None:
+        rows = self._file.execute(
+            "SELECT returned, facts, events, run_id, kept_at FROM tool_results WHERE key = ?", as_bytes(key)
+        )
+        if not rows:
+            return None
+        returned, facts, events, run_id, kept_at = rows[0]
+        try:
+            other_run_at = None if run_id == self._run_id else kept_at
+            return KeptResult(
+                as_text(returned), tuple(json.loads(as_text(events))), json.loads(as_text(facts)), other_run_at
+            )
+        except ValueError as error:  # no UTF-8, no JSON: bytes that went bad on the disk, which SQLite does not notice
+            self._warn(f"a tool result in {self._file.path} cannot be read ({error}); its call is made again")
+            self._file.execute("DELETE FROM tool_results WHERE key = ?", as_bytes(key))
+            return None
+
+    def keep(self, key: str, result: KeptResult) -> None:
+        facts = json.dumps(redact(dict(result.facts), self._redact), default=str)
+        events = json.dumps(redact(list(result.events), self._redact), default=str)
+        kept_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._file.execute(
+            "INSERT OR IGNORE INTO tool_results VALUES(?, ?, ?, ?, ?, ?)",
+            *(as_bytes(key), as_bytes(self._redact(result.returned)), as_bytes(facts), as_bytes(events)),
+            *(self._run_id, kept_at),
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def remove_tool_results(folder: Path) -> None:
+    """Of a run that is complete; also those of an earlier session, where this one had another `cache.tools`."""
+    for ending in ("", "-wal", "-shm"):
+        with suppress(OSError):
+            (folder / f"{TOOL_CACHE}{ending}").unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class SampleResults:
+    """Among the replies that one sample has had: what a tool told another sample is not asked for here."""
+
+    replies: ReplyLog
+
+    def find(self, key: str) -> KeptResult | None:
+        if (found := self.replies.get(key)) is None:
+            return None
+        kept = json.loads(found)
+        return KeptResult(kept["returned"], tuple(kept["events"]), kept["facts"])
+
+    def keep(self, key: str, result: KeptResult) -> None:
+        if self.replies.get(key) is not None:
+            return
+        kept = {"returned": result.returned, "events": result.events, "facts": result.facts}
+        self.replies.put(key, json.dumps(kept, default=str))

@@ -3,10 +3,11 @@
 import os
 import re
 import shlex
+import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import TextIO
@@ -14,8 +15,6 @@ from typing import TextIO
 import yaml
 
 from eval.cli.paths import OUTPUTS, shown
-from eval.runs.run_info import RunInfo
-from eval.runs.store import RunStore, StoreError
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
@@ -62,27 +61,6 @@ def _new(parent: Path, name: str) -> Path:
             folder.mkdir()
             return folder
     raise AssertionError("unreachable: there is always a next number")
-
-
-def check_free(folder: Path) -> None:
-    """See that no run is in the folder. A process that died before its run began may have left a store, with a plan.
-
-    Raises:
-        UserError: there is one; it cannot be mixed with another.
-    """
-    database = folder / DATABASE
-    if not database.exists():
-        return
-    info = RunInfo()
-    with suppress(StoreError), RunStore(database, read_only=True) as store:
-        info = store.read_info()
-        if not info.has_begun and not store.keys():
-            return
-    if info.rescored_from:
-        raise UserError(f"run.dir={folder} already holds a run, one that was scored anew; name a new folder.")
-    raise UserError(
-        f"run.dir={folder} already holds a run; go on with it by run.resume={folder}, or name a new folder."
-    )
 
 
 def find_run(
@@ -220,14 +198,66 @@ def format_resume_hint(folder: Path) -> str:
     return f"go on with: python eval/run.py {shlex.quote(f'run.resume={name}')}"
 
 
-def read_run_info(folder: Path) -> RunInfo:
-    """Return what is known of the run in a folder; an empty RunInfo if it never began.
+WAIT_SECONDS = 0.5  # a report looks in for an instant; and a holder needs one to write down who it is
 
-    Raises:
-        UserError: the run's store cannot be read.
-    """
+
+class RunInUseError(Exception):
+    """Somebody else writes to this run."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that writes, or wrote last."""
+
+    pid: int
+    host: str
+    since: str  # UTC, ISO 8601
+
+    @classmethod
+    def this_process(cls) -> "Holder":
+        return cls(os.getpid(), socket.gethostname(), datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+class RunLock:
+    """Any thread may release what another has taken."""
+
+    def __init__(self, database: Path) -> None:
+        from filelock import FileLock
+
+        # Without flock (some network disks) nothing would free the lock after a kill: better to fail.
+        self._lock = FileLock(database.with_suffix(".lock"), thread_local=False, fallback_to_soft=False)
+
+    def take(self, wait_seconds: float | None = None) -> None:
+        """`wait_seconds`: for another to release it; None: WAIT_SECONDS.
+
+        Raises:
+            RunInUseError: it is taken.
+            OSError: the file cannot be made, or the disk knows no locks.
+        """
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire(timeout=WAIT_SECONDS if wait_seconds is None else wait_seconds, poll_interval=0.05)
+        except Timeout as error:
+            raise RunInUseError from error
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+def in_use(database: Path) -> bool:
+    """Whether a process writes to this run just now; False too where that cannot be found out."""
+    if not database.with_suffix(".lock").exists():
+        return False
+    lock = RunLock(database)
     try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            return store.read_info()
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
+        lock.take(wait_seconds=0)
+    except RunInUseError:
+        return True
+    except OSError:
+        return False
+    lock.release()
+    return False

@@ -17,7 +17,7 @@ from typing import Any, Self
 import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
-from eval.runs.redaction import to_jsonable
+from eval.runs.record import to_jsonable
 from mas.runtime.trace import Level, Listener
 
 FLUSH_SECONDS = 0.5

@@ -265,3 +265,6 @@ def _run_git(*arguments: str) -> str | None:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+SILENT = "its process ended without notice"

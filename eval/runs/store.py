@@ -24,10 +24,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.lock import Holder, RunInUseError, RunLock
-from eval.runs.record import PlannedQuestion, Record
-from eval.runs.redaction import to_jsonable
+from eval.runs.folder import DATABASE, Holder, RunInUseError, RunLock
+from eval.runs.record import PlannedQuestion, Record, to_jsonable
 from eval.runs.run_info import RunInfo, RunState
+from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 
 _DETAILS = ("state", "trajectory")  # the last fields of a record
@@ -402,3 +402,37 @@ def list_pending(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool
             if attempt == 0 or error_class in again:
                 left.append(SampleKey(sample_id, epoch, attempt + 1))
     return left
+
+
+def check_free(folder: Path) -> None:
+    """See that no run is in the folder. A process that died before its run began may have left a store, with a plan.
+
+    Raises:
+        UserError: there is one; it cannot be mixed with another.
+    """
+    database = folder / DATABASE
+    if not database.exists():
+        return
+    info = RunInfo()
+    with suppress(StoreError), RunStore(database, read_only=True) as store:
+        info = store.read_info()
+        if not info.has_begun and not store.keys():
+            return
+    if info.rescored_from:
+        raise UserError(f"run.dir={folder} already holds a run, one that was scored anew; name a new folder.")
+    raise UserError(
+        f"run.dir={folder} already holds a run; go on with it by run.resume={folder}, or name a new folder."
+    )
+
+
+def read_run_info(folder: Path) -> RunInfo:
+    """Return what is known of the run in a folder; an empty RunInfo if it never began.
+
+    Raises:
+        UserError: the run's store cannot be read.
+    """
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            return store.read_info()
+    except StoreError as error:
+        raise UserError(f"{error}.") from error

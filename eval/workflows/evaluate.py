@@ -10,11 +10,11 @@ import yaml
 from rich.console import Console
 
 from eval.analysis.tuned_on import read_tuning_use
-from eval.benchmarks.dataset import Sample
+from eval.benchmarks.dataset import Sample, select
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
-from eval.execution.run_session import MissingServices, RunSession, spent_usd
+from eval.execution.run_session import MissingServices, RunSession, SessionRecorder, begin_session, spent_usd
 from eval.execution.runner import Try
 from eval.execution.tool_counts import list_offered_tools
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
@@ -24,11 +24,9 @@ from eval.reports.summary_table import choose_exit_code, print_results
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder
 from eval.runs.logs import RunLogs
 from eval.runs.run_info import RunInfo, describe_task, dump_config, read_origin
-from eval.runs.session import SessionRecorder, begin_session
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import estimate
 from eval.workflows.resume import check_unchanged, of_the_run, run_to_resume
-from eval.workflows.selection import select
 from eval.workflows.sweep.sweep import add_run_to_sweep
 from mas.prompt_sets.prompt_set import PromptSet, digest, edited_note
 from mas.runtime.errors import UserError

@@ -19,8 +19,7 @@ from rich.console import Console
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.progress import RunProgress
-from eval.execution.relax_gc import relax_gc
-from eval.execution.run_session import RunSession
+from eval.execution.run_session import RunSession, begin_session, relax_gc
 from eval.execution.runner import Runner, Try, side_by_side
 from eval.execution.stop_controller import Stop, signals_to
 from eval.reports.from_store import write_reports
@@ -28,7 +27,6 @@ from eval.runs.folder import DATABASE
 from eval.runs.logs import RunLogs
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
-from eval.runs.session import begin_session
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError

@@ -19,12 +19,11 @@ from omegaconf import DictConfig, OmegaConf
 from eval.benchmarks.columns import GAIA_COLUMNS
 from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
-from eval.cli.overrides import composed
+from eval.cli.hydra_compat import composed
 from eval.config.evaluation import RunSettings, build_part
 from eval.contamination.web_results import find_web_leaks
 from eval.execution.scoring import SCORER, Scoring
-from eval.runs.folder import DATABASE, make_run_folder, read_kept_prompts, run_name
-from eval.runs.lock import in_use
+from eval.runs.folder import DATABASE, in_use, make_run_folder, read_kept_prompts, run_name
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
 from eval.runs.store import RunStore, StoreError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from eval.cli.command import InterruptedRunError, signal_of
 from eval.config.tracking import NoTracking, Tracking
-from eval.runs.lock import RunInUseError, RunLock, in_use
+from eval.runs.folder import RunInUseError, RunLock, in_use
 from eval.runs.mlflow_state import STATE
 from mas.runtime.errors import UserError
 

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from eval.config.tracking import remove_passwords
-from eval.runs.redaction import to_jsonable
+from eval.runs.record import to_jsonable
 from mas.prompt_sets.prompt_set import PromptSet, digest
 
 _PACKAGES = ("dspy", "gepa", "langgraph", "openai")

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.cli.signals import handle_signals
+from eval.cli.command import FAILURES, FINISHED, STOPPED, handle_signals
 from optimize.gate.gate import FinishReason
 
 BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  # over, and no prompts were judged

@@ -17,10 +17,9 @@ from rich.console import Console
 from eval.cli.paths import shown
 from eval.execution.run_session import MissingServices
 from eval.execution.runner import Runner
-from eval.runs.call_log import CallLog
-from eval.runs.lock import RunInUseError, RunLock
+from eval.runs.call_log import CallLog, SampleResults
+from eval.runs.folder import RunInUseError, RunLock
 from eval.runs.run_info import read_origin
-from eval.runs.tool_cache import SampleResults
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop

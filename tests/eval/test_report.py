@@ -15,7 +15,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.report import task
 from eval.reports.from_store import write_reports
 from eval.runs.mlflow_state import ExportState, write_state
-from eval.runs.redaction import to_jsonable
+from eval.runs.record import to_jsonable
 from eval.runs.store import RunStore
 from tests.eval.stored_run import SESSION, answered, stored_run
 

@@ -15,13 +15,13 @@ from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
-from eval.cli.overrides import composed
+from eval.cli.hydra_compat import composed
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
 from eval.config.measured import changes
+from eval.execution.run_session import SessionRecorder
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
-from eval.runs.session import SessionRecorder
 from eval.runs.store import RunStore, list_pending
 from eval.workflows.resume import of_the_run, put_before, resumed_arguments, resumed_run
 from mas.runtime.errors import UserError

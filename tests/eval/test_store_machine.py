@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from eval.benchmarks.dataset import Sample
-from eval.runs import lock as run_lock
+from eval.runs import folder as run_lock
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError

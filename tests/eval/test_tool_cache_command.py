@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from eval.analysis.comparison.comparing import compare_runs
-from eval.cli.overrides import composed
+from eval.cli.hydra_compat import composed
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
 from eval.execution.stop_controller import Stop

@@ -244,7 +244,7 @@ def test_a_run_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
 
 
 def test_a_second_process_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    from eval.runs.lock import RunLock
+    from eval.runs.folder import RunLock
 
     assert tuning_command(tmp_path, *FEW, "budget.lm_calls=50").code == 3
     lock = RunLock(tmp_path / "run" / "tuning.json")

@@ -19,8 +19,7 @@ from hydra.utils import instantiate
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.runner import Runner
-from eval.runs.call_log import CallLog
-from eval.runs.tool_cache import SampleResults
+from eval.runs.call_log import CallLog, SampleResults
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.agent_lm import AgentLM
 from mas.llm.call_policy import CallPolicy

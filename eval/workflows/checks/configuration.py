@@ -6,10 +6,10 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+from eval.benchmarks.dataset import select
 from eval.config.evaluation import PARTS, EvalConfig
-from eval.runs.folder import check_free
+from eval.runs.store import check_free
 from eval.workflows.checks.finding import MISSING, OK, WARNING, Finding
-from eval.workflows.selection import select
 from mas.runtime.errors import UserError
 
 

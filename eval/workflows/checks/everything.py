@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eval.benchmarks.sample_set import SAMPLE
-from eval.cli.command import MISTAKES, describe_mistake, is_mistake
-from eval.cli.overrides import composed
+from eval.cli.hydra_compat import MISTAKES, composed, describe_mistake, is_mistake
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import PARTS, EvalConfig, read_config
 from eval.workflows.checks.configuration import dataset, keys, system, whole

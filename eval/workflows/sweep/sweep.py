@@ -23,15 +23,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from eval.cli.command import (
-    STOPPED,
-    USER_ERROR,
-    InterruptedRunError,
-    describe_mistake,
-    get_task_overrides,
-    is_mistake,
-    signal_of,
-)
+from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError, signal_of
+from eval.cli.hydra_compat import describe_mistake, get_task_overrides, is_mistake
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import NoTracking, Tracking, remove_passwords
 from eval.runs.run_info import SweepJob

@@ -10,7 +10,8 @@ from omegaconf import OmegaConf
 
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
-from eval.runs.folder import DATABASE, read_run_info
+from eval.runs.folder import DATABASE
+from eval.runs.store import read_run_info
 from eval.workflows.sweep.notes import SweepNotes
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.cli.overrides import check_overrides, read_flags
+from eval.cli.hydra_compat import check_overrides, read_flags
 from mas.runtime.errors import UserError
 
 

@@ -3,8 +3,7 @@
 import pytest
 import yaml
 
-from eval.cli.help_text import CONF, choices, options
-from eval.cli.overrides import check_overrides
+from eval.cli.hydra_compat import CONF, check_overrides, choices, options
 
 
 @pytest.mark.parametrize("command", ["eval", "optimize"])

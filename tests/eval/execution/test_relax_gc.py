@@ -1,7 +1,7 @@
 import gc
 import weakref
 
-from eval.execution.relax_gc import THRESHOLDS, relax_gc
+from eval.execution.run_session import THRESHOLDS, relax_gc
 
 
 class Knot:

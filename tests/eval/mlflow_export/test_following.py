@@ -141,7 +141,7 @@ def locked(database: Path) -> Iterator[None]:
 
 
 def _is_sending(folder: Path) -> bool:
-    from eval.runs.lock import in_use
+    from eval.runs.folder import in_use
 
     return in_use(folder / "mlflow.json")
 

@@ -12,7 +12,7 @@ import pytest
 
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
-from eval.runs.lock import RunLock
+from eval.runs.folder import RunLock
 from eval.runs.mlflow_state import read_state
 from eval.runs.store import RunStore
 from eval.sync import task

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.folder import check_free, find_run, run_name
+from eval.runs.folder import find_run, run_name
 from eval.runs.run_info import RunInfo
-from eval.runs.store import RunStore
+from eval.runs.store import RunStore, check_free
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, question, stored_run
 

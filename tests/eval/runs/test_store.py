@@ -13,9 +13,8 @@ import pydantic
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.lock import in_use
-from eval.runs.record import PlannedQuestion, Record, Usage, not_run
-from eval.runs.redaction import to_jsonable
+from eval.runs.folder import in_use
+from eval.runs.record import PlannedQuestion, Record, Usage, not_run, to_jsonable
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, SweepJob, TaskInfo, TuningUse
 from eval.runs.store import RunStore, StoreError
 

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from eval.benchmarks.toy_set import ToyDataset
-from eval.cli.overrides import composed
+from eval.cli.hydra_compat import composed
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.stop_controller import Stop
 from eval.runs.folder import find_run

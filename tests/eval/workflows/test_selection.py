@@ -2,9 +2,8 @@ import random
 
 import pytest
 
-from eval.benchmarks.dataset import Sample
+from eval.benchmarks.dataset import Sample, select
 from eval.config.evaluation import Selection
-from eval.workflows.selection import select
 from mas.runtime.errors import UserError
 
 EXAMPLES = tuple(Sample(str(n), f"Question {n}?", level=str(n % 3 + 1)) for n in range(12))

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from eval.cli.overrides import composed
+from eval.cli.hydra_compat import composed
 from eval.config.evaluation import build_part
 from mas.llm.prices import Price, price_of
 from mas.llm.profiles.openai_chat import OpenAIChatModel

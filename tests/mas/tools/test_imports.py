@@ -19,7 +19,7 @@ LIBRARIES = {
 }
 RUNS = """
 import json, sys
-from eval.cli.overrides import composed
+from eval.cli.hydra_compat import composed
 from eval.config.evaluation import read_config
 from tests.scripted_model import ScriptedModel, answering
 said = []

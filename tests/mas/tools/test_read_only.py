@@ -12,8 +12,7 @@ from typing import Any
 import dspy
 import pytest
 
-from eval.runs.call_log import CallLog
-from eval.runs.tool_cache import SampleResults, ToolCache
+from eval.runs.call_log import CallLog, SampleResults, ToolCache
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.sample_context import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval.cli.overrides import composed
+from eval.cli.hydra_compat import composed
 from eval.config.evaluation import read_config
 from eval.workflows.checks import tools as check
 from eval.workflows.checks.finding import OK, WARNING, Finding

@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from eval.runs.redaction import to_jsonable
+from eval.runs.record import to_jsonable
 from mas.agents.react import Toolbox
 from mas.runtime.trace import Trace, recording
 from mas.systems.gaia.graph import recursion_limit, workflow

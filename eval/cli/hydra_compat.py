@@ -1,0 +1,257 @@
+"""What was typed after `eval/run.py` or `optimize/run.py`, checked first: Hydra's own complaints are for programmers.
+
+read_flags(["model=offline", "--cfg", "job"]).overrides      # ["model=offline"]
+check_overrides(["optimizer=gepa"], "eval")      # UserError: optimizer is not a group of choices of this command; …
+"""
+
+import os
+import re
+import traceback
+from argparse import Namespace
+from collections.abc import Sequence
+
+import yaml
+from dotenv import load_dotenv
+from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from mas.runtime.errors import UserError
+
+CONF = PROJECT_ROOT / "conf"
+_ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that say what is to be done
+
+
+def read_flags(arguments: Sequence[str]) -> Namespace:
+    """Hydra's flags, and the options between them as `overrides`.
+
+    Raises:
+        UserError: a flag that there is not, or that does not go with the others.
+    """
+    parser = get_args_parser()
+    parser.error = _refuse_flags  # type: ignore[method-assign,assignment]
+    flags, unknown = parser.parse_known_args(arguments)
+    if unknown_flags := [argument for argument in unknown if argument.startswith("-")]:
+        raise UserError(f"{unknown_flags[0]} is not a flag; options are given as name=value, and --help lists them.")
+    if unknown:
+        raise UserError(f"{unknown[0]} stands after a flag; give all options name=value first, then the flags.")
+    given = [f"--{name.replace('_', '-')}" for name in _ALONE if getattr(flags, name)]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(given)} cannot be given together; leave out all but one.")
+    if flags.resolve and not (flags.cfg or flags.help):
+        raise UserError("--resolve is for what --cfg shows; give --cfg job with it, or leave it out.")
+    if flags.package and not flags.cfg:
+        raise UserError("--package is for what --cfg shows; give --cfg job with it, or leave it out.")
+    if flags.experimental_rerun:
+        raise UserError("--experimental-rerun is not for this command; to go on with a run see --help: resume.")
+    return flags
+
+
+def _refuse_flags(message: str) -> None:
+    raise UserError(f"the flags cannot be read: {message}; options are given as name=value, and --help lists them.")
+
+
+def check_overrides(overrides: Sequence[str], config_name: str) -> None:
+    """What Hydra's own errors do not explain, above all about groups of choices.
+
+    Args:
+        overrides: as they were typed.
+        config_name: of the command's own file in `conf/`, whose defaults are the groups that it takes.
+
+    Raises:
+        UserError: the first mistake.
+    """
+    groups = _groups(config_name)
+    for override in overrides:
+        name, given, value = (part.strip() for part in override.partition("="))
+        group, elsewhere, _ = name.lstrip("~+").partition("@")
+        sign = name[:1]
+        if not group or not (given or sign == "~"):
+            raise UserError(f"{override!r} is not an option; options are given as name=value, and texts in quotes.")
+        if re.fullmatch(r"[a-z_]+", group) and (CONF / group).is_dir():
+            if not elsewhere:  # model@scorer.judge=… puts a choice where the file in conf/ has none
+                _check_group(override, sign, group, value, groups)
+            if given and value == "null":
+                raise UserError(f"{override} is not possible: {group} is a group of choices; {_choose(group)}.")
+
+
+def _check_group(override: str, sign: str, group: str, value: str, groups: dict[str, str | None]) -> None:
+    if group not in groups:
+        listed = ", ".join(sorted(groups))
+        raise UserError(f"{group} is not a group of choices of this command; choose one of: {listed}.")
+    if sign == "~" and groups[group] is not None:
+        raise UserError(f"{override} is not possible: {group} cannot be taken away; {_choose(group)}.")
+    if sign == "+":
+        raise UserError(f"{override} is not possible: {group} has a choice already; write {group}={value}.")
+
+
+def _groups(config_name: str) -> dict[str, str | None]:
+    """The groups that a command takes, and what it takes of each by default."""
+    defaults = yaml.safe_load((CONF / f"{config_name}.yaml").read_text("utf-8"))["defaults"]
+    pairs = [pair for each in defaults if isinstance(each, dict) for pair in each.items()]
+    return {group: choice for group, choice in pairs if not group.startswith("override ")}
+
+
+def _choose(group: str) -> str:
+    choices = ", ".join(sorted(file.stem for file in (CONF / group).glob("*.yaml")))
+    return f"choose one of: {choices}; or leave it out"
+
+
+def composed(overrides: Sequence[str]) -> DictConfig:
+    """The configuration as `eval/run.py` would compose it, with `.env` read first.
+
+    Raises:
+        UserError: something that is no override, a question without quotes most likely; or that no group takes.
+        HydraException, OmegaConfBaseException: the same mistakes as in `eval/run.py`; see
+        `eval.cli.hydra_compat.describe_mistake`.
+    """
+    check_overrides(overrides, "eval")
+    load_dotenv(PROJECT_ROOT / ".env")
+    OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
+    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
+        return compose("eval", list(overrides))
+
+
+_GROUP = re.compile(r"  - (?P<group>\w+): (?P<default>\S+)\s*# (?P<meaning>.+)")
+
+
+def register_help() -> None:
+    for name, text in (("help_choices", choices), ("help_options", options)):
+        OmegaConf.register_new_resolver(name, lambda command, text=text: _plain(text(command)), replace=True)
+
+
+def choices(command: str) -> str:
+    """A line a group: what it is, and its choices, the default marked with a star."""
+    groups = [found for line in _lines(command) if (found := _GROUP.match(line))]
+    width = max(len(each["group"]) for each in groups)
+    return "\n".join(
+        f"{each['group']:<{width}}  {each['meaning']}\n{'':<{width}}  {_named(each['group'], each['default'])}"
+        for each in groups
+    )
+
+
+def options(command: str) -> str:
+    """What stands between the groups and Hydra's own settings, as it is written there."""
+    lines = _lines(command)
+    first = max(place for place, line in enumerate(lines) if line.startswith("  - ")) + 1
+    return "\n".join(lines[first : lines.index("hydra:")]).strip()
+
+
+def _named(group: str, default: str) -> str:
+    names = sorted(file.stem for file in (CONF / group).glob("*.yaml"))
+    return ", ".join(f"{name}*" if name == default else name for name in names)
+
+
+def _lines(command: str) -> list[str]:
+    return (CONF / f"{command}.yaml").read_text("utf-8").splitlines()
+
+
+def _plain(text: str) -> str:
+    """Without a meaning of `$` for the template that Hydra makes of it."""
+    return text.replace("$", "$$")
+
+
+MISTAKES = (HydraException, OmegaConfBaseException, UserError)
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Whether it is the user's, so that `describe_mistake` has something to say about it."""
+    return isinstance(error, MISTAKES) or (isinstance(error, ValueError) and _raised_by_hydra(error))
+
+
+def _raised_by_hydra(error: BaseException) -> bool:
+    """Some mistakes are bare ValueErrors there: `model=1`, or `-sc` for a shell that it does not know."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("hydra.")
+
+
+def _raise_plain_errors() -> None:
+    """Hydra prints its own errors over several lines and exits, unless it is told to let them through."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+
+
+def get_task_overrides() -> list[str]:
+    """The overrides of this job, as they were typed."""
+    return list(HydraConfig.get().overrides.task)
+
+
+def get_typed_list(key: str) -> list[str] | None:
+    """The items of `key=[a,b]` as they were typed, before Hydra took `1e10` for a number; None if not given."""
+    found = None
+    for override in get_task_overrides():
+        name, _, value = override.partition("=")
+        if name.lstrip("+") == key:
+            found = [item.strip().strip("'\"") for item in value.strip().strip("[]").split(",") if item.strip()]
+    return found
+
+
+def describe_mistake(error: BaseException) -> str:
+    """One sentence that says what was wrong, what was expected and how to mend it."""
+    if isinstance(error, UserError):
+        return str(error)
+    text = _whole_message(error).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
+    if found := re.search(r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL):
+        group, _, name = found[1].rpartition("/")
+        return f"{group}={name} is not known; choose one of: {', '.join(found[2].split())}."
+    if found := re.search(r"Could not override '([^']*)'\. ?No match in the defaults list", text):
+        return f"{found[1]} is not a group of choices of this command; --help lists them."
+    if "Config group override must be" in text:
+        return "a group of choices was given null, a number, true or false; name a choice, such as model=offline."
+    if found := re.search(r"Ambiguous value for argument '(.*?)'\s+1\.", text, re.DOTALL):
+        key = found[1].partition("=")[0]
+        return (
+            f"{found[1]} gives several values; add --multirun for one run after the other, or write '{key}=[a,b]' for "
+            f"a list and '{key}=\"a,b\"' for a text."
+        )
+    if found := re.search(r"Could not delete from config\. '([^']*)' does not exist", text):
+        return f"{found[1]} cannot be taken away: it does not exist; --help lists the options."
+    if found := re.search(r"Cannot find primary config '([^']*)'", text):
+        return f"--config-name {found[1]}: there is no {found[1]}.yaml in conf/; leave --config-name out."
+    if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
+        return f"{found[2]} is not an option; {_options_beside(error, found[2])}."
+    if found := re.search(r"Missing mandatory value: (\S+)", text):
+        return f"{found[1]} has no value; give it on the command line: {found[1]}=…"
+    if found := re.search(r"is not a ListConfig.*?full_key: (\S+)", text, re.DOTALL):
+        return f"{found[1]} needs a list; give it as {found[1]}=[a,b]."
+    if found := re.search(r"(.*?)\s*full_key: (\S+)", text, re.DOTALL):
+        return f"{found[2]} has the wrong kind of value: {_one_line(found[1])}; correct it."
+    if "OverrideParseException" in type(error).__name__:
+        return (
+            f"the command line cannot be read: {_one_line(text)}; quote values with special characters: 'key=\"a=b\"'."
+        )
+    return _one_line(text.partition("full_key:")[0])
+
+
+def _options_beside(error: BaseException | None, key: str) -> str:
+    """The keys that stand where an unknown one was given."""
+    while error is not None:
+        node = getattr(error, "parent_node", None)
+        if node is not None and OmegaConf.is_dict(node) and len(node):
+            options = sorted({str(each) for each in node if each not in ("_target_", "hydra")} | _groups_beside(key))
+            if not options:
+                return f"{key.rpartition('.')[0]} as it is chosen now has none; leave it out, or choose another"
+            return f"choose one of: {', '.join(options)}"
+        error = error.__cause__ or error.__context__
+    return "see --help, or the files in conf/, for those there are"
+
+
+def _groups_beside(key: str) -> set[str]:
+    """For +nope=1 the node is of plain options alone."""
+    if "." in key or not HydraConfig.initialized():
+        return set()
+    return {group for group in map(str, HydraConfig.get().runtime.choices) if group.isidentifier()}
+
+
+def _whole_message(error: BaseException) -> str:
+    parts = [str(error)]
+    if error.__cause__ is not None:
+        parts.append(_whole_message(error.__cause__))
+    return "\n".join(parts)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

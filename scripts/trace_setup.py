@@ -1,0 +1,85 @@
+"""Count our files that setting up a run enters, from the command to the first sample.
+
+    python scripts/trace_setup.py                                        # an evaluation: eval/run.py experiment=offline
+    python scripts/trace_setup.py optimize system=toy data=toy yes=true   # a tuning run
+
+A file is entered when one of its functions is called while the command runs; importing a module does not count, nor do
+the bodies of classes. Counted until the first sample is answered (`Runner.record_of`), on the main thread. Prints each
+file with how many times it was entered from another one of ours, and a total.
+"""
+
+import sys
+import tempfile
+import threading
+from collections import Counter
+from pathlib import Path
+from types import CodeType, FrameType
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = tuple(str(ROOT / package) for package in ("mas", "eval", "optimize"))
+FIRST_SAMPLE = "record_of"
+
+
+class FirstSampleError(BaseException):
+    """The run has come to its first sample."""
+
+
+class SetupTracer:
+    """Profile function that notes which of our files call into which."""
+
+    def __init__(self) -> None:
+        self.entered: Counter[str] = Counter()
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if event != "call" or not (path := own_path(frame.f_code)):
+            return
+        if frame.f_code.co_name == FIRST_SAMPLE:
+            threading.setprofile(None)
+            sys.setprofile(None)
+            raise FirstSampleError
+        if is_body(frame):
+            return
+        caller = frame.f_back
+        while caller is not None and not own_path(caller.f_code):
+            caller = caller.f_back
+        if caller is None or own_path(caller.f_code) != path:
+            self.entered[path] += 1
+
+
+def own_path(code: CodeType) -> str | None:
+    """Return the path of one of our source files, relative to the project; None for any other code."""
+    return code.co_filename[len(str(ROOT)) + 1 :] if code.co_filename.startswith(PACKAGES) else None
+
+
+def is_body(frame: FrameType) -> bool:
+    """Return whether the frame executes a module or the body of a class."""
+    return frame.f_code.co_name == "<module>" or "__module__" in frame.f_locals
+
+
+def main(arguments: list[str]) -> int:
+    command = "optimize" if arguments[:1] == ["optimize"] else "eval"
+    folder = tempfile.mkdtemp()
+    overrides = arguments[1:] if command == "optimize" else arguments or ["experiment=offline"]
+    sys.argv = [f"{command}/run.py", *overrides, "tracking=off", f"run.dir={folder}"]
+    tracer = SetupTracer()
+    if command == "eval":
+        from eval.run import main as run
+    else:
+        from optimize.run import main as run
+    threading.setprofile(tracer)
+    sys.setprofile(tracer)
+    try:
+        run()
+    except FirstSampleError:
+        pass
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    for path, times in sorted(tracer.entered.items()):
+        print(f"{times:5} {path}")
+    print(f"{len(tracer.entered)} files are entered before the first sample")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
