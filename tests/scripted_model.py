@@ -188,13 +188,13 @@ class ScriptedModel:
     def secrets(self) -> list[str]:
         return []
 
-    def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
+    def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         return sorted({self.name, *more_names})
 
     def concurrency_history(self) -> list[dict[str, Any]]:
         return []
 
-    def lm(self, agent: AgentModel) -> Any:
+    def create_lm(self, agent: AgentModel) -> Any:
         from mas.llm.agent_lm import AgentLM
 
         return AgentLM(
@@ -208,8 +208,8 @@ class ScriptedModel:
             cache=False,
         )
 
-    def reflection_lm(self, name: str | None = None) -> Any:
-        return self.lm(AgentModel(name, agent="reflection"))
+    def create_reflection_lm(self, name: str | None = None) -> Any:
+        return self.create_lm(AgentModel(name, agent="reflection"))
 
     def respond(self, request: Request) -> Response:
         agent = agent_of(request)

@@ -163,7 +163,7 @@ def test_images_are_sent_if_the_profile_says_that_the_model_takes_them(option: s
         model, _ = profile_and_system(option, server)
         assert model.takes_images is PROFILES[option]["images"]
         predict = dspy.Predict("expert_request, picture: dspy.Image -> expert_answer, reasoning_trace")
-        with dspy.context(lm=model.lm(AgentModel())):
+        with dspy.context(lm=model.create_lm(AgentModel())):
             call = predict.acall(expert_request="What is 2 + 2?", picture=dspy.Image(PICTURE))
             if model.takes_images:
                 run_blocking(call)

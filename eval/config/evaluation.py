@@ -133,14 +133,14 @@ class EvalConfig:
         """Models that are asked and whose price is unknown, the judge's included, by the key that would have it."""
         agents = getattr(self.system, "agents", {}).values()
         own = {each.model for each in agents if getattr(each, "model", None)}
-        asked = self.model.unpriced(own) if self.needs_model else []
-        judging = [name for judge in self._judges for name in judge.unpriced()]
+        asked = self.model.list_unpriced(own) if self.needs_model else []
+        judging = [name for judge in self._judges for name in judge.list_unpriced()]
         return {_OWN_PRICES: asked, "scorer.judge.prices": judging}
 
     def unpriced_models(self, more_names: Sequence[str] = (), judges: bool = True) -> list[str]:
         """Models that would be asked, with these, and whose price is unknown."""
         found = {name for key, names in self._unpriced().items() if judges or key == _OWN_PRICES for name in names}
-        return sorted({*found, *self.model.unpriced(more_names)})
+        return sorted({*found, *self.model.list_unpriced(more_names)})
 
     @property
     def needs_model(self) -> bool:

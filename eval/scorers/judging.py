@@ -38,7 +38,7 @@ class AnswerJudge:
 
     def __init__(self, model: Any, rubric: str) -> None:
         self.predictor = dspy.Predict(Judge)
-        self.predictor.lm = model.lm(AgentModel())
+        self.predictor.lm = model.create_lm(AgentModel())
         self.rubric = rubric
 
     async def verdict(self, question: str, answer: str, target: str) -> tuple[str, str]:

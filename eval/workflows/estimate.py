@@ -14,7 +14,7 @@ import yaml
 
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
-from mas.llm.prices import Price, price_of
+from mas.llm.prices import Price, find_price
 
 _NEWEST = 20  # runs that are looked at
 
@@ -72,7 +72,7 @@ def asked_prices(config: EvalConfig) -> list[Price | None]:
     agents = getattr(config.system, "agents", {}).values()
     own = {each.model for each in agents if getattr(each, "model", None)}
     names = {*getattr(config.model, "names", [config.model.name]), *own}
-    return [price_of(name, getattr(config.model, "prices", {})) for name in sorted(names)]
+    return [find_price(name, getattr(config.model, "prices", {})) for name in sorted(names)]
 
 
 def dearest_usd(prices: Sequence[Price | None], input_tokens: float, output_tokens: float) -> float | None:

@@ -20,7 +20,7 @@ class Entry:
     reason: str
 
 
-class History:
+class LimitHistory:
     def __init__(self) -> None:
         self._began: float | None = None
         self._start: list[Entry] = []
@@ -64,7 +64,7 @@ SEARCH_SECONDS = 2.0  # while the first pace is sought, it doubles in this time
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentRequest:
     """One request: its place in the order of sending, and when."""
 
     number: int
@@ -72,7 +72,7 @@ class Sent:
 
 
 @dataclass
-class Cycle:
+class RateEpisode:
     """From one episode to the next."""
 
     began: float  # the last refusal; for the first cycle the first request
@@ -106,7 +106,7 @@ class AdaptiveLimit:
         self.ceiling = ceiling
         self.limit = min(start, ceiling)
         self.pace: float | None = None  # requests a second; None: as fast as the limit lets
-        self.history = History()
+        self.history = LimitHistory()
         self.hold_until = self._next = 0.0
         self._number = self._cut_at = 0
         self._opening = True
@@ -117,24 +117,24 @@ class AdaptiveLimit:
         self._patience = 0.0
         self._found = 0.0  # the pace as it was last measured, before growth
         self._cooldown = FIRST_COOLDOWN_SECONDS
-        self._cycle = self._before = Cycle(0.0, 0.0, 0)
+        self._cycle = self._before = RateEpisode(0.0, 0.0, 0)
 
     def begin(self, now: float) -> None:
         """Start the clock, once."""
         if not self.history.begun:
-            self._cycle = self._before = Cycle(now, now, 0)
+            self._cycle = self._before = RateEpisode(now, now, 0)
             self.history.note(now, self.limit, "start")
 
     def earliest(self) -> float:
         """Nothing may be sent before this time."""
         return max(self.hold_until, self._next)
 
-    def send(self, now: float) -> Sent:
+    def send(self, now: float) -> SentRequest:
         """A request goes out: number it, and space the next one."""
         if self._cycle.ended is not None:
             self._resume(now)
         self._number += 1
-        sent = Sent(self._number, now)
+        sent = SentRequest(self._number, now)
         self._cycle.taken += 1
         recent = self._cycle.recent
         recent[sent.number] = now
@@ -173,18 +173,20 @@ class AdaptiveLimit:
             self.limit = grown
             self.history.note(now, self.limit, "growth")
 
-    def succeeded(self, sent: Sent, now: float) -> None:
+    def record_success(self, sent: SentRequest, now: float) -> None:
         if sent.number > self._cut_at:
             self._cooldown = FIRST_COOLDOWN_SECONDS
         if (self._opening or self._slow_start) and self._grown_until is not None and now >= self._calm_until:
             self._grow(1, now)
 
-    def server_failed(self, now: float) -> None:
+    def record_server_error(self, now: float) -> None:
         if now >= self._calm_until:
             self.history.note(now, self.limit, "server fault: growth paused")
         self._calm_until = max(self._calm_until, now + SERVER_FAULT_PAUSE_SECONDS)
 
-    def rate_limited(self, sent: Sent, in_flight: int, retry_after_seconds: float | None, now: float) -> None:
+    def record_rate_limit(
+        self, sent: SentRequest, in_flight: int, retry_after_seconds: float | None, now: float
+    ) -> None:
         """A request was refused; `in_flight`: others that the server is still working on."""
         if sent.number >= self._cycle.first:
             self._cycle.taken -= 1
@@ -226,5 +228,5 @@ class AdaptiveLimit:
         self._calm_until = max(self._calm_until, now + self._patience)
         self._grown_until, self._steps = None, 0.0
         self._next = now
-        self._cycle = Cycle(cycle.ended, now, self._number + 1)
+        self._cycle = RateEpisode(cycle.ended, now, self._number + 1)
         self.history.note(now, self.limit, "cooldown over")

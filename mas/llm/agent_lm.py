@@ -31,14 +31,14 @@ class AgentLM(dspy.LM):
         *,
         native_tools: bool,
         deadline_seconds: float,
-        terms: CallPolicy = FREE_TERMS,
+        policy: CallPolicy = FREE_TERMS,
         **settings: Any,
     ) -> None:
-        terms = dataclasses.replace(terms, deadline_seconds=deadline_seconds)
-        engines = {"engine": SyncAgentEngine(engine, terms), "async_engine": AgentEngine(async_engine, terms)}
+        policy = dataclasses.replace(policy, deadline_seconds=deadline_seconds)
+        engines = {"engine": SyncAgentEngine(engine, policy), "async_engine": AgentEngine(async_engine, policy)}
         super().__init__(model, **engines, **settings | {"num_retries": 0})
         self.native_tools = native_tools
-        self.takes_images, self.takes_audio = terms.limits.takes_images, terms.limits.takes_audio
+        self.takes_images, self.takes_audio = policy.limits.takes_images, policy.limits.takes_audio
         self.deadline_seconds = deadline_seconds
 
     @property

@@ -53,7 +53,7 @@ class BudgetReservation:
 
 
 @contextmanager
-def billed(context: SampleContext) -> Iterator[BudgetReservation]:
+def reserve_budget(context: SampleContext) -> Iterator[BudgetReservation]:
     """
     Raises:
         LimitReachedError: the question, or the run that it belongs to, may not ask any more.

@@ -21,13 +21,13 @@ from dspy._vendor.lm15.serde import request_to_dict
 from dspy.lm15 import RateLimitError, Request, Response
 from dspy.utils.exceptions import LMTimeoutError
 
-from mas.llm.budget_reservation import BudgetReservation, billed, record_aborted_cost
+from mas.llm.budget_reservation import BudgetReservation, record_aborted_cost, reserve_budget
 from mas.llm.call_policy import CallPolicy
 from mas.llm.prices import FREE
 from mas.llm.rate_limiter import BackoffTooLongError
-from mas.llm.replay import KeptReplies, Source
-from mas.llm.reply_validation import accepted, charge, check_not_empty
-from mas.llm.retrying import SERVER_FAULTS, retrying
+from mas.llm.replay import Source, StoredReplies
+from mas.llm.reply_validation import check_not_empty, record_cost, validate_reply
+from mas.llm.retrying import SERVER_FAULTS, build_retry_policy
 from mas.runtime.sample_context import SampleContext, SampleKey, current_context
 from mas.runtime.trace import span
 
@@ -52,7 +52,7 @@ class _Call:
     def __post_init__(self) -> None:
         self.content = request_to_dict(self.request)
 
-    def left_seconds(self) -> float:
+    def remaining_seconds(self) -> float:
         """Of its own time or its question's, whichever is less."""
         return min(self.deadline_seconds - self.worked_seconds, self.context.seconds_left)
 
@@ -97,8 +97,8 @@ class _Call:
 class AgentEngine:
     """An asynchronous engine of DSPy's LM over another one. Copies share the connections."""
 
-    def __init__(self, inner: Any, terms: CallPolicy) -> None:
-        self.inner, self.terms = inner, terms
+    def __init__(self, inner: Any, policy: CallPolicy) -> None:
+        self.inner, self.policy = inner, policy
 
     async def complete(self, request: Request) -> Response:
         """The reply, kept or new.
@@ -109,12 +109,12 @@ class AgentEngine:
             LMTimeoutError: no whole answer in time.
             TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: no whole answer came back.
         """
-        context, terms = current_context() or SampleContext(SampleKey("")), self.terms
+        context, terms = current_context() or SampleContext(SampleKey("")), self.policy
         call = _Call(request, context, terms.deadline_seconds)
-        kept = KeptReplies(call.context, terms.url, call.content)
+        kept = StoredReplies(call.context, terms.url, call.content)
         if (found := kept.find()) is not None:
             return self._taken_from(call, *found)
-        attempts = retrying(call.context, terms.num_retries, terms.retry_base_seconds, call.left_seconds)
+        attempts = build_retry_policy(call.context, terms.num_retries, terms.retry_base_seconds, call.remaining_seconds)
         response: Response = await attempts(self._attempt, call, kept)
         return response
 
@@ -124,61 +124,63 @@ class AgentEngine:
         call.context.count_lm_call()
         attributes = {**call.attributes(), source: True}
         with span("lm", call.request.model, inputs=call.shown(), **attributes) as current:
-            charge(response, FREE if source == "cached" else self.terms.price, call.context, current)
-            return accepted(call.request, response, self.terms.limits, current)
+            record_cost(response, FREE if source == "cached" else self.policy.price, call.context, current)
+            return validate_reply(call.request, response, self.policy.limits, current)
 
-    async def _attempt(self, call: _Call, kept: KeptReplies) -> Response:
+    async def _attempt(self, call: _Call, kept: StoredReplies) -> Response:
         """One request. It is paid for before its reply is kept: a run killed in between pays again and counts both."""
         call.attempts += 1
-        with billed(call.context) as bill:
+        with reserve_budget(call.context) as bill:
             try:
                 async with self._admitted(call) as slot:
                     return await self._answered(call, kept, slot, bill)
             finally:
                 call.idle_since = time.monotonic()
 
-    async def _answered(self, call: _Call, kept: KeptReplies, slot: Any, bill: BudgetReservation) -> Response:
-        terms = self.terms
+    async def _answered(self, call: _Call, kept: StoredReplies, permit: Any, bill: BudgetReservation) -> Response:
+        terms = self.policy
         with span("lm", call.request.model, inputs=call.shown(), **call.attributes()) as current:
             terms.limits.check_inputs(call.request)
             with record_aborted_cost(terms.price, bill, current):
-                response = await self._sent(call, slot)
-            bill.pay(charge(response, terms.price, call.context, current))
+                response = await self._sent(call, permit)
+            bill.pay(record_cost(response, terms.price, call.context, current))
             check_not_empty(response)
             kept.keep(response)
-            return accepted(call.request, response, terms.limits, current)
+            return validate_reply(call.request, response, terms.limits, current)
 
     @asynccontextmanager
     async def _admitted(self, call: _Call) -> AsyncIterator[Any]:
         """A slot at the gate; None if there is no gate."""
-        if self.terms.gate is None:
+        if self.policy.rate_limiter is None:
             yield None
             return
         async with AsyncExitStack() as stack:
             with call.context.pause_working_time():
-                tokens = call.tokens() if self.terms.counts_tokens else 0
+                tokens = call.tokens() if self.policy.counts_tokens else 0
                 try:
-                    slot = await stack.enter_async_context(self.terms.gate.slot(tokens, call.left_seconds))
+                    slot = await stack.enter_async_context(
+                        self.policy.rate_limiter.admit(tokens, call.remaining_seconds)
+                    )
                 except BackoffTooLongError as error:
                     message = f"{error}: the server has asked for a pause that is longer than this call may last"
                     raise RateLimitError(message, retry_after=error.seconds) from error
             yield slot
 
-    async def _sent(self, call: _Call, slot: Any) -> Response:
+    async def _sent(self, call: _Call, permit: Any) -> Response:
         """The server's reply; the gate is told how it went."""
         try:
             async with call.working():
                 response: Response = await self.inner.complete(call.request)
         except RateLimitError as error:
-            if slot is not None:
-                slot.rate_limited(error.retry_after)
+            if permit is not None:
+                permit.record_rate_limit(error.retry_after)
             raise
         except SERVER_FAULTS:
-            if slot is not None:
-                slot.server_failed()
+            if permit is not None:
+                permit.record_server_error()
             raise
-        if slot is not None:
-            slot.succeeded()
+        if permit is not None:
+            permit.record_success()
         return response
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "AgentEngine":
@@ -188,22 +190,22 @@ class AgentEngine:
 class SyncAgentEngine:
     """The synchronous counterpart: one attempt, without gate, log and cache."""
 
-    def __init__(self, inner: Any, terms: CallPolicy) -> None:
-        self.inner, self.terms = inner, terms
+    def __init__(self, inner: Any, policy: CallPolicy) -> None:
+        self.inner, self.policy = inner, policy
 
     def complete(self, request: Request) -> Response:
-        context, terms = current_context() or SampleContext(SampleKey("")), self.terms
+        context, terms = current_context() or SampleContext(SampleKey("")), self.policy
         call = _Call(request, context, terms.deadline_seconds, attempts=1)
         with (
-            billed(context) as bill,
+            reserve_budget(context) as bill,
             span("lm", request.model, inputs=call.shown(), **call.attributes()) as current,
         ):
             terms.limits.check_inputs(request)
             with record_aborted_cost(terms.price, bill, current):
                 response: Response = self.inner.complete(request)
-            bill.pay(charge(response, terms.price, context, current))
+            bill.pay(record_cost(response, terms.price, context, current))
             check_not_empty(response)
-            return accepted(request, response, terms.limits, current)
+            return validate_reply(request, response, terms.limits, current)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SyncAgentEngine":
         return self

@@ -41,6 +41,6 @@ class Price:
 FREE = Price(0.0, 0.0)  # the simulated model
 
 
-def price_of(name: str, prices: Mapping[str, Price]) -> Price | None:
+def find_price(name: str, prices: Mapping[str, Price]) -> Price | None:
     """The price of the model of that name; None: unknown."""
     return prices.get(name) or prices.get(_SNAPSHOT.sub("", name))

@@ -21,7 +21,7 @@ from typing import Any
 
 from aiolimiter import AsyncLimiter
 
-from mas.llm.adaptive_limit import START, AdaptiveLimit, Sent
+from mas.llm.adaptive_limit import START, AdaptiveLimit, SentRequest
 
 BURST_SECONDS = 0.1
 
@@ -32,7 +32,7 @@ def _limiter(per_minute: float) -> AsyncLimiter:
 
 
 @dataclass
-class Rate:
+class DeclaredRate:
     """Bound to the event loop that first takes from it. None: not limited. One `take` at a time."""
 
     requests_per_minute: float | None
@@ -62,26 +62,26 @@ class BackoffTooLongError(Exception):
         self.seconds = seconds
 
 
-class Slot:
+class RequestPermit:
     """Leave to send one request; say how it ended, at most once (nothing said: it tells nothing about the server)."""
 
-    def __init__(self, gate: "RateLimiter", sent: Sent) -> None:
-        self._gate, self._sent = gate, sent
+    def __init__(self, rate_limiter: "RateLimiter", sent: SentRequest) -> None:
+        self._gate, self._sent = rate_limiter, sent
         self._in_flight = True  # as far as is known
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         self._end()
-        self._gate.policy.succeeded(self._sent, self._gate.now())
+        self._gate.policy.record_success(self._sent, self._gate.now())
 
-    def rate_limited(self, retry_after_seconds: float | None) -> None:
+    def record_rate_limit(self, retry_after_seconds: float | None) -> None:
         """429 that is not about an exhausted quota. None: the server did not say when to come again."""
         self._end()
-        self._gate.policy.rate_limited(self._sent, self._gate.in_flight, retry_after_seconds, self._gate.now())
+        self._gate.policy.record_rate_limit(self._sent, self._gate.in_flight, retry_after_seconds, self._gate.now())
 
-    def server_failed(self) -> None:
+    def record_server_error(self) -> None:
         """5xx: overloaded or broken, not a refusal for the rate."""
         self._end()
-        self._gate.policy.server_failed(self._gate.now())
+        self._gate.policy.record_server_error(self._gate.now())
 
     def leave(self) -> None:
         if self._in_flight:
@@ -119,7 +119,9 @@ class RateLimiter:
         return self._loop.time()
 
     @asynccontextmanager
-    async def slot(self, tokens: int, patience_seconds: Callable[[], float] = lambda: math.inf) -> AsyncIterator[Slot]:
+    async def admit(
+        self, tokens: int, patience_seconds: Callable[[], float] = lambda: math.inf
+    ) -> AsyncIterator[RequestPermit]:
         """Wait for a turn, then count as in flight.
 
         Args:
@@ -137,7 +139,7 @@ class RateLimiter:
             self._check_pause(patience_seconds())  # before anything of the rate is taken
             await self._rate.take(tokens)
             await self._room(patience_seconds)
-            slot = Slot(self, self.policy.send(self.now()))
+            slot = RequestPermit(self, self.policy.send(self.now()))
             self.in_flight += 1
         try:
             yield slot
@@ -189,5 +191,5 @@ class RateLimiter:
             raise RuntimeError("a Gate belongs to one event loop, and that of its first request is still open")
         self._loop, self.in_flight = loop, 0
         self._turn, self._left = asyncio.Lock(), asyncio.Event()
-        self._rate = Rate(*self._rates)
+        self._rate = DeclaredRate(*self._rates)
         self.policy.begin(loop.time())

@@ -22,7 +22,7 @@ from mas.runtime.sample_context import ReplyLog, SampleContext
 Source = Literal["replayed", "cached"]  # from the call log: paid for by this run; from the shared cache: by another
 
 
-class KeptReplies:
+class StoredReplies:
     """Those to one request of one question; without a log and a cache there are none, and nothing is computed."""
 
     def __init__(self, context: SampleContext, url: str, request: dict[str, Any]) -> None:

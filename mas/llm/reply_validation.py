@@ -10,7 +10,7 @@ from dspy._vendor.lm15.serde import message_to_dict
 from dspy._vendor.lm15.types import Part, RefusalPart
 from dspy.lm15 import Request, Response, TextPart, ThinkingPart, ToolCallPart
 
-from mas.llm.limits import Limits
+from mas.llm.call_policy import ModelLimits
 from mas.llm.prices import Price
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import Payment, SampleContext
@@ -21,7 +21,7 @@ MAX_REPLY_CHARS = 1_000_000  # twice what the longest-winded models may write; m
 BEGINNING_CHARS = 1_000  # of a longer one, that is kept
 
 
-def charge(response: Response, price: Price | None, context: SampleContext, current: Span) -> Payment:
+def record_cost(response: Response, price: Price | None, context: SampleContext, current: Span) -> Payment:
     """Note what the reply cost and how it ended. A reply that turns out to be useless has been paid for as well.
 
     Returns:
@@ -55,7 +55,7 @@ def check_not_empty(response: Response) -> None:
         raise EmptyReplyError("the model's reply is empty: no text and no tool call", model=response.model)
 
 
-def accepted(request: Request, response: Response, limits: Limits, current: Span) -> Response:
+def validate_reply(request: Request, response: Response, limits: ModelLimits, current: Span) -> Response:
     """The reply without lone surrogates, noted on the span.
 
     Raises:
@@ -71,7 +71,7 @@ def accepted(request: Request, response: Response, limits: Limits, current: Span
     if chars > MAX_REPLY_CHARS:
         message = f"the reply has {chars:,} characters, and {MAX_REPLY_CHARS:,} are taken at most"
         raise TruncatedReplyError(message, model=response.model)
-    limits.check_whole(request, response.usage.input_tokens)
+    limits.check_not_truncated(request, response.usage.input_tokens)
     if response.finish_reason == "length":
         raise TruncatedReplyError("the reply was cut off at the model's token limit", model=response.model)
     if response.finish_reason == "content_filter":

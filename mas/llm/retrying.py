@@ -23,8 +23,8 @@ SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)
 PASSING = (RateLimitError, *SERVER_FAULTS, LockTimeoutError)  # a used-up quota is none: BillingError
 
 
-def retrying(
-    context: SampleContext, num_retries: int, base_seconds: float, left_seconds: Callable[[], float]
+def build_retry_policy(
+    context: SampleContext, num_retries: int, base_seconds: float, remaining_seconds: Callable[[], float]
 ) -> AsyncRetrying:
     """The retries of one call: `await retrying(…)(function, argument)`; its last failure is raised as it was.
 
@@ -46,7 +46,7 @@ def retrying(
         return jitter(state) if asked is None else asked
 
     def stop(state: RetryCallState) -> bool:
-        return state.attempt_number > num_retries or state.upcoming_sleep >= left_seconds()
+        return state.attempt_number > num_retries or state.upcoming_sleep >= remaining_seconds()
 
     return AsyncRetrying(sleep=sleep, stop=stop, wait=wait, retry=_worth_another_try, reraise=True)
 

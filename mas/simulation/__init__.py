@@ -3,7 +3,7 @@
 It is an engine behind DSPy's own LM interface, so adapters, parsing, tool calls and retries are the real ones. This
 package is its only entry point; its modules are internal. Importing it does not import DSPy.
 
-    SimulatedModel(world="normal", seed=0).lm(AgentModel(agent="planner"))      # a dspy.LM
+    SimulatedModel(world="normal", seed=0).create_lm(AgentModel(agent="planner"))      # a dspy.LM
     answer_request(request)                                                     # the reply, without an LM around it
 """
 

@@ -75,23 +75,22 @@ class SimulatedModel:
     def secrets(self) -> list[str]:
         return []
 
-    def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
+    def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         return []
 
     def concurrency_history(self) -> list[LimitChange]:
         return []
 
-    def lm(self, agent: AgentModel) -> "dspy.BaseLM":
+    def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
         return self._create_lm(answer_request, agent.temperature)
 
-    def reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
+    def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         """Return the LM of the reflection, with the same world and seed; `name` has no effect."""
         return self._create_lm(propose_prompt, None)
 
     def _create_lm(self, reply: Callable[["Request"], "Response"], temperature: float | None) -> "dspy.BaseLM":
         from mas.llm.agent_lm import AgentLM
-        from mas.llm.call_policy import CallPolicy
-        from mas.llm.limits import Limits
+        from mas.llm.call_policy import CallPolicy, ModelLimits
         from mas.llm.prices import FREE
 
         return AgentLM(
@@ -100,7 +99,7 @@ class SimulatedModel:
             AsyncReplyEngine(reply),
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
-            terms=CallPolicy("offline", Limits("offline", takes_images=False, takes_audio=False), price=FREE),
+            policy=CallPolicy("offline", ModelLimits("offline", takes_images=False, takes_audio=False), price=FREE),
             temperature=temperature,
             cache=False,
         )

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from eval.config.evaluation import EvalConfig
 from eval.workflows.estimate import asked_prices, dearest_usd, typical_answer
-from mas.llm.prices import Price, price_of
+from mas.llm.prices import Price, find_price
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
 from optimize.search.budget import BudgetSettings
@@ -157,7 +157,7 @@ class Estimate:
             typical.lm_calls, typical.input_tokens, typical.output_tokens, None if usd is None else usd / 1000
         )
         prices: dict[str, Price] = getattr(base.model, "prices", {})
-        price = price_of(reflection_model or base.model.name, prices)
+        price = find_price(reflection_model or base.model.name, prices)
         return cls(plan, answer, _a_reflection(answer, price), typical.source, bool(base.simulated))
 
     @classmethod

@@ -55,7 +55,7 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
     """
     config = request.config
     if config.optimizer.needs_reflection:
-        config.base.model.reflection_lm(config.reflection_model)  # refuses settings that do not fit that model
+        config.base.model.create_reflection_lm(config.reflection_model)  # refuses settings that do not fit that model
     plan = build_plan(config.optimizer, splits, len(config.agents), config.budget, config.shortlist, config.gate)
     estimate = Estimate.guess(plan, config.base, config.reflection_model)
     if config.resume:

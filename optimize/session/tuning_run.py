@@ -140,7 +140,7 @@ class TuningRun:
     @functools.cached_property
     def reflection_lm(self) -> Any:
         """The model that rewrites prompts; to be asked inside `reflecting`."""
-        return self.config.base.model.reflection_lm(self.config.reflection_model)
+        return self.config.base.model.create_reflection_lm(self.config.reflection_model)
 
     @contextmanager
     def use_reflection(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """The simulated model, with its requests counted: the same one again is free, as DSPy's cache and our call log have it.
 
 model = PaidModel(world="normal", seed=0)
-…                              # a program with model.lm(…), a reflection with model.reflection_lm()
+…                              # a program with model.create_lm(…), a reflection with model.create_reflection_lm()
 model.paid.requests            # 1801
 """
 

@@ -41,12 +41,12 @@ class NoGate:
     history: tuple[dict[str, Any], ...] = ()
 
     @asynccontextmanager
-    async def slot(self, tokens: int) -> Any:
+    async def admit(self, tokens: int) -> Any:
         yield self
 
-    def succeeded(self) -> None: ...
+    def record_success(self) -> None: ...
 
-    def rate_limited(self, retry_after_seconds: float | None) -> None: ...
+    def record_rate_limit(self, retry_after_seconds: float | None) -> None: ...
 
 
 @dataclass
@@ -127,22 +127,22 @@ async def run(url: str, name: str, requests: int, workers: int) -> Result:
     )
 
 
-async def worker(client: httpx.AsyncClient, url: str, gate: Any, left: Iterator[int]) -> int:
+async def worker(client: httpx.AsyncClient, url: str, rate_limiter: Any, left: Iterator[int]) -> int:
     """Ask one request after the other; how many failed for good."""
-    return sum([not await ask(client, url, gate) for _ in left])
+    return sum([not await ask(client, url, rate_limiter) for _ in left])
 
 
-async def ask(client: httpx.AsyncClient, url: str, gate: Any) -> bool:
+async def ask(client: httpx.AsyncClient, url: str, rate_limiter: Any) -> bool:
     body = json.dumps({"model": "fixed", "messages": [{"role": "user", "content": "What is 6 * 7?"}]}).encode()
     for tried in range(TRIES):
-        async with gate.slot(11) as slot:
+        async with rate_limiter.admit(11) as slot:
             reply = await client.post(url + "/chat/completions", content=body)
             header = reply.headers.get("retry-after")
             wait = None if header is None else float(header)
             if reply.status_code == 200:
-                slot.succeeded()
+                slot.record_success()
                 return True
-            slot.rate_limited(wait)
+            slot.record_rate_limit(wait)
         await asyncio.sleep(wait if wait is not None else random.uniform(0, min(10.0, 0.5 * 2**tried)))
     return False
 

@@ -114,10 +114,10 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
     """The whole command, in a folder of its own; the sealed set's openings are noted there, too."""
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
+    from optimize.rate_limiter import sealed_log
 
     from eval.cli.paths import OUTPUTS
     from mas.prompt_sets.prompt_set import read_prompt_set
-    from optimize.gate import sealed_log
     from optimize.pipeline.tuning import tune
     from optimize.questions.splits import make_splits
     from optimize.session.config import TuningRequest, read_config
@@ -206,7 +206,7 @@ def _plain(world: str, seed: int, parent: Any, splits: Any, budget: int, setting
     optimizer = dspy.GEPA(
         metric,
         max_metric_calls=10**9,
-        reflection_lm=model.reflection_lm(),
+        reflection_lm=model.create_reflection_lm(),
         num_threads=THREADS,
         track_stats=True,
         seed=seed,

@@ -100,19 +100,19 @@ class Obedient(ScriptedModel):
             for number, sample in enumerate(data.load(split).samples):
                 self.golds[sample.question] = (number, sample.target, split == "test")
 
-    def lm(self, agent: AgentModel) -> Any:
+    def create_lm(self, agent: AgentModel) -> Any:
         return AgentLM(
             f"scripted/{agent.name or self.name}",
             _Engine(self),
             _AsyncEngine(self),
             native_tools=True,
             deadline_seconds=30.0,
-            terms=CallPolicy("scripted", price=self.prices[self.name]),
+            policy=CallPolicy("scripted", price=self.prices[self.name]),
             temperature=agent.temperature,
             cache=False,
         )
 
-    def unpriced(self, more_names: Any = ()) -> list[str]:
+    def list_unpriced(self, more_names: Any = ()) -> list[str]:
         return []
 
     def respond(self, request: LMRequest) -> Response:

@@ -57,10 +57,10 @@ class CountedModel(SimulatedModel):
         super().__init__(**settings)
         self.before, self.reflection, self.sent = before, reflection, 0
 
-    def lm(self, agent: Any) -> Any:
+    def create_lm(self, agent: Any) -> Any:
         return self._counted(answer_request, agent.temperature)
 
-    def reflection_lm(self, name: str | None = None) -> Any:
+    def create_reflection_lm(self, name: str | None = None) -> Any:
         return self._counted(self.reflection or propose_prompt, None)
 
     def _counted(self, reply: Any, temperature: float | None) -> Any:
@@ -70,7 +70,7 @@ class CountedModel(SimulatedModel):
             _Counted(reply, self),
             native_tools=True,
             deadline_seconds=60.0,
-            terms=CallPolicy("offline", price=FREE),
+            policy=CallPolicy("offline", price=FREE),
             temperature=temperature,
             cache=False,
         )
@@ -208,6 +208,6 @@ def toy_search(
             built = program or system.build(model, prompts, Resources())
             student = Student(built, prompts, trials, agents)
             yield ToySearch(
-                model, trials, student, ledger, call_log, model.reflection_lm(), seed, threads, n_train, n_val,
+                model, trials, student, ledger, call_log, model.create_reflection_lm(), seed, threads, n_train, n_val,
                 max_metric_calls, stopped,
             )  # fmt: skip

@@ -3,7 +3,7 @@
 LiteLLM takes seconds to load and some 100 MB of memory, so it is imported with the first request and only here. DSPy's
 engines over it are wrapped like any other: each request is a span, and the deadline is that of the whole call.
 
-    LiteLLMModel("anthropic/claude-sonnet-4-5").lm(AgentModel())      # the key: ANTHROPIC_API_KEY
+    LiteLLMModel("anthropic/claude-sonnet-4-5").create_lm(AgentModel())      # the key: ANTHROPIC_API_KEY
 """
 
 import functools

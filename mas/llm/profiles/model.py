@@ -31,7 +31,7 @@ class AgentModel:
     temperature: float | None = None
     agent: str = ""  # whose LM it is; empty: nobody's in particular (a judge, a rewriter of prompts)
 
-    def over(self, profile: Mapping[str, AgentOverride]) -> "AgentModel":
+    def merge_override(self, profile: Mapping[str, AgentOverride]) -> "AgentModel":
         """With the profile's entry for this agent where the system's settings are silent."""
         entry = profile.get(self.agent, AgentOverride())
         name = entry.name if self.name is None else self.name
@@ -68,11 +68,11 @@ class Model(Protocol):
         """The values that no log, record or report may ever show."""
         ...
 
-    def lm(self, agent: AgentModel) -> "dspy.BaseLM":
+    def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
         """The `dspy.LM` of one agent; LMs of one profile share their connections and the gate before them."""
         ...
 
-    def reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
+    def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         """The `dspy.LM` that reads feedback and rewrites prompts; shares connections and gate with the others.
 
         Args:
@@ -83,7 +83,7 @@ class Model(Protocol):
         """
         ...
 
-    def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
+    def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         """Models whose price is unknown, of those that the profile names and of these; a budget in USD needs all."""
         ...
 

@@ -3,7 +3,7 @@
 An explicit engine lifts DSPy's silent cap of 100 connections and keeps `OPENAI_BASE_URL` and its like from switching
 the client to LiteLLM.
 
-    OpenAIChatModel(name="gpt-4o-mini", api_key_env="OPENAI_API_KEY").lm(AgentModel(temperature=0.7))
+    OpenAIChatModel(name="gpt-4o-mini", api_key_env="OPENAI_API_KEY").create_lm(AgentModel(temperature=0.7))
 """
 
 from dataclasses import dataclass
@@ -35,10 +35,12 @@ class OpenAIChatModel(ModelProfile):
         return f"openai/{name}"
 
     def _engines(self) -> tuple[Any, Any]:
-        from mas.llm.chat_engine import engines
+        from mas.llm.dspy_engine import create_chat_engines
 
         key = self._key() or "none"
-        return engines(self._url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field)
+        return create_chat_engines(
+            self._url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field
+        )
 
     @property
     def _url(self) -> str:

@@ -1,28 +1,68 @@
-"""What the profiles of real models have in common; each kind of server has a file of its own beside this one.
+"""OpenAI's reasoning models: which names they have, and what they refuse.
 
-A profile is a dataclass whose fields are the keys of its file in `conf/model/`. What one agent asks for has three
-sources, and the first that is not null counts: `system.agents.<agent>.model` and `.temperature`, then
-`model.agents.<agent>.name` and `.temperature`, then `model.name` and `.temperature`.
+They take no temperature but 1, their default, and DSPy insists on room to think: `max_tokens` of at least 16,000.
+The rule for the names is DSPy's own (`dspy.clients.lm._is_openai_reasoning_model`), repeated here because a mistake is
+told before DSPy is loaded; a test compares the two.
+
+    accepted_temperature("o3", 0.0)      # None: the profiles' default is left out
 """
 
 import functools
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mas.llm.prices import Price, price_of
+from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import AgentModel, AgentOverride
-from mas.llm.profiles.reasoning import DEFAULT_TEMPERATURE, accepted_temperature, check_max_tokens
 from mas.runtime.errors import UserError
+
+DEFAULT_TEMPERATURE = 0.0  # what a profile has unless somebody chose another
+MIN_REASONING_TOKENS = 16_000
+_NAMES = re.compile(r"(?:o[1345](?:-(?:mini|nano|pro))?(?:-\d{4}-\d{2}-\d{2})?|gpt-5(?:\.\d+)*(?!-chat)(?:-.*)?)")
+
+
+def is_reasoning_model(name: str) -> bool:
+    return _NAMES.fullmatch(name.rpartition("/")[2].lower()) is not None
+
+
+def resolve_temperature(name: str, temperature: float | None) -> float | None:
+    """The temperature to send to this model; None: none at all.
+
+    Raises:
+        UserError: somebody chose one that the model refuses.
+    """
+    if temperature is None or not is_reasoning_model(name):
+        return temperature
+    if temperature not in (DEFAULT_TEMPERATURE, 1.0):
+        raise UserError(
+            f"temperature={temperature:g} cannot be sent to {name}: reasoning models take none but 1; leave "
+            "model.temperature, or the agent's own, at null or 1."
+        )
+    return None if temperature == DEFAULT_TEMPERATURE else temperature
+
+
+def check_max_tokens(name: str, max_tokens: int | None) -> None:
+    """See that a reasoning model may write as much as it needs.
+
+    Raises:
+        UserError: it may not.
+    """
+    if max_tokens is not None and max_tokens < MIN_REASONING_TOKENS and is_reasoning_model(name):
+        raise UserError(
+            f"model.max_tokens={max_tokens} is too small for {name}: a reasoning model's thoughts count as well; give "
+            f"at least {MIN_REASONING_TOKENS}, or null."
+        )
+
 
 REFLECTION_TEMPERATURE = 1.0  # every proposal another one; the one that reasoning models take
 MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
 
 
 @dataclass
-class Rate:
+class RateSettings:
     """What the server allows in a minute; null: unknown, and then found out by the server's own refusals."""
 
     requests_per_minute: float | None = None
@@ -47,7 +87,7 @@ class ModelProfile(ABC):
     num_retries: int = 3  # of a call that failed for a passing reason
     retry_base_seconds: float = 1.0  # the wait before them is random, up to this, then up to twice this, and so on
     max_connections: int = 1000  # requests at once; further ones wait
-    rate: Rate = field(default_factory=Rate)
+    rate: RateSettings = field(default_factory=RateSettings)
     prices: dict[str, Price] = field(default_factory=dict)  # name of a model → what its tokens cost
     agents: dict[str, AgentOverride] = field(default_factory=dict)  # agent → its own name and temperature
     simulated: ClassVar[bool] = False
@@ -66,7 +106,7 @@ class ModelProfile(ABC):
         key = self._key() or ""
         return [key] if len(key) >= MIN_SECRET_CHARS else []
 
-    def lm(self, agent: AgentModel) -> Any:
+    def create_lm(self, agent: AgentModel) -> Any:
         from mas.llm.agent_lm import AgentLM
 
         name, temperature = self._sampling(agent)
@@ -77,19 +117,19 @@ class ModelProfile(ABC):
             async_engine,
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
-            terms=self._terms(name),
+            policy=self._terms(name),
             temperature=temperature,
             max_tokens=self.max_tokens,
             cache=False,
         )
 
-    def reflection_lm(self, name: str | None = None) -> Any:
+    def create_reflection_lm(self, name: str | None = None) -> Any:
         temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # null: the server takes none
-        return self.lm(AgentModel(name, temperature, "reflection"))
+        return self.create_lm(AgentModel(name, temperature, "reflection"))
 
-    def unpriced(self, more_names: Collection[str] = ()) -> list[str]:
+    def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         """Models without a price, of those that the profile names and of these: what they cost is unknown."""
-        return sorted(name for name in {*self.names, *more_names} if price_of(name, self.prices) is None)
+        return sorted(name for name in {*self.names, *more_names} if find_price(name, self.prices) is None)
 
     def concurrency_history(self) -> list[dict[str, Any]]:
         """How many requests were let through at once, change by change, since the first one."""
@@ -103,14 +143,13 @@ class ModelProfile(ABC):
         return RateLimiter(self.max_connections, self.rate.requests_per_minute, self.rate.tokens_per_minute)
 
     def _terms(self, name: str) -> Any:
-        from mas.llm.call_policy import CallPolicy
-        from mas.llm.limits import Limits
+        from mas.llm.call_policy import CallPolicy, ModelLimits
 
         return CallPolicy(
             url=self._url,
-            limits=Limits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
-            price=price_of(name, self.prices),
-            gate=self._gate,
+            limits=ModelLimits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
+            price=find_price(name, self.prices),
+            rate_limiter=self._gate,
             counts_tokens=self.rate.tokens_per_minute is not None,
             num_retries=self.num_retries,
             retry_base_seconds=self.retry_base_seconds,
@@ -131,10 +170,10 @@ class ModelProfile(ABC):
 
     def _sampling(self, agent: AgentModel) -> tuple[str, float | None]:
         """Name and temperature for this agent."""
-        own = agent.over(self.agents)
+        own = agent.merge_override(self.agents)
         name = own.name or self.name
         check_max_tokens(name, self.max_tokens)
-        return name, accepted_temperature(name, self.temperature if own.temperature is None else own.temperature)
+        return name, resolve_temperature(name, self.temperature if own.temperature is None else own.temperature)
 
     def _check_ranges(self) -> None:
         self._need("call_deadline_seconds", self.call_deadline_seconds > 0, "more than 0 seconds")

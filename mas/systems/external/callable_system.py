@@ -51,7 +51,7 @@ class CallableSystem:
         from mas.systems.external.python_programs import FunctionProgram, ModuleProgram
 
         def lm_of(name: str) -> Any:
-            return model.lm(AgentModel(agent=name))
+            return model.create_lm(AgentModel(agent=name))
 
         make = ModuleProgram if self._agent.is_module else FunctionProgram
         program = make(self._agent, lm_of if self.needs_model else None)

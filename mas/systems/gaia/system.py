@@ -65,7 +65,9 @@ class GaiaSystem:
             toolboxes={name: toolbox(self._settings(name), self.tools, resources) for name in TOOL_USERS},
         )
         for name, predictor in program.named_predictors():
-            predictor.lm = model.lm(AgentModel(self._settings(name).model, self._settings(name).temperature, name))
+            predictor.lm = model.create_lm(
+                AgentModel(self._settings(name).model, self._settings(name).temperature, name)
+            )
         if prompts is not None:
             apply_prompt_set(program, prompts)
         return program

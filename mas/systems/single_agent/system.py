@@ -47,7 +47,7 @@ class SingleAgentSystem:
 
         settings = self._settings
         program = SingleAgentProgram(settings.retry_limit, toolbox(settings, self.tools, resources))
-        program.agent.lm = model.lm(AgentModel(settings.model, settings.temperature, "agent"))
+        program.agent.lm = model.create_lm(AgentModel(settings.model, settings.temperature, "agent"))
         if prompts is not None:
             apply_prompt_set(program, prompts)
         return program

@@ -53,7 +53,7 @@ class ToySystem:
         program = ToyProgram()
         for name, predictor in program.named_predictors():
             settings = self.agents.get(name, ToyAgentSettings())
-            predictor.lm = model.lm(AgentModel(settings.model, settings.temperature, name))
+            predictor.lm = model.create_lm(AgentModel(settings.model, settings.temperature, name))
         if prompts is not None:
             apply_prompt_set(program, prompts)
         return program

@@ -157,7 +157,7 @@ def test_what_a_server_answers_has_its_class(status: int, body: dict[str, Any], 
     with server_that_answers(status, body) as base_url:
         model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
         with pytest.raises(LMError) as raised:
-            run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.lm(AgentModel())))
+            run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.create_lm(AgentModel())))
     assert describe(raised.value, empty()).kind == kind
 
 
@@ -166,5 +166,5 @@ def test_a_server_that_has_gone_is_infrastructure() -> None:
         pass
     model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
     with pytest.raises(LMError) as raised:
-        run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.lm(AgentModel())))
+        run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.create_lm(AgentModel())))
     assert describe(raised.value, empty()).kind == "infrastructure"

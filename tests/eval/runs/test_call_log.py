@@ -135,7 +135,7 @@ async def all_of_them():
     await asyncio.gather(*(ask(SampleKey(f"q{n}")) for n in range(4)))
 
 log = CallLog(Path(sys.argv[1]))
-lm = OpenAIChatModel("any", base_url=sys.argv[2]).lm(AgentModel())
+lm = OpenAIChatModel("any", base_url=sys.argv[2]).create_lm(AgentModel())
 asyncio.run(all_of_them())
 """
 

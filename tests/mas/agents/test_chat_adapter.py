@@ -73,7 +73,7 @@ class Asked:
         script: dict[str, Any] = {user.agent: in_turn(*answers)}
         self.model = ScriptedModel(answering(**script), native_tools=native)
         self.predictor = dspy.Predict(user.signature)
-        self.predictor.lm = self.model.lm(AgentModel())
+        self.predictor.lm = self.model.create_lm(AgentModel())
         self.predictor.demos = demos or []
         self.turns: list[dict[str, Any]] = []
 
@@ -199,7 +199,7 @@ def _ids(message: Any) -> list[str]:
 def planned(demo: dspy.Example, *answers: Answer) -> Request:
     model = ScriptedModel(answering(planner=in_turn(*answers)))
     predictor = dspy.Predict(signatures.Plan)
-    predictor.lm, predictor.demos = model.lm(AgentModel()), [demo]
+    predictor.lm, predictor.demos = model.create_lm(AgentModel()), [demo]
     with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)):
         predictor(request="Plan it.", file=None, history=dspy.History(messages=[]))
     return model.requests[-1][1]

@@ -146,9 +146,9 @@ def test_a_file_that_has_changed_is_shown_as_it_is_now(tmp_path: Path) -> None:
         (SimpleNamespace(takes_images=True, takes_audio=False), {"a.png"}),
         (SimpleNamespace(takes_images=False, takes_audio=True), {"a.wav", "a.m4a"}),
         (SimpleNamespace(), set()),
-        (SimulatedModel().lm(AgentModel()), set()),
-        (OpenAIChatModel("any", "http://127.0.0.1:1/v1").lm(AgentModel()), set()),
-        (OpenAIChatModel("any", "http://127.0.0.1:1/v1", takes_images=True).lm(AgentModel()).copy(), {"a.png"}),
+        (SimulatedModel().create_lm(AgentModel()), set()),
+        (OpenAIChatModel("any", "http://127.0.0.1:1/v1").create_lm(AgentModel()), set()),
+        (OpenAIChatModel("any", "http://127.0.0.1:1/v1", takes_images=True).create_lm(AgentModel()).copy(), {"a.png"}),
     ],
     ids=["images", "audio", "foreign", "simulated", "by default", "a copy"],
 )
@@ -176,7 +176,7 @@ class Asked:
         script = answers or ([Call("read_file", {"file": "map.png"})], {"result": "done"})
         self.model = ScriptedModel(answering(researcher=in_turn(*script)), native_tools=native)
         self.predictor = dspy.Predict(signatures.Research)
-        self.predictor.lm = self.model.lm(AgentModel())
+        self.predictor.lm = self.model.create_lm(AgentModel())
         self.turns: list[dict[str, Any]] = []
         self.trace: list[Any] = []
 

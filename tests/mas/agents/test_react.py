@@ -51,7 +51,7 @@ def box(*functions: Callable[..., Any], max_steps: int = 10, **settings: Any) ->
 class Outcome:
     def __init__(self, model: ScriptedModel, toolbox: Toolbox) -> None:
         predictor = dspy.Predict(Research)
-        predictor.lm = model.lm(AgentModel())
+        predictor.lm = model.create_lm(AgentModel())
         inputs = {"research_request": "find it", "file": None}
         self.model = model
         self.turns, self.prediction = asyncio.run(react(predictor, inputs, [], toolbox))
@@ -328,7 +328,7 @@ def test_an_agent_without_tools_just_answers() -> None:
 def test_the_conversation_so_far_is_left_as_it_is() -> None:
     model = ScriptedModel(answering(researcher=in_turn(DONE, {"result": "better"})))
     predictor = dspy.Predict(Research)
-    predictor.lm = model.lm(AgentModel())
+    predictor.lm = model.create_lm(AgentModel())
     first, _ = asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], box(add)))
     before = list(first)
     second, prediction = asyncio.run(

@@ -1,7 +1,7 @@
 """A chat endpoint on loopback whose every answer a test writes: `async def handle(request, writer)`.
 
 with serving(complete_with("hello")) as server:
-    OpenAIChatModel("any", base_url=server.base_url).lm(AgentModel())("hi")     # ["hello"]
+    OpenAIChatModel("any", base_url=server.base_url).create_lm(AgentModel())("hi")     # ["hello"]
     server.requests[0].body["messages"]
 """
 

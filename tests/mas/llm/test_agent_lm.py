@@ -28,7 +28,7 @@ REQUEST = "answer_request -> final_answer, final_reasoning_trace"
 
 
 def lm_of(model: ScriptedModel, agent: AgentModel | None = None) -> Any:
-    return model.lm(agent or AgentModel())
+    return model.create_lm(agent or AgentModel())
 
 
 def finalize(lm: Any) -> Any:
@@ -133,7 +133,7 @@ def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:
 
     def ask(server: Server) -> tuple[Any, Any]:
         model = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001)
-        lm = model.lm(AgentModel())
+        lm = model.create_lm(AgentModel())
         with use_context(SampleContext(SampleKey("q"), call_log=replies)):
             return run_blocking(asyncio.to_thread(lm, "hi")), model.concurrency_history()
 
@@ -173,7 +173,7 @@ def test_a_thread_that_is_left_behind_spends_nothing_more() -> None:
         question.close()
 
     with serving(hang) as server:
-        lm = OpenAIChatModel("any", base_url=server.base_url).lm(AgentModel())
+        lm = OpenAIChatModel("any", base_url=server.base_url).create_lm(AgentModel())
         run_blocking(asyncio.wait_for(answer_the_question(), PATIENCE_SECONDS))
         assert ended.wait(PATIENCE_SECONDS)
         assert (len(server.requests), question.usage.lm_calls) == (1, 1)

@@ -6,9 +6,9 @@ import pytest
 
 from eval.cli.hydra_compat import composed
 from eval.config.evaluation import build_part
-from mas.llm.prices import Price, price_of
+from mas.llm.prices import Price, find_price
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import Rate
+from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
 from mas.simulation import SimulatedModel
 
@@ -24,22 +24,22 @@ def test_cached_input_has_its_own_price() -> None:
 def test_a_snapshot_costs_what_its_family_does_unless_it_has_a_price_of_its_own() -> None:
     first = Price(5.0, 15.0)
     prices = {"gpt-4o": Price(2.5, 10.0), "gpt-4o-2024-05-13": first, "gpt-4o-mini": MINI}
-    assert price_of("gpt-4o-mini-2024-07-18", prices) is MINI
-    assert price_of("gpt-4o-2024-05-13", prices) is first
-    assert price_of("gpt-4o-audio", prices) is None
+    assert find_price("gpt-4o-mini-2024-07-18", prices) is MINI
+    assert find_price("gpt-4o-2024-05-13", prices) is first
+    assert find_price("gpt-4o-audio", prices) is None
 
 
 def test_a_profile_names_the_models_without_a_price() -> None:
     model = OpenAIChatModel("gpt-4o-mini-2024-07-18", prices={"gpt-4o-mini": MINI})
-    assert model.unpriced() == []
-    assert model.unpriced(["mine", "gpt-4o-mini"]) == ["mine"]
-    assert SimulatedModel().unpriced(["offline"]) == []
+    assert model.list_unpriced() == []
+    assert model.list_unpriced(["mine", "gpt-4o-mini"]) == ["mine"]
+    assert SimulatedModel().list_unpriced(["offline"]) == []
 
 
 @pytest.mark.parametrize("choice", ["gpt-4o-mini", "gpt-4o", "mixed"])
 def test_the_models_that_come_with_the_harness_have_dated_prices(choice: str) -> None:
     model = build_part(composed([f"model={choice}"]).model, "model")
-    assert model.unpriced() == []
+    assert model.list_unpriced() == []
     for price in model.prices.values():
         assert date.fromisoformat(price.as_of) >= date(2026, 1, 1)
         assert 0 < (price.cached_input_usd_per_million or price.input_usd_per_million) <= price.input_usd_per_million
@@ -50,4 +50,4 @@ def test_impossible_prices_and_rates_are_a_sentence() -> None:
     with pytest.raises(UserError, match=r"model\.prices\.any\.output_usd_per_million=-1"):
         OpenAIChatModel("any", prices={"any": Price(1.0, -1.0)}).check()
     with pytest.raises(UserError, match=r"model\.rate\.requests_per_minute=0"):
-        OpenAIChatModel("any", rate=Rate(requests_per_minute=0)).check()
+        OpenAIChatModel("any", rate=RateSettings(requests_per_minute=0)).check()

@@ -10,13 +10,13 @@ import pytest
 
 from mas.llm.profiles.model import AgentModel, Model
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import Rate
+from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, recording
 from mas.simulation import SimulatedModel
 from tests.mas.llm.loopback import Received, answer, complete_with, completion, serving
-from tests.mas.llm.test_bill import REFUSED, Ledger
+from tests.mas.llm.test_budget_reservation import REFUSED, Ledger
 
 REFLECTION = SampleKey("reflection", epoch=0)
 
@@ -40,22 +40,22 @@ class Kept(dict[str, str]):
 def test_it_is_asked_for_variety_unless_the_server_takes_no_temperature(
     profile: OpenAIChatModel, name: str | None, expected: tuple[str, float | None]
 ) -> None:
-    lm = profile.reflection_lm(name)
+    lm = profile.create_reflection_lm(name)
     assert (lm.model, lm.kwargs["temperature"]) == expected
 
 
 def test_the_profiles_other_settings_hold_for_it_as_well() -> None:
-    assert OpenAIChatModel("base", max_tokens=500).reflection_lm().kwargs["max_tokens"] == 500
+    assert OpenAIChatModel("base", max_tokens=500).create_reflection_lm().kwargs["max_tokens"] == 500
     with pytest.raises(UserError, match=r"model\.max_tokens=500 is too small for o3"):
-        OpenAIChatModel("base", max_tokens=500).reflection_lm("o3")
+        OpenAIChatModel("base", max_tokens=500).create_reflection_lm("o3")
 
 
 def test_it_waits_at_the_gate_of_the_agents() -> None:
     with serving(complete_with("hello")) as server:
-        profile = OpenAIChatModel("base", base_url=server.base_url, rate=Rate(requests_per_minute=1))
-        assert profile.lm(AgentModel())("hi") == ["hello"]
+        profile = OpenAIChatModel("base", base_url=server.base_url, rate=RateSettings(requests_per_minute=1))
+        assert profile.create_lm(AgentModel())("hi") == ["hello"]
         with use_context(SampleContext(REFLECTION, deadline=time.monotonic() + 0.2)), pytest.raises(LimitReachedError):
-            profile.reflection_lm("strong")("hi")
+            profile.create_reflection_lm("strong")("hi")
         assert len(server.requests) == 1
 
 
@@ -93,7 +93,7 @@ def test_requests_from_an_optimisers_thread_are_reserved_retried_logged_and_repl
     question = SampleContext(REFLECTION, budget=budget, call_log=log)
     texts = ["improve this", "improve that", "improve this"]
     with serving(Counting()) as server:
-        lm = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001).reflection_lm("strong")
+        lm = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001).create_reflection_lm("strong")
         first = in_a_thread_of_its_own(lm, replace(question), texts)
         assert first == ["proposal 2", "proposal 3", "proposal 4"], "the same asked again is another question"
         assert {request.body["model"] for request in server.requests} == {"strong"}
@@ -105,7 +105,7 @@ def test_requests_from_an_optimisers_thread_are_reserved_retried_logged_and_repl
 
 def test_a_budget_that_is_used_up_reaches_the_optimiser_as_itself() -> None:
     budget = Ledger(requests=0)
-    lm = OpenAIChatModel("any", base_url="http://127.0.0.1:9/v1").reflection_lm()
+    lm = OpenAIChatModel("any", base_url="http://127.0.0.1:9/v1").create_reflection_lm()
     with (
         use_context(SampleContext(REFLECTION, budget=budget)),
         pytest.raises(LimitReachedError, match="its 0 requests"),
@@ -115,7 +115,7 @@ def test_a_budget_that_is_used_up_reaches_the_optimiser_as_itself() -> None:
 
 def test_the_simulated_one_takes_any_name_and_is_replayed_too() -> None:
     model: Model = SimulatedModel(world="harmful", seed=2)
-    named, unnamed = model.reflection_lm("gpt-4o"), model.reflection_lm(None)
+    named, unnamed = model.create_reflection_lm("gpt-4o"), model.create_reflection_lm(None)
     assert named.model == unnamed.model == "offline/harmful-2"
     log = Kept()
     for replayed in (False, True):

@@ -15,7 +15,7 @@ from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Span, Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, serving
-from tests.mas.llm.test_bill import Ledger
+from tests.mas.llm.test_budget_reservation import Ledger
 
 FIRST = SampleKey("q")
 COST = (30 * 1.0 + 4 * 2.0) / 1e6  # of one reply of the server on loopback
@@ -49,7 +49,7 @@ def ask(base_url: str, question: SampleContext, *texts: str | Request, **setting
     trace = Trace("thread")
 
     async def all_of_them() -> list[Any]:
-        lm = OpenAIChatModel("any", base_url=base_url, **settings).lm(AgentModel())
+        lm = OpenAIChatModel("any", base_url=base_url, **settings).create_lm(AgentModel())
         return [await lm.acall(text) for text in texts]
 
     with use_context(question), recording(trace):
@@ -94,7 +94,7 @@ def test_the_same_request_twice_at_once_is_two_questions_as_well() -> None:
         return await asyncio.gather(lm.acall("again"), lm.acall("again"))
 
     with serving(Counting(delays=[0.1])) as server:
-        lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0).lm(AgentModel())
+        lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0).create_lm(AgentModel())
         with use_context(SampleContext(FIRST, call_log=log)):
             first = run_blocking(at_once(lm))
         with use_context(SampleContext(FIRST, call_log=log)):

@@ -23,13 +23,13 @@ from dspy.utils.exceptions import (
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import Rate
+from mas.llm.profiles.profile import RateSettings
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, recording
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving
-from tests.mas.llm.test_bill import Ledger
+from tests.mas.llm.test_budget_reservation import Ledger
 
 AT_ONCE_SECONDS = 5.0  # far less than any Retry-After below
 
@@ -39,7 +39,7 @@ def profile(base_url: str, **settings: Any) -> OpenAIChatModel:
 
 
 def ask(base_url: str, text: str = "hi", **settings: Any) -> Any:
-    return run_blocking(profile(base_url, **settings).lm(AgentModel()).acall(text))
+    return run_blocking(profile(base_url, **settings).create_lm(AgentModel()).acall(text))
 
 
 def failing(status: str, code: str | None = None, message: str = "busy") -> Handler:
@@ -172,8 +172,8 @@ def test_waiting_for_a_known_rate_is_not_counted() -> None:
         return await asyncio.gather(*(lm.acall("hi") for _ in range(8)))
 
     with serving(complete_with("hello")) as server:
-        settings = {"rate": Rate(requests_per_minute=300), "call_deadline_seconds": 1.0}
-        lm = profile(server.base_url, **settings).lm(AgentModel())
+        settings = {"rate": RateSettings(requests_per_minute=300), "call_deadline_seconds": 1.0}
+        lm = profile(server.base_url, **settings).create_lm(AgentModel())
         began = time.monotonic()
         assert run_blocking(all_at_once()) == [["hello"]] * 8
     assert time.monotonic() - began > 1.2
@@ -181,7 +181,7 @@ def test_waiting_for_a_known_rate_is_not_counted() -> None:
 
 def test_the_questions_time_bounds_the_queue_for_a_thread_too() -> None:
     with serving(complete_with("hello")) as server:
-        lm = profile(server.base_url, rate=Rate(requests_per_minute=1)).lm(AgentModel())
+        lm = profile(server.base_url, rate=RateSettings(requests_per_minute=1)).create_lm(AgentModel())
         assert lm("hi") == ["hello"]
         began = time.monotonic()
         question = SampleContext(SampleKey("q"), deadline=began + 0.3)
@@ -204,7 +204,7 @@ def test_a_refusal_of_key_or_quota_is_noted_even_if_the_agent_swallows_it(
             await (asyncio.to_thread(lm, "hi") if in_a_thread else lm.acall("hi"))
 
     with serving(failing(status, code, "no money")) as server, use_context(SampleContext(SampleKey("q"))) as question:
-        lm = profile(server.base_url).lm(AgentModel())
+        lm = profile(server.base_url).create_lm(AgentModel())
         run_blocking(swallowing())
     assert question.server_refusal is not None
     assert question.server_refusal.startswith(f"{refusal}: ")
@@ -218,7 +218,7 @@ def test_a_cancelled_call_is_cancelled_whether_it_waits_for_the_server_or_for_th
             await lm.acall("hi")
 
     with serving(fault) as server:
-        lm = profile(server.base_url).lm(AgentModel())
+        lm = profile(server.base_url).create_lm(AgentModel())
         began = time.monotonic()
         with pytest.raises(TimeoutError):
             run_blocking(given_up())
@@ -229,7 +229,7 @@ def test_a_cancelled_call_is_cancelled_whether_it_waits_for_the_server_or_for_th
 def test_the_gate_hears_of_refusals() -> None:
     with serving(in_turn(failing("429 Too Many Requests\r\nRetry-After: 0"), complete_with("hello"))) as server:
         model = profile(server.base_url)
-        assert run_blocking(model.lm(AgentModel()).acall("hi")) == ["hello"]
+        assert run_blocking(model.create_lm(AgentModel()).acall("hi")) == ["hello"]
     assert "rate limit" in {entry["reason"] for entry in model.concurrency_history()}
 
 
@@ -237,7 +237,7 @@ def test_the_gate_hears_of_refusals() -> None:
 def test_dspys_second_request_in_json_is_marked_as_a_retry(reply: str) -> None:
     trace = Trace("thread")
     with serving(in_turn(complete_with("not the format"), complete_with(reply))) as server, recording(trace):
-        lm = profile(server.base_url).lm(AgentModel())
+        lm = profile(server.base_url).create_lm(AgentModel())
         with dspy.context(lm=lm):
             asked = dspy.Predict("question -> answer").acall(question="How many?")
             if reply.startswith("{"):
@@ -253,7 +253,7 @@ def test_dspys_second_request_in_json_is_marked_as_a_retry(reply: str) -> None:
 
 def test_a_limit_leaves_the_lm_as_itself_and_nothing_is_sent() -> None:
     with serving(complete_with("[[ ## answer ## ]]\n42")) as server:
-        lm = profile(server.base_url).lm(AgentModel())
+        lm = profile(server.base_url).create_lm(AgentModel())
         with use_context(SampleContext(SampleKey("q"), SampleLimits(lm_calls=1))), dspy.context(lm=lm):
             assert run_blocking(dspy.Predict("question -> answer").acall(question="?")).answer == "42"
             with pytest.raises(LimitReachedError, match=r"used its 1 calls to language models \(limits\.lm_calls\)"):
@@ -274,7 +274,7 @@ def test_a_synchronous_call_on_the_loop_tells_of_a_limit_as_well() -> None:
         return lm("hi")
 
     with serving(complete_with("hello")) as server:
-        lm = profile(server.base_url).lm(AgentModel())
+        lm = profile(server.base_url).create_lm(AgentModel())
         with use_context(SampleContext(SampleKey("q"), SampleLimits(lm_calls=1))) as question:
             assert run_blocking(on_the_loop()) == ["hello"]
             with pytest.raises(LimitReachedError, match="lm_calls"):

@@ -40,7 +40,7 @@ def observed(*calls: Call, tools: list[Callable[..., Any]], **settings: Any) -> 
     """What the agent is shown of each call."""
     model = ScriptedModel(answering(researcher=in_turn(list(calls), DONE)))
     predictor = dspy.Predict(Research)
-    predictor.lm = model.lm(AgentModel())
+    predictor.lm = model.create_lm(AgentModel())
     box = Toolbox({each.__name__: dspy.Tool(each) for each in tools}, resources=Resources(ToolSettings(**settings)))
     asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], box))
     results = tool_results(model.requests[-1][1])

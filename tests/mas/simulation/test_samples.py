@@ -19,7 +19,7 @@ def drawn(sample: SampleKey | None) -> list[tuple[Any, Any]]:
 
 
 async def _drawn(sample: SampleKey | None) -> list[tuple[Any, Any]]:
-    lm = SimulatedModel().lm(AgentModel())
+    lm = SimulatedModel().create_lm(AgentModel())
     with dspy.context(lm=lm):
         if sample is None:
             return [await _one(text) for text in QUESTIONS]

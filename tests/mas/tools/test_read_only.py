@@ -82,7 +82,7 @@ def run(
     """The observations of the calls, made one after the other, and their spans."""
     model = ScriptedModel(answering(researcher=in_turn(*([call] for call in calls), DONE)))
     predictor = dspy.Predict(Research)
-    predictor.lm = model.lm(AgentModel())
+    predictor.lm = model.create_lm(AgentModel())
     toolbox = Toolbox({each.__name__: dspy.Tool(each) for each in tools}, resources=Resources(ToolSettings(**settings)))
     with use_context(question), recording(Trace("thread")) as trace:
         asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], toolbox))
@@ -156,7 +156,7 @@ def test_calls_side_by_side_are_told_the_same_and_so_is_a_resumed_question(tmp_p
     def told(log: Any) -> list[str]:
         model = ScriptedModel(answering(researcher=in_turn([Call("look", {"up": "moon"})] * 2, DONE)))
         predictor = dspy.Predict(Research)
-        predictor.lm = model.lm(AgentModel())
+        predictor.lm = model.create_lm(AgentModel())
         with use_context(SampleContext(SampleKey("q"), tool_log=log)):
             given = {"research_request": "find it", "file": None}
             asyncio.run(react(predictor, given, [], Toolbox({"look": dspy.Tool(look)})))
@@ -276,7 +276,7 @@ def test_a_makeshift_is_one_call_s_own_affair_also_of_those_beside_it(name: str)
     calls = [Call(name, {"up": up}) for up in ("sun", "makeshift", "moon")]
     model = ScriptedModel(answering(researcher=in_turn(calls, DONE)))
     predictor = dspy.Predict(Research)
-    predictor.lm = model.lm(AgentModel())
+    predictor.lm = model.create_lm(AgentModel())
     toolbox = Toolbox({each.__name__: dspy.Tool(each) for each in kiosk.tools()})
     with use_context(SampleContext(SampleKey("q"), tool_log=log)):
         asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], toolbox))

@@ -297,7 +297,7 @@ class Run:
 
 
 def lm(model: ScriptedModel) -> Any:
-    return model.lm(AgentModel())
+    return model.create_lm(AgentModel())
 
 
 def test_a_readable_reflection_is_one_request_made_as_the_search_makes_it() -> None:
@@ -310,7 +310,7 @@ def test_a_readable_reflection_is_one_request_made_as_the_search_makes_it() -> N
 
 
 def test_the_simulated_reflection_passes() -> None:
-    assert "crates" in check_reflection(SimulatedModel().reflection_lm())
+    assert "crates" in check_reflection(SimulatedModel().create_reflection_lm())
 
 
 @pytest.mark.parametrize("bad", [UNREADABLE, {"new_instruction": " "}, Reply("[[ ## new_instruct", "length")])

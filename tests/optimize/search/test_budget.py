@@ -295,7 +295,7 @@ class Asking:
     """A program that asks the simulated model so many times."""
 
     def __init__(self, times: int) -> None:
-        self.times, self.lm = times, SimulatedModel().lm(AgentModel())
+        self.times, self.lm = times, SimulatedModel().create_lm(AgentModel())
 
     async def acall(self, question: str, file: object = None) -> dict[str, Any]:
         with dspy.context(lm=self.lm):

@@ -43,7 +43,7 @@ def test_litellm_is_not_imported_before_the_first_request() -> None:
         "model = LiteLLMModel('anthropic/claude-x')\n"
         "model.check()\n"
         "print([name for name in ('dspy', 'litellm', 'openai') if name in sys.modules])\n"
-        "model.lm(AgentModel())\n"
+        "model.create_lm(AgentModel())\n"
         "print('openai' in sys.modules)  # LiteLLM imports it"
     )
     environment = {**os.environ, "ANTHROPIC_API_KEY": "sk-ant-12345"}

@@ -24,7 +24,7 @@ PROFILE = OpenAIChatModel(
     ],
 )
 def test_the_first_source_that_says_something_counts(agent: AgentModel, expected: tuple[str, float]) -> None:
-    lm = PROFILE.lm(agent)
+    lm = PROFILE.create_lm(agent)
     assert (lm.model, lm.kwargs["temperature"]) == expected
 
 

@@ -16,7 +16,7 @@ from dspy.utils.exceptions import LMTimeoutError
 
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import Rate
+from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
@@ -30,7 +30,7 @@ PATIENCE_SECONDS = 30.0
 
 def ask(server: Server, text: str = "hi", **profile: Any) -> Any:
     settings: dict[str, Any] = {"name": "any", "base_url": server.base_url, "num_retries": 0, **profile}
-    return run_blocking(OpenAIChatModel(**settings).lm(AgentModel()).acall(text))
+    return run_blocking(OpenAIChatModel(**settings).create_lm(AgentModel()).acall(text))
 
 
 def test_a_missing_key_is_one_sentence_that_names_the_variable_and_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +100,8 @@ def test_name_key_and_settings_arrive_at_the_server(monkeypatch: pytest.MonkeyPa
         profile = OpenAIChatModel(
             "org/model:7b", base_url=server.base_url, api_key_env="SOME_KEY", temperature=0.2, max_tokens=77
         )
-        assert run_blocking(profile.lm(AgentModel()).acall("hi")) == ["hello"]
-        assert run_blocking(profile.lm(AgentModel(name="other", temperature=0.9)).acall("hi")) == ["hello"]
+        assert run_blocking(profile.create_lm(AgentModel()).acall("hi")) == ["hello"]
+        assert run_blocking(profile.create_lm(AgentModel(name="other", temperature=0.9)).acall("hi")) == ["hello"]
     first, second = server.requests
     assert first.path == "/v1/chat/completions"
     assert first.headers["authorization"] == "Bearer sk-12345678"
@@ -138,7 +138,7 @@ def test_the_profile_says_whether_tools_are_native(native_tools: bool) -> None:
         '[[ ## tool_calls ## ]]\n{"tool_calls": [{"name": "look_up", "args": {"word": "x"}}]}\n\n[[ ## answer ## ]]\n'
     )
     with serving(native if native_tools else text) as server:
-        lm = OpenAIChatModel("any", base_url=server.base_url, native_tools=native_tools).lm(AgentModel())
+        lm = OpenAIChatModel("any", base_url=server.base_url, native_tools=native_tools).create_lm(AgentModel())
         assert lm.supports_function_calling is native_tools
         with dspy.context(adapter=dspy.ChatAdapter(use_native_function_calling=True), lm=lm):
             prediction = run_blocking(dspy.Predict(Lookup).acall(question="x?", tools=[dspy.Tool(look_up)]))
@@ -173,11 +173,13 @@ def test_more_than_a_hundred_requests_are_in_flight_at_once() -> None:
         return await asyncio.gather(*(lm.acall(f"question {index}") for index in range(AT_ONCE)))
 
     with serving(hold) as server:
-        fast = Rate(requests_per_minute=1_000_000)  # a server of unknown rate would be tried with a few at first
+        fast = RateSettings(
+            requests_per_minute=1_000_000
+        )  # a server of unknown rate would be tried with a few at first
         profile = OpenAIChatModel(
             "any", base_url=server.base_url, num_retries=0, rate=fast, call_deadline_seconds=PATIENCE_SECONDS
         )
-        lm = profile.lm(AgentModel())
+        lm = profile.create_lm(AgentModel())
         assert lm.supports_function_calling, "the lifted cap does not cost the native tools"
         assert run_blocking(all_at_once(lm)) == [["hello"]] * AT_ONCE
     assert len(server.requests) == AT_ONCE
@@ -200,7 +202,7 @@ def test_no_more_requests_are_in_flight_than_the_profile_allows_and_the_others_w
 
     with serving(slow) as server, ThreadPoolExecutor(8) as threads:
         profile = OpenAIChatModel("any", base_url=server.base_url, num_retries=0, max_connections=2)
-        lms = [profile.lm(AgentModel(agent=str(number))) for number in range(8)]
+        lms = [profile.create_lm(AgentModel(agent=str(number))) for number in range(8)]
         assert list(threads.map(ask_one, lms)) == [["hello"]] * 8
     assert peak == 2
 
@@ -255,7 +257,7 @@ def test_the_key_is_nowhere_in_the_trace_or_the_saved_state(monkeypatch: pytest.
     monkeypatch.setenv("SOME_KEY", "sk-very-secret")
     trace = Trace("thread")
     with serving(complete_with("hello")) as server, recording(trace):
-        lm = OpenAIChatModel("any", base_url=server.base_url, api_key_env="SOME_KEY").lm(AgentModel())
+        lm = OpenAIChatModel("any", base_url=server.base_url, api_key_env="SOME_KEY").create_lm(AgentModel())
         run_blocking(lm.acall("hi"))
     assert server.requests[0].headers["authorization"] == "Bearer sk-very-secret"
     assert "sk-very-secret" not in repr([vars(span) for span in trace.spans])
@@ -264,11 +266,11 @@ def test_the_key_is_nowhere_in_the_trace_or_the_saved_state(monkeypatch: pytest.
 
 def test_lms_of_one_profile_share_their_connections() -> None:
     profile = OpenAIChatModel("any", base_url="http://127.0.0.1:1/v1")
-    one, two = profile.lm(AgentModel()), profile.lm(AgentModel(name="other"))
+    one, two = profile.create_lm(AgentModel()), profile.create_lm(AgentModel(name="other"))
     assert one._async_engine_spec.inner is two._async_engine_spec.inner
-    elsewhere = OpenAIChatModel("any", base_url="http://127.0.0.1:2/v1").lm(AgentModel())
+    elsewhere = OpenAIChatModel("any", base_url="http://127.0.0.1:2/v1").create_lm(AgentModel())
     assert elsewhere._async_engine_spec.inner is not one._async_engine_spec.inner
-    assert one._async_engine_spec.terms.gate is two._async_engine_spec.terms.gate
+    assert one._async_engine_spec.policy.rate_limiter is two._async_engine_spec.policy.rate_limiter
 
 
 def in_a_new_process(code: str, **environment: str) -> list[str]:
@@ -290,7 +292,7 @@ def test_openai_base_url_does_not_switch_to_litellm() -> None:
         "from mas.runtime.event_loop import run_blocking\n"
         "from mas.llm.profiles.model import AgentModel\n"
         "from mas.llm.profiles.openai_chat import OpenAIChatModel\n"
-        "lm = OpenAIChatModel('any', base_url=BASE_URL).lm(AgentModel())\n"
+        "lm = OpenAIChatModel('any', base_url=BASE_URL).create_lm(AgentModel())\n"
         "print(run_blocking(lm.acall('hi')))\n"
         "print('litellm' in sys.modules)"
     )

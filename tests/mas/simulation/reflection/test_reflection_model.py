@@ -140,7 +140,7 @@ def test_useless_clauses_do_nothing(clause: str) -> None:
 
 
 def test_the_profile_offers_it_as_a_model() -> None:
-    reply = SimulatedModel(world="harmful", seed=2).reflection_lm()(gepa_prompt())
+    reply = SimulatedModel(world="harmful", seed=2).create_reflection_lm()(gepa_prompt())
 
     assert "expert" in str(reply[0]) or "Here is" in str(reply[0])
 

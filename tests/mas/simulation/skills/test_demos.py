@@ -58,7 +58,7 @@ def asked(style: str, demos: list[dspy.Example], feedback: bool = False) -> list
         answering(expert=in_turn(*unread, [CALL], *unread, answer, *unread, answer)), native_tools="native" in style
     )
     predictor = dspy.Predict(signatures.Solve)
-    predictor.lm, predictor.demos = model.lm(AgentModel()), demos
+    predictor.lm, predictor.demos = model.create_lm(AgentModel()), demos
     box = Toolbox({"calculator": dspy.Tool(calculator)})
     turns, _ = asyncio.run(react(predictor, {"expert_request": "The real one.", "file": "a.csv"}, [], box))
     if feedback:
@@ -98,7 +98,7 @@ def test_a_real_conversation_of_feedback_alone_begins_after_the_examples(style: 
         answering(expert={"expert_answer": "9", "reasoning_trace": "done"}), native_tools="native" in style
     )
     predictor = dspy.Predict(signatures.Solve)
-    predictor.lm, predictor.demos = model.lm(AgentModel()), [solved(1), solved(2, *REJECTED)]
+    predictor.lm, predictor.demos = model.create_lm(AgentModel()), [solved(1), solved(2, *REJECTED)]
     asyncio.run(react(predictor, {"expert_request": FEEDBACK, "file": None}, [], Toolbox()))
     chat = read_chat(model.requests[-1][1])
     assert [turn.inputs["expert_request"] for turn in chat.turns] == [FEEDBACK]
@@ -139,7 +139,7 @@ def _chats(signature: Any, agent: str, demo: Any, answer: Any, unread: bool, **i
     script: dict[str, Any] = {agent: in_turn(*([UNREADABLE] if unread else []), answer)}
     model = ScriptedModel(answering(**script))
     predictor = dspy.Predict(signature)
-    predictor.lm, predictor.demos = model.lm(AgentModel()), [demo]
+    predictor.lm, predictor.demos = model.create_lm(AgentModel()), [demo]
     with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)):
         predictor(**inputs)
     return [read_chat(model.requests[-1][1])]

@@ -176,7 +176,7 @@ def test_a_caller_without_lms_of_the_programs_own_may_give_one_by_context() -> N
     for predictor in program.predictors():
         predictor.lm = None
     model = ScriptedModel(answering())
-    with dspy.context(lm=model.lm(AgentModel())):
+    with dspy.context(lm=model.create_lm(AgentModel())):
         assert program(question="How many?").final_answer == "42"
     assert len(model.requests) == 5
 

@@ -18,8 +18,8 @@ class ReadingModel(SimulatedModel):
 
     simulated: ClassVar[bool] = False
 
-    def lm(self, agent: AgentModel) -> Any:
-        return ScriptedModel(_reply, native_tools=self.native_tools).lm(agent)
+    def create_lm(self, agent: AgentModel) -> Any:
+        return ScriptedModel(_reply, native_tools=self.native_tools).create_lm(agent)
 
 
 def _reply(agent: str, request: Request) -> Answer:

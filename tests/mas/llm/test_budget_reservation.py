@@ -13,7 +13,7 @@ from dspy.utils.exceptions import LMError
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import Rate
+from mas.llm.profiles.profile import RateSettings
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import (
     LimitReachedError,
@@ -51,7 +51,7 @@ class Ledger:
 
 def lm_at(base_url: str, **settings: Any) -> Any:
     fixed = {"num_retries": 2, "retry_base_seconds": 0.001, "prices": {"any": Price(1.0, 2.0)}}
-    return OpenAIChatModel("any", base_url=base_url, **{**fixed, **settings}).lm(AgentModel())
+    return OpenAIChatModel("any", base_url=base_url, **{**fixed, **settings}).create_lm(AgentModel())
 
 
 def failing(status: str, code: str | None = None) -> Handler:
@@ -148,7 +148,7 @@ def test_a_call_that_is_cancelled_is_settled_as_cut_off_or_as_never_sent() -> No
 
     ledger = Ledger()
     with serving(complete_with("hello")) as server, use_context(ledger.question()):
-        lm = lm_at(server.base_url, rate=Rate(requests_per_minute=1))
+        lm = lm_at(server.base_url, rate=RateSettings(requests_per_minute=1))
         run_blocking(lm.acall("hi"))
         cancelled_after(0.1, lambda: lm.acall("hi"))  # at the gate
     assert ledger.settled == [ANSWERED, NEVER_SENT]
@@ -157,7 +157,7 @@ def test_a_call_that_is_cancelled_is_settled_as_cut_off_or_as_never_sent() -> No
 def test_it_is_reserved_before_it_waits_at_the_gate() -> None:
     ledger = Ledger(requests=1)
     with serving(complete_with("hello")) as server, use_context(ledger.question()):
-        lm = lm_at(server.base_url, rate=Rate(requests_per_minute=1))
+        lm = lm_at(server.base_url, rate=RateSettings(requests_per_minute=1))
         run_blocking(lm.acall("hi"))
         with pytest.raises(LimitReachedError):
             run_blocking(asyncio.wait_for(lm.acall("hi"), 5.0))

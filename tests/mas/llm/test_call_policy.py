@@ -35,7 +35,7 @@ def counting(prompt_tokens: int | None) -> Handler:
 def ask(text: str, prompt_tokens: int | None, **profile: Any) -> Any:
     with serving(counting(prompt_tokens)) as server:
         settings = {"base_url": server.base_url, "num_retries": 0, "detect_truncation": True, **profile}
-        return run_blocking(OpenAIChatModel("qwen3", **settings).lm(AgentModel()).acall(text))
+        return run_blocking(OpenAIChatModel("qwen3", **settings).create_lm(AgentModel()).acall(text))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_overflow_has_its_name_however_the_server_words_it(message: str) -> N
         await answer(writer, {"error": {"message": message, "type": "BadRequestError", "code": 400}}, "400 Bad Request")
 
     with serving(refuse) as server:
-        lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0).lm(AgentModel())
+        lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0).create_lm(AgentModel())
         for call in (lambda: run_blocking(lm.acall("hi")), lambda: type(lm).__mro__[1].__call__(lm, "hi")):
             with pytest.raises(ContextWindowExceededError, match="context"):
                 call()
@@ -103,7 +103,7 @@ class Look(dspy.Signature):
 
 
 def look(server: Server, synchronous: bool = False, **profile: Any) -> Any:
-    lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0, **profile).lm(AgentModel())
+    lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0, **profile).create_lm(AgentModel())
     inputs = {
         "picture": dspy.Image(f"data:image/png;base64,{PIXEL}"),
         "sound": dspy.Audio(data=SOUND, audio_format="wav"),

@@ -32,7 +32,7 @@ _OVERFLOW = re.compile(r"context[ _](?:length|size|window)", re.IGNORECASE)
 
 
 @functools.cache
-def engines(
+def create_chat_engines(
     base_url: str, api_key: str, max_connections: int, deadline_seconds: float, max_tokens_field: str
 ) -> tuple[Any, Any]:
     """The two engines of an endpoint; they and all their copies share its connections."""

@@ -10,24 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mas.llm.adaptive_limit import LENGTH
-from mas.llm.rate_limiter import BackoffTooLongError, RateLimiter, Slot
+from mas.llm.rate_limiter import BackoffTooLongError, RateLimiter, RequestPermit
 from tests.mas.llm.virtual_time import run_in_virtual_time
 
 seconds = st.floats(0.0, 3.0)
 outcomes = st.sampled_from(["succeeded", "refused", "refused for a second", "server failed", "nothing"])
 
 
-def tell(slot: Slot, outcome: str) -> None:
+def tell(permit: RequestPermit, outcome: str) -> None:
     if outcome == "succeeded":
-        slot.succeeded()
+        permit.record_success()
     elif outcome.startswith("refused"):
-        slot.rate_limited(1.0 if outcome.endswith("second") else None)
+        permit.record_rate_limit(1.0 if outcome.endswith("second") else None)
     elif outcome == "server failed":
-        slot.server_failed()
+        permit.record_server_error()
 
 
-def reasons(gate: RateLimiter) -> list[str]:
-    return [entry["reason"] for entry in gate.history]
+def reasons(rate_limiter: RateLimiter) -> list[str]:
+    return [entry["reason"] for entry in rate_limiter.history]
 
 
 @given(st.integers(1, 50), st.lists(st.tuples(seconds, seconds, outcomes), max_size=60))
@@ -37,7 +37,7 @@ def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests
 
     async def request(arrives: float, takes: float, outcome: str) -> None:
         await asyncio.sleep(arrives)
-        async with gate.slot(1) as slot:
+        async with gate.admit(1) as slot:
             assert 1 <= gate.in_flight <= gate.policy.limit <= ceiling
             await asyncio.sleep(takes)
             tell(slot, outcome)
@@ -61,7 +61,7 @@ def test_first_come_first_served_however_large(requests, rates):
     gate, entered = RateLimiter(3, *rates), []
 
     async def request(number: int, tokens: int, outcome: str) -> None:
-        async with gate.slot(tokens) as slot:
+        async with gate.admit(tokens) as slot:
             entered.append(number)
             await asyncio.sleep(0.2)
             tell(slot, outcome)
@@ -81,7 +81,7 @@ def test_a_storm_of_cancellations_swallows_no_place(requests, per_minute):
     async def request(arrives: float, takes: float, cancelled_after: float | None, outcome: str) -> None:
         await asyncio.sleep(arrives)
         try:
-            async with asyncio.timeout(cancelled_after), gate.slot(1) as slot:
+            async with asyncio.timeout(cancelled_after), gate.admit(1) as slot:
                 await asyncio.sleep(takes)
                 tell(slot, outcome)
         except TimeoutError:
@@ -90,7 +90,7 @@ def test_a_storm_of_cancellations_swallows_no_place(requests, per_minute):
     async def all_of_them() -> None:
         await asyncio.gather(*[request(*given) for given in requests])
         assert gate.in_flight == 0
-        async with asyncio.timeout(200), gate.slot(1):
+        async with asyncio.timeout(200), gate.admit(1):
             assert gate.in_flight == 1
 
     run_in_virtual_time(all_of_them())
@@ -100,14 +100,14 @@ def test_a_pause_beyond_the_deadline_is_not_waited_for():
     gate = RateLimiter(4)
 
     async def all_of_them() -> None:
-        async with gate.slot(1) as slot:
-            slot.rate_limited(30.0)
+        async with gate.admit(1) as slot:
+            slot.record_rate_limit(30.0)
         began = gate.now()
         with pytest.raises(BackoffTooLongError, match="30 s"):
-            async with gate.slot(1, lambda: 20):
+            async with gate.admit(1, lambda: 20):
                 pass
         assert gate.now() == began
-        async with gate.slot(1, lambda: 40):
+        async with gate.admit(1, lambda: 40):
             assert gate.now() == pytest.approx(began + 30, abs=0.01)
 
     run_in_virtual_time(all_of_them())
@@ -117,17 +117,17 @@ def test_a_pause_is_told_on_coming_however_long_the_queue_is():
     gate = RateLimiter(1)
 
     async def patient() -> None:
-        async with gate.slot(1):
+        async with gate.admit(1):
             pass
 
     async def all_of_them() -> None:
-        async with gate.slot(1) as slot:
-            slot.rate_limited(30.0)
+        async with gate.admit(1) as slot:
+            slot.record_rate_limit(30.0)
         queue = [asyncio.create_task(patient()) for _ in range(3)]
         await asyncio.sleep(1)
         began = gate.now()
         with pytest.raises(BackoffTooLongError, match="29 s"):
-            async with gate.slot(1, lambda: 20):
+            async with gate.admit(1, lambda: 20):
                 pass
         assert gate.now() == began
         await asyncio.gather(*queue)
@@ -141,15 +141,15 @@ def test_a_pause_is_told_to_the_whole_queue_once_its_first_has_been_told():
 
         async def impatient() -> None:
             try:
-                async with gate.slot(1, lambda: 1.0):
+                async with gate.admit(1, lambda: 1.0):
                     pass
             except BackoffTooLongError:
                 told.append(gate.now() - 1000.0)
 
-        async with gate.slot(1) as slot:
+        async with gate.admit(1) as slot:
             queue = [asyncio.create_task(impatient()) for _ in range(5)]
             await asyncio.sleep(0.5)
-            slot.rate_limited(10.0)
+            slot.record_rate_limit(10.0)
         await asyncio.gather(*queue)
         return told
 
@@ -161,9 +161,9 @@ def test_who_has_queued_for_long_still_has_the_patience_for_a_short_pause():
         gate = RateLimiter(64, requests_per_minute=1)
 
         async def request(place: int) -> None:
-            async with gate.slot(1, lambda: 5.0) as slot:
+            async with gate.admit(1, lambda: 5.0) as slot:
                 if place < 4:
-                    slot.rate_limited(3.0)
+                    slot.record_rate_limit(3.0)
 
         await asyncio.gather(*[request(place) for place in range(5)])
         return gate.now() - 1000.0
@@ -174,14 +174,14 @@ def test_who_has_queued_for_long_still_has_the_patience_for_a_short_pause():
 def test_a_pause_that_is_not_waited_for_costs_nothing_of_the_rate():
     async def all_of_them() -> float:
         gate = RateLimiter(64, requests_per_minute=60)
-        async with gate.slot(1) as slot:
-            slot.rate_limited(1.5)
+        async with gate.admit(1) as slot:
+            slot.record_rate_limit(1.5)
         for _ in range(10):
             with pytest.raises(BackoffTooLongError):
-                async with gate.slot(1, lambda: 1.0):
+                async with gate.admit(1, lambda: 1.0):
                     pass
         began = gate.now()
-        async with gate.slot(1):
+        async with gate.admit(1):
             return gate.now() - began
 
     assert run_in_virtual_time(all_of_them()) == pytest.approx(1.5, abs=1e-3)
@@ -191,9 +191,9 @@ def test_many_refusals_of_requests_sent_before_the_cut_are_one_episode():
     gate = RateLimiter(64)
 
     async def request(place: int) -> None:
-        async with gate.slot(1) as slot:
+        async with gate.admit(1) as slot:
             await asyncio.sleep(1 + place / 100)
-            slot.rate_limited(0.0)
+            slot.record_rate_limit(0.0)
 
     async def all_of_them() -> None:
         await asyncio.gather(*[request(place) for place in range(64)])
@@ -207,8 +207,8 @@ def test_a_cut_halves_what_is_not_in_use():
     gate = RateLimiter(64)
 
     async def one() -> None:
-        async with gate.slot(1) as slot:
-            slot.rate_limited(None)
+        async with gate.admit(1) as slot:
+            slot.record_rate_limit(None)
 
     run_in_virtual_time(one())
     assert gate.history[-1] == {"seconds": 0.0, "limit": 16, "reason": "rate limit"}
@@ -218,10 +218,10 @@ def test_a_cut_halves_what_is_not_in_use():
 def test_nothing_is_sent_before_the_time_the_server_gave_up_to_a_minute(retry_after, pause):
     async def two() -> float:
         gate = RateLimiter(64)
-        async with gate.slot(1) as slot:
-            slot.rate_limited(retry_after)
+        async with gate.admit(1) as slot:
+            slot.record_rate_limit(retry_after)
         refused = gate.now()
-        async with gate.slot(1):
+        async with gate.admit(1):
             return gate.now() - refused
 
     assert run_in_virtual_time(two()) == pytest.approx(pause, abs=1e-5)
@@ -231,7 +231,7 @@ def test_without_a_time_the_pauses_double_until_something_gets_through():
     async def pauses() -> list[float]:
         gate, gaps = RateLimiter(64), []
         for outcome in ["refused", "refused", "refused", "succeeded", "refused", "succeeded"]:
-            async with gate.slot(1) as slot:
+            async with gate.admit(1) as slot:
                 tell(slot, outcome)
             if outcome == "refused":
                 gaps.append(gate.policy.hold_until - gate.now())
@@ -244,9 +244,9 @@ def test_however_long_it_refuses_the_server_is_asked_again_every_few_seconds():
     async def gaps() -> list[float]:
         gate, sent = RateLimiter(64), []
         for _ in range(50):
-            async with gate.slot(1) as slot:
+            async with gate.admit(1) as slot:
                 sent.append(gate.now())
-                slot.rate_limited(None)
+                slot.record_rate_limit(None)
         return [later - earlier for earlier, later in itertools.pairwise(sent)]
 
     assert max(run_in_virtual_time(gaps())) == pytest.approx(16.0, abs=1e-3)
@@ -256,9 +256,9 @@ def test_after_a_server_fault_nothing_grows_for_a_while_and_nothing_is_cut():
     gate = RateLimiter(64)
 
     async def request(number: int) -> None:
-        async with gate.slot(1) as slot:
+        async with gate.admit(1) as slot:
             if number == 0:
-                return slot.server_failed()
+                return slot.record_server_error()
             await asyncio.sleep(9.9 if number <= 32 else 1)
         return None
 
@@ -275,10 +275,10 @@ def test_without_refusals_the_limit_opens_to_its_ceiling_before_the_first_reply(
     gate = RateLimiter(64)
 
     async def request() -> float:
-        async with gate.slot(1) as slot:
+        async with gate.admit(1) as slot:
             entered = gate.now()
             await asyncio.sleep(1)
-            slot.succeeded()
+            slot.record_success()
         return entered
 
     async def all_of_them() -> list[float]:
@@ -294,11 +294,11 @@ def test_after_a_cut_the_limit_comes_back():
 
     async def request(place: int) -> None:
         if place < 2:
-            async with gate.slot(1) as slot:
-                slot.rate_limited(None)
-        async with gate.slot(1) as slot:
+            async with gate.admit(1) as slot:
+                slot.record_rate_limit(None)
+        async with gate.admit(1) as slot:
             await asyncio.sleep(60)
-            slot.succeeded()
+            slot.record_success()
 
     async def all_of_them() -> None:
         await asyncio.gather(*[request(place) for place in range(200)])
@@ -308,12 +308,12 @@ def test_after_a_cut_the_limit_comes_back():
     assert gate.history[-1]["limit"] == 64
 
 
-async def _times_sent(gate: RateLimiter, requests: int, tokens: int) -> list[float]:
+async def _times_sent(rate_limiter: RateLimiter, requests: int, tokens: int) -> list[float]:
     async def request() -> float:
-        async with gate.slot(tokens) as slot:
-            sent = gate.now()
+        async with rate_limiter.admit(tokens) as slot:
+            sent = rate_limiter.now()
             await asyncio.sleep(0.2)
-            slot.succeeded()
+            slot.record_success()
         return sent
 
     return await asyncio.gather(*[request() for _ in range(requests)])
@@ -339,9 +339,9 @@ def test_a_known_token_rate_counts_large_requests_in_full_and_lets_the_largest_p
 def test_a_server_that_refuses_a_declared_rate_is_obeyed():
     async def two() -> float:
         gate = RateLimiter(64, requests_per_minute=6000)
-        async with gate.slot(1) as slot:
-            slot.rate_limited(5.0)
-        async with gate.slot(1):
+        async with gate.admit(1) as slot:
+            slot.record_rate_limit(5.0)
+        async with gate.admit(1):
             return gate.history[-1]["seconds"]
 
     assert run_in_virtual_time(two()) == pytest.approx(5.0, abs=1e-3)
@@ -365,25 +365,27 @@ class FixedRate:
         return True
 
 
-async def _through_the_gate(gate: RateLimiter, server: FixedRate, requests: int, jitter: random.Random) -> float:
+async def _through_the_gate(
+    rate_limiter: RateLimiter, server: FixedRate, requests: int, jitter: random.Random
+) -> float:
     async def worker(left: Iterator[int]) -> None:
         for _ in left:
             while not await ask():
                 pass
 
     async def ask() -> bool:
-        async with gate.slot(1) as slot:
-            if good := await server.ask(gate.now()):
-                slot.succeeded()
+        async with rate_limiter.admit(1) as slot:
+            if good := await server.ask(rate_limiter.now()):
+                slot.record_success()
             else:
-                slot.rate_limited(server.retry_after)
+                slot.record_rate_limit(server.retry_after)
         if not good:
             await asyncio.sleep(server.retry_after or jitter.uniform(0, 1))
         return good
 
     left = iter(range(requests))
     await asyncio.gather(*[worker(left) for _ in range(64)])
-    return gate.now() - 1000.0  # virtual time starts there
+    return rate_limiter.now() - 1000.0  # virtual time starts there
 
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
@@ -418,11 +420,11 @@ def test_a_server_that_was_closed_at_first_is_used_to_the_full_once_it_opens():
 def test_one_refusal_before_anything_has_got_through_delays_one_request():
     async def one_after_the_other() -> float:
         gate = RateLimiter(64)
-        async with gate.slot(1) as slot:
-            slot.rate_limited(None)
+        async with gate.admit(1) as slot:
+            slot.record_rate_limit(None)
         for _ in range(20):
-            async with gate.slot(1) as slot:
-                slot.succeeded()
+            async with gate.admit(1) as slot:
+                slot.record_success()
         return gate.now() - 1000.0
 
     assert run_in_virtual_time(one_after_the_other()) < 0.3
@@ -433,13 +435,13 @@ def test_slow_start_grows_by_what_gets_through():
         gate, seen = RateLimiter(64), []
 
         async def request() -> None:
-            async with gate.slot(1) as slot:
+            async with gate.admit(1) as slot:
                 seen.append(gate.policy.limit)
                 await asyncio.sleep(0.2)
-                slot.succeeded()
+                slot.record_success()
 
-        async with gate.slot(1) as slot:
-            slot.rate_limited(None)
+        async with gate.admit(1) as slot:
+            slot.record_rate_limit(None)
         await asyncio.gather(*[request() for _ in range(100)])
         return seen
 
@@ -472,8 +474,8 @@ def test_history_is_bounded_keeps_its_start_and_is_json():
 
     async def many() -> None:
         for _ in range(LENGTH):
-            async with gate.slot(1) as slot:
-                slot.rate_limited(0.0)
+            async with gate.admit(1) as slot:
+                slot.record_rate_limit(0.0)
 
     run_in_virtual_time(many())
     history = json.loads(json.dumps(gate.history))
@@ -484,9 +486,9 @@ def test_history_is_bounded_keeps_its_start_and_is_json():
 
 def test_an_end_told_twice_is_a_defect_of_the_caller():
     async def twice() -> None:
-        async with RateLimiter(2).slot(1) as slot:
-            slot.succeeded()
-            slot.rate_limited(None)
+        async with RateLimiter(2).admit(1) as slot:
+            slot.record_success()
+            slot.record_rate_limit(None)
 
     with pytest.raises(RuntimeError, match="told twice"):
         run_in_virtual_time(twice())
@@ -496,7 +498,7 @@ def test_a_failure_inside_gives_the_place_back():
     gate = RateLimiter(1)
 
     async def failing() -> None:
-        async with gate.slot(1):
+        async with gate.admit(1):
             raise KeyError
 
     with pytest.raises(KeyError):

@@ -1,12 +1,45 @@
-"""What is asked of Ollama before a run, against a stand-in for its API."""
+"""What is asked of vLLM before a run, against a stand-in for its list of models."""
+
+import asyncio
 
 import pytest
 
+from mas.llm.profiles.local_servers import OllamaModel, VllmModel
 from mas.llm.profiles.model import AgentOverride
-from mas.llm.profiles.ollama import OllamaModel
 from mas.runtime.errors import UserError
-from tests.mas.llm.loopback import complete_with, serving
-from tests.mas.llm.stand_ins import chat, ollama
+from tests.mas.llm.loopback import Handler, Received, answer, complete_with, serving
+from tests.mas.llm.stand_ins import chat, ollama, vllm
+
+
+def check(handler: Handler, context_tokens: int | None = 8192) -> None:
+    with serving(handler) as server:
+        VllmModel("org/model", base_url=server.base_url, context_tokens=context_tokens).check()
+
+
+def test_a_context_that_is_long_enough_or_unknown_passes() -> None:
+    check(vllm("org/model", max_model_len=8192))
+    check(vllm("org/model", max_model_len=None))
+    check(vllm("org/model", max_model_len=10), context_tokens=None)
+
+
+def test_a_context_that_is_too_short_is_refused_with_the_way_to_set_it() -> None:
+    with pytest.raises(UserError, match=r"context of 4096 tokens .*--max-model-len 8192"):
+        check(vllm("org/model", max_model_len=4096))
+
+
+def test_a_model_that_is_not_served_is_refused_with_those_that_are() -> None:
+    with pytest.raises(UserError, match=r"serves no model org/model; model\.name must be one of: a, b\."):
+        check(vllm("a", "b"))
+
+
+def test_the_key_goes_with_the_question_and_a_refusal_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(request: Received, writer: asyncio.StreamWriter) -> None:
+        await answer(writer, {"error": "no"}, "401 Unauthorized")
+
+    monkeypatch.setenv("SOME_KEY", "sk-12345678")
+    with serving(refuse) as server, pytest.raises(UserError, match="HTTP 401"):
+        VllmModel("m", base_url=server.base_url, api_key_env="SOME_KEY").check()
+    assert server.requests[0].headers["authorization"] == "Bearer sk-12345678"
 
 
 def refusal(handler: object, **profile: object) -> str:
@@ -29,7 +62,7 @@ def test_a_model_that_is_not_in_memory_is_loaded_to_learn_its_context() -> None:
     assert server.requests[2].body == {"model": "qwen3", "stream": False}, "no prompt: nothing is generated"
 
 
-def test_a_context_that_is_too_short_is_refused_with_the_way_to_set_it() -> None:
+def test_a_context_that_ollama_loaded_too_short_is_refused_with_the_way_to_set_it() -> None:
     message = refusal(ollama("qwen3", context_length=4096))
     assert all(part in message for part in ("4096", "model.context_tokens=8192", "OLLAMA_CONTEXT_LENGTH=8192"))
 

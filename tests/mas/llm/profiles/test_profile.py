@@ -5,7 +5,7 @@ from dspy.clients.lm import _is_openai_reasoning_model
 
 from mas.llm.profiles.model import AgentModel, AgentOverride
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.reasoning import is_reasoning_model
+from mas.llm.profiles.profile import is_reasoning_model
 from mas.runtime.errors import UserError
 
 REASONING = ("o1", "o3-mini", "O4-mini", "o1-pro", "o3-mini-2025-01-31", "gpt-5", "gpt-5-nano", "gpt-5.6-luna", "x/o3")
@@ -18,9 +18,9 @@ def test_the_names_are_those_that_dspy_takes_for_reasoning_models(name: str) -> 
 
 
 def test_the_default_temperature_is_left_out_and_the_one_they_take_is_sent() -> None:
-    assert OpenAIChatModel("o3").lm(AgentModel()).kwargs["temperature"] is None
-    assert OpenAIChatModel("o3", temperature=1.0).lm(AgentModel()).kwargs["temperature"] == 1.0
-    assert OpenAIChatModel("gpt-4o").lm(AgentModel()).kwargs["temperature"] == 0.0
+    assert OpenAIChatModel("o3").create_lm(AgentModel()).kwargs["temperature"] is None
+    assert OpenAIChatModel("o3", temperature=1.0).create_lm(AgentModel()).kwargs["temperature"] == 1.0
+    assert OpenAIChatModel("gpt-4o").create_lm(AgentModel()).kwargs["temperature"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_a_temperature_that_somebody_chose_and_that_the_model_refuses_is_a_sente
 
 def test_it_is_the_same_sentence_for_an_agent_on_the_command_line() -> None:
     with pytest.raises(UserError, match=r"temperature=0\.7 cannot be sent to o3"):
-        OpenAIChatModel("gpt-4o").lm(AgentModel("o3", 0.7, "planner"))
+        OpenAIChatModel("gpt-4o").create_lm(AgentModel("o3", 0.7, "planner"))
 
 
 def test_a_reasoning_model_must_have_room_to_think() -> None:
     with pytest.raises(UserError, match=r"model\.max_tokens=500 is too small for o3"):
         OpenAIChatModel("o3", max_tokens=500).check()
-    OpenAIChatModel("o3", max_tokens=16000).lm(AgentModel())
+    OpenAIChatModel("o3", max_tokens=16000).create_lm(AgentModel())
     OpenAIChatModel("gpt-4o", max_tokens=500).check()
