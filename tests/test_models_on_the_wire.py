@@ -178,7 +178,7 @@ def test_images_are_sent_if_the_profile_says_that_the_model_takes_them(option: s
 
 LITELLM = """
 import sys
-from tests.test_models_on_the_wire import QUESTION, ToolSettings, profile_and_system
+from tests.test_models_on_the_wire import QUESTION, Resources, profile_and_system
 from tests.mas.llm.loopback import Server
 from mas.runtime.trace import Trace, recording
 model, system = profile_and_system("litellm", Server(sys.argv[1]), *sys.argv[2:])
