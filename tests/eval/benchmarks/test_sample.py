@@ -142,7 +142,7 @@ def test_a_file_is_named_after_its_question() -> None:
     assert {f".{sample.tags['kind']}" for sample in ALL} == {".none", *EVERY_KIND}
 
 
-@pytest.mark.parametrize("example", ATTACHED, ids=lambda sample: sample.id)
+@pytest.mark.parametrize("sample", ATTACHED, ids=lambda sample: sample.id)
 def test_no_question_with_a_file_gives_its_answer_away(sample: Sample) -> None:
     assert sample.target
     assert sample.target.lower() not in sample.question.lower()

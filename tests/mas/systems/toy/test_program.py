@@ -158,7 +158,7 @@ def test_an_unknown_agent_is_one_sentence() -> None:
 def test_the_settings_are_checked_without_loading_anything_heavy() -> None:
     code = (
         "import sys\nfrom mas.systems.toy.system import ToySystem\nfrom eval.benchmarks.toy_set import ToyDataset\n"
-        "ToySystem().check()\nToyBenchmark().load('val')\n"
+        "ToySystem().check()\nToyDataset().load('val')\n"
         "print([name for name in ('dspy', 'langgraph', 'pandas', 'openpyxl', 'pint') if name in sys.modules])"
     )
     done = subprocess.run(
