@@ -1,28 +1,26 @@
-"""Whether MLflow has what the run's store has, counted by MLflow itself: three sums, however many questions there were.
+"""Comparison of what MLflow has of a run with what the run's store and folder have.
 
-`query_trace_metrics` (MLflow's own charts use it) counts inside the database, so that no trace is fetched for it.
+MLflow itself counts traces, spans and assessments: three sums, however many questions there were. Its
+`query_trace_metrics`, which its own charts use, counts inside the database, so that no trace is fetched.
 
-    stored(run)                        # Sent(traces=64, spans=1856, assessments=256)
-    shortfall({"traces": {"store": 64, "mlflow": 63}})        # "63 of 64 traces"
+    count_in_mlflow(run)               # Sent(traces=64, spans=1856, assessments=256)
 """
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from eval.mlflow_export.exporter_process import Counts
 from eval.mlflow_export.run_page import ARTIFACTS, list_outdated_metrics
-from eval.mlflow_export.sending import Sent, TrackedRun
+from eval.mlflow_export.tracked_run import Sent, TrackedRun
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
 
+OWN_LOG = "logs/mlflow.log"  # grows while it is sent
 _PAGE_TRACES = 500
-OWN_LOG = "logs/mlflow.log"  # goes on growing while it is sent
-
-Counts = dict[str, dict[str, int]]
 
 
-class Expected:
-    """What MLflow shall have of the records read so far, in the order in which they were written."""
+class ExpectedCounts:
+    """Numbers that MLflow should have of the records read so far, in the order in which they were written."""
 
     def __init__(self) -> None:
         self.sent = Sent()
@@ -39,7 +37,7 @@ class Expected:
 
 
 def count_in_mlflow(run: TrackedRun) -> Sent:
-    """How much of the run is in MLflow.
+    """Count what MLflow has of the run.
 
     Raises:
         MlflowException: MLflow cannot be reached, or refuses.
@@ -64,8 +62,8 @@ def _sum(run: TrackedRun, view: str, metric: str) -> int:
     return round(sum(sum(point.values.values()) for point in points))
 
 
-def trace_ids(run: TrackedRun) -> set[str]:
-    """Of the traces that MLflow has of the run, with all their spans or not; for a run that goes on."""
+def read_trace_ids(run: TrackedRun) -> set[str]:
+    """Return the ids of the traces that MLflow has of the run, with all their spans or not."""
     found: set[str] = set()
     token = None
     while True:
@@ -87,8 +85,8 @@ def compare_counts(in_store: Sent, in_mlflow: Sent) -> Counts:
 
 
 def compare_metrics(run: TrackedRun, wanted: Mapping[str, float]) -> Counts:
-    """How many of the run's numbers MLflow shows just so; and, by their names, those that it should show no more."""
-    shown: Mapping[str, Any] = run.client.get_run(run.run_id).data.metrics if wanted else {}
+    """Count the metrics that MLflow shows with the right value, and list those that it should not show any more."""
+    shown: Mapping[str, float] = run.client.get_run(run.run_id).data.metrics if wanted else {}
     equal = sum(shown.get(name) == value for name, value in wanted.items())
     counts = {"metrics": {"store": len(wanted), "mlflow": equal}}
     if outdated := sorted(list_outdated_metrics(wanted, shown)):
@@ -97,24 +95,26 @@ def compare_metrics(run: TrackedRun, wanted: Mapping[str, float]) -> Counts:
 
 
 def compare_files(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet], known_only: bool = False) -> Counts:
-    """How many of the run's files MLflow has with the same length.
+    """Count the run's files that MLflow has with the same length.
 
     Args:
+        run: in MLflow.
+        folder: of the run.
         prompts: folder in the run's → the set in it.
-        known_only: a file whose length the artifact store does not tell, as some do not, is one that it has not.
+        known_only: a file whose length the artifact store does not report, as some do not, counts as missing.
     """
-    wanted = _files(folder, prompts)
+    wanted = _list_files(folder, prompts)
     listed: dict[str, int | None] = {}
     for place in sorted({name.rpartition("/")[0] for name in wanted}):
         found = run.client.list_artifacts(run.run_id, place or None)
         listed |= {each.path: each.file_size for each in found if not each.is_dir}
-    untold = () if known_only else (None,)
-    equal = sum(name in listed and listed[name] in (size, *untold) for name, size in wanted.items())
+    accepted = () if known_only else (None,)
+    equal = sum(name in listed and listed[name] in (size, *accepted) for name, size in wanted.items())
     return {"files": {"store": len(wanted), "mlflow": equal}}
 
 
-def _files(folder: Path, prompts: Mapping[str, PromptSet]) -> dict[str, int]:
-    """Name in MLflow → bytes."""
+def _list_files(folder: Path, prompts: Mapping[str, PromptSet]) -> dict[str, int]:
+    """Map each file's name in MLflow to its bytes."""
     paths = [folder / name for name in ARTIFACTS]
     inside = [path for parent in paths if parent.is_dir() for path in parent.iterdir()]
     files = {str(path.relative_to(folder)): path.stat().st_size for path in [*paths, *inside] if path.is_file()}
@@ -122,14 +122,3 @@ def _files(folder: Path, prompts: Mapping[str, PromptSet]) -> dict[str, int]:
     for place, prompt_set in prompts.items():
         files |= {f"{place}/{agent}{SUFFIX}": len(f"{text}\n".encode()) for agent, text in prompt_set.texts.items()}
     return files
-
-
-def describe_shortfall(counts: Mapping[str, Mapping[str, int]]) -> str | None:
-    """What differs, in words; None: nothing does."""
-    pairs = {name: (each["mlflow"], each["store"]) for name, each in counts.items()}
-    different = [
-        f"{theirs} of {mine} {name}" if mine else f"{theirs} {name}"
-        for name, (theirs, mine) in pairs.items()
-        if theirs != mine
-    ]
-    return ", ".join(different) or None

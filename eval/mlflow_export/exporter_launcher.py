@@ -1,49 +1,113 @@
-"""The run's side of its way into MLflow: the exporter started, told when the run is over, waited for, and reported.
+"""The exporter process as the run sees it: start it, tell it when the run is over, wait for it, report the outcome.
 
-Nothing of this is on a question's path, MLflow is not imported, and no failure of it is the run's.
+MLflow is not imported here, and no failure of the exporter is a failure of the run.
 
-    with Following(config.tracking, folder, config.secrets()) as following:
+    with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
         ...                                                # the questions
-        outcome = following.finish(print)                  # its files are written
+        outcome = exporter.finish(print)                   # once the run's files are written
     outcome.warning, outcome.view_line
     # (None, "see it: make ui, then http://127.0.0.1:5000/#/experiments/1/runs/0f3a…")
+
+The two processes share the exporter's standard input. Its first line is an `ExportRequest`; the line `finished` says
+that the run has ended; an end of input without that line says that the run's process has died.
 """
 
+import json
 import os
+import shlex
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from threading import Event, Thread
+from typing import NamedTuple, Self, TextIO
 
-from eval.cli.paths import OUTPUTS
-from eval.config.tracking import LocalTracking, NoTracking, Tracking
-from eval.mlflow_export.exporter_process import sync_command
-from eval.mlflow_export.pipe import FINISHED, ExportRequest
+from eval.cli.paths import OUTPUTS, shown
+from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
 from eval.runs.mlflow_state import read_link, read_state, reset_state
 
-SHOWN_AFTER_SECONDS = 2.0
-_GRACE_SECONDS = 5.0  # beyond the exporter's own time, for its last call
+RUN_ENDED = "finished"
+PATIENT_SECONDS = 2.0  # of waiting, before the user is told about it
 LOG = "logs/mlflow.log"
+_GRACE_SECONDS = 5.0  # beyond the exporter's own time, for its last call
 
 
 class ExportKind(NamedTuple):
-    """What sends a run: `python -m module FOLDER`, which is told on its standard input where to and what is secret."""
+    """A kind of run that is exported: the module of its exporter, and the command that completes an export."""
 
-    module: str
-    again: Callable[[Path], str]  # the command that completes in MLflow what it left undone
+    module: str  # started with `python -m`
+    script: str
+    outputs: str  # folder under outputs/ whose runs the command finds by name
+
+    def sync_command(self, folder: Path) -> str:
+        name = folder.name if folder.parent == OUTPUTS / self.outputs else shown(folder)
+        return f"python {self.script} {shlex.quote(name)}"
 
 
-EXPORTER = ExportKind("eval.mlflow_export.exporter_process", sync_command)
+EVALUATION = ExportKind("eval.mlflow_export.run_export", "eval/sync.py", "eval")
+SWEEP = ExportKind("eval.mlflow_export.sweep_export", "eval/sweep.py", "multirun")
+
+
+@dataclass
+class ExportRequest:
+    """Address of MLflow, secrets and options for the exporter; the request never appears on a command line."""
+
+    tracking: dict[str, object]  # fields of LocalTracking or ServerTracking
+    local: bool  # LocalTracking
+    secrets: list[str] = field(default_factory=list)  # longest first
+    sync_command: str = ""
+
+    @classmethod
+    def build(cls, tracking: Tracking, secrets: Iterable[str], sync_command: str = "") -> Self:
+        """Build the request without user, password and token: these are in the environment, under MLflow's names."""
+        longest_first = sorted(filter(None, {*secrets, *tracking.secrets()}), key=len, reverse=True)
+        if isinstance(tracking, LocalTracking):
+            return cls(asdict(tracking), True, longest_first, sync_command)
+        fields: dict[str, object] = {
+            "uri": tracking.address(),
+            "experiment": tracking.experiment,
+            "wait_seconds": tracking.wait_seconds,
+        }
+        return cls(fields, False, longest_first, sync_command)
+
+    def to_line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+    def redact(self, text: str) -> str:
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def build_tracking(self) -> Tracking:
+        return (LocalTracking if self.local else ServerTracking)(**self.tracking)  # type: ignore[arg-type]  # `asdict`
+
+
+class RunEnd:
+    """The end of the run, as the exporter reads it from its standard input."""
+
+    def __init__(self, source: TextIO) -> None:
+        self.over = Event()
+        self.died = True  # until the run's process has said otherwise
+        self._source = source
+        self._at = 0.0
+        Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self) -> None:
+        with suppress(OSError, ValueError):
+            self.died = self._source.readline().strip() != RUN_ENDED
+        self._at = time.monotonic()
+        self.over.set()
+
+    @property
+    def seconds_since(self) -> float:
+        return time.monotonic() - self._at if self.over.is_set() else 0.0
 
 
 class ExportOutcome(NamedTuple):
-    """Where the run is in MLflow, and a sentence if something is missing there."""
+    """Location of the run in MLflow, and a sentence if something is missing there."""
 
     link: dict[str, str] | None = None  # uri, experiment_id, run_id
     warning: str | None = None
@@ -51,76 +115,78 @@ class ExportOutcome(NamedTuple):
 
 
 class ExporterLauncher:
-    """From the first question to the last line. Left without `finish`, the run shows as KILLED in MLflow."""
+    """Exporter process of one run. If `finish` is never called, MLflow shows the run as KILLED."""
 
     def __init__(
-        self, tracking: Tracking | NoTracking, folder: Path, secrets: Iterable[str], sender: ExportKind = EXPORTER
+        self, tracking: Tracking | NoTracking, folder: Path, secrets: Iterable[str], kind: ExportKind = EVALUATION
     ) -> None:
-        """Start the sender; with tracking=off there is none."""
-        self.tracking, self.folder, self.sender = tracking, folder, sender
+        """Start the exporter; with tracking=off there is none."""
+        self.tracking, self.folder, self.sync_command = tracking, folder, kind.sync_command(folder)
         self._process: subprocess.Popen[str] | None = None
         self._problem: str | None = None
         try:
             reset_state(folder)
             if not isinstance(tracking, NoTracking):
-                self._start(tracking, {*secrets, *tracking.secrets()})
+                self._start(tracking, secrets, kind.module)
         except OSError as error:
             self._problem = f"the process that sends the run to MLflow could not be started ({error})"
 
-    def _start(self, tracking: Tracking, secrets: Iterable[str]) -> None:
-        # In a session of its own, Ctrl-C in the terminal does not reach it.
+    def _start(self, tracking: Tracking, secrets: Iterable[str], module: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", self.sender.module, str(self.folder)],
+            [sys.executable, "-P", "-m", module, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             text=True,
-            start_new_session=True,
+            start_new_session=True,  # so Ctrl-C in the terminal does not reach it
             env={**os.environ, **tracking.environment()},
         )
-        self._tell(handover(tracking, secrets).line())
+        self._write(ExportRequest.build(tracking, secrets, self.sync_command).to_line())
 
-    def _tell(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         if self._process is None or self._process.stdin is None or self._process.stdin.closed:
             return
-        with suppress(OSError):  # it is dead already; `finish` will say so
+        with suppress(OSError):  # it has died already; `finish` will report that
             self._process.stdin.write(line)
             self._process.stdin.flush()
 
-    def finish(self, tell: Callable[[str], None]) -> ExportOutcome:
-        """Say that the run is over, and wait until it is in MLflow; Ctrl-C ends the waiting, not the sending."""
+    def finish(self, show: Callable[[str], None]) -> ExportOutcome:
+        """Report the end of the run, and wait for the exporter; Ctrl-C ends the waiting, not the export."""
         if isinstance(self.tracking, NoTracking):
             return ExportOutcome()
-        ended = self._waited_for(self.tracking.wait_seconds, tell)
-        state, link, again = read_state(self.folder), read_link(self.folder), self.sender.again(self.folder)
+        code = self._wait(self.tracking.wait_seconds, show)
+        state, link = read_state(self.folder), read_link(self.folder)
+        warning: str | None = None
         if self._problem:
-            warning: str | None = f"{self._problem}; complete it with: {again}"
-        elif ended is None:
-            warning = f"MLflow does not have the whole run yet; complete it with: {again}"
-        elif state is None or ended not in (0, 3) or (ended and not state.warning):
-            why = f"by signal {-ended}" if ended < 0 else f"with code {ended}, see {self.folder / LOG}"
-            warning = f"the process that sends the run to MLflow ended {why}; complete it with: {again}"
-        else:
+            warning = self._problem
+        elif code is None:
+            warning = "MLflow does not have the whole run yet"
+        elif state is None or code not in (0, 3) or (code and not state.warning):
+            why = f"by signal {-code}" if code < 0 else f"with code {code}, see {self.folder / LOG}"
+            warning = f"the process that sends the run to MLflow ended {why}"
+        if warning:
+            warning = f"{warning}; complete it with: {self.sync_command}"
+        elif state:
             warning = state.warning
         return ExportOutcome(link, warning, format_view_line(self.tracking, link))
 
-    def _waited_for(self, wait_seconds: float, tell: Callable[[str], None]) -> int | None:
-        """The exporter's exit code; None: it has not ended."""
+    def _wait(self, wait_seconds: float, show: Callable[[str], None]) -> int | None:
+        """Return the exporter's exit code; None: it was not started, or has not ended."""
         process = self._process
         if process is None:
             return None
-        self._tell(f"{FINISHED}\n")
-        self._hang_up()
+        self._write(f"{RUN_ENDED}\n")
+        self._close_input()
         until = time.monotonic() + wait_seconds + _GRACE_SECONDS
         try:
             with suppress(subprocess.TimeoutExpired):
-                return process.wait(SHOWN_AFTER_SECONDS)
-            tell(f"sending the rest to MLflow … (Ctrl-C: leave it to {self.sender.again(self.folder)})")
+                return process.wait(PATIENT_SECONDS)
+            show(f"sending the rest to MLflow … (Ctrl-C: leave it to {self.sync_command})")
             return process.wait(max(0.0, until - time.monotonic()))
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             return None
 
-    def _hang_up(self) -> None:
+    def _close_input(self) -> None:
         if self._process and self._process.stdin:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -128,25 +194,14 @@ class ExporterLauncher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._hang_up()
-        if self._process and self._process.poll() is None:  # it ends by itself; somebody must hear of it
-            threading.Thread(target=self._process.wait, daemon=True).start()
-
-
-def handover(tracking: Tracking, secrets: Iterable[str]) -> ExportRequest:
-    """User, password and token are in the environment, under MLflow's own names; the address goes without them."""
-    longest_first = sorted(filter(None, secrets), key=len, reverse=True)
-    if isinstance(tracking, LocalTracking):
-        return ExportRequest(asdict(tracking), local=True, secrets=longest_first)
-    fields = {"uri": tracking.address(), "experiment": tracking.experiment, "wait_seconds": tracking.wait_seconds}
-    return ExportRequest(fields, local=False, secrets=longest_first)
+    def __exit__(self, *_: object) -> None:
+        self._close_input()
+        if self._process and self._process.poll() is None:
+            Thread(target=self._process.wait, daemon=True).start()  # it ends by itself; its exit code must be collected
 
 
 def format_view_line(tracking: Tracking, link: dict[str, str] | None) -> str | None:
-    """How to look at a run that is in MLflow."""
+    """Return a line that says how to look at a run that is in MLflow."""
     if link is None:
         return None
     page = f"#/experiments/{link['experiment_id']}/runs/{link['run_id']}"

@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from eval.mlflow_export.sending import TrackedRun
+from eval.mlflow_export.tracked_run import TrackedRun
 from mas.prompt_sets.prompt_set import PromptSet
 
 LINKED_PROMPTS_TAG = "mlflow.linkedPrompts"

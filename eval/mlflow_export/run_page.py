@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from eval.mlflow_export.sending import TrackedRun
+from eval.mlflow_export.tracked_run import TrackedRun
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Usage
 from eval.runs.run_info import RunInfo, RunState

@@ -1,9 +1,13 @@
-"""A request to a model and its reply in the form that MLflow's page shows as a conversation: OpenAI's chat completions.
+"""A record as a trace of MLflow: one span a step, with the conversation of each call to a model.
 
-Records hold both as DSPy's engine does: messages made of parts, the system prompt apart. MLflow's page takes a message
-only with a `content` that is a text, and tool calls only with texts for id, name and arguments.
+    trace = build_trace(record, experiment_id="1", run_id="0f3a…")
+    trace.info, trace.spans            # for TracingClient.start_trace and log_spans
 
-    chat_request({"system": "Be brief.", "messages": [{"role": "user", "parts": [{"type": "text", "text": "Hi"}]}]})
+MLflow's page shows a conversation only in the form of OpenAI's chat completions, with a `content` that is a text, and
+with texts for id, name and arguments of a tool call. Records hold requests and replies as DSPy does: messages made of
+parts, the system prompt apart.
+
+    to_chat_request({"system": "Be brief.", "messages": [{"role": "user", "parts": [{"type": "text", "text": "Hi"}]}]})
     # {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}
 """
 
@@ -31,15 +35,20 @@ from eval.mlflow_export.values import (
     to_storable,
     truncate,
 )
-from eval.runs.record import Record, Usage
+from eval.runs.record import Record
+from mas.runtime.trace import Span as Step
+
+JsonObject = dict[str, Any]
+Part = Mapping[str, Any]  # of a message, as DSPy has it: {"type": "text", "text": …} and the like
+Message = Mapping[str, Any]  # {"role": …, "parts": […]}
 
 MESSAGE_FORMAT = "openai"  # MLflow's name for it, the value of mlflow.message.format
 _ROLES = {"developer": "system"}
 _APART = ("system", "messages", "tools")
 
 
-def to_chat_request(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The span's inputs; what is neither message nor tool (temperature and the like) stays as it is."""
+def to_chat_request(inputs: JsonObject) -> JsonObject:
+    """Convert a span's inputs; what is neither message nor tool (temperature and the like) stays as it is."""
     system = inputs.get("system")
     first = [{"role": "system", "content": _content(system)}] if system else []
     messages = [each for message in inputs.get("messages") or [] for each in _messages(message)]
@@ -48,16 +57,16 @@ def to_chat_request(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {"messages": [*first, *messages], **({"tools": tools} if tools else {}), **rest}
 
 
-def to_chat_reply(outputs: Mapping[str, Any], finish_reason: Any) -> dict[str, Any]:
-    """The span's outputs; empty if there was no reply."""
+def to_chat_reply(outputs: JsonObject, finish_reason: object) -> JsonObject:
+    """Convert a span's outputs; empty if there was no reply."""
     if "parts" not in outputs:
         return dict(outputs)
     message = next(iter(_messages(outputs)), {"role": "assistant", "content": ""})
     return {"choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]}
 
 
-def _messages(message: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """One message; or one for each tool result in it, as OpenAI's form has them."""
+def _messages(message: Message) -> Iterable[JsonObject]:
+    """Convert one message; each tool result in it becomes a message of its own, as in OpenAI's form."""
     if "parts" not in message:
         yield {"role": _role(message), "content": _content(message.get("content"))}
         return
@@ -77,13 +86,13 @@ def _messages(message: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
         }
 
 
-def _role(message: Mapping[str, Any]) -> str:
+def _role(message: Message) -> str:
     role = str(message.get("role", "user"))
     return _ROLES.get(role, role)
 
 
-def _content(value: Any) -> str:
-    """A text, whatever the parts are; a picture or sound as a word about it."""
+def _content(value: object) -> str:
+    """Convert parts to one text; a picture or sound becomes a short description."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, Sequence):
@@ -96,14 +105,14 @@ def _content(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _call(part: Mapping[str, Any]) -> dict[str, Any]:
+def _call(part: Part) -> JsonObject:
     given = part.get("input")
     arguments = given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False, default=str)
     function = {"name": str(part.get("name", "")), "arguments": arguments}
     return {"id": str(part.get("id", "")), "type": "function", "function": function}
 
 
-def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(tool: JsonObject) -> JsonObject:
     if tool.get("type") != "function":
         return dict(tool)
     return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
@@ -125,17 +134,17 @@ _FLAGS = TraceFlags(TraceFlags.SAMPLED)
 
 @dataclass(frozen=True)
 class RecordTrace:
-    """One question, epoch and try."""
+    """Trace of one sample, epoch and attempt."""
 
     info: TraceInfo  # with the assessments
     spans: list[Span]
 
 
 def build_trace(record: Record, experiment_id: str, run_id: str) -> RecordTrace:
-    """The trace of a finished record; `run_id` is MLflow's id of the run."""
+    """Build the trace of a finished record; `run_id` is MLflow's id of the run."""
     key = get_record_key(record)
     start_ns = _start_ns(record)
-    spans = _Spans(record, key, start_ns).made()
+    spans = _SpanBuilder(record, key, start_ns).build()
     info = TraceInfo(
         trace_id=derive_trace_id(key),
         trace_location=TraceLocation.from_experiment_id(experiment_id),
@@ -153,7 +162,7 @@ def build_trace(record: Record, experiment_id: str, run_id: str) -> RecordTrace:
 
 
 def format_request_preview(record: Record) -> str:
-    """The question with its id in front: equal in two runs exactly where the same draw of a question was asked."""
+    """Return the question after its id, epoch and attempt: MLflow pairs the rows of two runs by this text."""
     epoch = f" · epoch {record.epoch}" if record.epoch > 1 else ""
     attempt = f" · try {record.attempt}" if record.attempt > 1 else ""
     return truncate(f"{record.sample_id}{epoch}{attempt}: {record.question}", PREVIEW_CHARS)
@@ -166,7 +175,7 @@ def _response(record: Record) -> str:
 
 
 def _metadata(record: Record, run_id: str) -> dict[str, str]:
-    """Usage is the program's own, as in the run's table; a judge's calls show on their spans."""
+    """Return the metadata. Usage is the program's own, as in the run's table; a judge's calls are on its spans."""
     return {
         "mlflow.sourceRun": run_id,
         "mlflow.trace_schema.version": "3",
@@ -176,7 +185,7 @@ def _metadata(record: Record, run_id: str) -> dict[str, str]:
 
 
 def _tags(record: Record) -> dict[str, str]:
-    usage: Usage = record.usage
+    usage = record.usage
     found = {
         "mlflow.traceName": record.sample_id,
         "harness.run_id": record.run_id,
@@ -200,36 +209,33 @@ def _tags(record: Record) -> dict[str, str]:
     return {name: truncate(str(value), 500) for name, value in found.items() if value is not None and value != ""}
 
 
-class _Spans:
-    """The record's trajectory as MLflow's spans, in its order."""
+class _SpanBuilder:
+    """Converts the record's trajectory to MLflow's spans, in its order."""
 
     def __init__(self, record: Record, key: RecordKey, start_ns: int) -> None:
         self.record, self.key, self.start_ns = record, key, start_ns
         self.trace = derive_trace_id(key)
         self.number = int(self.trace[3:], 16)  # OpenTelemetry's form of the same id
-        self.steps: list[dict[str, Any]] = record.trajectory or [self._bare_root()]
 
-    def made(self) -> list[Span]:
-        return [Span(self._span(step)) for step in self.steps]
+    def build(self) -> list[Span]:
+        steps = [Step(**each) for each in self.record.trajectory] or [Step(ROOT, None, "question", "question", 0.0)]
+        return [Span(self._build_span(step)) for step in steps]
 
-    def _bare_root(self) -> dict[str, Any]:
-        return {"id": ROOT, "parent": None, "kind": "question", "name": "question", "start_seconds": 0.0}
-
-    def _span(self, step: dict[str, Any]) -> ReadableSpan:
-        is_root = step["id"] == ROOT
-        parent = None if is_root else step["parent"] or ROOT  # a scorer's span begins after the question's has ended
-        end = step.get("end_seconds")
-        error = step.get("error") or (self.record.error if is_root else None)
+    def _build_span(self, step: Step) -> ReadableSpan:
+        is_root = step.id == ROOT
+        parent = None if is_root else step.parent or ROOT  # a scorer's span begins after the question's has ended
+        error = step.error or (self.record.error if is_root else None)
+        end = max(self.record.wall_seconds, step.start_seconds) if step.end_seconds is None else step.end_seconds
         return ReadableSpan(
             name=truncate(_name(step), 250),
-            context=self._context(step["id"]),
+            context=self._context(step.id),
             parent=None if parent is None else self._context(parent),
             resource=_RESOURCE,
-            attributes=self._attributes(step, is_root),
-            events=list(self._events(step, error, is_root)),
+            attributes=self._attributes(step),
+            events=list(self._events(step, error)),
             status=Status(StatusCode.ERROR, clean_text(error)) if error else Status(StatusCode.OK),
-            start_time=self._ns(step["start_seconds"]),
-            end_time=self._ns(max(self.record.wall_seconds, step["start_seconds"]) if end is None else end),
+            start_time=self._ns(step.start_seconds),
+            end_time=self._ns(end),
         )
 
     def _context(self, number: int) -> SpanContext:
@@ -238,96 +244,88 @@ class _Spans:
     def _ns(self, seconds: float) -> int:
         return self.start_ns + round(seconds * 1e9)
 
-    def _attributes(self, step: dict[str, Any], is_root: bool) -> dict[str, str]:
-        inputs, outputs = step.get("inputs") or {}, step.get("outputs") or {}
-        noted = dict(step.get("attributes") or {})
-        found: dict[str, Any] = {
+    def _attributes(self, step: Step) -> dict[str, str]:
+        inputs, outputs, own = step.inputs, step.outputs, dict(step.attributes)
+        found: JsonObject = {
             "mlflow.traceRequestId": self.trace,
-            "mlflow.spanType": _SPAN_TYPES.get(step["kind"], "UNKNOWN"),
+            "mlflow.spanType": _SPAN_TYPES.get(step.kind, "UNKNOWN"),
         }
-        if is_root:
-            inputs, outputs = self._asked(), self._answered()
-        elif step["kind"] == "lm":
-            inputs, outputs = to_chat_request(inputs), to_chat_reply(outputs, noted.get("finish_reason"))
-            found |= _of_model(step["name"], noted)
+        if step.id == ROOT:
+            inputs = {"question": self.record.question, **({"file": self.record.file} if self.record.file else {})}
+            outputs = {"answer": self.record.answer, "reasoning_trace": self.record.reasoning_trace}
+        elif step.kind == "lm":
+            inputs, outputs = to_chat_request(inputs), to_chat_reply(outputs, own.get("finish_reason"))
+            found |= _model_attributes(step)
         if inputs:
             found["mlflow.spanInputs"] = inputs
         if outputs:
             found["mlflow.spanOutputs"] = outputs
-        if step.get("end_seconds") is None:
-            noted["cut_off"] = True
-        rest = {name: value for name, value in noted.items() if value is not None and name not in _IN_OTHER_FIELDS}
+        if step.end_seconds is None:
+            own["cut_off"] = True
+        rest = {name: value for name, value in own.items() if value is not None and name not in _IN_OTHER_FIELDS}
         return {name: to_json_text(value) for name, value in (found | rest).items()}
 
-    def _asked(self) -> dict[str, Any]:
-        asked = {"question": self.record.question}
-        return asked | ({"file": self.record.file} if self.record.file else {})
-
-    def _answered(self) -> dict[str, Any]:
-        return {"answer": self.record.answer, "reasoning_trace": self.record.reasoning_trace}
-
-    def _events(self, step: dict[str, Any], error: str | None, is_root: bool) -> Iterator[Event]:
-        noted = step.get("attributes") or {}
-        if noted.get("retry"):
-            yield self._event("retry", step["start_seconds"], {"attempt": noted.get("attempt")})
-        for event in step.get("events") or []:
+    def _events(self, step: Step, error: str | None) -> Iterator[Event]:
+        if step.attributes.get("retry"):
+            yield self._event("retry", step.start_seconds, {"attempt": step.attributes.get("attempt")})
+        for event in step.events:
             rest = {name: value for name, value in event.items() if name not in ("name", "seconds")}
-            yield self._event(str(event.get("name", "event")), event.get("seconds", step["start_seconds"]), rest)
-        end = step.get("end_seconds")
-        last = self.record.wall_seconds if end is None else end
-        if is_root and self.record.limit:
+            yield self._event(str(event.get("name", "event")), event.get("seconds", step.start_seconds), rest)
+        last = self.record.wall_seconds if step.end_seconds is None else step.end_seconds
+        if step.id == ROOT and self.record.limit:
             yield self._event("limit reached", last, {"limit": self.record.limit})
         if error:
-            yield self._event("exception", last, self._exception(step.get("error"), error))
+            yield self._event("exception", last, self._describe_exception(step.error, error))
 
-    def _exception(self, raised: str | None, error: str) -> dict[str, str]:
-        """A span's error is "Type: message", a record's is a sentence."""
+    def _describe_exception(self, raised: str | None, error: str) -> dict[str, str]:
+        """Split a span's error, "Type: message"; a record's error is a sentence."""
         kind, _, message = (raised or "").partition(": ")
-        named = {"exception.type": kind, "exception.message": message}
-        told = {"exception.type": self.record.error_class or "error", "exception.message": error}
-        return named if message else told
+        if message:
+            return {"exception.type": kind, "exception.message": message}
+        return {"exception.type": self.record.error_class or "error", "exception.message": error}
 
-    def _event(self, name: str, seconds: float, fields: Mapping[str, Any]) -> Event:
-        """OpenTelemetry takes plain values only; what has a structure becomes JSON."""
+    def _event(self, name: str, seconds: float, fields: Mapping[str, object]) -> Event:
+        """Build an event. OpenTelemetry takes plain values only; what has a structure becomes JSON."""
         plain = {
             clean_text(str(key)): to_json_text(value) if isinstance(value, dict | list) else to_storable(value)
             for key, value in fields.items()
             if value is not None
         }
-        return Event(truncate(name, 250), plain, self._ns(seconds))
+        return Event(truncate(name, 250), plain, self._ns(seconds))  # type: ignore[arg-type]  # plain by now
 
 
-def _name(step: Mapping[str, Any]) -> str:
-    """What the tree shows: an agent's, a tool's, a model's own name."""
-    if step["kind"] == "question":
+def _name(step: Step) -> str:
+    """Return the name that the tree of spans shows: an agent's, a tool's, a model's own name."""
+    if step.kind == "question":
         return "question"
-    return _model(step["name"], step.get("attributes") or {})[1] if step["kind"] == "lm" else str(step["name"])
+    return _split_model(step)[1] if step.kind == "lm" else step.name
 
 
-def _model(name: str, noted: Mapping[str, Any]) -> tuple[str, str]:
-    """Provider ("" if none is named) and model of `provider/model`."""
-    provider, _, model = str(noted.get("model") or name).partition("/")
+def _split_model(step: Step) -> tuple[str, str]:
+    """Return provider ("" if none is named) and model of `provider/model`."""
+    provider, _, model = str(step.attributes.get("model") or step.name).partition("/")
     return (provider, model) if model else ("", provider)
 
 
-def _of_model(name: str, noted: Mapping[str, Any]) -> dict[str, Any]:
-    """A cost is always sent: MLflow prices a span without one from a list of its own. Unknown is 0, said beside it."""
-    provider, model = _model(name, noted)
-    found: dict[str, Any] = {
+def _model_attributes(step: Step) -> JsonObject:
+    """Describe a call to a model. MLflow prices a span without a cost itself, so an unknown cost is 0, and marked."""
+    provider, model = _split_model(step)
+    cost_usd = step.attributes.get("cost_usd")
+    found: JsonObject = {
         "mlflow.message.format": MESSAGE_FORMAT,
         "mlflow.llm.model": model,
-        "mlflow.llm.cost": _cost(noted.get("cost_usd")),
+        "mlflow.llm.cost": _cost(cost_usd),
     }
     if provider:
         found["mlflow.llm.provider"] = provider
-    if "input_tokens" in noted:
-        found["mlflow.chat.tokenUsage"] = _tokens(noted)
-    if noted.get("cost_usd") is None:
+    if "input_tokens" in step.attributes:
+        found["mlflow.chat.tokenUsage"] = _tokens(step.attributes)
+    if cost_usd is None:
         found["cost_unknown"] = True
     return found
 
 
-def _tokens(counts: Mapping[str, Any]) -> dict[str, int]:
+def _tokens(counts: JsonObject) -> dict[str, int]:
     sent, received = counts.get("input_tokens") or 0, counts.get("output_tokens") or 0
     found = {"input_tokens": sent, "output_tokens": received, "total_tokens": sent + received}
     cached = counts.get("cached_input_tokens") or 0
@@ -335,11 +333,11 @@ def _tokens(counts: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _cost(cost_usd: float | None) -> dict[str, float]:
-    """US dollars. Records know a call's whole cost, not how it divides."""
+    """Return the cost in US dollars. Records know a call's whole cost, not how it divides."""
     return {"input_cost": 0.0, "output_cost": 0.0, "total_cost": float(cost_usd or 0.0)}
 
 
 def _start_ns(record: Record) -> int:
-    """Since 1970; exact to the microsecond that `started_at` has."""
+    """Return the start in nanoseconds since 1970, exact to the microsecond that `started_at` has."""
     started = datetime.fromisoformat(record.started_at)
     return round(started.timestamp() * 1_000_000) * 1000

@@ -1,13 +1,12 @@
-"""Ids in MLflow, derived from what the run's store calls a record: sending again meets the same rows.
+"""Ids and texts of what is sent to MLflow. Ids are derived from a record's key: sending again meets the same rows.
 
-trace_id(("9c1f", "q1", 1, 1))              # "tr-" and 32 hex digits
-assessment_id(("9c1f", "q1", 1, 1), "correct")      # "a-" and 32 hex digits
+derive_trace_id(("9c1f", "q1", 1, 1))              # "tr-" and 32 hex digits
+derive_assessment_id(("9c1f", "q1", 1, 1), "correct")      # "a-" and 32 hex digits
 """
 
 import hashlib
 import json
 import math
-from typing import Any
 
 from eval.runs.record import Record
 
@@ -24,7 +23,7 @@ def derive_trace_id(key: RecordKey) -> str:
 
 
 def derive_span_id(key: RecordKey, number: int) -> str:
-    """16 hex digits; `number` is the span's id in the record's trajectory."""
+    """Return 16 hex digits; `number` is the span's id in the record's trajectory."""
     return _digest(*key, "span", number)[:16]
 
 
@@ -40,8 +39,8 @@ MAX_TEXT_CHARS = 20_000  # of one text inside a span; the run's records.jsonl ha
 _INT64 = 2**63
 
 
-def to_storable(value: Any) -> Any:
-    """A copy; its structure stays whole, only texts are mended and cut."""
+def to_storable(value: object) -> object:
+    """Return a copy that MLflow can store: the same structure, with texts repaired and cut."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
@@ -56,7 +55,7 @@ def to_storable(value: Any) -> Any:
 
 
 def clean_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
-    """One text, mended and cut."""
+    """Replace characters that no database stores, and cut the text."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")
     if "\x00" in text:
@@ -67,11 +66,11 @@ def clean_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
 
 
 def truncate(text: str, max_chars: int) -> str:
-    """At most so many characters, the mark of a cut included: for MLflow's columns of fixed width."""
-    mended = clean_text(text, max_chars=max(len(text), 1))
-    return mended if len(mended) <= max_chars else f"{mended[: max_chars - 1]}…"
+    """Cut the text to a column of fixed width, the mark of the cut included."""
+    cleaned = clean_text(text, max_chars=max(len(text), 1))
+    return cleaned if len(cleaned) <= max_chars else f"{cleaned[: max_chars - 1]}…"
 
 
-def to_json_text(value: Any) -> str:
-    """As MLflow keeps attributes of spans."""
+def to_json_text(value: object) -> str:
+    """Return the value as MLflow keeps attributes of spans."""
     return json.dumps(to_storable(value), ensure_ascii=False)

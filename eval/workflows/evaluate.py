@@ -142,10 +142,10 @@ class _Run:
         if not self.config.run.resume and self.store.keys():  # another process began one since `check_free`
             raise UserError(f"{self.folder} already holds a run; go on with it by run.resume, or name a new folder.")
         session = begin_session(self.folder, self.store, info, samples, self.request.prompts, changes)
-        with ExporterLauncher(self.config.tracking, self.folder, self.config.secrets()) as following:
+        with ExporterLauncher(self.config.tracking, self.folder, self.config.secrets()) as exporter:
             summary, interrupted = self._questions(program, samples, session, changes)
             self.store.close()
-            tracked = following.finish(self._line)
+            tracked = exporter.finish(self._line)
         if tracked.link:
             write_summary(self.folder, summary | {"mlflow": tracked.link})
         if tracked.warning:

@@ -1,66 +1,242 @@
-"""Sending a run to MLflow after its end, be it an evaluation or a tuning run: where to, by whom, and until when.
+"""Send runs that have ended to MLflow, and count what is there: the workflow of `eval/sync.py` and `optimize/sync.py`.
 
-overrides = tracking_overrides(["latest", "tracking=local"])      # ["tracking=local"]
-with interruptible():
-    check_place(settings, folder.name, overrides)
-    with sole_sender(folder, "run.db"):
-        ...
+exit_code = run_sync(Evaluations(), ["latest", "tracking=local"], usage="python eval/sync.py RUN | --all …")
 """
 
+import argparse
+import io
+import math
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from eval.cli.command import InterruptedRunError, signal_of
+from dotenv import load_dotenv
+from omegaconf import OmegaConf
+
+from eval.cli.arguments import Parser
+from eval.cli.command import (
+    FINISHED,
+    STOPPED,
+    USER_ERROR,
+    WORST_FIRST,
+    InterruptedRunError,
+    signal_of,
+)
+from eval.cli.hydra_compat import MISTAKES, composed, describe_mistake
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.evaluation import build_part, read_config
 from eval.config.tracking import NoTracking, Tracking
-from eval.runs.folder import RunInUseError, RunLock, in_use
-from eval.runs.mlflow_state import STATE
+from eval.mlflow_export.exporter_launcher import (
+    EVALUATION,
+    RUN_ENDED,
+    ExportKind,
+    ExportRequest,
+    RunEnd,
+    format_view_line,
+)
+from eval.runs.folder import DATABASE, RunInUseError, RunLock, all_runs, find_run, in_use
+from eval.runs.logs import open_log
+from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
+from eval.runs.store import RunStore, StoreError, read_run_info
 from mas.runtime.errors import UserError
 
-
-def tracking_overrides(words: Sequence[str]) -> list[str]:
-    """Of a command line's words, those that are overrides.
-
-    Raises:
-        UserError: one is of something else than tracking.
-    """
-    overrides = [word for word in words if "=" in word]
-    for override in overrides:
-        if (option := override.partition("=")[0]).partition(".")[0] != "tracking":
-            raise UserError(f"{option} is not an option here; give tracking=… and its options only.")
-    return overrides
+if TYPE_CHECKING:
+    from eval.mlflow_export.exporter_process import Export, Redact
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Ctrl-C inside ends the sending, and says what that means."""
+class RunSource:
+    """A kind of run that can be sent to MLflow after its end."""
+
+    noun: ClassVar[str]  # in messages
+    has_all: ClassVar[bool] = False  # the command has the option --all
+    kind: ClassVar[ExportKind]
+    marker: ClassVar[str]  # file of the run's folder that its process locks
+
+    def find(self, name: str) -> Path:
+        """Return the folder of a run.
+
+        Raises:
+            UserError: there is none of that name.
+        """
+        raise NotImplementedError
+
+    def read_tracking(self, folder: Path) -> dict[str, Any]:
+        """Return the run's own configuration of tracking; empty if it says nothing."""
+        raise NotImplementedError
+
+    def read_secrets(self, folder: Path) -> Sequence[str]:
+        """Return the secrets of the run's configuration."""
+        raise NotImplementedError
+
+    def open_export(self, folder: Path, settings: Tracking, redact: "Redact") -> "Export":
+        """Return the export of a run that has ended."""
+        raise NotImplementedError
+
+    def complete_files(self, folder: Path) -> None:
+        """Write what the run's process could not write because it was killed."""
+
+
+class Evaluations(RunSource):
+    """Runs of `eval/run.py`."""
+
+    noun, has_all, kind, marker = "one run", True, EVALUATION, DATABASE
+
+    def find(self, name: str) -> Path:
+        return find_run(name)
+
+    def read_tracking(self, folder: Path) -> dict[str, Any]:
+        own = read_run_info(folder).part("tracking")
+        state = read_state(folder)
+        if str(own.get("_target_")).endswith(f".{NoTracking.__name__}") and state and state.run_id:
+            place = rebuild_tracking(state)  # the run was resumed with tracking=off
+            return {"_target_": f"{type(place).__module__}.{type(place).__qualname__}", **asdict(place)}
+        return own
+
+    def read_secrets(self, folder: Path) -> Sequence[str]:
+        try:
+            return read_config(OmegaConf.create(read_run_info(folder).config)).secrets()
+        except MISTAKES:  # of another version of this program; what is stored was redacted when it was written
+            return ()
+
+    def open_export(self, folder: Path, settings: Tracking, redact: "Redact") -> "Export":
+        from eval.mlflow_export.run_export import RunExport
+
+        return RunExport(folder, settings, redact)
+
+    def complete_files(self, folder: Path) -> None:
+        from eval.reports.from_store import write_reports
+
+        with _open_store(folder) as store:
+            if store.read_state().finished is not True or not (folder / "summary.json").is_file():
+                write_reports(folder, store)
+
+
+def run_sync(source: RunSource, arguments: list[str], usage: str) -> int:
+    """Run the command `sync.py RUN | --all [tracking=…]`; return the exit code."""
+    given = _read_arguments(source, arguments, usage)
+    load_dotenv(PROJECT_ROOT / ".env")
     try:
-        yield
+        return (
+            _sync_all(given.overrides) if given.all else sync_run(source, source.find(given.runs[0]), given.overrides)
+        )
     except KeyboardInterrupt as interrupt:
         raise InterruptedRunError(
             f"stopped by {signal_of(interrupt)}; what was sent stays in MLflow, and the same command sends the rest."
         ) from interrupt
 
 
-def check_place(settings: Tracking | NoTracking, run: str, overrides: Sequence[str]) -> None:
-    """
-    Raises:
-        UserError: the run goes nowhere, or to a place that cannot be.
-    """
+def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> argparse.Namespace:
+    description = f"Send to MLflow what is missing there of {source.noun}, and count what is there."
+    parser = Parser(usage=usage, description=description, allow_abbrev=False)
+    place = f"outputs/{source.kind.outputs}"
+    if source.has_all:
+        parser.add_argument(
+            "--all", action="store_true", help=f"every run under {place} that is not complete in MLflow"
+        )
+    parser.add_argument("words", nargs="*", metavar="RUN", help=f"latest, a name under {place}, or a run's folder")
+    parser.set_defaults(all=False)
+    given = parser.parse_args(arguments)
+    given.overrides = [word for word in given.words if "=" in word]
+    for override in given.overrides:
+        if (option := override.partition("=")[0]).partition(".")[0] != "tracking":
+            raise UserError(f"{option} is not an option here; give tracking=… and its options only.")
+    given.runs = [word for word in given.words if "=" not in word]
+    if len(given.runs) != (0 if given.all else 1):
+        raise UserError(f"name {source.noun}{', or give --all' if source.has_all else ''}; {usage}.")
+    return given
+
+
+def _sync_all(overrides: Sequence[str]) -> int:
+    """Send every evaluation that is not complete in MLflow; return the exit code."""
+    folders = [folder for folder in all_runs() if _is_incomplete(folder, overrides)]
+    codes = [_sync_one_of_many(folder, overrides) for folder in folders]
+    print(f"{len(folders)} runs were not complete in MLflow; {codes.count(FINISHED)} of them are now")
+    return next((code for code in WORST_FIRST if code in codes), FINISHED)
+
+
+def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
+    """Return whether something is missing in the MLflow where the run belongs; a run that goes on sends itself."""
+    if in_use(folder / DATABASE):
+        return False
+    try:
+        settings = _read_settings(Evaluations(), folder, overrides)
+    except MISTAKES:
+        return True  # `sync_run` will report it
     if isinstance(settings, NoTracking):
-        why = "sends nothing" if "tracking=off" in overrides else f"is how {run} was made"
-        raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
-    settings.check()
+        return False
+    state = read_state(folder)
+    if (
+        state is None
+        or not state.complete
+        or (state.uri, state.experiment) != (settings.shown_uri, settings.experiment)
+    ):
+        return True
+    with _open_store(folder) as store:  # a session whose exporter died at once leaves the state of the one before
+        return state.counts.get("traces", {}).get("store") != len(store.finished_keys())
+
+
+def _sync_one_of_many(folder: Path, overrides: Sequence[str]) -> int:
+    try:
+        return sync_run(Evaluations(), folder, overrides)
+    except MISTAKES as error:
+        print(f"error: {folder.name}: {describe_mistake(error)}", file=sys.stderr)
+        return USER_ERROR
 
 
 @contextmanager
-def sole_sender(folder: Path, written: str) -> Iterator[None]:
-    """Nobody else sends the run meanwhile; `written`: the file beside which the run's own lock lies.
+def _open_store(folder: Path) -> Iterator[RunStore]:
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            yield store
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+
+
+def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
+    """Send one run; return the exit code.
 
     Raises:
-        UserError: it is still going on, somebody else is sending it, or its folder cannot be written.
+        UserError: the run goes on, another process is sending it, it does not say where it belongs, or is elsewhere
+            there.
     """
-    if in_use(folder / written):
+    settings = _read_settings(source, folder, overrides)
+    if isinstance(settings, NoTracking):
+        why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
+        raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
+    settings.check()
+    with _lock_run(source, folder):
+        try:
+            return _send(source, folder, settings)
+        except OSError as error:
+            print(f"stopped: the run's files cannot be written: {error}", file=sys.stderr)
+            return STOPPED
+
+
+def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
+    """Return the run's own tracking settings, changed by the overrides."""
+    if any(override.startswith("tracking=") for override in overrides):
+        chosen = composed(overrides).tracking
+    else:
+        if not (own := source.read_tracking(folder)):
+            raise UserError(f"{folder.name} does not say where it belongs; give tracking=local, or tracking=server.")
+        if str(own.get("_target_")).endswith(f".{NoTracking.__name__}"):
+            return NoTracking()
+        chosen = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist(list(overrides))).tracking
+    settings: Tracking | NoTracking = build_part(chosen, "tracking")
+    return settings
+
+
+@contextmanager
+def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
+    """Keep other processes from sending the run meanwhile.
+
+    Raises:
+        UserError: the run goes on, another process is sending it, or its folder cannot be written.
+    """
+    if in_use(folder / source.marker):
         raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
     lock = RunLock(folder / STATE)
     try:
@@ -68,8 +244,44 @@ def sole_sender(folder: Path, written: str) -> Iterator[None]:
     except RunInUseError as error:
         raise UserError(f"another process is just sending {folder.name} to MLflow; wait for it.") from error
     except OSError as error:
-        raise UserError(f"{folder} cannot be written ({error}); sync a copy of it, or mend its permissions.") from error
+        raise UserError(
+            f"{folder} cannot be written ({error}); sync a copy of it, or correct its permissions."
+        ) from error
     try:
         yield
     finally:
         lock.release()
+
+
+def _send(source: RunSource, folder: Path, settings: Tracking) -> int:
+    from eval.mlflow_export.exporter_process import Exporter
+
+    request = ExportRequest.build(settings, source.read_secrets(folder))
+    source.complete_files(folder)
+    log, file = open_log(folder, "mlflow", request.secrets)
+    end = RunEnd(io.StringIO(f"{RUN_ENDED}\n"))
+    end.over.wait()
+    with closing(file), closing(source.open_export(folder, settings, request.redact)) as export:
+        _report_mistakes(export)
+        # `tracking.wait_seconds` is how long a run waits; this goes on as long as MLflow accepts something.
+        exporter = Exporter(export, end, math.inf, log, live=False, sync_command=source.kind.sync_command(folder))
+        state = exporter.run()
+        if export.is_open:
+            print(f"{folder.name}: {export.describe_sent()}")
+    if state.complete:
+        print(f"in {state.uri}: " + ", ".join(f"{each['mlflow']} {name}" for name, each in state.counts.items()))
+    if state.warning:
+        print(f"warning: {state.warning}", file=sys.stderr)
+    if line := format_view_line(settings, read_link(folder)):
+        print(line)
+    return FINISHED if state.complete else STOPPED
+
+
+def _report_mistakes(export: "Export") -> None:
+    """Open the run in MLflow, so that a mistake of the user is raised; failures of MLflow are left to the exporter."""
+    try:
+        _ = export.run
+    except UserError:
+        raise
+    except Exception:  # noqa: BLE001 - the exporter meets it again, and reports it
+        return

@@ -10,15 +10,18 @@ their order, a millisecond apart. Lists cut a name to a dozen characters: it beg
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval.mlflow_export.run_page import MAX_TAG_CHARS, RunPage, write_page
-from eval.mlflow_export.sending import PARENT_TAG, TrackedRun
+from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import truncate
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
 from optimize.mlflow_export.folder import DECIDED, TuningSnapshot
-from optimize.mlflow_export.numbers import build_interval_metrics, flatten_metrics, select_finite
+from optimize.mlflow_export.page import build_interval_metrics, flatten_metrics, select_finite
 from optimize.mlflow_export.report import build_notice
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 CANDIDATE_TAG = "candidate_id"
 DIGEST_TAG = "harness.sha256"  # of all that was sent, written last: without it a child is not whole
@@ -37,22 +40,14 @@ def send_candidates(parent: TrackedRun, tuning: TuningSnapshot) -> dict[str, str
     return {name: str(each.info.run_id) for name, each in find_children(parent).items()}
 
 
-def find_children(parent: TrackedRun) -> dict[str, Any]:
-    """Candidate → MLflow's run, the oldest of several."""
-    found: dict[str, Any] = {}
-    token = None
-    while True:
-        page = parent.client.search_runs(
-            [parent.experiment_id],
-            f"tags.`{PARENT_TAG}` = '{parent.run_id}'",
-            order_by=["attributes.start_time ASC"],
-            page_token=token,
-        )
-        for each in page:
-            if name := each.data.tags.get(CANDIDATE_TAG):
-                found.setdefault(name, each)
-        if not (token := page.token):
-            return found
+def find_children(parent: TrackedRun) -> "dict[str, Run]":
+    """Map each candidate to its run in MLflow, the oldest of several."""
+    found: dict[str, Run] = {}
+    condition = f"tags.`{PARENT_TAG}` = '{parent.run_id}'"
+    for each in search_runs(parent.client, [parent.experiment_id], condition, ["attributes.start_time ASC"]):
+        if name := each.data.tags.get(CANDIDATE_TAG):
+            found.setdefault(name, each)
+    return found
 
 
 def _send(parent: TrackedRun, tuning: TuningSnapshot, proposal: Mapping[str, Any], number: int, there: Any) -> None:

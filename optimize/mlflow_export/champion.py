@@ -26,7 +26,7 @@ from eval.mlflow_export.prompt_registry import (
     register_prompts,
     set_alias,
 )
-from eval.mlflow_export.sending import TrackedRun
+from eval.mlflow_export.tracked_run import TrackedRun
 from optimize.mlflow_export.folder import TuningSnapshot
 
 PROMOTED_TAG = "harness.champion"  # of the tuning run: moved | superseded

@@ -1,26 +1,31 @@
 """The page of a tuning run in MLflow, the parent of its proposals: params, tags, metrics, description and files.
 
-write_page(parent, page_of(tuning, openings=1))
+write_page(parent, build_tuning_page(tuning, openings=1))
 write_files(parent, tuning, openings=1)
 """
 
 import hashlib
 import json
+import math
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, flatten_params
-from eval.mlflow_export.sending import HOST_TAG, PID_TAG, TrackedRun
+from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import clean_text, truncate
 from eval.runs.run_info import RunInfo
 from optimize.mlflow_export.folder import CONFIG, SOURCES, TuningSnapshot
-from optimize.mlflow_export.numbers import build_interval_metrics, flatten_metrics, select_finite
-from optimize.mlflow_export.openings import DIGEST_TAG, OPENED_AT_TAG, OPENED_TAG
 from optimize.mlflow_export.report import build_report, describe_tuning
 from optimize.search.candidate import PARENT
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
 TUNING_TAG, KIND_TAG, KIND = "harness.tuning_id", "harness.kind", "tuning"
+DIGEST_TAG, OPENED_TAG = "sealed_digest", "sealed_opened"
+OPENED_AT_TAG = "sealed_opened_ms"  # since 1970
 NOTE_TAG = "mlflow.note.content"  # the description on the run's page
 FILES_TAG = "harness.files"  # of each file that was sent, the beginning of its SHA-256
 _MAX_NOTE_CHARS = 5000  # MLflow itself takes 8000
@@ -122,3 +127,61 @@ def _metrics(tuning: TuningSnapshot) -> dict[str, float]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def count_openings(
+    client: "MlflowClient",
+    experiment_ids: Sequence[str],
+    sealed_digest: str,
+    until_ms: int | None = None,
+    besides: str = "",
+) -> int:
+    """Count the tuning runs of these experiments that have used these sealed questions in a sealed test.
+
+    Each use makes the next result less reliable. MLflow sees what a machine's own log cannot: the tuning runs of
+    everybody who works with the same server.
+
+    Args:
+        client: MLflow's.
+        experiment_ids: MLflow's.
+        sealed_digest: of `splits.json`.
+        until_ms: only runs that had used them by then (since 1970); None: all.
+        besides: MLflow's id of a run that is not counted.
+    """
+    wanted = f"tags.`{DIGEST_TAG}` = '{sealed_digest}' and tags.`{OPENED_TAG}` = 'true'"
+    others = (each for each in search_runs(client, experiment_ids, wanted) if str(each.info.run_id) != besides)
+    return sum(until_ms is None or _read_opened_ms(each) <= until_ms for each in others)
+
+
+def _read_opened_ms(run: "Run") -> int:
+    """When the run used them; of a run that was sent before this was noted, when it began."""
+    return int(run.data.tags.get(OPENED_AT_TAG) or run.info.start_time)
+
+
+def select_finite(values: Mapping[str, object]) -> dict[str, float]:
+    """Return the values that are finite numbers; MLflow has no null."""
+    return {
+        name: float(value)
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
+
+
+def flatten_metrics(name: str, tree: object) -> dict[str, float]:
+    """Return the numbers of nested objects under dotted names.
+
+    flatten_metrics("spend", {"lm_calls": 12, "cost_usd": None})     # {"spend.lm_calls": 12.0}
+    """
+    return select_finite(dict(_leaves(name, tree)))
+
+
+def build_interval_metrics(name: str, bounds: Sequence[float] | None) -> dict[str, float]:
+    return select_finite(dict(zip((f"{name}_low", f"{name}_high"), bounds or (), strict=False)))
+
+
+def _leaves(name: str, tree: object) -> Iterator[tuple[str, object]]:
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _leaves(f"{name}.{key}", value)
+    else:
+        yield name, tree

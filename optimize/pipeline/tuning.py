@@ -14,10 +14,10 @@ from rich.console import Console
 
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
 from eval.cli.paths import shown
-from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportKind
+from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.runs.folder import make_run_folder
 from mas.simulation import SIMULATED_NOTICE
-from optimize.mlflow_export.sender import sync_command
+from optimize.mlflow_export.tuning_export import TUNING
 from optimize.pipeline.baseline import measure_baseline
 from optimize.pipeline.preflight import check_reflection_model, confirm_start, prepare_splits
 from optimize.pipeline.search import run_search
@@ -30,8 +30,6 @@ from optimize.session.resuming import describe_resume
 from optimize.session.run_files import find_tuning_run
 from optimize.session.termination import EarlyVerdictError, RunStoppedError, compute_exit_code
 from optimize.session.tuning_run import TuningRun, open_tuning_run
-
-SENDER = ExportKind("optimize.mlflow_export.sender", sync_command)
 
 
 def tune(request: TuningRequest) -> int:
@@ -53,10 +51,10 @@ def tune(request: TuningRequest) -> int:
     folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
     with open_tuning_run(request, splits, folder, console) as run:
         run.show(f"run: {shown(folder)}")
-        with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), SENDER) as following:
+        with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
             code = _through(run)
             run.note(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
-            tracked = following.finish(run.show)
+            tracked = exporter.finish(run.show)
         if tracked.warning:
             run.show(f"warning: {tracked.warning}")
         if tracked.view_line:

@@ -212,18 +212,19 @@ def test_a_password_in_an_address_is_nowhere_though_every_job_fails(eval_command
 def test_ctrl_c_while_the_page_is_sent_is_a_warning(
     eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "executable", "/bin/false")  # nothing need be in MLflow before
-        eval_command(*SWEEP, "model.seed=0", "limit=1", "tracking=local", f"tracking.folder={tmp_path / 'mlflow'}")
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # nothing need be in MLflow
+    eval_command(*SWEEP, "model.seed=0", "limit=1", "tracking=local", f"tracking.folder={tmp_path / 'mlflow'}")
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(subprocess, "run", interrupted)
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    capsys.readouterr()
     assert again("sweep") in (0, 2)
     out, err = capsys.readouterr()
     assert "sending the sweep's page to MLflow" in out
-    assert "warning: the sweep's page is not in MLflow: stopped by Ctrl-C; try again with: python eval/sweep.py" in err
+    assert "warning: the sweep's page is not in MLflow: MLflow does not have the whole run yet; complete it with" in err
+    assert "python eval/sweep.py sweep" in err
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.sending import TrackedRun, open_run
+from eval.mlflow_export.tracked_run import TrackedRun, open_run
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.export import Export
+from eval.mlflow_export.exporter_launcher import EVALUATION, RUN_ENDED, RunEnd
 from eval.mlflow_export.exporter_process import Exporter
-from eval.mlflow_export.pipe import FINISHED, RunEnd
-from eval.mlflow_export.sending import TrackedRun, open_run
+from eval.mlflow_export.run_export import RunExport
+from eval.mlflow_export.tracked_run import TrackedRun, open_run
 from eval.reports.from_store import write_reports
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import ExportState
@@ -46,7 +46,7 @@ def a_run(folder: Path, settings: LocalTracking, kept: Sequence[Record], **meta:
 def exported(
     folder: Path,
     settings: LocalTracking,
-    last_words: str = f"{FINISHED}\n",
+    last_words: str = f"{RUN_ENDED}\n",
     wait_seconds: float = 60.0,
     redact: Any = str,
     live: bool = True,
@@ -54,10 +54,9 @@ def exported(
     """What came of it; `last_words`: of the run's process."""
     end = RunEnd(io.StringIO(last_words))
     end.over.wait()
-    export, (log, file) = Export(folder, settings, redact), open_log(folder, "mlflow")
+    export, (log, file) = RunExport(folder, settings, redact), open_log(folder, "mlflow")
     try:
-        state: ExportState = Exporter(export, end, wait_seconds, log, live=live).run()
-        return state
+        return Exporter(export, end, wait_seconds, log, live, EVALUATION.sync_command(folder)).run()
     finally:
         export.close()
         file.close()

@@ -12,11 +12,11 @@ from eval.mlflow_export.completeness import (
     compare_files,
     compare_metrics,
     count_in_mlflow,
-    describe_shortfall,
-    trace_ids,
+    read_trace_ids,
 )
+from eval.mlflow_export.exporter_process import describe_shortfall
 from eval.mlflow_export.run_page import RunPage, write_artifacts, write_page
-from eval.mlflow_export.sending import Sent, TrackedRun
+from eval.mlflow_export.tracked_run import Sent, TrackedRun
 from eval.mlflow_export.values import derive_trace_id, get_record_key
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
@@ -39,7 +39,7 @@ def test_mlflow_counts_what_one_run_was_sent(opened: Opened, a_record: Make) -> 
     other.send([records.a_record("q1", run_id="another")])
     assert count_in_mlflow(mine) == sent == Sent(3, 44, 12)
     assert describe_shortfall(compare_counts(sent, count_in_mlflow(mine))) is None
-    assert trace_ids(mine) == {
+    assert read_trace_ids(mine) == {
         derive_trace_id(get_record_key(a_record(name, attempt=n))) for name, n in [("q1", 1), ("q2", 1), ("q1", 2)]
     }
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eval.mlflow_export.sending import HOST_TAG, PARENT_TAG, PID_TAG, SILENCE, TrackedRun, close_dead_runs, is_dead
+from eval.mlflow_export.tracked_run import HOST_TAG, PARENT_TAG, PID_TAG, SILENCE, TrackedRun, close_dead_runs, is_dead
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(hours=1)

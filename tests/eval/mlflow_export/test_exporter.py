@@ -12,10 +12,10 @@ import pytest
 
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.completeness import count_in_mlflow
-from eval.mlflow_export.export import Export
+from eval.mlflow_export.exporter_launcher import ExportRequest, RunEnd
 from eval.mlflow_export.exporter_process import Exporter
-from eval.mlflow_export.pipe import ExportRequest, RunEnd
-from eval.mlflow_export.sending import HEARTBEAT_TAG, Sent, TrackedRun
+from eval.mlflow_export.run_export import RunExport
+from eval.mlflow_export.tracked_run import HEARTBEAT_TAG, Sent, TrackedRun
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import read_link, read_state
 from eval.runs.store import RunStore
@@ -89,7 +89,7 @@ def mean_verdict(run: TrackedRun) -> float:
 def test_verdicts_of_replaced_tries_that_are_there_already_are_taken_away(tmp_path: Path, local: LocalTracking) -> None:
     (failed,) = own_records("q1", error="it broke", error_class="infrastructure", score=None)
     folder = a_run(tmp_path / "run", local, [failed, replace(own_records("q1", run_id=failed.run_id)[0], attempt=2)])
-    export = Export(folder, local, str)
+    export = RunExport(folder, local, str)
     export.run.send(export.store.records())  # as a crash between the two calls leaves it
     export.close()
     state = exported(folder, local, live=False)
@@ -112,7 +112,7 @@ def test_records_come_while_the_run_goes_on(tmp_path: Path, local: LocalTracking
     first, second = own_records("q1", "q2")
     folder = a_run(tmp_path / "run", local, [first], planned=["q1", "q2"], finished=False)
     reader = Told()
-    export, (log, file) = Export(folder, local, str), open_log(folder, "mlflow")
+    export, (log, file) = RunExport(folder, local, str), open_log(folder, "mlflow")
     exporter = Exporter(export, RunEnd(reader), 30.0, log)  # type: ignore[arg-type]  # only read a line at a time
     thread = threading.Thread(target=exporter.run)
     thread.start()
@@ -198,7 +198,7 @@ def test_spans_that_a_crash_left_out_are_found_by_counting(
     tmp_path: Path, local: LocalTracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = a_run(tmp_path / "run", local, own_records("q1", "q2"))
-    export = Export(folder, local, str)
+    export = RunExport(folder, local, str)
     monkeypatch.setattr(export.run.tracing, "log_spans", crash)
     with pytest.raises(KeyboardInterrupt):
         export.send_new()
@@ -216,19 +216,19 @@ def test_secrets_are_in_no_param_and_no_tag(tmp_path: Path, local: LocalTracking
     canary = "canary-6f1c"
     config = f"system: {{name: toy, url: 'https://x/?key={canary}'}}"
     folder = a_run(tmp_path / "run", local, own_records("q1"), config=config, origin={"who": canary})
-    handover = ExportRequest({}, local=True, secrets=[canary])
-    state = exported(folder, local, redact=handover.redact)
+    request = ExportRequest({}, local=True, secrets=[canary])
+    state = exported(folder, local, redact=request.redact)
     assert state.complete
     run = in_mlflow(local, state).client.get_run(state.run_id)
     assert run.data.params["system.url"] == "https://x/?key=***"
     assert canary not in str(run.to_dictionary())
 
 
-def test_the_handover_says_where_mlflow_is(tmp_path: Path, local: LocalTracking) -> None:
-    handover = ExportRequest(vars(local), local=True, secrets=["longer secret", "secret"])
-    read = ExportRequest(**json.loads(handover.line()))
-    assert read == handover
-    assert read.settings() == local
+def test_the_request_says_where_mlflow_is(tmp_path: Path, local: LocalTracking) -> None:
+    request = ExportRequest(vars(local), local=True, secrets=["longer secret", "secret"])
+    read = ExportRequest(**json.loads(request.to_line()))
+    assert read == request
+    assert read.build_tracking() == local
     assert read.redact("a longer secret, a secret") == "a ***, a ***"
 
 

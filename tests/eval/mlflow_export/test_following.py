@@ -20,7 +20,7 @@ from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
 from eval.mlflow_export.completeness import count_in_mlflow
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome, format_view_line
 from eval.runs.mlflow_state import ExportState, read_state, write_state
-from eval.sync import task as sync
+from eval.sync import sync
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset, tracked_in
 from tests.eval.mlflow_export.exporting import everything, in_mlflow
 from tests.eval.obedient_agent import AGENT, told
@@ -176,7 +176,7 @@ def running(tmp_path: Path, environment: dict[str, str], settings: LocalTracking
 def exporter_of(process: subprocess.Popen[str]) -> int:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     for child in children:
-        if b"eval.mlflow_export.exporter_process" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"eval.mlflow_export.run_export" in Path(f"/proc/{child}/cmdline").read_bytes():
             return int(child)
     raise AssertionError(f"no exporter among {children}")
 

@@ -11,7 +11,7 @@ from eval.mlflow_export.prompt_registry import (
     build_prompt_name,
     register_prompts,
 )
-from eval.mlflow_export.sending import TrackedRun
+from eval.mlflow_export.tracked_run import TrackedRun
 from mas.prompt_sets.prompt_set import PromptSet
 
 Opened = Callable[..., TrackedRun]
@@ -51,7 +51,7 @@ def test_mlflow_finds_the_run_s_prompts_and_the_experiment_s(opened: Opened) -> 
 
 def test_a_prompt_is_listed_in_every_experiment_that_used_it(opened: Opened, tmp_path: Path) -> None:
     from eval.config.tracking import LocalTracking
-    from eval.mlflow_export.sending import open_run
+    from eval.mlflow_export.tracked_run import open_run
 
     run = opened()
     register_prompts(run, prompts("set_c", planner="Plan."))

@@ -18,7 +18,7 @@ from eval.mlflow_export.run_page import (
     write_artifacts,
     write_page,
 )
-from eval.mlflow_export.sending import TrackedRun
+from eval.mlflow_export.tracked_run import TrackedRun
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, TaskInfo, read_origin
 from mas.prompt_sets.prompt_set import PromptSet
 from tests.eval.mlflow_export.records import a_record

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from eval.config.tracking import LocalTracking, ServerTracking
-from eval.mlflow_export import sending
-from eval.mlflow_export.sending import Sent, TrackedRun, open_run
+from eval.mlflow_export import tracked_run as sending
+from eval.mlflow_export.tracked_run import Sent, TrackedRun, open_run
 from eval.mlflow_export.values import derive_trace_id, get_record_key
 from eval.runs.record import Record
 from mas.runtime.errors import UserError
@@ -159,7 +159,7 @@ def test_processes_that_begin_together_make_one_run(
     opened: Opened, local: LocalTracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a server, where no lock keeps them apart: both look before either has made its run."""
-    monkeypatch.setattr(sending, "_alone", lambda _: nullcontext())
+    monkeypatch.setattr(sending, "_lock_local_store", lambda _: nullcontext())
     opened("warm-up")
     together, real = Barrier(2, timeout=30), sending._check_not_elsewhere
 

@@ -15,7 +15,7 @@ from eval.config.tracking import LocalTracking
 from eval.runs.folder import RunLock
 from eval.runs.mlflow_state import read_state
 from eval.runs.store import RunStore
-from eval.sync import task
+from eval.sync import sync as run_command
 from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
 from tests.eval.stored_run import CONFIG
 from tests.mlflow_runs import Evaluation, sync
@@ -24,7 +24,7 @@ OFF = {**CONFIG, "tracking": {"_target_": "eval.config.tracking.NoTracking"}}
 
 
 def synced(*arguments: object) -> int:
-    return run_cli(lambda: task([str(each) for each in arguments]))
+    return run_cli(lambda: run_command([str(each) for each in arguments]))
 
 
 def overrides(settings: LocalTracking) -> list[str]:

@@ -14,11 +14,10 @@ from eval.mlflow_export.prompt_registry import (
     find_aliased_version,
     register_prompts,
 )
-from eval.mlflow_export.sending import open_run
+from eval.mlflow_export.tracked_run import open_run
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.mlflow_export.champion import PROMOTED_TAG
-from optimize.mlflow_export.send import live_process, send
-from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, verdict
+from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, send, verdict
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
 
@@ -37,7 +36,7 @@ def test_a_published_set_is_registered_and_champion(tmp_path: Path, local: Local
         assert {each.template for each in named.values()} == {text}
         assert {each.version for each in named.values()} == {1}
         assert version(local, "crown_a", agent, CHAMPION_SIMULATED) is None
-    tags = client(local).get_run(sent.parent_run_id).data.tags
+    tags = client(local).get_run(sent.run.run_id).data.tags
     assert tags[PROMOTED_TAG] == "moved"
     assert [each["name"] for each in json.loads(tags["mlflow.linkedPrompts"])] == [
         "crown_a.finalizer",
@@ -49,7 +48,7 @@ def test_without_a_verdict_that_publishes_nothing_is_registered(tmp_path: Path, 
     send(a_tuning(tmp_path / "no", PROPOSALS, verdict=verdict(published=False), system="crown_b"), local)
     send(a_tuning(tmp_path / "stopped", PROPOSALS, system="crown_b"), local)
     running = a_tuning(tmp_path / "running", PROPOSALS, verdict=verdict(), system="crown_b")
-    send(running, local, process=live_process(1))
+    send(running, local, pid=1)
     assert client(local).get_prompt("crown_b.planner") is None
 
 
@@ -68,7 +67,7 @@ def test_a_run_that_is_sent_late_does_not_displace_a_later_champion(tmp_path: Pa
     new = a_tuning(tmp_path / "new", PROPOSALS, verdict=verdict(winner="c002"), system="crown_d", **LATER)
     send(new, local)
     sent = send(old, local)
-    assert client(local).get_run(sent.parent_run_id).data.tags[PROMOTED_TAG] == "superseded"
+    assert client(local).get_run(sent.run.run_id).data.tags[PROMOTED_TAG] == "superseded"
     assert "c002" in version(local, "crown_d", "finalizer", CHAMPION).template
 
 

@@ -13,12 +13,11 @@ import pytest
 
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
-from eval.mlflow_export.sending import HEARTBEAT_TAG, SILENCE
+from eval.mlflow_export.tracked_run import HEARTBEAT_TAG, SILENCE
 from eval.runs.mlflow_state import read_state
-from optimize.mlflow_export.send import live_process, send
-from optimize.pipeline.tuning import SENDER
+from optimize.mlflow_export.tuning_export import TUNING
 from optimize.session.run_files import RunFiles
-from tests.optimize.mlflow_export.tuning_folder import ENDED, PROPOSALS, a_tuning, client, propose, verdict
+from tests.optimize.mlflow_export.tuning_folder import ENDED, PROPOSALS, a_tuning, client, propose, send, verdict
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
 
@@ -38,12 +37,12 @@ def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
 def test_a_run_is_followed_while_it_goes_on_and_complete_at_its_end(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS[:1], ended_at=None, phase="search", reflection_model=SECRET)
     lines: list[str] = []
-    with ExporterLauncher(local, folder, [SECRET], SENDER) as following:
+    with ExporterLauncher(local, folder, [SECRET], TUNING) as following:
         process = following._process
         assert process is not None
         assert SECRET not in Path(f"/proc/{process.pid}/cmdline").read_text()
         state = until(lambda: (found := read_state(folder)) and found.run_id and found)
-        run = client(local).get_run(state.run_id)
+        run = until(lambda: (found := client(local).get_run(state.run_id)) and found.data.params and found)
         assert (run.info.status, run.data.params["reflection_model"]) == ("RUNNING", "***")
         assert (run.data.tags["harness.pid"], state.complete) == (str(os.getpid()), False)
         propose(folder, PROPOSALS[1], str(RunFiles(folder).read("tuning")["system"]))
@@ -62,24 +61,24 @@ def test_a_run_is_followed_while_it_goes_on_and_complete_at_its_end(tmp_path: Pa
 
 def test_a_run_whose_process_ends_without_a_word_is_closed_as_killed(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS[:1], ended_at=None)
-    with ExporterLauncher(local, folder, [], SENDER) as following:
+    with ExporterLauncher(local, folder, [], TUNING) as following:
         assert following._process is not None
     state = until(lambda: (found := read_state(folder)) and found.complete and found)
     assert state.status == client(local).get_run(state.run_id).info.status == "KILLED"
 
 
 def test_a_tuning_run_that_died_is_closed_by_the_next(tmp_path: Path, local: LocalTracking) -> None:
-    dead = send(a_tuning(tmp_path / "dead", PROPOSALS[:1], ended_at=None), local, process=live_process(NOBODY))
+    dead = send(a_tuning(tmp_path / "dead", PROPOSALS[:1], ended_at=None), local, pid=NOBODY)
     long_ago = (datetime.now(UTC) - 2 * SILENCE).isoformat()
-    client(local).set_tag(dead.parent_run_id, HEARTBEAT_TAG, long_ago)
+    client(local).set_tag(dead.run.run_id, HEARTBEAT_TAG, long_ago)
     folder = a_tuning(tmp_path / "run", ended_at=None)
-    with ExporterLauncher(local, folder, [], SENDER):
-        until(lambda: client(local).get_run(dead.parent_run_id).info.status == "KILLED")
+    with ExporterLauncher(local, folder, [], TUNING):
+        until(lambda: client(local).get_run(dead.run.run_id).info.status == "KILLED")
 
 
 def test_an_mlflow_that_is_not_there_costs_one_line(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
-    with ExporterLauncher(ServerTracking(uri=NOWHERE, wait_seconds=5), folder, [], SENDER) as following:
+    with ExporterLauncher(ServerTracking(uri=NOWHERE, wait_seconds=5), folder, [], TUNING) as following:
         warning = following.finish(lambda line: None).warning
     assert warning and len(warning.splitlines()) == 1
     assert warning.endswith(f"complete it with: python optimize/sync.py {folder}")
@@ -88,7 +87,7 @@ def test_an_mlflow_that_is_not_there_costs_one_line(tmp_path: Path, local: Local
 def test_with_tracking_off_nothing_is_started(tmp_path: Path) -> None:
     folder = a_tuning(tmp_path / "run", verdict=verdict())
     before = sorted(folder.rglob("*"))
-    with ExporterLauncher(NoTracking(), folder, [], SENDER) as following:
+    with ExporterLauncher(NoTracking(), folder, [], TUNING) as following:
         following.finish(lambda line: None)
         assert following._process is None
     assert sorted(folder.rglob("*")) == before

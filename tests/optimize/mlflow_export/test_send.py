@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.sending import PARENT_TAG, open_run
+from eval.mlflow_export.tracked_run import PARENT_TAG, open_run
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.mlflow_export.folder import read_tuning
-from optimize.mlflow_export.openings import count_openings
+from optimize.mlflow_export.page import count_openings
 from optimize.mlflow_export.report import describe_tuning
-from optimize.mlflow_export.send import SentTuning, live_process, send, show_alive, state_of
+from optimize.mlflow_export.tuning_export import TuningExport
 from optimize.session.run_files import RunFiles
 from tests.optimize.mlflow_export.tuning_folder import (
     ENDED,
@@ -24,6 +24,7 @@ from tests.optimize.mlflow_export.tuning_folder import (
     client,
     everything,
     propose,
+    send,
     verdict,
     written,
 )
@@ -35,11 +36,11 @@ FRESH = [
 SECRET = "sk-secret-of-this-test-0123456789"
 
 
-def parent_of(sent: SentTuning, settings: LocalTracking) -> Any:
-    return client(settings).get_run(sent.parent_run_id)
+def parent_of(sent: TuningExport, settings: LocalTracking) -> Any:
+    return client(settings).get_run(sent.run.run_id)
 
 
-def child_of(sent: SentTuning, settings: LocalTracking, candidate: str) -> Any:
+def child_of(sent: TuningExport, settings: LocalTracking, candidate: str) -> Any:
     return client(settings).get_run(sent.children[candidate])
 
 
@@ -56,10 +57,11 @@ def test_a_second_time_changes_nothing(tmp_path: Path, local: LocalTracking) -> 
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), shortlist=FRESH)
     sent = send(folder, local)
     before = everything(sent, local)
-    assert send(folder, local) == sent
+    again = send(folder, local)
+    assert (again.children, again.state) == (sent.children, sent.state)
     assert everything(sent, local) == before
     assert list(sent.children) == ["c001", "c002", "c003"]
-    assert (sent.complete, state_of(sent, local).counts) == (True, {"proposals": {"store": 3, "mlflow": 3}})
+    assert sent.count() == {"proposals": {"store": 3, "mlflow": 3}}
 
 
 def test_the_parent_shows_what_came_of_it(tmp_path: Path, local: LocalTracking) -> None:
@@ -84,12 +86,12 @@ def test_the_parent_shows_what_came_of_it(tmp_path: Path, local: LocalTracking) 
     assert "gain +12.5 % (95 % interval 1.0 to 24.0), p = 0.03; 4 questions won, 1 lost, 3 tied" in note
     assert "python eval/sync.py run/sealed/winner" in note
     assert str(tmp_path) not in json.dumps(run.to_dictionary()["data"])
-    names = {each.path for each in client(local).list_artifacts(sent.parent_run_id)}
+    names = {each.path for each in client(local).list_artifacts(sent.run.run_id)}
     assert names == {
         *("config.yaml", "leaks.json", "proposals.jsonl", "report.md", "shortlist.json", "splits.json"),
         *("tuning.json", "verdict.json"),
     }
-    report = written(local, sent.parent_run_id, "report.md")
+    report = written(local, sent.run.run_id, "report.md")
     assert "| c002 | c001 | finalizer | rejected | 0.25 → 0.5 | - | - | reason 2 |" in report
     assert "better by more than gate.min_gain" in report
 
@@ -107,7 +109,7 @@ def test_a_child_shows_its_scores_its_fate_and_what_it_changed(tmp_path: Path, l
     first, second, third = (child_of(sent, local, name) for name in ("c001", "c002", "c003"))
     assert [each.info.status for each in (first, second, third)] == ["FINISHED", "FINISHED", "KILLED"]
     assert [each.data.tags["decision"] for each in (first, second, third)] == ["accepted", "rejected", "cut_off"]
-    assert {each.data.tags[PARENT_TAG] for each in (first, second, third)} == {sent.parent_run_id}
+    assert {each.data.tags[PARENT_TAG] for each in (first, second, third)} == {sent.run.run_id}
     assert [each.info.run_name for each in (first, second, third)] == [
         "c001 val 25.0%, winner: finalizer",
         "c002 rejected: finalizer",
@@ -139,34 +141,34 @@ def test_an_honest_no_is_a_finished_run(tmp_path: Path, local: LocalTracking) ->
 
 def test_while_it_goes_on_it_is_running_and_each_phase_adds_what_is_new(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS[:1], ended_at=None, phase="search")
-    sent = send(folder, local, process=live_process(1))
+    sent = send(folder, local, pid=1)
     run = parent_of(sent, local)
     assert (run.info.status, list(sent.children)) == ("RUNNING", ["c001"])
     assert run.data.tags["harness.pid"] == "1"
     assert "published" not in run.data.tags
-    client(local).set_terminated(sent.parent_run_id, "KILLED")  # by a machine that had not heard of it for long
-    show_alive(local, sent, live_process(1))
+    client(local).set_terminated(sent.run.run_id, "KILLED")  # by a machine that had not heard of it for long
+    sent.begin()
     assert parent_of(sent, local).info.status == "RUNNING"
     propose(folder, PROPOSALS[1], system_of(folder))
     RunFiles(folder).write("shortlist", FRESH)
-    again = send(folder, local, process=live_process(2))
-    assert (again.parent_run_id, list(again.children)) == (sent.parent_run_id, ["c001", "c002"])
+    again = send(folder, local, pid=2)
+    assert (again.run.run_id, list(again.children)) == (sent.run.run_id, ["c001", "c002"])
     assert child_of(again, local, "c001").data.metrics["fresh_score"] == 0.3
     RunFiles(folder).write("verdict", verdict(published=False))
     RunFiles(folder).update(ended_at=ENDED)
-    assert send(folder, local).status == parent_of(sent, local).info.status == "FINISHED"
+    assert send(folder, local).state.status == parent_of(sent, local).info.status == "FINISHED"
 
 
 def test_a_run_that_died_is_killed_and_resumed_it_is_completed(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS[:2], ended_at=None)
-    sent = send(folder, local, process=live_process(1))
-    assert send(folder, local).status == parent_of(sent, local).info.status == "KILLED"
+    sent = send(folder, local, pid=1)
+    assert send(folder, local).state.status == parent_of(sent, local).info.status == "KILLED"
     before = everything(sent, local)
     send(folder, local)
     assert everything(sent, local) == before
     with (folder / "proposals.jsonl").open("a") as file:
         file.write('{"candidate_id": "c0')  # it is just being written
-    assert send(folder, local, process=live_process(2)).status == parent_of(sent, local).info.status == "RUNNING"
+    assert send(folder, local, pid=2).state.status == parent_of(sent, local).info.status == "RUNNING"
     RunFiles(folder).write("verdict", verdict())
     RunFiles(folder).update(ended_at=ENDED)
     assert send(folder, local).children == sent.children
@@ -194,7 +196,7 @@ def test_what_a_killed_process_left_half_done_is_completed(
     for name, value in local.environment().items():
         monkeypatch.setenv(name, value)
     sent = send(folder, local)
-    assert len(client(local).search_runs([sent.link["experiment_id"]])) == 4
+    assert len(client(local).search_runs([sent.run.link["experiment_id"]])) == 4
     child = child_of(sent, local, "c002")
     assert child.info.status == "FINISHED"
     assert "as c002 of" in written(local, child.info.run_id, "prompt_diff.txt")
@@ -219,7 +221,7 @@ def test_a_simulation_says_so_wherever_it_is_seen(tmp_path: Path, local: LocalTr
     assert all(run.info.run_name.endswith(" (simulated)") for run in runs)
     assert all(SIMULATED_NOTICE in run.data.tags["mlflow.note.content"] for run in runs)
     assert {run.data.tags["simulated"] for run in runs} == {"true"}
-    assert SIMULATED_NOTICE in written(local, sent.parent_run_id, "report.md")
+    assert SIMULATED_NOTICE in written(local, sent.run.run_id, "report.md")
 
 
 def test_openings_of_the_same_sealed_questions_are_counted(tmp_path: Path, local: LocalTracking) -> None:
@@ -262,27 +264,8 @@ def test_the_list_of_evaluations_has_nothing_of_a_tuning_run(tmp_path: Path, loc
     evaluation = open_run(local, f"evaluation of {local.experiment}", name="evaluation", start_ms=0)
     sent = send(a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict()), local)
     assert runs_in(local, local.experiment) == {evaluation.run_id}
-    assert runs_in(local, f"{local.experiment}-tuning") == {sent.parent_run_id, *sent.children.values()}
-    assert state_of(sent, local).experiment == f"{local.experiment}-tuning"
-
-
-def test_a_run_that_was_begun_among_the_evaluations_is_completed_there(
-    tmp_path: Path, local: LocalTracking, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts: dict[str, Any] = {"sealed_digest": "digest of a run of before"}
-    folder = a_tuning(tmp_path / "run", PROPOSALS[:1], verdict=verdict(), **facts)
-    with monkeypatch.context() as before:
-        before.setattr("optimize.mlflow_export.send.beside", lambda tracking: tracking)
-        old = send(folder, local)
-    propose(folder, PROPOSALS[1], system_of(folder))
-    sent = send(folder, local)
-    assert (sent.link, list(sent.children)) == (old.link, ["c001", "c002"])
-    assert runs_in(local, local.experiment) == {sent.parent_run_id, *sent.children.values()}
-    assert runs_in(local, f"{local.experiment}-tuning") == set()
-    assert state_of(sent, local).experiment == local.experiment
-    later = a_tuning(tmp_path / "later", verdict=verdict(), started_at="2026-11-22T10:00:00+00:00", **facts)
-    note = parent_of(send(later, local), local).data.tags["mlflow.note.content"]
-    assert "own log, 1 by tuning runs in this MLflow" in note
+    assert runs_in(local, f"{local.experiment}-tuning") == {sent.run.run_id, *sent.children.values()}
+    assert sent.state.experiment == f"{local.experiment}-tuning"
 
 
 def test_no_secret_comes_along(tmp_path: Path, local: LocalTracking) -> None:

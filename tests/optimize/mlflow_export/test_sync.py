@@ -9,12 +9,12 @@ from eval.config.tracking import LocalTracking
 from eval.runs.folder import RunLock
 from eval.runs.mlflow_state import read_state
 from optimize.session.run_files import MARKER
-from optimize.sync import task
+from optimize.sync import sync
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, verdict
 
 
 def synced(*arguments: object) -> int:
-    return run_cli(lambda: task([str(each) for each in arguments]))
+    return run_cli(lambda: sync([str(each) for each in arguments]))
 
 
 def test_a_run_is_sent_where_it_belongs_as_often_as_one_likes(
@@ -65,8 +65,12 @@ def test_an_mlflow_that_is_not_there_is_told_and_nothing_else(
 ) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
     assert synced(folder, "tracking=server", "tracking.uri=http://127.0.0.1:9") == STOPPED
-    assert capsys.readouterr().err.endswith("try again with: python optimize/sync.py run\n")
-    assert read_state(folder) is None
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "127.0.0.1:9 cannot be reached); complete it with: python optimize/sync.py" in err
+    state = read_state(folder)
+    assert state is not None
+    assert (state.complete, state.run_id) == (False, "")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ Each has a system, a run id and sealed questions of its own: all tests share one
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -16,9 +16,9 @@ from typing import Any
 import yaml
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.sending import connect
+from eval.mlflow_export.tracked_run import connect
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
-from optimize.mlflow_export.send import SentTuning
+from optimize.mlflow_export.tuning_export import TuningExport
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import RunFiles
@@ -117,10 +117,23 @@ def client(settings: LocalTracking) -> Any:
     return connect(settings)[0]
 
 
-def everything(sent: SentTuning, settings: LocalTracking) -> dict[str, Any]:
+def send(
+    folder: Path, settings: LocalTracking, pid: int | None = None, redact: Callable[[str], str] = str
+) -> TuningExport:
+    """Send what the folder has; `pid`: of the run that goes on, None: it has ended."""
+    export = TuningExport(folder, settings, redact, pid)
+    if pid:
+        export.begin()
+        export.send_new()
+    else:
+        export.end()
+    return export
+
+
+def everything(sent: TuningExport, settings: LocalTracking) -> dict[str, Any]:
     """All that MLflow shows of a tuning run."""
     mlflow = client(settings)
-    return {run_id: _of_run(mlflow, run_id) for run_id in (sent.parent_run_id, *sent.children.values())}
+    return {run_id: _of_run(mlflow, run_id) for run_id in (sent.run.run_id, *sent.children.values())}
 
 
 def _of_run(mlflow: Any, run_id: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""The calls to MLflow: a run found or made, and records sent to it as traces. Sending the same again changes nothing.
+"""A run in MLflow: find or create it, send records to it as traces, and close runs whose processes have died.
 
-Whatever MLflow raises goes on to the caller (`mlflow.MlflowException`, mostly), who may call again: nothing is kept
-here that a failed call would spoil. A server that is down costs seconds, by the settings' `environment()`.
+Sending the same again changes nothing. Whatever MLflow raises goes on to the caller (`mlflow.MlflowException`, mostly),
+who may call again: nothing is kept here that a failed call would spoil. A server that is down costs seconds, by the
+settings' `environment()`.
 
     run = open_run(LocalTracking(), "9c1f", name="gaia_gpt-4o-mini", start_ms=1_763_000_000_000, tags={"host": "box"})
     run.send(records)          # Sent(traces=2, spans=61, assessments=8)
@@ -18,22 +19,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from eval.config.tracking import LocalTracking, Tracking
 from eval.runs.record import Record
 from mas.runtime.errors import UserError
 
+if TYPE_CHECKING:  # MLflow is heavy, and reads its environment when it is imported: see `connect`
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+    from mlflow.tracing.client import TracingClient
+
+    from eval.mlflow_export.traces import RecordTrace
+
 RUN_TAG = "harness.run_id"
 HEARTBEAT_TAG = "harness.heartbeat"  # UTC, ISO 8601
+HOST_TAG, PID_TAG = "harness.host", "harness.pid"
+PARENT_TAG = "mlflow.parentRunId"
 BATCH_TRACES = 20  # in one call of log_spans; larger batches were no quicker
-_MAKING_SECONDS = 60.0  # of MLflow's tables, at most
-_GIVING_WAY_SECONDS = 2.0
 BATCH_CHARS = 4_000_000  # of their attributes: servers refuse a body of many megabytes
+SILENCE = timedelta(minutes=2)  # after which a run may be dead; heartbeats come every ten seconds
+_LOCK_SECONDS = 60.0  # for another process that creates MLflow's tables
+_MAX_YIELD_SECONDS = 2.0
 
 
 class Sent(NamedTuple):
-    """How much; what was there already is counted too."""
+    """Numbers of what was sent, including what was there already."""
 
     traces: int = 0
     spans: int = 0
@@ -43,13 +54,13 @@ class Sent(NamedTuple):
         return Sent(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-def connect(settings: Tracking) -> tuple[Any, Any]:
-    """MLflow's client of runs, and its client of traces. Sets the process's environment: MLflow reads it everywhere."""
+def connect(settings: Tracking) -> "tuple[MlflowClient, TracingClient]":
+    """Return MLflow's clients of runs and of traces. Sets the process's environment, which MLflow reads everywhere."""
     os.environ.update(settings.environment())
     from mlflow import MlflowClient
     from mlflow.tracing.client import TracingClient
 
-    for noisy in ("mlflow", "alembic"):  # how they make their tables is not news; the import has set levels of its own
+    for noisy in ("mlflow", "alembic"):  # they log that they create tables; the import has set levels of its own
         logging.getLogger(noisy).setLevel(logging.WARNING)
     uri = settings.address()
     return MlflowClient(tracking_uri=uri, registry_uri=uri), TracingClient(uri)
@@ -63,45 +74,51 @@ def open_run(
     start_ms: int,
     tags: Mapping[str, str] | None = None,
     has_traces: bool = True,
-    formerly: str | None = None,
 ) -> "TrackedRun":
-    """The run with this id of ours, made if MLflow has none; its status stays as it is.
+    """Return the run with this id of ours, created if MLflow has none; its status stays as it is.
 
     Args:
+        settings: of MLflow.
         run_id: the store's.
         name: shown in MLflow; only for a new run, as are `start_ms` and `tags`.
         start_ms: since 1970.
+        tags: of a new run.
         has_traces: MLflow has one trace of an id: sent to another experiment, it would vanish from the first.
-        formerly: an experiment that may have the run already, of an earlier version of this program; it stays there.
 
     Raises:
         UserError: the experiment is in MLflow's bin, or the run, with its traces, is in another one.
         MlflowException, OSError: MLflow cannot be reached or refuses.
     """
-    with _alone(settings):
+    with _lock_local_store(settings):
         client, tracing = connect(settings)
-        known = client.get_experiment_by_name(formerly) if formerly else None
-        if known and (found := _runs(client, [known.experiment_id], run_id)):
-            return _tracked(client, tracing, settings, found[0])
-        experiment_id = experiment_id_of(client, settings.experiment, settings.artifact_location())
-        found = _runs(client, [experiment_id], run_id)
+        experiment_id = _get_experiment_id(client, settings.experiment, settings.artifact_location())
+        found = _find_runs(client, [experiment_id], run_id)
         if not found:
             if has_traces:
                 _check_not_elsewhere(client, experiment_id, run_id, name)
             all_tags = {**(tags or {}), RUN_TAG: run_id}
-            found = [_made(client, experiment_id, run_id, start_time=start_ms, tags=all_tags, run_name=name)]
-    return _tracked(client, tracing, settings, found[0])
+            found = [_create_run(client, experiment_id, run_id, name, start_ms, all_tags)]
+    info = found[0].info
+    return TrackedRun(client, tracing, settings.shown_uri, str(info.experiment_id), str(info.run_id))
 
 
-def _tracked(client: Any, tracing: Any, settings: Tracking, run: Any) -> "TrackedRun":
-    return TrackedRun(client, tracing, settings.shown_uri, str(run.info.experiment_id), str(run.info.run_id))
+def search_runs(
+    client: "MlflowClient", experiment_ids: Sequence[str], condition: str, order_by: Sequence[str] = ()
+) -> "Iterator[Run]":
+    """Search runs through all pages of the result."""
+    token = None
+    while True:
+        page = client.search_runs(list(experiment_ids), condition, order_by=list(order_by) or None, page_token=token)
+        yield from page
+        if not (token := page.token):
+            return
 
 
-def _runs(client: Any, experiment_ids: Sequence[str], run_id: str) -> list[Any]:
-    return list(client.search_runs(experiment_ids, f"tags.`{RUN_TAG}` = '{run_id}'"))
+def _find_runs(client: "MlflowClient", experiment_ids: Sequence[str], run_id: str) -> "list[Run]":
+    return list(client.search_runs(list(experiment_ids), f"tags.`{RUN_TAG}` = '{run_id}'"))
 
 
-def _check_not_elsewhere(client: Any, experiment_id: str, run_id: str, name: str) -> None:
+def _check_not_elsewhere(client: "MlflowClient", experiment_id: str, run_id: str, name: str) -> None:
     """
     Raises:
         UserError: another experiment has the run.
@@ -114,7 +131,7 @@ def _check_not_elsewhere(client: Any, experiment_id: str, run_id: str, name: str
         if not (token := page.token):
             break
     names.pop(experiment_id, None)
-    if names and (found := _runs(client, list(names), run_id)):
+    if names and (found := _find_runs(client, list(names), run_id)):
         there = names[str(found[0].info.experiment_id)]
         raise UserError(
             f"{name} is in the experiment {there} there already, and its traces can be in one only; "
@@ -122,36 +139,39 @@ def _check_not_elsewhere(client: Any, experiment_id: str, run_id: str, name: str
         )
 
 
-def _made(client: Any, experiment_id: str, run_id: str, **new: Any) -> Any:
-    """A new run, and the only one: two processes may have looked at the same moment, and found none.
+def _create_run(
+    client: "MlflowClient", experiment_id: str, run_id: str, name: str, start_ms: int, tags: Mapping[str, str]
+) -> "Run":
+    """Create the run, and only one: two processes may have looked at the same moment, and found none.
 
-    Whoever sees another run beside its own gives way. Both may; so each tries again, after a pause of its own.
+    A process that sees another run next to its own deletes its own. Both may; so each tries again, after a pause of
+    random length.
     """
     while True:
-        mine = client.create_run(experiment_id, **new)
-        all_there = _runs(client, [experiment_id], run_id)
-        if all(each.info.run_id == mine.info.run_id for each in all_there):
+        mine = client.create_run(experiment_id, start_time=start_ms, tags=dict(tags), run_name=name)
+        if all(each.info.run_id == mine.info.run_id for each in _find_runs(client, [experiment_id], run_id)):
             return mine
         client.delete_run(mine.info.run_id)
-        time.sleep(random.uniform(0, _GIVING_WAY_SECONDS))
-        if found := _runs(client, [experiment_id], run_id):
+        time.sleep(random.uniform(0, _MAX_YIELD_SECONDS))
+        if found := _find_runs(client, [experiment_id], run_id):
             return found[0]
 
 
 @contextmanager
-def _alone(settings: Tracking) -> Iterator[None]:
-    """One process at a time makes a local store: two that make MLflow's tables in one file spoil each other's work."""
+def _lock_local_store(settings: Tracking) -> Iterator[None]:
+    """Let one process at a time create a local store: two that create MLflow's tables in one file break both."""
     if not isinstance(settings, LocalTracking):
         yield
         return
     from filelock import FileLock
 
     settings.path().mkdir(parents=True, exist_ok=True)
-    with FileLock(settings.path() / "mlflow.db.lock", timeout=_MAKING_SECONDS):  # its Timeout is an OSError
+    with FileLock(settings.path() / "mlflow.db.lock", timeout=_LOCK_SECONDS):  # its Timeout is an OSError
         yield
 
 
-def experiment_id_of(client: Any, name: str, location: str | None) -> str:
+def _get_experiment_id(client: "MlflowClient", name: str, location: str | None) -> str:
+    """Return the id of the experiment, which is created if need be."""
     found = client.get_experiment_by_name(name)
     if found is None:
         try:
@@ -171,8 +191,8 @@ def experiment_id_of(client: Any, name: str, location: str | None) -> str:
 class TrackedRun:
     """One run in MLflow. One writer at a time."""
 
-    client: Any  # MlflowClient
-    tracing: Any  # TracingClient
+    client: "MlflowClient"
+    tracing: "TracingClient"
     shown_uri: str
     experiment_id: str
     run_id: str  # MLflow's
@@ -189,9 +209,9 @@ class TrackedRun:
         if self.status() != "RUNNING":
             self.client.update_run(self.run_id, status="RUNNING")
 
-    def beat(self, now: str) -> None:
-        """Note that the run was alive at that time."""
-        self.client.set_tag(self.run_id, HEARTBEAT_TAG, now)
+    def beat(self, moment: str | None = None) -> None:
+        """Note that the run was alive at that moment; None: now."""
+        self.client.set_tag(self.run_id, HEARTBEAT_TAG, moment or format_now())
 
     def finish(self, status: str, end_ms: int) -> None:
         """Close the run: FINISHED, FAILED or KILLED; nothing happens if it is closed just so."""
@@ -214,9 +234,9 @@ class TrackedRun:
         return sent
 
 
-def _batches(traces: Iterable[Any]) -> Iterator[Sequence[Any]]:
+def _batches(traces: "Iterable[RecordTrace]") -> "Iterator[Sequence[RecordTrace]]":
     """As many traces as one call may carry, one at least."""
-    batch: list[Any] = []
+    batch: list[RecordTrace] = []
     chars = 0
     for trace in traces:
         size = sum(len(value) for span in trace.spans for value in span._span.attributes.values())
@@ -229,52 +249,35 @@ def _batches(traces: Iterable[Any]) -> Iterator[Sequence[Any]]:
         yield batch
 
 
-SILENCE = timedelta(minutes=2)  # heartbeats come every ten seconds
-HOST_TAG, PID_TAG = "harness.host", "harness.pid"
-PARENT_TAG = "mlflow.parentRunId"
-
-
 def close_dead_runs(run: TrackedRun) -> list[str]:
     """Close all runs of the same experiment that are dead, except this one. They can still be resumed, or synced.
 
     Raises:
         MlflowException: MLflow cannot be reached, or refuses.
     """
-    now, closed = datetime.now(UTC), []
-    for other in _running(run):
-        last = _last_beat(other)
-        if other.info.run_id == run.run_id or not is_dead(other.data.tags, last, now):
+    moment, closed = datetime.now(UTC), []
+    running = list(search_runs(run.client, [run.experiment_id], "attributes.status = 'RUNNING'"))
+    for other in running:
+        own = RUN_TAG in other.data.tags  # runs of other programs are their own affair
+        last = _read_last_beat(other)
+        if not own or other.info.run_id == run.run_id or not is_dead(other.data.tags, last, moment):
             continue
-        last = max([last, *map(_last_beat, _children(run, other))])  # a sweep has no heartbeat but its jobs'
-        if is_dead(other.data.tags, last, now):
+        children = search_runs(run.client, [run.experiment_id], f"tags.`{PARENT_TAG}` = '{other.info.run_id}'")
+        last = max([last, *map(_read_last_beat, children)])  # a sweep has no heartbeat but its jobs'
+        if is_dead(other.data.tags, last, moment):
             run.client.set_terminated(other.info.run_id, "KILLED", round(last.timestamp() * 1000))
             closed.append(str(other.info.run_id))
     return closed
 
 
-def _running(run: TrackedRun) -> Iterator[Any]:
-    """Those of ours; other programs' runs are their own affair."""
-    token = None
-    found: list[Any] = []
-    while True:
-        page = run.client.search_runs([run.experiment_id], "attributes.status = 'RUNNING'", page_token=token)
-        found += [each for each in page if RUN_TAG in each.data.tags]
-        if not (token := page.token):
-            return iter(found)
-
-
-def _children(run: TrackedRun, parent: Any) -> list[Any]:
-    return list(run.client.search_runs([run.experiment_id], f"tags.`{PARENT_TAG}` = '{parent.info.run_id}'"))
-
-
-def is_dead(tags: Mapping[str, str], last_beat: datetime, now: datetime) -> bool:
-    """Silent for long, and its process, if it was one of this machine, is gone."""
-    if now - last_beat < SILENCE:
+def is_dead(tags: Mapping[str, str], last_beat: datetime, moment: datetime) -> bool:
+    """Return whether a run is silent for long, and its process, if it was on this machine, has ended."""
+    if moment - last_beat < SILENCE:
         return False
-    return tags.get(HOST_TAG) != socket.gethostname() or not _lives(tags.get(PID_TAG, ""))
+    return tags.get(HOST_TAG) != socket.gethostname() or not _is_running(tags.get(PID_TAG, ""))
 
 
-def _last_beat(run: Any) -> datetime:
+def _read_last_beat(run: "Run") -> datetime:
     try:
         beat = datetime.fromisoformat(run.data.tags[HEARTBEAT_TAG])
     except (KeyError, ValueError):
@@ -282,7 +285,7 @@ def _last_beat(run: Any) -> datetime:
     return beat if beat.tzinfo else beat.replace(tzinfo=UTC)
 
 
-def _lives(pid: str) -> bool:
+def _is_running(pid: str) -> bool:
     if not pid.isdecimal() or int(pid) <= 0:
         return False
     try:
@@ -292,3 +295,12 @@ def _lives(pid: str) -> bool:
     except (PermissionError, OverflowError):
         return True
     return True
+
+
+def format_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def to_ms(moment: str) -> int:
+    """Convert a moment in ISO 8601 to milliseconds since 1970."""
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)
