@@ -36,7 +36,7 @@ def build_assessments(record: Record, run_id: str, start_ns: int) -> Iterator[As
     for assessment in _list_assessments(record):
         assessment.assessment_id = derive_assessment_id(key, assessment.name)
         assessment.trace_id, assessment.span_id = derive_trace_id(key), derive_span_id(key, ROOT)
-        assessment.metadata = {"mlflow.assessment.sourceRunId": run_id}
+        assessment.run_id, assessment.metadata = run_id, {"mlflow.assessment.sourceRunId": run_id}
         assessment.create_time_ms = assessment.last_update_time_ms = done_ms
         yield assessment
 

@@ -26,8 +26,8 @@ EQUAL = {"traces": 2, "spans": 24, "assessments": 8}
 
 
 def test_a_whole_run_arrives_and_is_counted(tmp_path: Path, local: LocalTracking) -> None:
-    origin = json.dumps({"mlflow.source.git.commit": "8159276", "harness.pid": "7"})
-    folder = a_run(tmp_path / "run", local, own_records("q1", "q2"), origin=origin, dataset_sha256="d" * 64)
+    origin = {"mlflow.source.git.commit": "8159276", "harness.pid": "7"}
+    folder = a_run(tmp_path / "run", local, own_records("q1", "q2"), origin=origin, prompts={"prompts": "given"})
     write_prompt_set(folder / "prompts", PromptSet("given", "toy", {"planner": "Plan."}, tmp_path))
     state = exported(folder, local)
     assert (state.complete, state.warning, state.status) == (True, None, "FINISHED")
@@ -214,7 +214,7 @@ def crash(*_: Any) -> None:
 
 def test_secrets_are_in_no_param_and_no_tag(tmp_path: Path, local: LocalTracking) -> None:
     canary = "canary-6f1c"
-    config = f"system: {{name: toy, url: 'https://x/?key={canary}'}}"
+    config = {"system": {"name": "toy", "url": f"https://x/?key={canary}"}}
     folder = a_run(tmp_path / "run", local, own_records("q1"), config=config, origin={"who": canary})
     request = ExportRequest({}, local=True, secrets=[canary])
     state = exported(folder, local, redact=request.redact)
