@@ -28,7 +28,7 @@ def task(arguments: list[str]) -> int:
 
     from rich.console import Console  # heavier, and only needed for a run that exists
 
-    from eval.reports.from_store import write_reports
+    from eval.reports.files import write_reports
     from eval.reports.summary_table import choose_exit_code, print_results
     from eval.runs.store import RunStore, StoreError
 

@@ -61,7 +61,7 @@ def task(arguments: list[str]) -> int:
 
     from rich.console import Console
 
-    from eval.reports.from_store import write_reports
+    from eval.reports.files import write_reports
     from eval.reports.summary_table import choose_exit_code, print_summary
     from eval.runs.store import RunStore, StoreError
     from eval.workflows.rescore import rescored
@@ -77,7 +77,7 @@ def task(arguments: list[str]) -> int:
         return STOPPED
     console = Console()
     print_summary(summary, console)
-    for name, path in (("scored anew from", original), ("results", folder)):
+    for name, path in (("scored again from", original), ("results", folder)):
         console.print(f"{name}: {shown(path)}", markup=False, highlight=False, soft_wrap=True)
     return choose_exit_code(summary, None, console)
 

@@ -52,7 +52,7 @@ def task(arguments: list[str]) -> int:
     except OSError as error:
         print(f"stopped: the files cannot be written: {error}", file=sys.stderr)
         return STOPPED
-    codes = [row["exit_code"] for row in result["jobs"]]
+    codes = [row.exit_code for row in result.jobs]
     return next((code for code in WORST_FIRST if code in codes), STOPPED if None in codes else FINISHED)
 
 

@@ -2,7 +2,7 @@
 
 use = find_tuning_use([prompts], questions, files)    # for RunInfo.used_to_tune
 used = read_tuning_use(store.read_info())             # None: nothing is known of these prompts
-used.warning(80)            # "40 of these 80 questions were used to tune owned (20 learnt from, 20 picked by): its …"
+used.warning(80)            # "40 of the 80 questions were used to tune owned (20 for training, …"
 """
 
 from collections.abc import Collection
@@ -31,8 +31,8 @@ class UsedToTune:
 
     @property
     def told(self) -> str:
-        """`owned (20 learnt from, 20 picked by)`."""
-        counts = ((len(self.learnt_from), "learnt from"), (len(self.picked_by), "picked by"))
+        """`owned (20 for training, 20 for validation)`."""
+        counts = ((len(self.learnt_from), "for training"), (len(self.picked_by), "for validation"))
         return f"{self.prompts} ({', '.join(f'{count} {how}' for count, how in counts if count)})"
 
     def warning(self, n_questions: int, n_unscored: int = 0) -> str | None:
@@ -54,7 +54,7 @@ class UsedToTune:
         were = "was" if used == 1 else "were"
         rest = "the other one" if left == 1 else f"the other {left}"
         flatters = "its score on them flatters" if used > 1 else "its score on it flatters"
-        return f"{used} of these {these} {were} used to tune {self.told}: {flatters}; on {rest} it is reported beside"
+        return f"{used} of the {these} {were} used to tune {self.told}: {flatters}; on {rest} it is reported separately"
 
 
 def format_questions(n: int, n_unscored: int) -> str:

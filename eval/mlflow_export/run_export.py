@@ -11,11 +11,11 @@ export.count()                     # {"traces": {"store": 64, "mlflow": 64}, …
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from eval.analysis.summary.from_store import summarise_store
+from eval.analysis.summary.summary import Summary, read_summary
 from eval.config.tracking import Tracking
 from eval.mlflow_export.completeness import (
     ExpectedCounts,
@@ -52,7 +52,6 @@ from eval.mlflow_export.tracked_run import (
 )
 from eval.mlflow_export.values import derive_assessment_id, derive_trace_id, get_record_key, truncate
 from eval.reports.files import SUMMARY, write_summary
-from eval.reports.from_store import summarise_store
 from eval.runs.folder import DATABASE, read_kept_prompts
 from eval.runs.record import Record
 from eval.runs.store import RunStore
@@ -163,7 +162,7 @@ class RunExport(Export):
     def close_run(self) -> None:
         self._close_run(summarise_store(self.store))
 
-    def _close_run(self, summary: Mapping[str, Any]) -> None:
+    def _close_run(self, summary: Summary) -> None:
         """Close the run; it is KILLED if questions are left, or if its process died before it could say otherwise."""
         state, last = self.store.read_state(), self.store.last_finished_at()
         ended = read_status(summary) == "FINISHED" and state.finished is not False
@@ -191,7 +190,7 @@ class RunExport(Export):
             return "sent nothing new"
         return "sent " + ", ".join(f"{number} {name}" for name, number in self.sent._asdict().items())
 
-    def _write_page(self, summary: Mapping[str, Any] | None) -> None:
+    def _write_page(self, summary: Summary | None) -> None:
         info = self.store.read_info()
         numbers = self._numbers.metrics(self.store.planned(), info.epochs) if summary else None
         page = build_page(info, summary, numbers, folder_name=self.folder.name, redact=self.redact)
@@ -213,11 +212,11 @@ class RunExport(Export):
     def _link_summary(self) -> None:
         """Add the link to `summary.json`, for its copy in MLflow. The run's own process has written it and waits."""
         try:
-            summary = json.loads((self.folder / SUMMARY).read_text("utf-8"))
+            summary = read_summary(self.folder / SUMMARY)
         except (OSError, ValueError):
             return
-        if summary.get("mlflow") != self.run.link:
-            write_summary(self.folder, {**summary, "mlflow": self.run.link})
+        if summary.mlflow != self.run.link:
+            write_summary(self.folder, replace(summary, mlflow=self.run.link))
 
     def _prompts(self) -> dict[str, PromptSet]:
         return read_kept_prompts(self.folder, self.store.read_info().prompts)

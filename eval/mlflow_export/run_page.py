@@ -12,12 +12,14 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.summary.summary import AccuracyWithout, EpochNumbers, Summary
 from eval.mlflow_export.tracked_run import TrackedRun
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Usage
@@ -59,7 +61,7 @@ class RunPage:
 
 def build_page(
     info: RunInfo,
-    summary: Mapping[str, Any] | None = None,
+    summary: Summary | None = None,
     numbers: Mapping[str, float] | None = None,
     *,
     folder_name: str = "",
@@ -73,12 +75,12 @@ def build_page(
         folder_name: of the run.
         redact: takes secrets out; every param and tag goes through it.
     """
-    tags = {**_tags(info, summary or {}), **({"run_folder": folder_name} if folder_name else {})}
+    tags = {**_tags(info, summary), **({"run_folder": folder_name} if folder_name else {})}
     return RunPage(
         params={name: truncate(redact(text), MAX_PARAM_CHARS) for name, text in flatten_params(info)},
         tags={name: truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items()},
-        metrics={_name(name): value for name, value in {**_metrics(summary or {}), **(numbers or {})}.items()},
-        dataset=_dataset(info, summary or {}, redact),
+        metrics={_name(name): value for name, value in {**_metrics(summary), **(numbers or {})}.items()},
+        dataset=_dataset(info, summary, redact),
     )
 
 
@@ -96,9 +98,9 @@ def flatten_params(info: RunInfo) -> Iterator[tuple[str, str]]:
         yield _name(key), text
 
 
-def read_status(summary: Mapping[str, Any]) -> str:
+def read_status(summary: Summary) -> str:
     """KILLED: the run did not come to all its questions."""
-    return "KILLED" if summary.get("stopped") else "FINISHED"
+    return "KILLED" if summary.stopped else "FINISHED"
 
 
 def read_start_ms(info: RunInfo) -> int:
@@ -174,7 +176,7 @@ def _log_dataset(run: TrackedRun, dataset: Mapping[str, str]) -> None:
     run.client.log_inputs(run.run_id, [DatasetInput(seen, [InputTag("mlflow.data.context", "evaluation")])])
 
 
-def _tags(info: RunInfo, summary: Mapping[str, Any]) -> dict[str, str]:
+def _tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
     config = info.config
     part = {name: info.part(name) for name in ("system", "model", "data", "scorer")}
     asks = info.model != "none"
@@ -199,11 +201,10 @@ def _tags(info: RunInfo, summary: Mapping[str, Any]) -> dict[str, str]:
         "tools": ", ".join(sorted(part["system"].get("tools") or {})),
     }
     found |= {f"model.{agent}": name for agent, name in _models(part["system"], part["model"]).items() if asks}
-    if "simulated" in summary:
-        found["simulated"] = str(summary["simulated"]).lower()
-    notes = [summary.get("notice"), summary.get("stopped") and f"Stopped: {summary['stopped']}"]
-    if note := "\n\n".join(str(each) for each in notes if each):
-        found["mlflow.note.content"] = note  # the description on the run's page
+    if summary is not None:
+        found["simulated"] = str(summary.simulated).lower()
+        notes = [summary.notice, summary.stopped and f"Stopped: {summary.stopped}"]
+        found["mlflow.note.content"] = "\n\n".join(each for each in notes if each)  # the description on the run's page
     return {_name(name): text for name, text in found.items() if text}
 
 
@@ -220,12 +221,12 @@ def _models(system: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, st
     }
 
 
-def _dataset(info: RunInfo, summary: Mapping[str, Any], redact: Callable[[str], str]) -> dict[str, str] | None:
+def _dataset(info: RunInfo, summary: Summary | None, redact: Callable[[str], str]) -> dict[str, str] | None:
     data = info.part("data")
     if not data.get("name") or not info.task.dataset_sha256:
         return None
     keys = {key: value for key, value in data.items() if key in ("path", "dataset", "revision", "config")}
-    profile = {"num_rows": summary["n_questions"]} if "n_questions" in summary else {}
+    profile = {"num_rows": summary.n_questions} if summary else {}
     return {
         "name": truncate(str(data["name"]), 500),
         "digest": info.task.dataset_sha256[:36],  # the width of MLflow's column
@@ -234,64 +235,51 @@ def _dataset(info: RunInfo, summary: Mapping[str, Any], redact: Callable[[str], 
     }
 
 
-def _metrics(summary: Mapping[str, Any]) -> dict[str, float]:
-    """The summary's numbers, without the unknown ones: MLflow has no null."""
-    usage, judging = summary.get("usage") or {}, summary.get("scorer_usage") or {}
-    every = {**summary, **usage, **_interval("accuracy", summary.get("accuracy_ci95"))}
-    found: dict[str, Any] = {key: every.get(key) for key in (*_FIRST, *_COUNTS)}
-    for level, counts in (summary.get("by_level") or {}).items():
-        found[f"accuracy/level_{level}"] = counts.get("accuracy")
-        found |= _interval(f"accuracy/level_{level}", counts.get("accuracy_ci95"))
-        found[f"accuracy/level_{level}_n"] = counts.get("n")
-    found |= {f"errors/{name}": count for name, count in (summary.get("errors_by_class") or {}).items()}
-    found |= {f"limits/{name}": count for name, count in (summary.get("limits") or {}).items()}
-    found |= {f"agents/{name}_seconds": seconds for name, seconds in (summary.get("by_agent") or {}).items()}
-    found |= {f"retried/{name}": value for name, value in (summary.get("retried") or {}).items()}
+def _metrics(summary: Summary | None) -> dict[str, float]:
+    """Return the summary's numbers, without the unknown ones: MLflow has no null."""
+    if summary is None:
+        return {}
+    usage = vars(summary.usage)
+    every = {**vars(summary), **usage, **_interval("accuracy", summary.accuracy_ci95)}
+    found: dict[str, object] = {key: every.get(key) for key in (*_FIRST, *_COUNTS)}
+    for level, counts in summary.by_level.items():
+        found[f"accuracy/level_{level}"] = counts.accuracy
+        found |= _interval(f"accuracy/level_{level}", counts.accuracy_ci95)
+        found[f"accuracy/level_{level}_n"] = counts.n
+    found |= {f"errors/{name}": count for name, count in summary.errors_by_class.items()}
+    found |= {f"limits/{name}": count for name, count in summary.limits.items()}
+    found |= {f"agents/{name}_seconds": seconds for name, seconds in summary.by_agent.items()}
+    found |= {f"retried/{name}": value for name, value in vars(summary.retried).items()}
     found |= usage
-    if judging.get("lm_calls"):
-        found |= {f"judge/{name}": value for name, value in judging.items()}
-    found |= _epochs(summary.get("by_epochs") or {})
-    found |= _leaks(summary.get("leaks") or {}, summary.get("blocked_pages") or {})
-    found |= _tuned_on(summary.get("used_to_tune") or {})
+    if summary.scorer_usage.lm_calls:
+        found |= {f"judge/{name}": value for name, value in vars(summary.scorer_usage).items()}
+    if summary.by_epochs:
+        found |= _epochs(summary.by_epochs)
+    found |= {"leaks/questions": summary.leaks.n_questions, "leaks/blocked_pages": summary.blocked_pages.n}
+    found |= _without("leaks", summary.leaks)
+    if overlap := summary.used_to_tune:
+        found |= {"tuned_on/questions": overlap.n_questions, **_without("tuned_on", overlap)}
     return {name: round(float(value), 6) for name, value in found.items() if isinstance(value, int | float)}
 
 
-def _interval(name: str, bounds: Iterable[float] | None) -> dict[str, float]:
+def _interval(name: str, bounds: Interval | None) -> dict[str, float]:
     return dict(zip((f"{name}_ci95_low", f"{name}_ci95_high"), bounds or (), strict=False))
 
 
-def _epochs(by_epochs: Mapping[str, Any]) -> dict[str, Any]:
-    """`pass_at_2` and so on."""
-    found = {f"epochs/majority{end}": value for end, value in _estimate(by_epochs.get("majority"))}
-    for kind in ("pass_at", "pass_hat"):
-        for k, estimate in (by_epochs.get(kind) or {}).items():
-            found |= {f"epochs/{kind}_{k}{end}": value for end, value in _estimate(estimate)}
-    return found | {"epochs/icc": by_epochs.get("icc")}
+def _epochs(by_epochs: EpochNumbers) -> dict[str, float]:
+    """Return `epochs/pass_at_2` and so on."""
+    estimates = {"majority": by_epochs.majority}
+    estimates |= {f"pass_at_{k}": each for k, each in by_epochs.pass_at.items()}
+    estimates |= {f"pass_hat_{k}": each for k, each in by_epochs.pass_hat.items()}
+    found = {"epochs/icc": by_epochs.icc}
+    for name, each in estimates.items():
+        found |= {f"epochs/{name}": each.value, **_interval(f"epochs/{name}", each.ci95)}
+    return found
 
 
-def _leaks(leaks: Mapping[str, Any], blocked: Mapping[str, Any]) -> dict[str, Any]:
-    without = "leaks/accuracy_without"
-    return {
-        "leaks/questions": leaks.get("n_questions"),
-        "leaks/blocked_pages": blocked.get("n"),
-        without: leaks.get("accuracy_without"),
-        **_interval(without, leaks.get("accuracy_without_ci95")),
-    }
-
-
-def _tuned_on(told: Mapping[str, Any]) -> dict[str, Any]:
-    without = "tuned_on/accuracy_without"
-    return {
-        "tuned_on/questions": told.get("n_questions"),
-        without: told.get("accuracy_without"),
-        **_interval(without, told.get("accuracy_without_ci95")),
-    }
-
-
-def _estimate(estimate: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(estimate, Mapping):
-        yield "", estimate.get("value")
-        yield from _interval("", estimate.get("ci95")).items()
+def _without(name: str, numbers: AccuracyWithout) -> dict[str, float | None]:
+    metric = f"{name}/accuracy_without"
+    return {metric: numbers.accuracy_without, **_interval(metric, numbers.accuracy_without_ci95)}
 
 
 def _flattened(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any
 from eval.analysis.comparison.comparing import describe_flips
 from eval.cli.terminal_text import escape_controls
 from eval.reports.comparison_table import describe_run, describe_verdict, list_differences, list_numbers, shorten_ids
-from eval.reports.files import load_template
+from eval.reports.templates import load_template
 from eval.runs.folder import write_atomically
 
 MAX_FLIPS = 2_000  # of one comparison

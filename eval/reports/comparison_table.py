@@ -13,8 +13,7 @@ from rich.text import Text
 
 from eval.analysis.comparison.comparing import describe_flips
 from eval.cli.terminal_text import shorten_line
-from eval.reports.notes import NOT_AVAILABLE, format_percent
-from eval.reports.sweep_table import format_p_value, format_points
+from eval.reports.notes import NOT_AVAILABLE, format_p_value, format_percent, format_points
 
 MAX_FLIPS = 20  # --html and --json have all
 SHORT_CHARS = 200  # of a question, an answer
@@ -151,7 +150,7 @@ def describe_verdict(made: Mapping[str, Any], n_comparisons: int) -> Iterator[st
 def _flattered(told: Mapping[str, Any], n: int, n_comparisons: int) -> Iterator[str]:
     """Whoever reads p must read this as well."""
     whose = " and ".join(f"of {label}, {prompts}" for label, prompts in told["sets"].items())
-    used = f"all {n}" if told["without"] is None else f"{told['n_questions']} of these {n}"
+    used = f"all {n}" if told["without"] is None else f"{told['n_questions']} of the {n}"
     yield f"warning: {used} questions were used to tune the prompts {whose}: p and difference over all of them flatter"
     if (without := told["without"]) is None:
         yield "no question is left that was not"

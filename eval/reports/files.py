@@ -1,61 +1,76 @@
-"""The files a run leaves behind for people and other programs, made from the store; writing them again is safe.
+"""Every file of a run except its database and its logs, made from the database alone, as often as needed.
 
-    write_answers(folder, store.final_records())
+    with RunStore(folder / "run.db", read_only=True) as store:
+        summary = write_reports(folder, store)
 
-| File                    | One line, or object, for | Keys                                                | Gold |
-|-------------------------|--------------------------|-----------------------------------------------------|------|
-| `answers.jsonl`         | each question and epoch  | `task_id, model_answer, reasoning_trace, thread_id` | no   |
-| `records.jsonl`         | each row of the store    | those of `eval.runs.record.Record`                       | yes  |
-| `correlation_ids.jsonl` | each row of the store    | `task_id, thread_id, epoch, attempt`                | no   |
-| `summary.json`          | the run                  | those of `eval.analysis.summary.summary.summarise`         | no
-  |
+| File                    | One line, or object, for | Keys                                                | Targets |
+|-------------------------|--------------------------|-----------------------------------------------------|---------|
+| `answers.jsonl`         | each sample and epoch    | `task_id, model_answer, reasoning_trace, thread_id` | no      |
+| `records.jsonl`         | each row of the store    | those of `eval.runs.record.Record`                  | yes     |
+| `correlation_ids.jsonl` | each row of the store    | `task_id, thread_id, epoch, attempt`                | no      |
+| `summary.json`          | the run                  | those of `eval.analysis.summary.summary.Summary`    | no      |
+| `report.html`           | the run                  |                                                     | yes     |
 
-All may be streams: nothing is kept in memory.
+Records are streamed: none is kept in memory.
 """
 
-import base64
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
+from eval.analysis.summary.from_store import read_missing, summarise_store
+from eval.analysis.summary.summarise import is_planned
+from eval.analysis.summary.summary import Summary
+from eval.reports.html_report import REPORT, limit_questions, write_report
+from eval.reports.notes import describe_run
 from eval.runs.folder import write_lines
+from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record
+from eval.runs.store import RunStore
 
 ANSWERS, RECORDS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json"
 
 
-def write_answers(folder: Path, final: Iterable[Record]) -> None:
-    """`final`: the last attempt at each question and epoch, in the dataset's order.
+def write_reports(folder: Path, store: RunStore) -> Summary:
+    """Write all files and return the summary. Samples that the run has not run count as wrong.
 
-    Raises (as all of this module):
+    Args:
+        folder: of the run; where the files go.
+        store: the run's own, or one opened to be read, also while the run is going on.
+
+    Raises:
+        StoreError: the store cannot be read.
+        OSError: the folder cannot be written; files already there stay as they were.
+    """
+    summary = replace(summarise_store(store), mlflow=read_link(folder))
+    write_lines(folder / ANSWERS, (json.dumps(_build_answer(record)) for record in _read_final(store)))
+    _write_records(folder / RECORDS, store)
+    write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
+    write_summary(folder, summary)
+    records = chain(_read_with_steps(store), read_missing(store))
+    write_report(folder / REPORT, summary, records, store.planned_ids(), describe_run(store.read_info(), summary))
+    return summary
+
+
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Write `summary.json` alone, as when the MLflow link has become known.
+
+    Raises:
         OSError: the folder cannot be written; a file already there stays as it was.
     """
-    write_lines(folder / ANSWERS, (json.dumps(_answer(record)) for record in final))
+    write_lines(folder / SUMMARY, [json.dumps(summary.to_dict(), indent=2)])
 
 
-def write_records(folder: Path, lines: Iterable[str], all_bytes: int) -> None:
-    """`lines`: each record as JSON; `all_bytes`: their length in all, newlines included.
-
-    A record never changes: a file of that length is the right one already. It may have hundreds of megabytes.
-    """
-    path = folder / RECORDS
-    if not path.is_file() or path.stat().st_size != all_bytes:
-        write_lines(path, lines)
+def _write_records(path: Path, store: RunStore) -> None:
+    """A record never changes: a file of the right length, which may be hundreds of megabytes, has the right content."""
+    if not path.is_file() or path.stat().st_size != store.lines_bytes():
+        write_lines(path, store.lines())
 
 
-def write_correlation_ids(folder: Path, ids: Iterable[dict[str, Any]]) -> None:
-    write_lines(folder / CORRELATION_IDS, (json.dumps(each) for each in ids))
-
-
-def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    """Write `summary.json` alone, as when the MLflow link has become known."""
-    write_lines(folder / SUMMARY, [json.dumps(summary, indent=2)])
-
-
-def _answer(record: Record) -> dict[str, str]:
-    unjudged = record.error_component == "scorer"  # the answer stands; only its score is missing
+def _build_answer(record: Record) -> dict[str, str]:
+    unjudged = record.error_component == "scorer"  # the answer is valid; only its score is missing
     answered = (record.error is None or unjudged) and record.answer is not None
     return {
         "task_id": record.sample_id,
@@ -65,25 +80,17 @@ def _answer(record: Record) -> dict[str, str]:
     }
 
 
-def load_template(path: Path, filters: Mapping[str, Callable[..., Any]] | None = None) -> Any:
-    """A Jinja template in which values are escaped, and a missing one is an error."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(path.parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= dict(filters or {})
-    return environment.get_template(path.name)
+def _read_final(store: RunStore) -> Iterator[Record]:
+    """Yield the last attempt at each planned (sample, epoch)."""
+    epochs, sample_ids = store.read_info().epochs, set(store.planned_ids())
+    return (record for record in store.final_records() if is_planned(record, epochs, sample_ids))
 
 
-def load_script(path: Path) -> tuple[Any, str]:
-    """A script to be put into a page as it is, and its hash: the page's policy then lets no other one run."""
-    from markupsafe import Markup
-
-    text = path.read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return Markup(text), f"sha256-{digest}"
+def _read_with_steps(store: RunStore) -> Iterator[Record]:
+    """Yield the last attempts that the page shows; no other record is parsed, for each may have megabytes."""
+    epochs, last = store.read_info().epochs, store.keys()
+    shown = set(store.planned_ids()[: limit_questions(epochs)])
+    for ids, line in zip(store.correlation_ids(), store.lines(), strict=False):  # both in the order of writing
+        key = (ids["task_id"], ids["epoch"])
+        if key[0] in shown and key[1] <= epochs and last.get(key, (0, None))[0] == ids["attempt"]:
+            yield Record.from_dict(json.loads(line))

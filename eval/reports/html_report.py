@@ -1,34 +1,34 @@
 """`report.html`: a run on one page that opens from the disk and loads nothing; its script only filters and sorts.
 
-It shows gold answers, and so is for the run's owner. The page is written in pieces; of the answers only so many are
-kept and shown that 10,000 questions need no more memory than 2,000.
+The page holds targets, and so is for the run's owner. It is written in pieces, and only so many answers are kept and
+shown that 10,000 samples need no more memory than 2,000.
 
     write_report(folder / "report.html", summary, store.records(), sample_ids)
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from eval.analysis.summary.summary import Counts, Summary
 from eval.cli.terminal_text import escape_controls
-from eval.reports.files import load_script, load_template
-from eval.reports.heading import format_title
 from eval.reports.notes import (
     format_changes,
     format_floor,
     format_interval,
     format_percent,
-    is_incomplete,
+    format_title,
     list_notes,
     select_ks,
 )
 from eval.reports.question_rows import MAX_STEPS_BYTES, QuestionRows, build_question_rows
 from eval.reports.step_tree import MAX_TEXT_CHARS, format_count
+from eval.reports.templates import load_script, load_template
 from eval.runs.folder import write_atomically
 from eval.runs.record import Record
 
 REPORT = "report.html"
-MAX_ANSWERS = 2_000  # rows of (question, epoch)
+MAX_ANSWERS = 2_000  # rows of (sample, epoch)
 MAX_GATE_LINES = 100
 MAX_LEAKS = 200
 _TEMPLATE = Path(__file__).with_name("report.html.jinja")
@@ -38,76 +38,80 @@ _PIECE = 64  # template events that are joined before they are written
 
 def write_report(
     path: Path,
-    summary: Mapping[str, Any],
+    summary: Summary,
     records: Iterable[Record],
     sample_ids: Sequence[str] = (),
-    about: Iterable[tuple[str, str]] = (),
+    facts: Iterable[tuple[str, str]] = (),
 ) -> None:
     """Write the page; a reader sees the old one or the whole new one.
 
     Args:
         path: of the page.
-        summary: what `eval.analysis.summary.summary.summarise` returned.
-        records: as given to it, with their steps if these are to be shown; states are not needed.
+        summary: of the run.
+        records: last attempts, with their steps if these are to be shown; states are not needed.
         sample_ids: the dataset's order; records of other ids follow in the given order.
-        about: names and what is to be said of what the run measured.
+        facts: names and sentences for the head of the page.
 
     Raises:
         OSError: the page cannot be written; one that is already there stays as it was.
     """
-    shown = build_question_rows(records, sample_ids, limit_questions(summary["epochs"]))
-    page = load_template(_TEMPLATE, {"percent": format_percent, "interval": format_interval, "changes": format_changes})
-    stream = page.stream(_page(summary, shown, list(about)))
+    rows = build_question_rows(records, sample_ids, limit_questions(summary.epochs))
+    filters: dict[str, Callable[..., str]] = {
+        "percent": format_percent,
+        "interval": format_interval,
+        "changes": format_changes,
+    }
+    stream = load_template(_TEMPLATE, filters).stream(_build_page(summary, rows, list(facts)))
     stream.enable_buffering(_PIECE)
     with write_atomically(path) as file:
         file.writelines(map(escape_controls, stream))
 
 
 def limit_questions(epochs: int) -> int:
-    """Questions."""
+    """Return the number of samples that the page has room for."""
     return max(MAX_ANSWERS // max(epochs, 1), 1)
 
 
-def _counts(counts: Mapping[str, Any], incomplete: bool) -> dict[str, Any]:
-    """Of all questions or of one level, as the page shows them."""
-    n_not_asked = counts["n_not_run"]
+def _build_group(counts: Counts, incomplete: bool) -> dict[str, Any]:
+    """Return the counts of all samples or of one level, as the page shows them."""
     return {
-        **counts,
-        "share": format_floor(counts["accuracy"], incomplete),
-        "n_failed": counts["n_error"] - n_not_asked,
-        "n_answered": counts["n"] - counts["n_error"],
-        "n_not_asked": n_not_asked,
+        **vars(counts),
+        "share": format_floor(counts.accuracy, incomplete),
+        "n_failed": counts.n_error - counts.n_not_run,
+        "n_answered": counts.n - counts.n_error,
     }
 
 
-def _banner(summary: Mapping[str, Any], counts: Mapping[str, Any], incomplete: bool) -> str:
-    if not incomplete:
+def _write_banner(summary: Summary) -> str:
+    if not summary.incomplete:
         return ""
-    why = f": {summary['stopped']}" if summary["stopped"] else ""
-    what = format_count(summary["n"], "question" if summary["epochs"] <= 1 else "answer")
-    so_far = f"{counts['n_answered']:,} answered, {counts['n_failed']:,} in error, {counts['n_not_asked']:,} not asked"
-    return f"The run is not complete{why}. Of {what}: {so_far}. What has no answer yet counts as wrong."
+    why = f": {summary.stopped}" if summary.stopped else ""
+    all_answers = format_count(summary.n, "question" if summary.epochs <= 1 else "answer")
+    n_answered, n_failed = summary.n - summary.n_error, summary.n_error - summary.n_not_run
+    so_far = f"{n_answered:,} answered, {n_failed:,} in error, {summary.n_not_run:,} not asked"
+    return f"The run is not complete{why}. Of {all_answers}: {so_far}. What has no answer yet counts as wrong."
 
 
-def _page(summary: Mapping[str, Any], shown: QuestionRows, about: list[tuple[str, str]]) -> dict[str, Any]:
-    history, incomplete = summary["gate_history"], is_incomplete(summary)
-    levels = {f"level {name}": counts for name, counts in summary["by_level"].items()}
-    groups = {name: _counts(counts, incomplete) for name, counts in {"all": summary, **levels}.items()}
+def _build_page(summary: Summary, rows: QuestionRows, facts: list[tuple[str, str]]) -> dict[str, Any]:
+    groups: dict[str, Counts] = {
+        "all": summary,
+        **{f"level {level}": counts for level, counts in summary.by_level.items()},
+    }
     script, script_hash = load_script(_SCRIPT)
     return {
         "summary": summary,
         "title": format_title(summary),
-        "about": about,
-        "incomplete": incomplete,
-        "banner": _banner(summary, groups["all"], incomplete),
-        "groups": groups,
-        "ks": select_ks(summary["by_epochs"]) if summary["by_epochs"] else [],
+        "about": facts,
+        "incomplete": summary.incomplete,
+        "banner": _write_banner(summary),
+        "groups": {name: _build_group(counts, summary.incomplete) for name, counts in groups.items()},
+        "ks": select_ks(summary.by_epochs) if summary.by_epochs else [],
         "notes": list(list_notes(summary)),
-        "gate_lines": history[-MAX_GATE_LINES:],
-        "leak_lines": summary["leaks"]["results"][:MAX_LEAKS],
-        "shown": shown,
-        "marks": sorted({mark for question in shown.questions for mark in question.marks.split()}),
-        "n_left_out": summary["n_questions"] - len(shown.questions),
+        "gate_lines": summary.gate_history[-MAX_GATE_LINES:],
+        "leak_lines": summary.leaks.results[:MAX_LEAKS],
+        "shown": rows,
+        "marks": sorted({mark for question in rows.questions for mark in question.marks.split()}),
+        "n_left_out": summary.n_questions - len(rows.questions),
         "max_chars": MAX_TEXT_CHARS,
         "max_steps_megabytes": MAX_STEPS_BYTES // 1_000_000,
         "script": script,

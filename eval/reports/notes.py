@@ -1,259 +1,341 @@
-"""A run's summary in sentences: what stands below the numbers in the terminal and in the report.
+"""A run in words: its title, the facts at the head of its report, and the lines below its numbers.
 
-dict(notes(summary))["errors"]      # "limit 2, infrastructure 1"
+format_title(summary)                                    # "gaia · gpt-4o · sample/val · night"
+dict(describe_run(store.read_info(), summary))["questions"]   # "sample, split val: 25"
+dict(list_notes(summary))["errors"]                      # "limit 2, infrastructure 1"
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.summary.summary import (
+    AccuracyWithout,
+    Agreement,
+    EpochNumbers,
+    RunFacts,
+    SessionSummary,
+    Summary,
+    TuningOverlap,
+)
 from eval.analysis.tuned_on import describe_unknown, format_questions
 from eval.cli.terminal_text import shorten_line
-from eval.runs.record import NOT_RUN
+from eval.runs.record import NOT_RUN, Usage
+from eval.runs.run_info import RunInfo
 
 NOT_AVAILABLE = "n/a"
-RATE_LIMIT = "rate limit"  # a reason in the gate's history
+RATE_LIMIT = "rate limit"  # a reason in `gate_history`
 MAX_LINES_OF_K = 6
 MAX_SOURCE_CHARS = 120
-MAX_SHOWN = 3  # sources or hosts in one line
+MAX_LISTED = 3  # sources or hosts in one line
+MAX_NAME_CHARS = 60
+_DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
+_DIGEST_CHARS = 12
 
 
 def format_percent(share: float | None) -> str:
+    """Return a share as a percentage."""
     return NOT_AVAILABLE if share is None else f"{share:.1%}"
 
 
 def format_floor(share: float | None, incomplete: bool) -> str:
-    """A share of right answers; while answers are to come, the least that it can become."""
+    """Return a share of right answers; while answers are missing, as the least that it can become."""
     return f"at least {format_percent(share)}" if incomplete and share is not None else format_percent(share)
 
 
-def is_incomplete(summary: Mapping[str, Any]) -> bool:
-    """A summary that is older than this says nothing of it."""
-    return bool(summary.get("incomplete"))
-
-
-def format_interval(bounds: Sequence[float] | None) -> str:
+def format_interval(bounds: Interval | None) -> str:
+    """Return an interval of a share."""
     return f"{format_percent(bounds[0])} to {format_percent(bounds[1])}" if bounds else NOT_AVAILABLE
 
 
-def format_changes(session: Mapping[str, Any]) -> str:
-    """In which its configuration differs from that of the session before."""
-    return "; ".join(f"{key}: {change}" for key, change in (session["changes"] or {}).items())
+def format_points(difference: float) -> str:
+    """Return a difference of two percentages."""
+    return f"{100 * difference:+.1f}"
 
 
-def select_ks(by_epochs: Mapping[str, Any]) -> list[str]:
-    """The k whose pass@k is shown: all of a few, else the powers of two and the last."""
-    ks = list(by_epochs["pass_at"])
+def format_p_value(p: float) -> str:
+    """Return a p value with three digits."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def format_usd(cost_usd: float | None) -> str:
+    """Return a cost."""
+    return NOT_AVAILABLE if cost_usd is None else f"${cost_usd:,.4f}"
+
+
+def format_changes(session: SessionSummary) -> str:
+    """Return how a session's configuration differs from that of the session before."""
+    return "; ".join(f"{key}: {change}" for key, change in (session.changes or {}).items())
+
+
+def select_ks(by_epochs: EpochNumbers) -> list[str]:
+    """Return the k whose pass@k is shown: all of a few, else the powers of two and the last."""
+    ks = list(by_epochs.pass_at)
     if len(ks) <= MAX_LINES_OF_K:
         return ks
     return [k for k in ks if int(k).bit_count() == 1 or k == ks[-1]]
 
 
-def list_notes(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Names and what is to be said; a line that would only say "none" is left out, except errors."""
-    yield from _tuned_on(summary)
-    yield from _failures(summary)
-    yield from _answers(summary)
-    yield from _giveaways(summary)
-    yield from _epochs(summary)
-    yield from _spending(summary)
-    yield from _course(summary)
+def format_duration(seconds: float) -> str:
+    """Return seconds in the unit that suits them."""
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def describe_tuned_on(told: Mapping[str, Any], incomplete: bool = False) -> str:
-    """`told`: what `eval.analysis.summary.subsets.tuned_on_of` gave."""
-    unknown = describe_unknown(told.get("edited", ()))  # a summary that is older than this has none
-    if unknown and not told["n_questions"]:
+def format_title(run: RunFacts) -> str:
+    """Return one line that names what was run; the usual scorer and what is unknown are left out."""
+    parts = (
+        run.system,
+        run.model,
+        f"{run.data}/{run.split}" if run.data and run.split else run.data,
+        run.prompts and f"prompts {run.prompts}",
+        f"scorer {run.scorer}" if run.scorer and run.scorer != _DEFAULT_SCORER else None,
+        run.folder or run.run_id,
+    )
+    return " · ".join(shorten_line(part, MAX_NAME_CHARS) for part in parts if part)
+
+
+def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield names and facts of a run; what it did not record is left out."""
+    yield "run", f"{summary.folder} (id {summary.run_id})" if summary.folder else summary.run_id
+    if summary.system:
+        yield "system", summary.system
+    if summary.model:
+        yield "model", "; ".join([summary.model, *_list_agent_models(info)])
+    if summary.data:
+        yield "questions", _describe_data(info, summary)
+    if summary.scorer:
+        yield "scorer", summary.scorer
+    if summary.prompts:
+        digest = f" (sha256 {info.prompts_sha256[:_DIGEST_CHARS]})" if info.prompts_sha256 else ""
+        edited = ", edited since it was published" if info.prompts_edited else ""
+        yield "prompts", f"{summary.prompts}{digest}{edited}"
+    if info.rescored_from:
+        yield "answers", f"those of {info.rescored_from}, scored again"
+    if info.started_at:
+        date = datetime.fromisoformat(info.started_at).strftime("%Y-%m-%d %H:%M UTC")
+        yield "date", f"{date}; it took {format_duration(summary.wall_seconds)}"
+    if commit := info.origin.get("mlflow.source.git.commit"):
+        changed = ", with uncommitted changes" if info.origin.get("mlflow.source.git.dirty") == "true" else ""
+        yield "harness", f"commit {commit[:_DIGEST_CHARS]}{changed}"
+    if summary.command:
+        yield "command", f"python eval/run.py {shlex.join(summary.command)}"
+
+
+def _describe_data(info: RunInfo, summary: Summary) -> str:
+    split = f", split {summary.split}" if summary.split else ""
+    revision = f", revision {info.task.data_revision[:_DIGEST_CHARS]}" if info.task.data_revision else ""
+    times = f", {summary.epochs} epochs" if summary.epochs > 1 else ""
+    return f"{summary.data}{split}{revision}: {summary.n_questions:,}{times}"
+
+
+def _list_agent_models(info: RunInfo) -> Iterator[str]:
+    """Yield the models of agents that have another than the run's."""
+    for agent, each in (info.part("system").get("agents") or {}).items():
+        if isinstance(each, dict) and each.get("model"):
+            yield f"{agent}: {each['model']}"
+
+
+def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield names and sentences; a line that would only say "none" is left out, except errors."""
+    if summary.used_to_tune:
+        yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete)
+    yield from _list_failures(summary)
+    yield from _list_answers(summary)
+    yield from _list_leaks(summary)
+    yield from _list_epochs(summary)
+    yield from _list_spending(summary)
+    yield from _list_sessions(summary)
+
+
+def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False) -> str:
+    """Return how many samples the prompts were tuned on, and the accuracy without them."""
+    unknown = describe_unknown(overlap.edited)
+    if unknown and not overlap.n_questions:
         return unknown
-    return f"{_known(told, incomplete)}; {unknown}" if unknown else _known(told, incomplete)
+    known = _describe_overlap(overlap, incomplete)
+    return f"{known}; {unknown}" if unknown else known
 
 
-def _known(told: Mapping[str, Any], incomplete: bool) -> str:
-    n, n_all, prompts = told["n_questions"], told["n_all"], told["prompts"]
-    these = format_questions(n_all, told.get("n_unscored", 0))
-    roles = f"{told['n_learnt_from']} learnt from, {told['n_picked_by']} picked by"
+def _describe_overlap(overlap: TuningOverlap, incomplete: bool) -> str:
+    n, n_all = overlap.n_questions, overlap.n_all
+    questions = format_questions(n_all, overlap.n_unscored)
+    used = f"used to tune {overlap.prompts}"
+    roles = f"({overlap.n_learnt_from} for training, {overlap.n_picked_by} for validation)"
     if not n:
-        none = f"the one {these} was not" if n_all == 1 else f"none of these {these} was"
-        return f"{none} used to tune {prompts}"
+        return f"the one {questions} was not {used}" if n_all == 1 else f"none of the {questions} was {used}"
     if n == n_all:
-        every = f"the one {these} was" if n == 1 else f"all {these} were"
-        return f"{every} used to tune {prompts} ({roles}): the accuracy flatters"
-    bounds = f" ({format_interval(told['accuracy_without_ci95'])})" if told["accuracy_without_ci95"] else ""
-    without = f"accuracy without {'it' if n == 1 else 'them'}: {format_floor(told['accuracy_without'], incomplete)}"
-    used = f"{n} of these {these} {'was' if n == 1 else 'were'} used to tune {prompts} ({roles})"
-    return f"{used}: the accuracy flatters; {without} of {told['n_without']}{bounds}"
+        every = f"the one {questions} was" if n == 1 else f"all {questions} were"
+        return f"{every} {used} {roles}: the accuracy flatters"
+    without = _describe_without(overlap, n, incomplete)
+    return f"{n} of the {questions} {'was' if n == 1 else 'were'} {used} {roles}: the accuracy flatters; {without}"
 
 
-def _tuned_on(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """A summary that is older than this has none."""
-    if told := summary.get("used_to_tune"):
-        yield "tuned on", describe_tuned_on(told, is_incomplete(summary))
+def _describe_without(numbers: AccuracyWithout, n: int, incomplete: bool) -> str:
+    """Return the accuracy without n samples."""
+    bounds = numbers.accuracy_without_ci95
+    interval = f" ({format_interval(bounds)})" if bounds else ""
+    share = format_floor(numbers.accuracy_without, incomplete)
+    return f"accuracy without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{interval}"
 
 
-def _failures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if summary["stopped"]:
-        yield "stopped", str(summary["stopped"])
-    if is_incomplete(summary):
-        yield "incomplete", f"{_so_far(summary)}; what has no answer yet counts as wrong, so the accuracy is a floor"
-    errors = {name: count for name, count in summary["errors_by_class"].items() if name != NOT_RUN}
-    yield "errors", _tally(errors) or "none"
-    if n_infrastructure := summary["n_infrastructure"]:
+def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
+    if summary.stopped:
+        yield "stopped", summary.stopped
+    if summary.incomplete:
+        floor = "what has no answer yet counts as wrong, so the accuracy is a floor"
+        yield "incomplete", f"{_count_so_far(summary)}; {floor}"
+    errors = {name: count for name, count in summary.errors_by_class.items() if name != NOT_RUN}
+    yield "errors", _format_tally(errors) or "none"
+    if summary.n_infrastructure:
         again = "run again with run.resume=RUN run.retry_errors=true"
-        yield "infrastructure errors", f"{n_infrastructure} (of the wrong answers; {again})"
-    if summary["limits"]:
-        yield "ended by a limit", _tally(summary["limits"])
-    if (retried := summary["retried"])["n"]:
-        share = format_floor(retried["accuracy_first_tries"], is_incomplete(summary))
+        yield "infrastructure errors", f"{summary.n_infrastructure} (of the wrong answers; {again})"
+    if summary.limits:
+        yield "ended by a limit", _format_tally(summary.limits)
+    if (retried := summary.retried).n:
+        share = format_floor(retried.accuracy_first_tries, summary.incomplete)
         before = f"on first tries the accuracy was {share}"
-        yield "tried again", f"{retried['n']} after an error, {retried['recovered']} of them without one now; {before}"
+        yield "tried again", f"{retried.n} after an error, {retried.recovered} of them without one now; {before}"
 
 
-def _so_far(summary: Mapping[str, Any]) -> str:
-    n_answered = summary["n"] - summary["n_error"]
-    right = f"{summary['n_correct']} right of {summary['n_correct'] + summary['n_wrong']} answered"
-    parts = [right if summary["n_scored"] else f"{n_answered} answered"]
-    if n_not_run := summary["n_not_run"]:
-        parts.append(f"{n_not_run} of {summary['n']} not asked")
+def _count_so_far(summary: Summary) -> str:
+    right = f"{summary.n_correct} right of {summary.n_correct + summary.n_wrong} answered"
+    parts = [right if summary.n_scored else f"{summary.n - summary.n_error} answered"]
+    if summary.n_not_run:
+        parts.append(f"{summary.n_not_run} of {summary.n} not asked")
     return ", ".join(parts)
 
 
-def _answers(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if summary["format_loss"]:
-        yield "format loss", f"{summary['format_loss']} wrong only in format (counted as wrong)"
-    if summary["mean_score"] is not None:
-        mean = f"{'at least ' if is_incomplete(summary) else ''}{summary['mean_score']:.3f}"
+def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
+    if summary.format_loss:
+        yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
+    if summary.mean_score is not None:
+        mean = f"{'at least ' if summary.incomplete else ''}{summary.mean_score:.3f}"
         yield "mean score", f"{mean} with partial credit; the accuracy counts full credit only"
-    if summary["judge_agreement"]:
-        rules = (("rule", "the GAIA rule"), ("exact", "exact text"))
-        told = (_agreement(name, summary["judge_agreement"][key]) for key, name in rules)
-        yield "the judge agrees", f"{'; '.join(told)}, on {summary['judge_agreement']['rule']['n']} answers"
-    if summary["n_unscored"]:
-        yield "unscored", f"{summary['n_unscored']} without a gold answer, outside the accuracy"
-    if summary["n_outside_plan"]:
+    if judge := summary.judge_agreement:
+        rules = (("the GAIA rule", judge.rule), ("exact text", judge.exact))
+        agreements = "; ".join(_format_agreement(name, numbers) for name, numbers in rules)
+        yield "the judge agrees", f"{agreements}, on {judge.rule.n} answers"
+    if summary.n_unscored:
+        yield "unscored", f"{summary.n_unscored} without a gold answer, outside the accuracy"
+    if summary.n_outside_plan:
         why = "of questions or epochs that the run's plan no longer has; only their calls and cost count"
-        yield "left out", f"{summary['n_outside_plan']} answers {why}"
-    if summary["n_bad_rows"]:
-        yield "skipped", f"{summary['n_bad_rows']} unreadable rows of the dataset, outside every number above"
+        yield "left out", f"{summary.n_outside_plan} answers {why}"
+    if summary.n_bad_rows:
+        yield "skipped", f"{summary.n_bad_rows} unreadable rows of the dataset, outside every number above"
 
 
-def _giveaways(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    leaks, blocked = summary["leaks"], summary["blocked_pages"]
-    if n := leaks["n_questions"]:
-        sources = _some(list(dict.fromkeys(each["source"] for each in leaks["results"])), "; ")
-        share = format_floor(leaks["accuracy_without"], is_incomplete(summary))
-        without = f"accuracy without {'it' if n == 1 else 'them'}: {share}"
-        bounds = f" ({format_interval(leaks['accuracy_without_ci95'])})" if leaks["accuracy_without_ci95"] else ""
+def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
+    leaks, blocked = summary.leaks, summary.blocked_pages
+    if n := leaks.n_questions:
+        sources = _cut_list(list(dict.fromkeys(each.source for each in leaks.results)), "; ")
+        without = _describe_without(leaks, n, summary.incomplete)
         met = f"{n} question{'' if n == 1 else 's'} met a page that gives the benchmark away"
-        yield "benchmark leaks", f"{met}: {sources}; {without} of {leaks['n_without']}{bounds}"
-    if blocked["n"]:
-        hosts = [f"{host} {times}" for host, times in blocked["hosts"].items()]
-        yield "blocked pages", f"{blocked['n']}: {_some(hosts, ', ')}"
+        yield "benchmark leaks", f"{met}: {sources}; {without}"
+    if blocked.n:
+        hosts = [f"{host} {times}" for host, times in blocked.hosts.items()]
+        yield "blocked pages", f"{blocked.n}: {_cut_list(hosts, ', ')}"
 
 
-def _some(names: Sequence[str], mark: str) -> str:
-    more = [f"{len(names) - MAX_SHOWN} more"] if len(names) > MAX_SHOWN else []
-    return mark.join([*(shorten_line(each, MAX_SOURCE_CHARS) for each in names[:MAX_SHOWN]), *more])
+def _cut_list(names: Sequence[str], mark: str) -> str:
+    more = [f"{len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
+    return mark.join([*(shorten_line(each, MAX_SOURCE_CHARS) for each in names[:MAX_LISTED]), *more])
 
 
-def _epochs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if summary["epochs"] <= 1:
+def _list_epochs(summary: Summary) -> Iterator[tuple[str, str]]:
+    if summary.epochs <= 1:
         return
-    repeats = f"{summary['epochs']} of each of {summary['n_questions']} questions"
-    if (by_epochs := summary["by_epochs"]) is None:
-        later = "; pass@k, pass^k and the majority vote need all answers" if is_incomplete(summary) else ""
+    repeats = f"{summary.epochs} of each of {summary.n_questions} questions"
+    if (by_epochs := summary.by_epochs) is None:
+        later = "; pass@k, pass^k and the majority vote need all answers" if summary.incomplete else ""
         yield "epochs", f"{repeats}{later}"
         return
-    yield "epochs", f"{repeats}; the interval is clustered by question (ICC {by_epochs['icc']:.2f})"
-    vote = by_epochs["majority"]
-    yield "majority vote", f"{format_percent(vote['value'])} ({format_interval(vote['ci95'])})"
+    yield "epochs", f"{repeats}; the interval is clustered by question (ICC {by_epochs.icc:.2f})"
+    vote = by_epochs.majority
+    yield "majority vote", f"{format_percent(vote.value)} ({format_interval(vote.ci95)})"
 
 
-def _spending(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    usage, judging = summary["usage"], summary["scorer_usage"]
-    tools = f"{usage['tool_calls']:,} to tools{_of_which_tools(usage)}"
-    yield "calls", f"{usage['lm_calls']:,} to language models{_of_which(usage)}, {tools}"
-    if n := usage.get("cached_tool_calls", 0):
-        whose = "1 tool result comes" if n == 1 else f"{n:,} tool results come"
-        oldest = str(usage["oldest_cached_tool_result"])[:10]
-        yield "tool results", f"{whose} from other runs (cache.tools=shared), the oldest of {oldest}"
-    if errors := summary.get("tool_errors"):
-        calls = summary["calls_by_tool"]
+def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
+    usage, judging = summary.usage, summary.scorer_usage
+    of_lm_calls = _list_kinds(
+        (usage.retries, "sent again"),
+        (usage.replayed_calls, "replayed from before an interruption"),
+        (usage.cached_calls, "from the shared cache"),
+    )
+    of_tool_calls = _list_kinds(
+        (usage.replayed_tool_calls, "answered before in this run"),
+        (usage.cached_tool_calls, "from the shared cache"),
+    )
+    tools = f"{usage.tool_calls:,} to tools{of_tool_calls}"
+    yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {tools}"
+    if n := usage.cached_tool_calls:
+        results = "1 tool result comes" if n == 1 else f"{n:,} tool results come"
+        oldest = str(usage.oldest_cached_tool_result)[:10]
+        yield "tool results", f"{results} from other runs (cache.tools=shared), the oldest of {oldest}"
+    if errors := summary.tool_errors:
+        calls = summary.calls_by_tool
         yield "failed tool calls", ", ".join(f"{name} {n:,} of {calls[name]:,}" for name, n in errors.items())
-    yield "tokens", _tokens(usage)
-    if judging["lm_calls"]:
-        cost = f" and {_money(judging)}" if judging["cost_usd"] is not None or judging["known_cost_usd"] else ""
-        yield "judging", f"{judging['lm_calls']:,} calls, tokens {_tokens(judging)}{cost}, outside the numbers beside"
-    yield "cost", _cost(summary)
-    if unfinished := summary["unfinished"]:
+    yield "tokens", _format_tokens(usage)
+    if judging.lm_calls:
+        cost = f" and {_format_cost(judging)}" if judging.cost_usd is not None or judging.known_cost_usd else ""
+        yield "judging", f"{judging.lm_calls:,} calls, tokens {_format_tokens(judging)}{cost}, in no other number here"
+    yield "cost", _format_total_cost(summary)
+    if unfinished := summary.unfinished:
         outside = "outside the numbers above until the run is resumed"
-        yield "unfinished questions", f"{unfinished['lm_calls']:,} calls, {_money(unfinished)}; {outside}"
+        yield "unfinished questions", f"{unfinished.lm_calls:,} calls, {_format_cost(unfinished)}; {outside}"
 
 
-def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if (waited := summary["waited_seconds"]) >= 0.05:
+def _list_sessions(summary: Summary) -> Iterator[tuple[str, str]]:
+    if (waited := summary.waited_seconds) >= 0.05:
         yield "waited", f"{waited:,.1f} s for rate limits, free places and retries, of all questions together"
-    if cuts := sum(each["reason"] == RATE_LIMIT for each in summary["gate_history"]):
-        limits = [each["limit"] for each in summary["gate_history"]]
+    if cuts := sum(each.reason == RATE_LIMIT for each in summary.gate_history):
+        limits = [each.limit for each in summary.gate_history]
         times = "once" if cuts == 1 else f"{cuts} times"
         yield "rate", f"limited {times} by the server; {min(limits)} to {max(limits)} requests at once"
-    if len(summary["sessions"]) > 1:
-        yield "sessions", f"{len(summary['sessions'])}: the run was resumed"
-    if changed := [format_changes(session) for session in summary["sessions"] if session["changes"]]:
+    if len(summary.sessions) > 1:
+        yield "sessions", f"{len(summary.sessions)}: the run was resumed"
+    if changed := [format_changes(session) for session in summary.sessions if session.changes]:
         yield "configuration changed", "; ".join(changed)
-    yield "time", f"{summary['wall_seconds']:,.1f} s"
+    yield "time", f"{summary.wall_seconds:,.1f} s"
 
 
-def _of_which(usage: Mapping[str, Any]) -> str:
-    kinds = (
-        (usage["retries"], "sent again"),
-        (usage["replayed_calls"], "replayed from before an interruption"),
-        (usage["cached_calls"], "from the shared cache"),
-    )
-    return _told(kinds)
+def _list_kinds(*kinds: tuple[int, str]) -> str:
+    listed = [f"{count:,} {kind}" for count, kind in kinds if count]
+    return f" (of which {', '.join(listed)})" if listed else ""
 
 
-def _of_which_tools(usage: Mapping[str, Any]) -> str:
-    """A summary that is older than these counts has none."""
-    kinds = (
-        (usage.get("replayed_tool_calls", 0), "answered before in this run"),
-        (usage.get("cached_tool_calls", 0), "from the shared cache"),
-    )
-    return _told(kinds)
+def _format_tokens(usage: Usage) -> str:
+    cached = f" ({usage.cached_input_tokens:,} cached by the provider)" if usage.cached_input_tokens else ""
+    return f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
 
 
-def _told(kinds: Iterable[tuple[int, str]]) -> str:
-    told = [f"{count:,} {what}" for count, what in kinds if count]
-    return f" (of these {', '.join(told)})" if told else ""
-
-
-def _tokens(usage: Mapping[str, Any]) -> str:
-    cached = f" ({usage['cached_input_tokens']:,} cached by the provider)" if usage["cached_input_tokens"] else ""
-    return f"{usage['input_tokens']:,} in{cached}, {usage['output_tokens']:,} out"
-
-
-def _cost(summary: Mapping[str, Any]) -> str:
-    usage = summary["usage"]
-    if usage["cost_usd"] is not None:
-        return f"${usage['cost_usd']:,.4f}" + (" (simulated)" if summary["simulated"] else "")
-    if not usage["lm_calls"]:
+def _format_total_cost(summary: Summary) -> str:
+    usage = summary.usage
+    if usage.cost_usd is not None:
+        return format_usd(usage.cost_usd) + (" (simulated)" if summary.simulated else "")
+    if not usage.lm_calls:
         return NOT_AVAILABLE
-    if usage["unknown_cost_calls"] and (usage["known_cost_usd"] or not usage["output_tokens"]):
-        return _money(usage)
-    return f"{NOT_AVAILABLE} (price of {summary['model'] or 'the model'} unknown)"  # answers came, and none has a cost
+    if usage.unknown_cost_calls and (usage.known_cost_usd or not usage.output_tokens):
+        return _format_cost(usage)
+    return f"{NOT_AVAILABLE} (price of {summary.model or 'the model'} unknown)"  # answers came, and none has a cost
 
 
-def _money(usage: Mapping[str, Any]) -> str:
-    """A call that was cut off may have been billed: what is known of the cost is then a part of it."""
-    if usage["cost_usd"] is not None:
-        return f"${usage['cost_usd']:,.4f}"
-    calls = "1 call" if usage["unknown_cost_calls"] == 1 else f"{usage['unknown_cost_calls']:,} calls"
-    known = f"at least ${usage['known_cost_usd']:,.4f}" if usage["known_cost_usd"] else NOT_AVAILABLE
+def _format_cost(usage: Usage) -> str:
+    """Return the cost, or its known part: a call that was cut off may have been billed."""
+    if usage.cost_usd is not None:
+        return format_usd(usage.cost_usd)
+    calls = "1 call" if usage.unknown_cost_calls == 1 else f"{usage.unknown_cost_calls:,} calls"
+    known = f"at least {format_usd(usage.known_cost_usd)}" if usage.known_cost_usd else NOT_AVAILABLE
     return f"{known} ({calls} of unknown cost)"
 
 
-def _agreement(name: str, numbers: Mapping[str, Any]) -> str:
-    kappa = NOT_AVAILABLE if numbers["kappa"] is None else f"{numbers['kappa']:.2f}"
-    return f"with {name} in {format_percent(numbers['share'])} (kappa {kappa})"
+def _format_agreement(name: str, numbers: Agreement) -> str:
+    kappa = NOT_AVAILABLE if numbers.kappa is None else f"{numbers.kappa:.2f}"
+    return f"with {name} in {format_percent(numbers.share)} (kappa {kappa})"
 
 
-def _tally(counts: Mapping[str, int]) -> str:
+def _format_tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.terminal_text import shorten_line
-from eval.reports.files import load_template
 from eval.reports.step_tree import build_steps, cut_text, format_cost, format_count
+from eval.reports.templates import load_template
 from eval.runs.record import NOT_RUN, Record
 
 MAX_STEPS_BYTES = 12_000_000  # of the steps of all answers, as HTML

@@ -419,7 +419,7 @@ def check_free(folder: Path) -> None:
         if not info.has_begun and not store.keys():
             return
     if info.rescored_from:
-        raise UserError(f"run.dir={folder} already holds a run, one that was scored anew; name a new folder.")
+        raise UserError(f"run.dir={folder} already holds a run, one that was scored again; name a new folder.")
     raise UserError(
         f"run.dir={folder} already holds a run; go on with it by run.resume={folder}, or name a new folder."
     )

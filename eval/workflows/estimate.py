@@ -4,14 +4,13 @@ estimate(config, n_answers=53)
 # "estimate: 53 answers ≈ 848 LM calls, 1,060,000 tokens in, 127,000 out, ≈ $0.24 (from 2026-11-21_09-12-01_gaia_…)"
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from eval.analysis.summary.summary import Summary, read_summary
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from mas.llm.prices import Price, find_price
@@ -97,8 +96,8 @@ def _earlier(system: str, runs_folder: Path) -> Iterator[Typical]:
     summaries = sorted(runs_folder.glob("*/summary.json"), key=lambda path: path.parent.name, reverse=True)
     for path in summaries[:_NEWEST]:
         try:
-            summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            if summary["stopped"] is not None or summary["simulated"]:
+            summary = read_summary(path)
+            if summary.stopped is not None or summary.simulated:
                 continue
             saved = yaml.safe_load(path.with_name("config.yaml").read_text("utf-8"))
             if saved["system"]["name"] == system:
@@ -107,6 +106,6 @@ def _earlier(system: str, runs_folder: Path) -> Iterator[Typical]:
             continue  # another program's folder, or one that was cut short
 
 
-def _typical(summary: dict[str, Any], name: str) -> Typical:
-    usage, n = summary["usage"], summary["n"]
-    return Typical(usage["lm_calls"] / n, usage["input_tokens"] / n, usage["output_tokens"] / n, f"from {name}")
+def _typical(summary: Summary, name: str) -> Typical:
+    usage, n = summary.usage, summary.n
+    return Typical(usage.lm_calls / n, usage.input_tokens / n, usage.output_tokens / n, f"from {name}")

@@ -9,6 +9,8 @@ from typing import Any
 import yaml
 from rich.console import Console
 
+from eval.analysis.summary.from_store import WITHOUT_RECORD
+from eval.analysis.summary.summary import Summary
 from eval.analysis.tuned_on import read_tuning_use
 from eval.benchmarks.dataset import Sample, select
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
@@ -18,8 +20,7 @@ from eval.execution.run_session import MissingServices, RunSession, SessionRecor
 from eval.execution.runner import Try
 from eval.execution.tool_counts import list_offered_tools
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
-from eval.reports.files import write_summary
-from eval.reports.from_store import WITHOUT_RECORD, write_reports
+from eval.reports.files import write_reports, write_summary
 from eval.reports.summary_table import choose_exit_code, print_results
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder
 from eval.runs.logs import RunLogs
@@ -147,7 +148,8 @@ class _Run:
             self.store.close()
             tracked = exporter.finish(self._line)
         if tracked.link:
-            write_summary(self.folder, summary | {"mlflow": tracked.link})
+            summary = replace(summary, mlflow=tracked.link)
+            write_summary(self.folder, summary)
         if tracked.warning:
             print(f"warning: {tracked.warning}", file=sys.stderr)
         print_results(summary, self.folder, self.console)
@@ -160,7 +162,7 @@ class _Run:
 
     def _questions(
         self, program: Program, samples: Sequence[Sample], session: SessionRecorder, changes: Mapping[str, str]
-    ) -> tuple[dict[str, Any], bool]:
+    ) -> tuple[Summary, bool]:
         """Ask what is left, write the run's files; the summary, and whether it was interrupted."""
         with RunLogs(self.folder, redact=self.config.secrets()) as logs:
             questions = RunSession(self.config, session, self.folder, logs, self.console)
@@ -174,7 +176,7 @@ class _Run:
                 stopped = WITHOUT_RECORD
             session.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])
             summary = write_reports(self.folder, self.store)
-            logs.entry_point.info("run ended", stopped=stopped, accuracy=summary["accuracy"])
+            logs.entry_point.info("run ended", stopped=stopped, accuracy=summary.accuracy)
         return summary, questions.stop.interrupted
 
     def _check_budget(self) -> None:

@@ -22,7 +22,7 @@ from eval.execution.progress import RunProgress
 from eval.execution.run_session import RunSession, begin_session, relax_gc
 from eval.execution.runner import Runner, Try, side_by_side
 from eval.execution.stop_controller import Stop, signals_to
-from eval.reports.from_store import write_reports
+from eval.reports.files import write_reports
 from eval.runs.folder import DATABASE
 from eval.runs.logs import RunLogs
 from eval.runs.record import Record

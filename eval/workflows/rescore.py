@@ -1,4 +1,4 @@
-"""A run's answers, scored anew into a run of their own: the same records but for score, explanation, parts and target.
+"""A run's answers, scored again into a run of their own: the same records but for score, explanation, parts and target.
 
 folder = rescored(find_run("latest"), ["scorer=numeric"], gold=None)
 RunStore(folder / "run.db", read_only=True).read_info().rescored_from      # "2026-11-21_08-30-31_gaia_offline_sample"

@@ -8,7 +8,6 @@
 Nothing heavy is imported here: a finished run is shown again in a moment, however many questions it has.
 """
 
-import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from eval.analysis.summary.summary import Summary, read_summary
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import OF_THE_SESSION, RESUME, changes
 from eval.config.tracking import remove_passwords
@@ -44,8 +44,8 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
         raise UserError(f"{RESUME}={run}: {error}.") from error
     if original_run := info.rescored_from:
         raise UserError(
-            f"{RESUME}={run}: that run holds the answers of {original_run}, scored anew, and has asked nothing itself; "
-            f"go on with {RESUME}={shlex.quote(original_run)}, then score that one anew."
+            f"{RESUME}={run}: that run holds the answers of {original_run}, scored again, and has asked nothing "
+            f"itself; go on with {RESUME}={shlex.quote(original_run)}, then score that one anew."
         )
     if info.command is None:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
@@ -75,7 +75,7 @@ def put_before(arguments: Sequence[str], here: int, original: Sequence[str]) -> 
 
 
 def run_to_resume(run: str) -> Path:
-    """`find_run`, but the latest is the latest that can go on: not one that was only scored anew.
+    """`find_run`, but the latest is the latest that can go on: not one that was only scored again.
 
     Raises:
         UserError: as `find_run`.
@@ -147,7 +147,7 @@ def shown_again(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
         UserError: there is no such run, or it was started otherwise.
     """
     folder = run_to_resume(str(config.run.resume))
-    summary = _summary(folder)
+    summary = _read_complete_summary(folder)
     if summary is None or not _complete(folder, config, resolved):
         return None
     from rich.console import Console
@@ -160,12 +160,12 @@ def shown_again(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
     return choose_exit_code(summary, config.run.fail_under, console)
 
 
-def _summary(folder: Path) -> dict[str, Any] | None:
+def _read_complete_summary(folder: Path) -> Summary | None:
     try:
-        summary: dict[str, Any] = json.loads((folder / "summary.json").read_text("utf-8"))
+        summary = read_summary(folder / "summary.json")
     except (OSError, ValueError):
         return None
-    return None if summary.get("stopped") else summary
+    return None if summary.stopped else summary
 
 
 def _complete(folder: Path, config: EvalConfig, resolved: Mapping[str, Any]) -> bool:

@@ -107,7 +107,7 @@ class Evaluations(RunSource):
         return RunExport(folder, settings, redact)
 
     def complete_files(self, folder: Path) -> None:
-        from eval.reports.from_store import write_reports
+        from eval.reports.files import write_reports
 
         with _open_store(folder) as store:
             if store.read_state().finished is not True or not (folder / "summary.json").is_file():

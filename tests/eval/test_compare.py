@@ -118,7 +118,7 @@ def test_different_rules_are_told_even_where_they_were_asked_for(
     assert compare(tmp_path / "a", other, "--intersection") == FINISHED
     out = capsys.readouterr().out
     assert "scored by different rules" in out
-    assert "B holds the answers of a, scored anew" in out
+    assert "B holds the answers of a, scored again" in out
 
 
 def test_tools_and_options_that_differ_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.report import task
-from eval.reports.from_store import write_reports
+from eval.reports.files import write_reports
 from eval.runs.mlflow_state import ExportState, write_state
 from eval.runs.record import to_jsonable
 from eval.runs.store import RunStore
@@ -96,9 +96,9 @@ def test_the_link_to_mlflow_is_kept(tmp_path: Path) -> None:
     folder = stored_run(tmp_path / "run", [answered("q1", "17")])
     here = {"uri": "http://here", "experiment_id": "1", "run_id": "0f3a"}
     with RunStore(folder / "run.db") as store:
-        assert write_reports(folder, store)["mlflow"] is None
+        assert write_reports(folder, store).mlflow is None
         write_state(folder, ExportState(**here))
-        assert write_reports(folder, store)["mlflow"] == here
+        assert write_reports(folder, store).mlflow == here
 
 
 WRITER = """
@@ -135,7 +135,7 @@ def test_a_run_that_is_going_on_can_be_looked_at_and_one_that_was_killed_says_so
 def test_the_time_of_a_session_that_was_killed_is_that_of_its_last_answer(tmp_path: Path) -> None:
     closed_in = stored_run(tmp_path / "run", [answered("q1", "17")], sessions=[{**SESSION, "ended_at": None}])
     with RunStore(closed_in / "run.db", read_only=True) as store:
-        assert write_reports(closed_in, store)["wall_seconds"] > 0
+        assert write_reports(closed_in, store).wall_seconds > 0
 
 
 def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`eval/rescore.py`: the same answers, scored anew into a run of their own."""
+"""`eval/rescore.py`: the same answers, scored again into a run of their own."""
 
 import json
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def test_another_rule_gives_another_score_and_nothing_else_changes(
     assert config["system"] == CONFIG["system"]
     assert summary(new)["n_correct"] == 2
     out = capsys.readouterr().out
-    assert f"scored anew from: {old}" in out
+    assert f"scored again from: {old}" in out
     assert f"results: {new}" in out
 
 
@@ -237,10 +237,10 @@ def test_a_run_that_was_scored_anew_is_neither_gone_on_with_nor_mixed_with_anoth
 
     mixed = eval_command(*run, "run.epochs=2", f"run.dir={new}")
     assert mixed.code == USER_ERROR
-    assert f"run.dir={new} already holds a run, one that was scored anew; name a new folder" in mixed.err
+    assert f"run.dir={new} already holds a run, one that was scored again; name a new folder" in mixed.err
     resumed = eval_command("run.resume=new")
     assert resumed.code == USER_ERROR
-    assert f"holds the answers of {old.name}, scored anew" in resumed.err
+    assert f"holds the answers of {old.name}, scored again" in resumed.err
     assert f"go on with run.resume={old.name}" in resumed.err
     latest = eval_command("run.resume=latest")
     assert latest.code == FINISHED

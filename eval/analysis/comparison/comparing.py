@@ -190,7 +190,7 @@ def _notes(first: ReadRun, second: ReadRun, made: Comparison, common: CommonSamp
             met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"
             yield f"{run.label}: {n_leaked} {met} away (its report lists them); right answers to these prove little"
         if run.rescored_from:
-            yield f"{run.label} holds the answers of {run.rescored_from}, scored anew"
+            yield f"{run.label} holds the answers of {run.rescored_from}, scored again"
         if run.setup.n_prompt_sets > 1:
             yield f"{run.label} was resumed with other prompts; those used last are shown"
         if not run.setup.tools_are_seen:

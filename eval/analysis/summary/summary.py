@@ -1,216 +1,253 @@
-"""The numbers of a run, made from its records alone.
+"""The numbers of a run as typed fields; `summary.json` is their JSON.
 
-    summarise("run-1", store.records(), simulated=False, wall_seconds=63.1)["accuracy"]      # 0.3774
+    summary = read_summary(folder / "summary.json")
+    summary.accuracy, summary.by_level["1"].n_error, summary.usage.cost_usd
 
-Accuracy divides by every answer that has a gold answer, those in error included; its interval is clustered by question.
-While answers are to come, these count as wrong: the accuracy is then a floor, and nothing else is said of the whole.
-Per (question, epoch) the last attempt counts; usage and agents' seconds add up over all attempts, since all of them
-were paid for. The records may be a stream: of each, only `eval.analysis.summary.row.Row` is kept.
+Accuracy divides by every answer whose sample has a target, answers in error included; its interval is clustered by
+sample. While answers are missing they count as wrong: the accuracy is then a floor, without an interval. Per (sample,
+epoch) the last attempt counts; usage and the agents' seconds add up over all attempts, since all were paid for.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+import json
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from eval.analysis.statistics.intervals import compute_clustered_interval
-from eval.analysis.summary.epochs import count_correct, group_by_sample, measure_agreement, summarise_epochs
-from eval.analysis.summary.row import Row, build_row
-from eval.analysis.summary.subsets import summarise_blocked, summarise_leaks, tuned_on_of
-from eval.analysis.summary.totals import Spending
-from eval.analysis.tuned_on import UsedToTune
-from eval.runs.record import NOT_RUN, Record
-from eval.runs.store import UNFINISHED
-from mas.simulation import SIMULATED_NOTICE
+from eval.analysis.statistics.intervals import Interval
+from eval.runs.record import Usage
 
-INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` tries again
-TO_COME = (NOT_RUN, *UNFINISHED)  # error classes of what going on with the run asks, or asks again
-MEASURED = ("folder", "system", "model", "data", "split", "prompts", "scorer")
-SESSION_KEYS = ("started_at", "ended_at", "stopped", "changes")  # the machine's name stays in the run's own folder
+SUMMARY_VERSION = 1  # increased whenever a field changes its name or its meaning
+
+T = TypeVar("T")
 
 
-class Attempt(Protocol):
-    """A `Record` or a `Row`."""
+@dataclass(frozen=True, kw_only=True)
+class RunNames:
+    """Names of the parts that a run was made of; None for what the run did not record."""
 
-    @property
-    def sample_id(self) -> str: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def attempt(self) -> int: ...
+    folder: str | None = None
+    system: str | None = None
+    model: str | None = None
+    data: str | None = None
+    split: str | None = None
+    prompts: str | None = None
+    scorer: str | None = None
 
 
-AnAttempt = TypeVar("AnAttempt", bound=Attempt)
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Answers of a run, or of one level."""
+
+    n: int
+    n_scored: int  # with a target
+    n_correct: int
+    n_wrong: int  # answered, and wrongly
+    accuracy: float | None
+    accuracy_ci95: Interval | None
+    n_error: int
+    n_infrastructure: int  # of the errors
+    n_not_run: int  # of the errors
 
 
-def summarise(
-    run_id: str,
-    records: Iterable[Record],
-    *,
-    simulated: bool,
-    wall_seconds: float,
-    bad_rows: Sequence[str] = (),
-    stopped: str | None = None,
-    epochs: int | None = None,
-    question_ids: Collection[str] | None = None,
-    model: str | None = None,
-    measured: Mapping[str, str | None] | None = None,
-    command: Sequence[str] = (),
-    sessions: Sequence[Mapping[str, Any]] = (),
-    gate_history: Sequence[Mapping[str, Any]] = (),
-    unfinished: Mapping[str, Any] | None = None,
-    used: UsedToTune | None = None,
-) -> dict[str, Any]:
-    """The content of `summary.json`; the key `mlflow` is null until the run has been exported.
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A share with its interval."""
 
-    Args:
-        run_id: of the run.
-        records: each attempt; for a (question, epoch) the run never came to, what `planned.not_run` makes.
-        simulated: whether a simulated model answered.
-        wall_seconds: of all sessions together.
-        bad_rows: of the dataset, that were skipped.
-        stopped: why the run ended before all its questions did; these are in the numbers, as wrong.
-        epochs: as planned; null: as many as the records have.
-        question_ids: as planned; null: all that have a record. Attempts outside the plan only count as paid for.
-        model: name of the model, to be told where its price is unknown.
-        measured: what `eval.reports.heading.read_names` says of the run.
-        command: the overrides as typed.
-        sessions: `started_at, ended_at, stopped, changes` of each; more than one if the run was resumed.
-        gate_history: how the number of requests at once went: `seconds, limit, reason`.
-        unfinished: usage of questions that were interrupted and have no record yet; null: none.
-        used: questions that the run's prompts were tuned on; null: it is not known.
+    value: float
+    ci95: Interval | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochNumbers:
+    """Numbers that need several epochs; see `eval.analysis.summary.epochs`."""
+
+    n_questions: int
+    icc: float
+    pass_at: dict[str, Estimate]  # k → share
+    pass_hat: dict[str, Estimate]
+    majority: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retried:
+    """Effect of running samples in error again."""
+
+    n: int
+    recovered: int
+    accuracy_first_tries: float | None  # the accuracy had nothing been run again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Agreement of a judge with a rule on the same answers."""
+
+    n: int
+    share: float
+    kappa: float | None  # Cohen's; None where both always give the same one verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeAgreement:
+    """Agreement of the judge with GAIA's rule and with exact text."""
+
+    rule: Agreement
+    exact: Agreement
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyWithout:
+    """Accuracy without some of the samples; None if none is left out, or all are."""
+
+    accuracy_without: float | None
+    accuracy_without_ci95: Interval | None
+    n_without: int  # answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningOverlap(AccuracyWithout):
+    """Samples of the run that its prompts were tuned on, of those with a target."""
+
+    prompts: str
+    n_questions: int | None  # None: unknown
+    n_all: int
+    n_unscored: int  # samples without a target, in no other number
+    edited: tuple[str, ...]  # prompt sets whose tuned_on.json was edited or removed
+    n_learnt_from: int
+    n_picked_by: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakedResult:
+    """A web result that gives a sample away."""
+
+    sample_id: str
+    epoch: int
+    tool: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaks(AccuracyWithout):
+    """Samples that met such results in any epoch; they are left out of `accuracy_without`."""
+
+    n_questions: int
+    results: tuple[LeakedResult, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockedPages:
+    """Pages that the tools refused to open, over all attempts."""
+
+    n: int
+    hosts: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionSummary:
+    """One process's share of the run."""
+
+    started_at: str | None = None
+    ended_at: str | None = None
+    stopped: str | None = None
+    changes: dict[str, str] | None = None  # of the configuration, since the session before: key → "old → new"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitChange:
+    """A change of the number of requests sent at once."""
+
+    seconds: float
+    limit: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts(RunNames):
+    """Everything in a summary that is not a number."""
+
+    run_id: str
+    simulated: bool = False
+    notice: str | None = None
+    stopped: str | None = None  # why the run ended before all its samples did
+    incomplete: bool = False  # True: the accuracies are floors, without intervals
+    version: int = SUMMARY_VERSION
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary(Counts, RunFacts):
+    """The numbers of a run."""
+
+    n_unscored: int
+    n_questions: int
+    epochs: int  # as planned
+    n_outside_plan: int
+    n_bad_rows: int
+    bad_rows: tuple[str, ...]
+    by_level: dict[str, Counts]
+    by_epochs: EpochNumbers | None  # None: one epoch, no target, or incomplete
+    errors_by_class: dict[str, int]
+    limits: dict[str, int]
+    retried: Retried
+    format_loss: int
+    mean_score: float | None  # with partial credit; None where no answer is partly right
+    judge_agreement: JudgeAgreement | None
+    used_to_tune: TuningOverlap | None  # None: no sample has a target, or it is unknown
+    leaks: Leaks
+    blocked_pages: BlockedPages
+    usage: Usage
+    scorer_usage: Usage
+    unfinished: Usage | None  # of samples that were interrupted; outside `usage` until they have a record
+    by_agent: dict[str, float]  # wall seconds
+    calls_by_tool: dict[str, int]
+    tool_errors: dict[str, int]  # of the calls
+    wall_seconds: float  # of all sessions
+    waited_seconds: float  # of all samples
+    command: tuple[str, ...]  # overrides as typed
+    sessions: tuple[SessionSummary, ...]
+    gate_history: tuple[LimitChange, ...]
+    mlflow: dict[str, str] | None = None  # URI, experiment and run, once it has been exported
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_summary(path: Path) -> Summary:
+    """Read `summary.json`.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not a summary, or one of another version.
     """
-    spending, attempts, n_outside = Spending(), [], 0
-    for record in records:
-        spending.add(record)
-        if is_planned(record, epochs, question_ids):
-            attempts.append(build_row(record))
-        else:
-            n_outside += 1
-    final = select_final_attempts(attempts)
-    planned = epochs or len({each.epoch for each in final})
-    incomplete = any(each.error_class in TO_COME for each in final)
-    named = {**(measured or {}), "model": model}
-    return {
-        "run_id": run_id,
-        **{key: named.get(key) for key in MEASURED},
-        "simulated": simulated,
-        "notice": SIMULATED_NOTICE if simulated else None,
-        "stopped": stopped,
-        "incomplete": incomplete,  # true: the accuracies are floors, without intervals
-        **_counts(final, incomplete),
-        "n_unscored": sum(not each.scored for each in final),
-        "n_questions": len({each.sample_id for each in final}),
-        "epochs": planned,
-        "n_outside_plan": n_outside,
-        "n_bad_rows": len(bad_rows),
-        "bad_rows": list(bad_rows),
-        "by_level": _by_level(final, incomplete),
-        "by_epochs": None if incomplete else summarise_epochs(final, planned),
-        "errors_by_class": _tally(each.error_class for each in final),
-        "limits": _tally(each.limit for each in final),
-        "retried": _retried(attempts, final),
-        "format_loss": sum(each.format_loss for each in final),
-        "mean_score": _mean_score(final),
-        "judge_agreement": _judge_agreement(final),
-        "used_to_tune": _without_interval(tuned_on_of(final, used), incomplete),
-        "leaks": _without_interval(summarise_leaks(final), incomplete),
-        "blocked_pages": summarise_blocked(attempts),
-        "usage": spending.usage.to_dict(),
-        "scorer_usage": spending.scorer_usage.to_dict(),
-        "unfinished": dict(unfinished) if unfinished else None,  # outside `usage`, until it is in a record
-        "by_agent": spending.by_agent(),
-        "calls_by_tool": dict(spending.calls_by_tool.most_common()),
-        "tool_errors": dict(spending.tool_errors.most_common()),  # of these; all attempts, as in `usage`
-        "wall_seconds": round(wall_seconds, 3),
-        "waited_seconds": round(spending.waited_seconds, 3),
-        "command": list(command),
-        "sessions": [{key: each.get(key) for key in SESSION_KEYS} for each in sessions],
-        "gate_history": [dict(each) for each in gate_history],
-        "mlflow": None,
-    }
+    data = json.loads(path.read_text("utf-8"))
+    if not isinstance(data, dict) or data.get("version") != SUMMARY_VERSION:
+        raise ValueError(f"{path} is not a summary of version {SUMMARY_VERSION}")
+    return build_from_json(Summary, data)
 
 
-def is_planned(attempt: Attempt, epochs: int | None, question_ids: Collection[str] | None) -> bool:
-    """Whether the plan has this question and epoch: it may have become smaller (`run.allow_config_change`)."""
-    return (epochs is None or attempt.epoch <= epochs) and (question_ids is None or attempt.sample_id in question_ids)
+def build_from_json(kind: type[T], data: object) -> T:
+    """Build a dataclass, with dataclasses in its fields, from what `json.loads` returned.
+
+    Raises:
+        ValueError: a field is missing or unknown, or has another shape.
+    """
+    try:
+        value: T = _build(kind, data)
+    except (TypeError, KeyError, AttributeError, IndexError) as error:
+        raise ValueError(f"not a {kind.__name__}: {error}") from error
+    return value
 
 
-def select_final_attempts(attempts: Iterable[AnAttempt]) -> list[AnAttempt]:
-    """The last attempt at each (question, epoch), in the order in which these first appear."""
-    final: dict[tuple[str, int], AnAttempt] = {}
-    for each in attempts:
-        key = (each.sample_id, each.epoch)
-        if key not in final or each.attempt > final[key].attempt:
-            final[key] = each
-    return list(final.values())
-
-
-def _counts(rows: Sequence[Row], incomplete: bool) -> dict[str, Any]:
-    scored = [each for each in rows if each.scored]
-    n_correct = sum(each.correct for each in scored)
-    interval = (
-        None
-        if incomplete
-        else compute_clustered_interval([count_correct(question) for question in group_by_sample(scored)])
-    )
-    return {
-        "n": len(rows),
-        "n_scored": len(scored),
-        "n_correct": n_correct,
-        "n_wrong": sum(not each.correct and each.error_class is None for each in scored),  # answered, and wrongly
-        "accuracy": n_correct / len(scored) if scored else None,
-        "accuracy_ci95": list(interval) if interval else None,
-        "n_error": sum(each.error_class is not None for each in rows),
-        "n_infrastructure": sum(each.error_class == INFRASTRUCTURE for each in rows),  # of the errors
-        "n_not_run": sum(each.error_class == NOT_RUN for each in rows),  # likewise
-    }
-
-
-def _by_level(rows: Sequence[Row], incomplete: bool) -> dict[str, dict[str, Any]]:
-    groups: defaultdict[str, list[Row]] = defaultdict(list)
-    for each in rows:
-        if each.level is not None:
-            groups[each.level].append(each)
-    return {level: _counts(groups[level], incomplete) for level in sorted(groups)}
-
-
-def _without_interval(numbers: dict[str, Any] | None, incomplete: bool) -> dict[str, Any] | None:
-    return {**numbers, "accuracy_without_ci95": None} if numbers and incomplete else numbers
-
-
-def _tally(names: Iterable[str | None]) -> dict[str, int]:
-    """The most frequent first."""
-    return dict(Counter(name for name in names if name is not None).most_common())
-
-
-def _retried(attempts: Sequence[Row], final: Sequence[Row]) -> dict[str, Any]:
-    """What trying again after an error changed; `accuracy_first_tries` is the accuracy had nothing been tried again."""
-    first: dict[tuple[str, int], Row] = {}
-    for each in attempts:
-        key = (each.sample_id, each.epoch)
-        if key not in first or each.attempt < first[key].attempt:
-            first[key] = each
-    again = [each for each in final if each is not first[each.sample_id, each.epoch]]
-    scored = [each for each in first.values() if each.scored]
-    return {
-        "n": len(again),
-        "recovered": sum(each.error_class is None for each in again),
-        "accuracy_first_tries": sum(each.correct for each in scored) / len(scored) if scored else None,
-    }
-
-
-def _mean_score(rows: Sequence[Row]) -> float | None:
-    """With partial credit, over the same answers as the accuracy; null where no answer is partly right."""
-    scores = [each.score or 0.0 for each in rows if each.scored]
-    return sum(scores) / len(scores) if any(0 < score < 1 for score in scores) else None
-
-
-def _judge_agreement(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """How far a judge agrees with each rule on the answers that it judged; null without a judge."""
-    judged = [(each.correct, *each.judged) for each in rows if each.judged is not None]
-    if not judged:
-        return None
-    return {
-        "rule": measure_agreement([(correct, rule) for correct, rule, _ in judged]),
-        "exact": measure_agreement([(correct, exact) for correct, _, exact in judged]),
-    }
+def _build(kind: Any, data: Any) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        known = {each.name for each in fields(kind)}
+        return kind(**{name: _build(hints[name], value) for name, value in data.items() if name in known})  # type: ignore[operator]
+    if origin is UnionType:
+        return None if data is None else _build(next(each for each in arguments if each is not NoneType), data)
+    if origin is tuple:
+        return tuple(_build(arguments[0], each) for each in data)
+    if origin is dict:
+        return {key: _build(arguments[1], value) for key, value in data.items()}
+    return data

@@ -6,10 +6,10 @@ make_table(folder, notes, LocalTracking(), secrets=[])
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
+from eval.analysis.sweep import SweepResult
 from eval.cli.command import STOPPED
 from eval.cli.paths import shown
 from eval.config.tracking import NoTracking, Tracking
@@ -17,14 +17,12 @@ from eval.mlflow_export.exporter_launcher import SWEEP, ExporterLauncher
 from eval.reports.sweep_table import print_sweep, render_markdown
 from eval.runs.folder import format_resume_hint
 from eval.workflows.sweep.notes import SweepNotes, write_notes
-from eval.workflows.sweep.result import sweep_result
+from eval.workflows.sweep.result import build_result
 
 TABLE = "sweep.md"
 
 
-def make_table(
-    folder: Path, notes: SweepNotes, tracking: Tracking | NoTracking, secrets: Sequence[str]
-) -> dict[str, Any]:
+def make_table(folder: Path, notes: SweepNotes, tracking: Tracking | NoTracking, secrets: Sequence[str]) -> SweepResult:
     """
     Returns:
         The content of `sweep.json`.
@@ -33,7 +31,7 @@ def make_table(
         StoreError: a run's store cannot be read.
         OSError: the sweep's folder cannot be written.
     """
-    result = sweep_result(folder, notes)
+    result = build_result(folder, notes)
     write_notes(folder, notes, result)
     (folder / TABLE).write_text(render_markdown(result), "utf-8")
     console = Console()
@@ -41,9 +39,9 @@ def make_table(
     _line(f"sweep: {shown(folder)}", console)
     for job in notes.jobs:
         run = job.run(folder)
-        if result["jobs"][job.job]["exit_code"] == STOPPED and run is not None:
+        if result.jobs[job.job].exit_code == STOPPED and run is not None:
             _line(f"job {job.job}: {format_resume_hint(run)}", console)
-    if any(row["exit_code"] in (STOPPED, None) for row in result["jobs"]):
+    if any(row.exit_code in (STOPPED, None) for row in result.jobs):
         _line(f"then make the table again: {SWEEP.sync_command(folder)}", console)
     if not isinstance(tracking, NoTracking):
         _track(folder, tracking, secrets, console)

@@ -7,11 +7,10 @@ notes.jobs[1].run(folder)        # the folder of its run; None: it ended before 
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
+from eval.analysis.sweep import SweepResult
 from eval.cli.paths import OUTPUTS
 from eval.runs.folder import LATEST, write_lines
 from mas.runtime.errors import UserError
@@ -55,14 +54,14 @@ def read_notes(folder: Path) -> SweepNotes:
         raise UserError(f"{folder} is no sweep with a readable {SWEEP}; name a folder of outputs/multirun.") from error
 
 
-def write_notes(folder: Path, notes: SweepNotes, result: Mapping[str, Any] | None = None) -> None:
+def write_notes(folder: Path, notes: SweepNotes, result: SweepResult | None = None) -> None:
     """`result`: what `eval.workflows.sweep.result` made of the jobs' runs; None: nothing yet.
 
     Raises:
         OSError: the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_lines(folder / SWEEP, [json.dumps({**asdict(notes), **(result or {})}, indent=2)])
+    write_lines(folder / SWEEP, [json.dumps({**asdict(notes), **(result.to_dict() if result else {})}, indent=2)])
 
 
 def find_sweep(name: str) -> Path:

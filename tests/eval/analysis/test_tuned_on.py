@@ -45,7 +45,7 @@ def test_a_question_is_known_again_under_another_id() -> None:
     facts = find_tuning_use([prompts("first", None), tuned], planned("one?", "Two?", "Three?", "Four?"), {})
     used = read_use(facts)
     assert used == UsedToTune("mine", frozenset({"other-0", "other-1"}), frozenset({"other-2"}))
-    assert used.told == "mine (2 learnt from, 1 picked by)"
+    assert used.told == "mine (2 for training, 1 for validation)"
 
 
 def test_the_same_words_about_another_attachment_are_another_question() -> None:
@@ -71,13 +71,13 @@ def test_all_sets_of_a_resumed_run_count() -> None:
     ("learnt", "picked", "n", "expected"),
     [
         ("", "", 3, None),
-        ("a", "b", 4, "2 of these 4 questions were used to tune mine (1 learnt from, 1 picked by): its score on them "
-         "flatters; on the other 2 it is reported beside"),
-        ("", "a", 2, "1 of these 2 questions was used to tune mine (1 picked by): its score on it flatters; on the "
-         "other one it is reported beside"),
-        ("a", "b", 2, "all 2 questions were used to tune mine (1 learnt from, 1 picked by): its score on them "
-         "flatters, and no other is scored"),
-        ("a", "", 1, "the one question was used to tune mine (1 learnt from): its score on it flatters, and no other "
+        ("a", "b", 4, "2 of the 4 questions were used to tune mine (1 for training, 1 for validation): its score on "
+         "them flatters; on the other 2 it is reported separately"),
+        ("", "a", 2, "1 of the 2 questions was used to tune mine (1 for validation): its score on it flatters; on the "
+         "other one it is reported separately"),
+        ("a", "b", 2, "all 2 questions were used to tune mine (1 for training, 1 for validation): its score on "
+         "them flatters, and no other is scored"),
+        ("a", "", 1, "the one question was used to tune mine (1 for training): its score on it flatters, and no other "
          "is scored"),
     ],
 )  # fmt: skip
@@ -88,7 +88,7 @@ def test_the_warning_says_how_many_and_what_is_left(learnt: str, picked: str, n:
 def test_the_warning_says_which_questions_count_where_some_have_no_gold_answer() -> None:
     warning = UsedToTune("mine", frozenset("a"), frozenset()).warning(4, n_unscored=3)
     assert warning is not None
-    assert warning.startswith("1 of these 4 questions with a gold answer was used to tune mine")
+    assert warning.startswith("1 of the 4 questions with a gold answer was used to tune mine")
 
 
 EDITED = "tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"
@@ -148,8 +148,10 @@ def test_a_run_warns_before_and_reports_the_rest_beside(eval_command: EvalComman
     assert untuned.summary["used_to_tune"] is None
     texts = list(asked_by(untuned).values())
     finished = eval_command(*TOY, f"prompts={tuned_set(tmp_path / 'owned', texts[:1], texts[1:2])}")
-    warning = "warning: 2 of these 4 questions were used to tune owned (1 learnt from, 1 picked by): its score on them"
-    before, _, after = finished.out.partition("tuned on: 2 of these 4 questions were used to tune owned")
+    warning = (
+        "warning: 2 of the 4 questions were used to tune owned (1 for training, 1 for validation): its score on them"
+    )
+    before, _, after = finished.out.partition("tuned on: 2 of the 4 questions were used to tune owned")
     assert warning in before
     told, right = finished.summary["used_to_tune"], [record["score"] for record in finished.records.values()]
     assert told["accuracy_without"] == sum(right[2:]) / 2
@@ -162,7 +164,7 @@ def test_a_run_warns_before_and_reports_the_rest_beside(eval_command: EvalComman
 def test_where_none_was_used_there_is_no_warning(eval_command: EvalCommand, tmp_path: Path) -> None:
     finished = eval_command(*TOY, f"prompts={tuned_set(tmp_path / 'owned', ['Another one?'], [])}")
     assert "warning" not in finished.out
-    assert "tuned on: none of these 4 questions was used to tune owned" in finished.out
+    assert "tuned on: none of the 4 questions was used to tune owned" in finished.out
 
 
 def test_a_published_set_without_its_marks_is_never_said_to_be_clean(eval_command: EvalCommand, tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ def test_a_run_that_began_without_marks_gets_them_when_it_is_resumed(
     (folder / "tuned_on.json").write_text(marks_file)
     resumed = eval_command(f"run.resume={first.folder}", "run.epochs=2", "run.allow_config_change=true")
     assert first.summary["used_to_tune"]["n_questions"] == 2, resumed.err
-    assert "tuned on: 2 of these 4 questions were used to tune owned" in resumed.out
+    assert "tuned on: 2 of the 4 questions were used to tune owned" in resumed.out
     assert "edited or removed" not in resumed.out
     assert (first.folder / "prompts" / "tuned_on.json").read_text() == marks_file
 
@@ -203,7 +205,7 @@ def test_questions_without_a_gold_answer_are_in_no_warning(eval_command: EvalCom
     finished = eval_command(*start, *dataset(tmp_path / "some", *rows))
     assert "warning" not in finished.out
     assert "flatters" not in finished.out
-    assert "none of these 2 questions with a gold answer was used to tune owned" in finished.out
+    assert "none of the 2 questions with a gold answer was used to tune owned" in finished.out
     unscored = eval_command(*start, *dataset(tmp_path / "none", *rows[:2]), f"run.dir={tmp_path / 'unscored'}")
     assert unscored.code == 0, unscored.err
     assert "used to tune" not in unscored.out
@@ -213,5 +215,5 @@ def test_a_sweep_says_so_of_the_job_that_has_such_prompts(eval_command: EvalComm
     texts = [each.question for each in ToyDataset(n_val=4).load("val").samples]
     sets = f"prompts={PROJECT_ROOT}/prompts/toy_baseline,{tuned_set(tmp_path / 'owned', texts[:1], texts[1:2])}"
     swept = eval_command("-m", *TOY, sets, f"run.dir={tmp_path}/job-${{hydra:job.num}}")
-    assert "job 1: 2 of these 4 questions were used to tune owned" in swept.out, swept.err
+    assert "job 1: 2 of the 4 questions were used to tune owned" in swept.out, swept.err
     assert "job 0: 2 of these" not in swept.out

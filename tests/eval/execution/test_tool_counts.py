@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.summary.summary import summarise
+from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.execution.tool_counts import MAX_NAME_CHARS, count_tool_calls
 from eval.mlflow_export.run_metrics import RunNumbers
 from eval.reports.notes import list_notes
@@ -63,17 +63,15 @@ def counted(calls: dict[str, int], errors: dict[str, int], attempt: int = 1) -> 
 def test_all_attempts_are_added_up_and_told_with_the_share() -> None:
     first = counted({"web_search": 1_000, "calculator": 4}, {"web_search": 1_000})
     second = counted({"web_search": 1_000, "read_file": 3}, {"web_search": 5, "read_file": 1}, attempt=2)
-    summary = summarise("run-1", [first, second], simulated=False, wall_seconds=1.0)
-    assert summary["calls_by_tool"] == {"web_search": 2_000, "calculator": 4, "read_file": 3}
-    assert summary["tool_errors"] == {"web_search": 1_005, "read_file": 1}
+    summary = summarise([first, second], RunDetails(run_id="run-1"))
+    assert summary.calls_by_tool == {"web_search": 2_000, "calculator": 4, "read_file": 3}
+    assert summary.tool_errors == {"web_search": 1_005, "read_file": 1}
     assert dict(list_notes(summary))["failed tool calls"] == "web_search 1,005 of 2,000, read_file 1 of 3"
 
 
 def test_where_none_failed_nothing_is_said() -> None:
-    summary = summarise("run-1", [counted({"calculator": 2}, {})], simulated=False, wall_seconds=1.0)
-    assert (summary["tool_errors"], "failed tool calls" in dict(list_notes(summary))) == ({}, False)
-    older = {key: value for key, value in summary.items() if key not in ("tool_errors", "calls_by_tool")}
-    assert dict(list_notes(older)) == dict(list_notes(summary)), "a summary from before these counts"
+    summary = summarise([counted({"calculator": 2}, {})], RunDetails(run_id="run-1"))
+    assert (summary.tool_errors, "failed tool calls" in dict(list_notes(summary))) == ({}, False)
 
 
 def test_mlflow_is_told_the_same_number(monkeypatch: pytest.MonkeyPatch) -> None:

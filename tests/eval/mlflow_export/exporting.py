@@ -16,7 +16,7 @@ from eval.mlflow_export.exporter_launcher import EVALUATION, RUN_ENDED, RunEnd
 from eval.mlflow_export.exporter_process import Exporter
 from eval.mlflow_export.run_export import RunExport
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
-from eval.reports.from_store import write_reports
+from eval.reports.files import write_reports
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import ExportState
 from eval.runs.record import Record

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.analysis.summary.summary import summarise
+from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.analysis.summary.summary import Summary
 from eval.mlflow_export.run_page import (
     CHANGED_TAG,
     RunPage,
@@ -49,10 +50,10 @@ INFO = RunInfo(
 STATE = RunState(sessions=[SessionInfo("", "2026-11-20T10:05:00+00:00"), SessionInfo("")])
 
 
-def summary() -> dict[str, object]:
+def summary() -> Summary:
     failed = a_record("q2", error="late", error_class="timeout", score=None, limit="lm_calls", level="2/x", attempt=1)
     wrong = a_record("q1", epoch=2, score=0.0)
-    return summarise("run-1", [a_record("q1"), wrong, failed], simulated=False, wall_seconds=2.0, epochs=2)
+    return summarise([a_record("q1"), wrong, failed], RunDetails(run_id="run-1", wall_seconds=2.0, epochs=2))
 
 
 def test_config_becomes_params_and_facts_become_tags() -> None:
@@ -77,7 +78,7 @@ def test_config_becomes_params_and_facts_become_tags() -> None:
 def test_of_a_run_that_is_not_complete_only_floors_become_metrics() -> None:
     to_come = a_record("q2", error="x", error_class="not_run", score=None)
     records = [a_record("q1"), a_record("q1", epoch=2), to_come]
-    numbers = summarise("run-1", records, simulated=False, wall_seconds=2.0, epochs=2, stopped="out of money")
+    numbers = summarise(records, RunDetails(run_id="run-1", epochs=2, stopped="out of money"))
     metrics = build_page(INFO, numbers).metrics
     assert (metrics["accuracy"], metrics["errors/not_run"]) == (pytest.approx(2 / 3), 1)
     assert not [name for name in metrics if "ci95" in name or name.startswith("epochs/")]
@@ -99,9 +100,7 @@ def test_numbers_of_the_summary_become_metrics() -> None:
 
 def test_missing_keys_leave_out_what_they_would_have_shown() -> None:
     assert build_page(RunInfo()).params == {}
-    assert build_page(RunInfo(), {"accuracy": 0.5, "by_level": None}) == RunPage(
-        tags={"prompts": "none"}, metrics={"accuracy": 0.5}
-    )
+    assert build_page(RunInfo()) == RunPage(tags={"prompts": "none"})
     assert read_end_ms(RunState()) is None
     assert build_run_name(RunInfo(run_id="r"), "") == "r"
 
@@ -115,8 +114,8 @@ def test_a_run_that_asks_no_model_of_ours_names_none() -> None:
 
 def test_times_and_status() -> None:
     assert (read_start_ms(INFO), read_end_ms(STATE)) == (1795168800000, 1795169100000)
-    assert read_status({"stopped": None}) == "FINISHED"
-    assert read_status({"stopped": "the disk is full"}) == "KILLED"
+    assert read_status(summary()) == "FINISHED"
+    assert read_status(replace(summary(), stopped="the disk is full")) == "KILLED"
     assert build_run_name(INFO, "2026_gaia") == "2026_gaia"
     assert build_run_name(replace(INFO, simulated=True), "2026_gaia") == "2026_gaia (simulated)"
 
@@ -125,7 +124,7 @@ def test_the_page_is_read_back_and_writing_it_again_changes_nothing(opened: Open
     run = opened()
     write_page(run, build_page(INFO))
     many = {f"tools/t{number}_calls": float(number) for number in range(250)}
-    page = build_page(INFO, {**summary(), "stopped": "no money"}, many)
+    page = build_page(INFO, replace(summary(), stopped="no money"), many)
     write_page(run, page)
     write_page(run, page)
     found = run.client.get_run(run.run_id)
@@ -142,7 +141,7 @@ def test_the_page_is_read_back_and_writing_it_again_changes_nothing(opened: Open
 def test_a_resumed_run_shows_its_newest_numbers_and_what_changed(opened: Opened) -> None:
     run = opened()
     write_page(run, build_page(INFO, summary()))
-    better = summarise("run-1", [a_record("q1", score=0.0)], simulated=False, wall_seconds=1.0)
+    better = summarise([a_record("q1", score=0.0)], RunDetails(run_id="run-1"))
     changed = {**CONFIG, "split": "test"}
     write_page(run, build_page(replace(INFO, config=changed), better))
     found = run.client.get_run(run.run_id).data

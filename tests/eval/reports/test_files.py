@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.reports.files import write_summary
-from eval.reports.from_store import write_reports
+from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.reports.files import write_reports, write_summary
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
@@ -66,6 +66,7 @@ def test_records_read_back_as_they_were(tmp_path: Path, record: Make) -> None:
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path, record: Make) -> None:
     write(tmp_path, [record("a")])
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    broken = summarise([record("a")], RunDetails(run_id="run-1", stopped={"not JSON"}))  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        write_summary(tmp_path, {"not": {"JSON"}})
+        write_summary(tmp_path, broken)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

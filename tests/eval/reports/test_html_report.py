@@ -2,17 +2,19 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eval.analysis.summary.summary import summarise
+from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.analysis.summary.summary import LimitChange, RunNames, SessionSummary
 from eval.reports import question_rows as shown_answers
-from eval.reports.files import load_template
 from eval.reports.html_report import MAX_ANSWERS, write_report
 from eval.reports.step_tree import build_steps
+from eval.reports.templates import load_template
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 
@@ -59,8 +61,13 @@ def page(
     about: Sequence[tuple[str, str]] = (),
     **facts: Any,
 ) -> Page:
-    facts = {"simulated": False, "wall_seconds": 1.0, **facts}
-    write_report(folder / "report.html", summarise("run-1", records, **facts), iter(records), sample_ids, about)
+    write_report(
+        folder / "report.html",
+        summarise(records, RunDetails(run_id="run-1", **facts)),
+        iter(records),
+        sample_ids,
+        about,
+    )
     assert [each.name for each in folder.iterdir()] == ["report.html"]
     return Page((folder / "report.html").read_text(encoding="utf-8"))
 
@@ -89,9 +96,13 @@ def test_data_stays_text(tmp_path: Path, record: Make) -> None:
         record(evil, **dict.fromkeys(names, evil), trajectory=[{**step, "error": evil}]),
         record("b", error=evil, error_class=evil, error_component=evil, score=None),
     ]
-    facts: dict[str, Any] = {"stopped": evil, "command": [evil], "model": evil}
+    facts: dict[str, Any] = {"stopped": evil, "command": (evil,), "names": RunNames(model=evil)}
     html = page(
-        tmp_path, records, about=[(evil, evil)], **facts, sessions=[{"stopped": evil, "changes": {evil: evil}}] * 2
+        tmp_path,
+        records,
+        about=[(evil, evil)],
+        **facts,
+        sessions=[SessionSummary(stopped=evil, changes={evil: evil})] * 2,
     )
     assert html.scripts == 1
     assert html.text.count(evil) >= 20
@@ -142,7 +153,7 @@ def test_ten_thousand_questions_fit_on_a_page(tmp_path: Path, record: Make, epoc
             for epoch in range(1, epochs + 1):
                 yield record(f"q{n}", epoch=epoch, answer="y" * 10_000)
 
-    summary = summarise("run-1", stream(), simulated=False, wall_seconds=1.0, epochs=epochs)
+    summary = summarise(stream(), RunDetails(run_id="run-1", epochs=epochs))
     write_report(tmp_path / "report.html", summary, stream())
     html = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert html.html.count('<span class="answer">') == MAX_ANSWERS
@@ -212,11 +223,16 @@ def test_the_head_says_what_was_measured(tmp_path: Path, record: Make) -> None:
 
 def test_the_course_of_the_run_is_told(tmp_path: Path, record: Make) -> None:
     sessions = [
-        {"started_at": "2026-11-20T10:00:00.5", "ended_at": None, "stopped": None, "changes": {}},
-        {"started_at": "2026-11-20T11:00:00", "ended_at": "2026-11-20T11:05:00", "changes": {"limit": "3 → 5"}},
+        SessionSummary(started_at="2026-11-20T10:00:00.5"),
+        SessionSummary(started_at="2026-11-20T11:00:00", ended_at="2026-11-20T11:05:00", changes={"limit": "3 → 5"}),
     ]
-    history = [{"seconds": 0.0, "limit": 4, "reason": "start"}, {"seconds": 2.5, "limit": 3, "reason": "rate limit"}]
-    text = page(tmp_path, [record("a")], sessions=sessions, gate_history=history, simulated=True, model="m-1").text
+    history = [
+        LimitChange(seconds=0.0, limit=4, reason="start"),
+        LimitChange(seconds=2.5, limit=3, reason="rate limit"),
+    ]
+    text = page(
+        tmp_path, [record("a")], sessions=sessions, gate_history=history, simulated=True, names=RunNames(model="m-1")
+    ).text
     assert "2026-11-20 10:00:00 \N{EN DASH} killed, or still going on none" in text
     assert "2026-11-20 11:00:00 2026-11-20 11:05:00 no limit: 3 → 5" in text
     assert "2.5 3 rate limit" in text
@@ -230,9 +246,10 @@ def test_a_run_without_records_has_a_page(tmp_path: Path) -> None:
 
 def test_a_page_that_cannot_be_made_leaves_the_old_one(tmp_path: Path, record: Make) -> None:
     before = page(tmp_path, [record("a")]).html
-    summary = summarise("run-1", [record("a")], simulated=False, wall_seconds=1.0)
-    with pytest.raises(KeyError):
-        write_report(tmp_path / "report.html", {**summary, "gate_history": [{}]}, [record("a")])
+    summary = summarise([record("a")], RunDetails(run_id="run-1"))
+    broken = replace(summary, gate_history=(None,))  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        write_report(tmp_path / "report.html", broken, [record("a")])
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == before
 

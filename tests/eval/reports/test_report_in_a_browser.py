@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.analysis.summary.summary import summarise
+from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.reports.html_report import write_report
 from eval.runs.record import Record, Usage
 from tests.mlflow_pages.browser import browser, why_not
@@ -19,7 +19,7 @@ def test_questions_are_found_filtered_sorted_and_opened(tmp_path: Path, record: 
         record("b", question="Which ropes in June?", level="2", wall_seconds=10.0, answer=f"{'x ' * 200}latest"),
         record("c", score=None, answer=None, error="down", error_class="infrastructure", wall_seconds=1.0),
     ]
-    write_report(tmp_path / "report.html", summarise("r", records, simulated=False, wall_seconds=1.0), records)
+    write_report(tmp_path / "report.html", summarise(records, RunDetails(run_id="r")), records)
     with browser() as page:
         page.set_content((tmp_path / "report.html").read_text("utf-8"))
 
@@ -55,7 +55,7 @@ def test_questions_are_found_filtered_sorted_and_opened(tmp_path: Path, record: 
 
 def test_numbered_questions_are_sorted_as_numbers(tmp_path: Path, record: Callable[..., Record]) -> None:
     records = [record(str(number)) for number in range(12)]
-    write_report(tmp_path / "report.html", summarise("r", records, simulated=False, wall_seconds=1.0), records)
+    write_report(tmp_path / "report.html", summarise(records, RunDetails(run_id="r")), records)
     with browser() as page:
         page.set_content((tmp_path / "report.html").read_text("utf-8"))
         page.click("[data-sort=id] button")

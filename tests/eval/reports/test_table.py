@@ -4,7 +4,8 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.analysis.summary.summary import summarise
+from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.analysis.summary.summary import LimitChange, RunNames, SessionSummary
 from eval.reports.summary_table import print_summary
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
@@ -17,7 +18,9 @@ NOT_RUN = {"answer": None, "score": None, "error": "x", "error_class": "not_run"
 
 def shown(records: list[Record], simulated: bool = False, width: int = 100, **facts: Any) -> str:
     console = Console(file=io.StringIO(), width=width)
-    print_summary(summarise("run-1", records, simulated=simulated, wall_seconds=12.34, **facts), console)
+    print_summary(
+        summarise(records, RunDetails(run_id="run-1", simulated=simulated, wall_seconds=12.34, **facts)), console
+    )
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -71,7 +74,7 @@ def test_a_floor_is_told_as_one_wherever_a_share_of_right_answers_stands(record:
 
 def test_the_table_says_what_was_measured(record: Make) -> None:
     names = {"folder": "night", "system": "gaia", "data": "sample", "split": "val", "prompts": "p", "scorer": "exact"}
-    text = shown([record("a")], measured=names, model="m-1")
+    text = shown([record("a")], names=RunNames(**names, model="m-1"))
     assert text.splitlines()[0] == "gaia · m-1 · sample/val · prompts p · scorer exact · night"
     assert shown([record("a")]).splitlines()[0] == "run-1", "nothing is known of it"
 
@@ -103,11 +106,11 @@ def test_known_cost_and_tokens_are_shown(record: Make) -> None:
 
 def test_a_cost_says_why_it_is_unknown_or_zero(record: Make) -> None:
     unpriced = record("a", usage=Usage(lm_calls=1))
-    assert "cost: n/a (price of odd-1 unknown)" in shown([unpriced], model="odd-1")
+    assert "cost: n/a (price of odd-1 unknown)" in shown([unpriced], names=RunNames(model="odd-1"))
     cut_off = record("a", usage=Usage(lm_calls=3, output_tokens=9, known_cost_usd=0.25, unknown_cost_calls=1))
-    assert "cost: at least $0.2500 (1 call of unknown cost)\n" in shown([cut_off], model="odd-1")
+    assert "cost: at least $0.2500 (1 call of unknown cost)\n" in shown([cut_off], names=RunNames(model="odd-1"))
     all_cut_off = record("a", usage=Usage(lm_calls=2, unknown_cost_calls=2))
-    assert "cost: n/a (2 calls of unknown cost)\n" in shown([all_cut_off], model="odd-1")
+    assert "cost: n/a (2 calls of unknown cost)\n" in shown([all_cut_off], names=RunNames(model="odd-1"))
     free = record("a", usage=Usage(lm_calls=1, cost_usd=0.0))
     assert "cost: $0.0000 (simulated)" in shown([free], simulated=True)
 
@@ -116,12 +119,12 @@ def test_calls_that_are_no_plain_calls_are_told(record: Make) -> None:
     usage = Usage(lm_calls=9, retries=1, replayed_calls=2, cached_calls=3, input_tokens=100, cached_input_tokens=40)
     text = shown([record("a", usage=usage)])
     told = "1 sent again, 2 replayed from before an interruption, 3 from the shared cache"
-    assert f"calls: 9 to language models (of these {told}), 0 to tools" in text
+    assert f"calls: 9 to language models (of which {told}), 0 to tools" in text
     assert "tokens: 100 in (40 cached by the provider), 0 out" in text
 
 
 def test_tool_calls_that_were_not_made_are_told_and_how_old_their_results_are(record: Make) -> None:
-    assert "6 to tools (of these 5 answered before in this run)" in shown(
+    assert "6 to tools (of which 5 answered before in this run)" in shown(
         [record("a", usage=Usage(tool_calls=6, replayed_tool_calls=5))]
     )
     usages = [
@@ -129,7 +132,7 @@ def test_tool_calls_that_were_not_made_are_told_and_how_old_their_results_are(re
         for n, when in ((2, "2026-11-02T09:00:00+00:00"), (1, "2026-11-01T23:59:00+00:00"), (0, None))
     ]
     text = shown([record(f"q{n}", usage=usage) for n, usage in enumerate(usages)])
-    assert "9 to tools (of these 3 from the shared cache)" in text
+    assert "9 to tools (of which 3 from the shared cache)" in text
     assert "3 tool results come from other runs (cache.tools=shared), the oldest of 2026-11-01" in " ".join(
         text.split()
     )
@@ -157,10 +160,10 @@ def test_epochs_have_a_table_of_their_own(record: Make) -> None:
 
 
 def test_a_run_with_a_history_tells_it(record: Make) -> None:
-    sessions = [{"changes": {}}, {"changes": {"run.concurrency": "16 → 8"}}]
+    sessions = (SessionSummary(), SessionSummary(changes={"run.concurrency": "16 → 8"}))
     history = [
-        {"seconds": 0.0, "limit": 4, "reason": "start"},
-        {"seconds": 2.5, "limit": 3, "reason": "rate limit"},
+        LimitChange(seconds=0.0, limit=4, reason="start"),
+        LimitChange(seconds=2.5, limit=3, reason="rate limit"),
     ]
     text = shown([record("a", waited_seconds=2.0)], sessions=sessions, gate_history=history)
     assert "rate: limited once by the server; 3 to 4 requests at once" in text

@@ -1,13 +1,16 @@
 """What a run is expected to cost."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.config.evaluation import EvalConfig, read_config
+from eval.runs.record import Usage
 from eval.workflows.estimate import GUESSES, estimate
 from mas.llm.prices import Price
 from tests.eval.config.test_evaluation import composed
@@ -20,10 +23,10 @@ def config(*overrides: str) -> EvalConfig:
 
 
 def run(parent: Path, name: str, lm_calls: int, **changes: Any) -> None:
-    usage = {"lm_calls": lm_calls, "input_tokens": 1000 * lm_calls, "output_tokens": 10 * lm_calls}
-    summary = {"stopped": None, "simulated": False, "n": 10, "usage": usage, **changes}
+    usage = Usage(lm_calls=lm_calls, input_tokens=1000 * lm_calls, output_tokens=10 * lm_calls)
+    summary = replace(summarise([], RunDetails(run_id=name)), **{"n": 10, "usage": usage, **changes})
     (parent / name).mkdir(parents=True)
-    (parent / name / "summary.json").write_text(json.dumps(summary))
+    (parent / name / "summary.json").write_text(json.dumps(summary.to_dict()))
     (parent / name / "config.yaml").write_text(yaml.safe_dump({"system": {"name": changes.get("system", "gaia")}}))
 
 

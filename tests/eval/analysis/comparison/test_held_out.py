@@ -41,21 +41,21 @@ def test_the_difference_on_the_other_questions_stands_beside(
     assert made["difference"] == 0.5, "the headline stays over all"
     out = " ".join(capsys.readouterr().out.split())
     assert (
-        "warning: 4 of these 8 questions were used to tune the prompts of B, owned (2 learnt from, 2 picked by): p and "
-        "difference over all of them flatter"
+        "warning: 4 of the 8 questions were used to tune the prompts of B, owned (2 for training, 2 for validation): "
+        "p and difference over all of them flatter"
     ) in out
     assert "on the other 4: +50.0 points (95% interval" in out
     assert "on the 4 not tuned on" in out
     page = (tmp_path / "c.html").read_text("utf-8")
     assert "on the 4 not tuned on" in page
-    assert "warning: 4 of these 8" in page
+    assert "warning: 4 of the 8" in page
 
 
 def test_where_none_is_left_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (made,) = compared(tmp_path, run(tmp_path / "a", 2, "0123"), run(tmp_path / "b", 6, "", "34567"))
     assert (made["used_to_tune"]["without"], made["used_to_tune"]["n_without"]) == (None, 0)
     out = capsys.readouterr().out
-    assert "warning: all 8 questions were used to tune the prompts of A, a (4 learnt from) and of B, b (5 picked" in out
+    assert "warning: all 8 questions were used to tune the prompts of A, a (4 for training) and of B, b (5 for" in out
     assert "no question is left that was not" in out
 
 

@@ -1,12 +1,12 @@
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pytest
 
 from eval.analysis.statistics.intervals import compute_accuracy_interval
 from eval.analysis.summary.epochs import estimate_pass_at, estimate_pass_hat, score_majority, summarise_epochs
-from eval.analysis.summary.row import Row, build_row, normalise_answer
+from eval.analysis.summary.rows import Row, build_row, normalise_answer
+from eval.analysis.summary.summary import EpochNumbers
 from eval.runs.record import Record
 
 Make = Callable[..., Record]
@@ -72,7 +72,7 @@ def rows(record: Make, verdicts: Iterable[str]) -> list[Row]:
     ]
 
 
-def found(record: Make, *verdicts: str, epochs: int = 3) -> dict[str, Any]:
+def found(record: Make, *verdicts: str, epochs: int = 3) -> EpochNumbers:
     numbers = summarise_epochs(rows(record, verdicts), epochs)
     assert numbers is not None
     return numbers
@@ -80,25 +80,26 @@ def found(record: Make, *verdicts: str, epochs: int = 3) -> dict[str, Any]:
 
 def test_each_number_stands_with_its_interval(record: Make) -> None:
     numbers = found(record, "111", "100", "000", "110")
-    assert [numbers["pass_at"][k]["value"] for k in "123"] == pytest.approx([0.5, (1 + 2 / 3 + 0 + 1) / 4, 0.75])
-    assert [numbers["pass_hat"][k]["value"] for k in "123"] == pytest.approx([0.5, (1 + 0 + 0 + 1 / 3) / 4, 0.25])
-    assert numbers["majority"]["value"] == 0.5
-    assert numbers["pass_at"]["3"]["ci95"] == pytest.approx(compute_accuracy_interval(3, 4))
-    assert numbers["pass_hat"]["3"]["ci95"] == pytest.approx(compute_accuracy_interval(1, 4))
-    assert numbers["pass_at"]["1"] == numbers["pass_hat"]["1"]
+    assert [numbers.pass_at[k].value for k in "123"] == pytest.approx([0.5, (1 + 2 / 3 + 0 + 1) / 4, 0.75])
+    assert [numbers.pass_hat[k].value for k in "123"] == pytest.approx([0.5, (1 + 0 + 0 + 1 / 3) / 4, 0.25])
+    assert numbers.majority.value == 0.5
+    assert numbers.pass_at["3"].ci95 == pytest.approx(compute_accuracy_interval(3, 4))
+    assert numbers.pass_hat["3"].ci95 == pytest.approx(compute_accuracy_interval(1, 4))
+    assert numbers.pass_at["1"] == numbers.pass_hat["1"]
 
 
 def test_an_epoch_that_is_missing_counts_as_wrong(record: Make) -> None:
-    assert found(record, "11-", "111")["pass_hat"]["3"]["value"] == 0.5
-    assert found(record, "1--")["pass_at"]["1"]["value"] == pytest.approx(1 / 3)
+    assert found(record, "11-", "111").pass_hat["3"].value == 0.5
+    assert found(record, "1--").pass_at["1"].value == pytest.approx(1 / 3)
 
 
 def test_no_interval_is_ever_without_width(record: Make) -> None:
     for verdict in ("111", "000", "100"):
         numbers = found(record, *[verdict] * 5)
-        for each in (*numbers["pass_at"].values(), *numbers["pass_hat"].values(), numbers["majority"]):
-            assert each["ci95"][0] <= each["value"] <= each["ci95"][1]
-            assert each["ci95"][1] - each["ci95"][0] > 0.1
+        for each in (*numbers.pass_at.values(), *numbers.pass_hat.values(), numbers.majority):
+            assert each.ci95
+            assert each.ci95[0] <= each.value <= each.ci95[1]
+            assert each.ci95[1] - each.ci95[0] > 0.1
 
 
 def test_one_epoch_and_questions_without_gold_have_no_such_numbers(record: Make) -> None:
@@ -106,4 +107,4 @@ def test_one_epoch_and_questions_without_gold_have_no_such_numbers(record: Make)
     unscored = [build_row(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
     assert summarise_epochs(unscored, 2) is None
     assert summarise_epochs([], 3) is None
-    assert found(record, "111")["n_questions"] == 1
+    assert found(record, "111").n_questions == 1

@@ -1,9 +1,15 @@
+import json
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
-from eval.analysis.summary.summary import select_final_attempts, summarise
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.summary.summarise import RunDetails, select_final_attempts, summarise
+from eval.analysis.summary.summary import Agreement, Leaks, LimitChange, Retried, SessionSummary, read_summary
+from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 
@@ -13,9 +19,9 @@ FAILED = {"answer": None, "score": None, "error": "it broke", "error_class": "LM
 
 def test_questions_in_error_count_as_wrong(record: Make) -> None:
     records = [record("a", score=1.0), record("b"), record("c", **FAILED), record("d", **FAILED)]
-    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
-    assert (summary["n"], summary["n_correct"], summary["accuracy"], summary["n_error"]) == (4, 1, 0.25, 2)
-    assert summary["errors_by_class"] == {"LMServerError": 2}
+    summary = summarise(records, RunDetails(run_id="run-1"))
+    assert (summary.n, summary.n_correct, summary.accuracy, summary.n_error) == (4, 1, 0.25, 2)
+    assert summary.errors_by_class == {"LMServerError": 2}
 
 
 @pytest.mark.parametrize("error_class", ["not_run", "quota_or_key"])
@@ -24,14 +30,14 @@ def test_while_answers_are_to_come_the_accuracy_is_all_that_is_said_of_the_whole
 ) -> None:
     asked = [record(name, epoch=1, score=1.0) for name in "ab"]
     to_come = [record(name, epoch=2, **{**FAILED, "error_class": error_class}) for name in "ab"]
-    summary = summarise("run-1", [*asked, *to_come], simulated=False, wall_seconds=1.0, stopped="x", epochs=2)
-    assert (summary["incomplete"], summary["accuracy"], summary["n_correct"]) == (True, 0.5, 2)
-    assert summary["n_not_run"] == (2 if error_class == "not_run" else 0)
-    assert summary["accuracy_ci95"] is summary["by_epochs"] is summary["by_level"]["1"]["accuracy_ci95"] is None
+    summary = summarise([*asked, *to_come], RunDetails(run_id="run-1", stopped="x", epochs=2))
+    assert (summary.incomplete, summary.accuracy, summary.n_correct) == (True, 0.5, 2)
+    assert summary.n_not_run == (2 if error_class == "not_run" else 0)
+    assert summary.accuracy_ci95 is summary.by_epochs is summary.by_level["1"].accuracy_ci95 is None
     failed = [record(name, epoch=2, **FAILED) for name in "ab"]
-    whole = summarise("run-1", [*asked, *failed], simulated=False, wall_seconds=1.0, stopped="x", epochs=2)
-    assert (whole["incomplete"], whole["accuracy"]) == (False, 0.5), "errors are answers that came"
-    assert whole["accuracy_ci95"] and whole["by_epochs"] and whole["by_level"]["1"]["accuracy_ci95"]
+    whole = summarise([*asked, *failed], RunDetails(run_id="run-1", stopped="x", epochs=2))
+    assert (whole.incomplete, whole.accuracy) == (False, 0.5), "errors are answers that came"
+    assert whole.accuracy_ci95 and whole.by_epochs and whole.by_level["1"].accuracy_ci95
 
 
 def test_what_stands_beside_a_floor_has_no_interval_either(record: Make) -> None:
@@ -39,33 +45,32 @@ def test_what_stands_beside_a_floor_has_no_interval_either(record: Make) -> None
     records = [record("a", score=1.0, leaks=leak), *(record(name, score=1.0) for name in "bc")]
     to_come = record("d", **{**FAILED, "error_class": "not_run"})
 
-    def leaks(*each: Record) -> dict[str, object]:
-        found: dict[str, object] = summarise("run-1", each, simulated=False, wall_seconds=1.0)["leaks"]
-        return found
+    def leaks(*each: Record) -> Leaks:
+        return summarise(each, RunDetails(run_id="run-1")).leaks
 
-    assert leaks(*records)["accuracy_without_ci95"] is not None
+    assert leaks(*records).accuracy_without_ci95 is not None
     unfinished = leaks(*records, to_come)
-    assert (unfinished["accuracy_without"], unfinished["accuracy_without_ci95"]) == (pytest.approx(2 / 3), None)
+    assert (unfinished.accuracy_without, unfinished.accuracy_without_ci95) == (pytest.approx(2 / 3), None)
 
 
 def test_unscored_questions_stay_outside_the_accuracy(record: Make) -> None:
     unscored = record("b", target=None, score=None)
-    summary = summarise("run-1", [record("a", score=1.0), unscored], simulated=False, wall_seconds=1.0)
-    assert (summary["n"], summary["accuracy"], summary["n_unscored"]) == (2, 1.0, 1)
-    alone = summarise("run-1", [unscored], simulated=False, wall_seconds=1.0)
-    assert (alone["accuracy"], alone["accuracy_ci95"]) == (None, None)
+    summary = summarise([record("a", score=1.0), unscored], RunDetails(run_id="run-1"))
+    assert (summary.n, summary.accuracy, summary.n_unscored) == (2, 1.0, 1)
+    alone = summarise([unscored], RunDetails(run_id="run-1"))
+    assert (alone.accuracy, alone.accuracy_ci95) == (None, None)
 
 
 def test_levels_are_summed_up_apart(record: Make) -> None:
     records = [record("a", score=1.0), record("b", level="2", **FAILED), record("c", level=None)]
-    levels = summarise("run-1", records, simulated=False, wall_seconds=1.0)["by_level"]
+    levels = summarise(records, RunDetails(run_id="run-1")).by_level
     assert list(levels) == ["1", "2"]
-    assert levels["1"] == {
+    assert asdict(levels["1"]) == {
         "n": 1, "n_scored": 1, "n_correct": 1, "n_wrong": 0, "accuracy": 1.0,
-        "accuracy_ci95": [pytest.approx(0.2065, abs=1e-4), 1.0], "n_error": 0, "n_infrastructure": 0,
+        "accuracy_ci95": (pytest.approx(0.2065, abs=1e-4), 1.0), "n_error": 0, "n_infrastructure": 0,
         "n_not_run": 0,
     }  # fmt: skip
-    assert (levels["2"]["accuracy"], levels["2"]["n_error"]) == (0.0, 1)
+    assert (levels["2"].accuracy, levels["2"].n_error) == (0.0, 1)
 
 
 def test_the_last_attempt_is_scored_but_every_attempt_is_paid_for(record: Make) -> None:
@@ -74,15 +79,15 @@ def test_the_last_attempt_is_scored_but_every_attempt_is_paid_for(record: Make) 
     )
     first = record("a", usage=usage, seconds_by_agent={"planner": 1.5}, **FAILED)
     second = record("a", attempt=2, score=1.0, usage=usage, seconds_by_agent={"planner": 0.5, "expert": 1.0})
-    summary = summarise("run-1", [second, first], simulated=False, wall_seconds=1.0)
-    assert (summary["n"], summary["accuracy"], summary["n_error"]) == (1, 1.0, 0)
-    assert summary["usage"] == {
+    summary = summarise([second, first], RunDetails(run_id="run-1"))
+    assert (summary.n, summary.accuracy, summary.n_error) == (1, 1.0, 0)
+    assert asdict(summary.usage) == {
         "lm_calls": 6, "retries": 2, "replayed_calls": 0, "cached_calls": 0, "tool_calls": 4,
         "input_tokens": 200, "cached_input_tokens": 8, "output_tokens": 20, "cost_usd": 1.0,
         "known_cost_usd": 1.0, "unknown_cost_calls": 0,
         "replayed_tool_calls": 0, "cached_tool_calls": 0, "oldest_cached_tool_result": None,
     }  # fmt: skip
-    assert summary["by_agent"] == {"planner": 2.0, "expert": 1.0}
+    assert summary.by_agent == {"planner": 2.0, "expert": 1.0}
     assert select_final_attempts([second, first]) == [second]
 
 
@@ -90,13 +95,12 @@ def test_what_is_outside_the_plan_is_paid_for_and_nothing_else(record: Make) -> 
     paid = Usage(lm_calls=1, cost_usd=0.5)
     kept = [record("a", score=1.0, usage=paid), record("a", epoch=2, score=1.0, usage=paid)]
     outside = [record("a", epoch=3, level="3", usage=paid), record("b", **FAILED, usage=paid)]
-    facts = {"simulated": False, "wall_seconds": 1.0, "epochs": 2, "question_ids": {"a"}}
-    summary = summarise("run-1", [*outside, *kept], **facts)  # type: ignore[arg-type]
-    alone = summarise("run-1", kept, **facts)  # type: ignore[arg-type]
-    assert (summary["n_outside_plan"], alone["n_outside_plan"]) == (2, 0)
-    assert (summary["usage"]["lm_calls"], summary["usage"]["cost_usd"]) == (4, 2.0)
-    assert {key for key in summary if summary[key] != alone[key]} == {"n_outside_plan", "usage"}
-    assert summary["by_epochs"]["pass_at"]["1"]["value"] == summary["accuracy"] == 1.0
+    run = RunDetails(run_id="run-1", epochs=2, sample_ids={"a"})
+    summary, alone = summarise([*outside, *kept], run), summarise(kept, run)
+    assert (summary.n_outside_plan, alone.n_outside_plan) == (2, 0)
+    assert (summary.usage.lm_calls, summary.usage.cost_usd) == (4, 2.0)
+    assert {key for key, value in vars(summary).items() if value != vars(alone)[key]} == {"n_outside_plan", "usage"}
+    assert summary.by_epochs and summary.by_epochs.pass_at["1"].value == summary.accuracy == 1.0
 
 
 def test_one_unknown_cost_makes_the_total_unknown(record: Make) -> None:
@@ -110,13 +114,13 @@ def test_a_question_that_never_came_to_a_call_cost_nothing(record: Make) -> None
 
 
 def cost_of(*records: Record) -> float | None:
-    cost: float | None = summarise("run-1", records, simulated=False, wall_seconds=1.0)["usage"]["cost_usd"]
+    cost: float | None = summarise(records, RunDetails(run_id="run-1")).usage.cost_usd
     return cost
 
 
 def test_only_a_simulated_run_carries_the_notice(record: Make) -> None:
     def notice_of(simulated: bool) -> str | None:
-        text: str | None = summarise("r", [record()], simulated=simulated, wall_seconds=1.0)["notice"]
+        text: str | None = summarise([record()], RunDetails(run_id="r", simulated=simulated, wall_seconds=1.0)).notice
         return text
 
     assert notice_of(True) == SIMULATED_NOTICE
@@ -124,13 +128,15 @@ def test_only_a_simulated_run_carries_the_notice(record: Make) -> None:
 
 
 def test_a_run_without_records_has_a_summary() -> None:
-    summary = summarise("run-1", [], simulated=False, wall_seconds=0.0, bad_rows=["x.jsonl:3: no question"])
-    assert (summary["n"], summary["accuracy"], summary["by_level"], summary["n_bad_rows"]) == (0, None, {}, 1)
+    summary = summarise(
+        [], RunDetails(run_id="run-1", simulated=False, wall_seconds=0.0, bad_rows=("x.jsonl:3: no question",))
+    )
+    assert (summary.n, summary.accuracy, summary.by_level, summary.n_bad_rows) == (0, None, {}, 1)
 
 
 def test_format_losses_are_counted(record: Make) -> None:
     records = [record("a", parts={"format_loss": 1.0}), record("b", parts={"format_loss": 0.0}), record("c")]
-    assert summarise("run-1", records, simulated=False, wall_seconds=1.0)["format_loss"] == 1
+    assert summarise(records, RunDetails(run_id="run-1")).format_loss == 1
 
 
 def test_partial_credit_shows_in_the_mean_alone(record: Make) -> None:
@@ -140,9 +146,9 @@ def test_partial_credit_shows_in_the_mean_alone(record: Make) -> None:
         record("c", **FAILED),
         record("d", target=None, score=None),
     ]
-    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
-    assert (summary["n_correct"], summary["mean_score"]) == (1, 0.5), "an error is 0, no gold is outside"
-    assert summarise("run-1", records[:1], simulated=False, wall_seconds=1.0)["mean_score"] is None
+    summary = summarise(records, RunDetails(run_id="run-1"))
+    assert (summary.n_correct, summary.mean_score) == (1, 0.5), "an error is 0, no gold is outside"
+    assert summarise(records[:1], RunDetails(run_id="run-1")).mean_score is None
 
 
 def test_a_judge_is_compared_with_the_rules(record: Make) -> None:
@@ -152,19 +158,20 @@ def test_a_judge_is_compared_with_the_rules(record: Make) -> None:
         for n, (score, rule, exact) in enumerate(verdicts)
     ]
     records = [*judged, record("e", **FAILED), record("g", score=1.0, parts={"format_loss": 0.0})]
-    agreement = summarise("run-1", records, simulated=False, wall_seconds=1.0)["judge_agreement"]
-    assert agreement["rule"] == {"n": 5, "share": 0.6, "kappa": 0.1667}
-    assert agreement["exact"] == {"n": 5, "share": 0.6, "kappa": 0.2857}
-    assert summarise("run-1", records[-2:], simulated=False, wall_seconds=1.0)["judge_agreement"] is None
+    agreement = summarise(records, RunDetails(run_id="run-1")).judge_agreement
+    assert agreement is not None
+    assert agreement.rule == Agreement(n=5, share=0.6, kappa=0.1667)
+    assert agreement.exact == Agreement(n=5, share=0.6, kappa=0.2857)
+    assert summarise(records[-2:], RunDetails(run_id="run-1")).judge_agreement is None
 
 
 def test_what_judging_cost_is_no_part_of_the_usage(record: Make) -> None:
     usage, judging = Usage(lm_calls=3, input_tokens=100), Usage(lm_calls=1, input_tokens=7, output_tokens=2)
     records = [record("a", usage=usage, scorer_usage=judging), record("b", usage=usage, scorer_usage=judging)]
-    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
-    assert (summary["usage"]["lm_calls"], summary["usage"]["input_tokens"]) == (6, 200)
-    scored = summary["scorer_usage"]
-    assert (scored["lm_calls"], scored["input_tokens"], scored["output_tokens"]) == (2, 14, 4)
+    summary = summarise(records, RunDetails(run_id="run-1"))
+    assert (summary.usage.lm_calls, summary.usage.input_tokens) == (6, 200)
+    scored = summary.scorer_usage
+    assert (scored.lm_calls, scored.input_tokens, scored.output_tokens) == (2, 14, 4)
 
 
 def test_wrong_answers_and_errors_are_told_apart(record: Make) -> None:
@@ -176,11 +183,11 @@ def test_wrong_answers_and_errors_are_told_apart(record: Make) -> None:
         record("e", limit="tokens", score=1.0),
         record("f", target=None, score=None),
     ]
-    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
-    counts = [summary[key] for key in ("n_scored", "n_correct", "n_wrong", "n_error", "n_infrastructure")]
+    summary = summarise(records, RunDetails(run_id="run-1"))
+    counts = [getattr(summary, key) for key in ("n_scored", "n_correct", "n_wrong", "n_error", "n_infrastructure")]
     assert counts == [5, 2, 1, 2, 1]
-    assert summary["accuracy"] == 0.4, "errors of any kind stay in the denominator"
-    assert summary["limits"] == {"lm_calls": 1, "tokens": 1}
+    assert summary.accuracy == 0.4, "errors of any kind stay in the denominator"
+    assert summary.limits == {"lm_calls": 1, "tokens": 1}
 
 
 def test_what_trying_again_changed_is_told_apart(record: Make) -> None:
@@ -192,38 +199,56 @@ def test_what_trying_again_changed_is_told_apart(record: Make) -> None:
         record("b", attempt=2, **FAILED),
         record("b", attempt=3, **FAILED),
     ]
-    summary = summarise("run-1", records, simulated=False, wall_seconds=1.0)
-    assert summary["accuracy"] == pytest.approx(2 / 3)
-    assert summary["retried"] == {"n": 2, "recovered": 1, "accuracy_first_tries": pytest.approx(1 / 3)}
-    untouched = summarise("run-1", records[2:3], simulated=False, wall_seconds=1.0)["retried"]
-    assert untouched == {"n": 0, "recovered": 0, "accuracy_first_tries": 1.0}
+    summary = summarise(records, RunDetails(run_id="run-1"))
+    assert summary.accuracy == pytest.approx(2 / 3)
+    assert summary.retried == Retried(n=2, recovered=1, accuracy_first_tries=pytest.approx(1 / 3))
+    untouched = summarise(records[2:3], RunDetails(run_id="run-1")).retried
+    assert untouched == Retried(n=0, recovered=0, accuracy_first_tries=1.0)
 
 
 def test_repeats_of_a_question_do_not_narrow_the_interval_by_agreeing(record: Make) -> None:
-    def interval(epochs: int) -> list[float]:
+    def interval(epochs: int) -> Interval:
         records = [
             record(f"q{n}", epoch=epoch, score=float(n < 4)) for n in range(10) for epoch in range(1, epochs + 1)
         ]
-        summary = summarise("run-1", records, simulated=False, wall_seconds=1.0, epochs=epochs)
-        assert (summary["accuracy"], summary["n"], summary["n_questions"]) == (0.4, 10 * epochs, 10)
-        assert (summary["by_epochs"] is None) == (epochs == 1)
-        found: list[float] = summary["accuracy_ci95"]
+        summary = summarise(records, RunDetails(run_id="run-1", epochs=epochs))
+        assert (summary.accuracy, summary.n, summary.n_questions) == (0.4, 10 * epochs, 10)
+        assert (summary.by_epochs is None) == (epochs == 1)
+        found = summary.accuracy_ci95
+        assert found
         return found
 
     assert interval(5) == pytest.approx(interval(1))
 
 
-def test_waiting_is_added_up_and_sessions_do_not_name_the_machine(record: Make) -> None:
-    session: dict[str, object] = {"started_at": "2026-11-20T10:00:00", "ended_at": None, "stopped": None, "changes": {}}
+def test_waiting_is_added_up(record: Make) -> None:
     summary = summarise(
-        "run-1",
         [record("a", waited_seconds=1.25), record("a", attempt=2, waited_seconds=0.5)],
-        simulated=False,
-        wall_seconds=1.0,
-        sessions=[{**session, "host": "SECRET-HOST", "pid": 17}],
+        RunDetails(run_id="run-1"),
     )
-    assert summary["waited_seconds"] == 1.75
-    assert summary["sessions"] == [session]
+    assert summary.waited_seconds == 1.75
+
+
+def test_a_summary_reads_back_as_it_was(tmp_path: Path, record: Make) -> None:
+    leaks = [{"tool": "web_search", "source": "x.org"}]
+    judged = {"rule": 1.0, "exact": 0.0}
+    records = [record(id, epoch=epoch, leaks=leaks, parts=judged) for id in "ab" for epoch in (1, 2)]
+    session = SessionSummary(started_at="2026-11-20T10:00:00", changes={"run.epochs": "1 → 2"})
+    run = RunDetails(
+        run_id="run-1",
+        epochs=2,
+        sessions=(session,),
+        gate_history=(LimitChange(seconds=0.5, limit=3, reason="rate limit"),),
+        unfinished=Usage(lm_calls=1),
+        used=UsedToTune("mine", frozenset("a"), frozenset()),
+    )
+    summary = summarise([*records, record("c", epoch=1)], run)
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps(summary.to_dict()))
+    assert read_summary(path) == summary
+    path.write_text(json.dumps({**summary.to_dict(), "version": 0}))
+    with pytest.raises(ValueError, match="not a summary of version"):
+        read_summary(path)
 
 
 def test_ten_thousand_records_leave_little_in_memory(record: Make) -> None:
@@ -233,9 +258,9 @@ def test_ten_thousand_records_leave_little_in_memory(record: Make) -> None:
 
     tracemalloc.start()
     try:
-        summary = summarise("run-1", stream(), simulated=False, wall_seconds=1.0)
+        summary = summarise(stream(), RunDetails(run_id="run-1"))
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert summary["n"] == 10_000
+    assert summary.n == 10_000
     assert peak_bytes < 20_000_000  # the stream's texts have 200 MB

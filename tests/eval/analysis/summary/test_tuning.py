@@ -1,12 +1,13 @@
 """How a run scored on the questions that its prompts were not tuned on, in summary, line and MLflow's numbers."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
-from eval.analysis.summary.summary import summarise
+from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.analysis.summary.summary import Summary
 from eval.analysis.tuned_on import UsedToTune
 from eval.mlflow_export.run_page import build_page
 from eval.reports.notes import list_notes
@@ -16,45 +17,46 @@ from eval.runs.run_info import RunInfo
 Make = Callable[..., Record]
 
 
-def summary_of(*records: Record, learnt_from: str = "", picked_by: str = "", **facts: Any) -> dict[str, Any]:
+def summary_of(*records: Record, learnt_from: str = "", picked_by: str = "", **facts: Any) -> Summary:
     used = UsedToTune("mine", frozenset(learnt_from), frozenset(picked_by))
-    return summarise("run-1", records, **{"simulated": False, "wall_seconds": 1.0, "used": used, **facts})
+    return summarise(records, RunDetails(run_id="run-1", **{"used": used, **facts}))
 
 
 def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_count(record: Make) -> None:
     records = [record(id, epoch=epoch, score=float(id < "c")) for id in "abcd" for epoch in (1, 2)]
     summary = summary_of(*records, learnt_from="az", picked_by="c", epochs=2)
-    assert summary["accuracy"] == 0.5
-    assert summary["used_to_tune"] == {
+    assert summary.accuracy == 0.5
+    assert summary.used_to_tune is not None
+    assert asdict(summary.used_to_tune) == {
         "prompts": "mine", "n_questions": 2, "n_all": 4, "n_learnt_from": 1, "n_picked_by": 1,
-        "n_unscored": 0, "edited": [], "accuracy_without": 0.5, "n_without": 4,
-        "accuracy_without_ci95": [pytest.approx(0.095, abs=1e-3), pytest.approx(0.905, abs=1e-3)],
+        "n_unscored": 0, "edited": (), "accuracy_without": 0.5, "n_without": 4,
+        "accuracy_without_ci95": (pytest.approx(0.095, abs=1e-3), pytest.approx(0.905, abs=1e-3)),
     }  # fmt: skip
     name, line = next(list_notes(summary))
     assert (name, line) == (
         "tuned on",
-        "2 of these 4 questions were used to tune mine (1 learnt from, 1 picked by): the accuracy flatters; accuracy "
-        "without them: 50.0% of 4 (9.5% to 90.5%)",
+        "2 of the 4 questions were used to tune mine (1 for training, 1 for validation): the accuracy flatters; "
+        "accuracy without them: 50.0% of 4 (9.5% to 90.5%)",
     )
 
 
 def test_where_all_were_used_nothing_is_left_to_count(record: Make) -> None:
     summary = summary_of(record("a", score=1.0), picked_by="a")
-    assert summary["used_to_tune"]["accuracy_without"] is None
+    assert summary.used_to_tune and summary.used_to_tune.accuracy_without is None
     assert dict(list_notes(summary))["tuned on"] == (
-        "the one question was used to tune mine (0 learnt from, 1 picked by): the accuracy flatters"
+        "the one question was used to tune mine (0 for training, 1 for validation): the accuracy flatters"
     )
 
 
 def test_only_questions_with_a_gold_answer_count(record: Make) -> None:
     summary = summary_of(record("a", target=None), record("b", score=1.0), record("c"), learnt_from="ab")
     assert dict(list_notes(summary))["tuned on"].startswith(
-        "1 of these 2 questions with a gold answer was used to tune mine (1 learnt from, 0 picked by): the accuracy "
-        "flatters; accuracy without it: 0.0% of 1"
+        "1 of the 2 questions with a gold answer was used to tune mine (1 for training, 0 for validation): the "
+        "accuracy flatters; accuracy without it: 0.0% of 1"
     )
     clean = summary_of(record("a", target=None), record("b"), learnt_from="a")
     assert dict(list_notes(clean))["tuned on"] == "the one question with a gold answer was not used to tune mine"
-    assert summary_of(record("a", target=None), learnt_from="a")["used_to_tune"] is None
+    assert summary_of(record("a", target=None), learnt_from="a").used_to_tune is None
 
 
 def test_of_an_edited_set_none_is_never_said(record: Make) -> None:
@@ -65,15 +67,14 @@ def test_of_an_edited_set_none_is_never_said(record: Make) -> None:
     assert "tuned_on/questions" not in build_page(RunInfo(), summary).metrics
     some_left = summary_of(record("a"), record("b"), used=replace(nothing_left, learnt_from=frozenset("a")))
     line = dict(list_notes(some_left))["tuned on"]
-    assert line.startswith("1 of these 2 questions was used")
+    assert line.startswith("1 of the 2 questions was used")
     assert line.endswith(f"; {told}")
 
 
 def test_what_is_not_known_is_not_told(record: Make) -> None:
     summary = summary_of(record("a"), used=None)
-    assert summary["used_to_tune"] is None
-    older = {key: value for key, value in summary.items() if key != "used_to_tune"}
-    assert "tuned on" not in dict(list_notes(summary)) | dict(list_notes(older))
+    assert summary.used_to_tune is None
+    assert "tuned on" not in dict(list_notes(summary))
 
 
 def test_mlflow_gets_the_numbers(record: Make) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eval.reports import html_report as report
-from eval.reports.from_store import write_reports
+from eval.reports.files import write_reports
 from eval.runs.store import RunStore
 from tests.eval.stored_run import answered, stored_run
 

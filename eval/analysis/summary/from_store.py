@@ -1,0 +1,104 @@
+"""Summarise a run from its database alone, also while it is going on.
+
+with RunStore(folder / "run.db", read_only=True) as store:
+    summarise_store(store).accuracy
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+
+from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.analysis.summary.summary import LimitChange, RunNames, SessionSummary, Summary, build_from_json
+from eval.analysis.tuned_on import read_tuning_use
+from eval.runs.folder import in_use
+from eval.runs.record import Record, Usage, not_run
+from eval.runs.run_info import SILENT, RunInfo, SessionInfo
+from eval.runs.store import RunStore
+
+GOING_ON = "it is still going on"
+WITHOUT_RECORD = "some questions ended without a record"
+_OUR_SCORERS = "eval.scorers."
+
+
+def summarise_store(store: RunStore) -> Summary:
+    """Return the numbers of the run as far as it has come; samples that it has not run count as wrong.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    info, state = store.read_info(), store.read_state()
+    details = RunDetails(
+        run_id=info.run_id,
+        simulated=info.simulated,
+        wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store),
+        names=read_names(info, store.path.resolve().parent.name),
+        stopped=_find_stop_reason(state.sessions, store),
+        epochs=info.epochs,
+        sample_ids=set(store.planned_ids()),
+        bad_rows=tuple(info.bad_rows),
+        command=tuple(info.command or ()),
+        sessions=tuple(build_from_json(SessionSummary, asdict(each)) for each in state.sessions),
+        gate_history=tuple(build_from_json(LimitChange, each) for each in state.gate_history),
+        unfinished=build_from_json(Usage, state.unfinished) if state.unfinished else None,
+        used=read_tuning_use(info),
+    )
+    return summarise(chain(store.records(without_trajectory=True), read_missing(store)), details)
+
+
+def read_missing(store: RunStore) -> Iterator[Record]:
+    """Yield a record in error for each (sample, epoch) of the plan that has not been run."""
+    info = store.read_info()
+    for epoch in range(1, info.epochs + 1):
+        for planned in store.missing(epoch):
+            yield not_run(info.run_id, planned, epoch)
+
+
+def read_names(info: RunInfo, folder_name: str) -> RunNames:
+    """Return the names of what a run was made of."""
+    config = info.config
+    prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
+    return RunNames(
+        folder=folder_name,
+        system=info.system or info.part("system").get("name"),
+        model=info.model or None,
+        data=info.part("data").get("name"),
+        split=config.get("split"),
+        prompts=info.prompts_name or prompts,  # the arms of a tuning run use others than their configuration names
+        scorer=_shorten_target(str(info.part("scorer").get("_target_") or "")),
+    )
+
+
+def _shorten_target(target: str) -> str | None:
+    """Return the word of the command line, such as `gaia`; scorers that are not ours keep their whole target."""
+    if target.startswith(_OUR_SCORERS):
+        return target.removeprefix(_OUR_SCORERS).partition(".")[0]
+    return target or None
+
+
+def _find_stop_reason(sessions: Sequence[SessionInfo], store: RunStore) -> str | None:
+    """Return why the run ended before its last sample, or has not ended yet; None if every sample has a record."""
+    last = sessions[-1] if sessions else None
+    ended = last is not None and last.ended_at is not None
+    if last and ended and last.stopped:
+        return last.stopped
+    if next(read_missing(store), None) is None:
+        return None
+    if ended or not store.read_only:
+        return WITHOUT_RECORD
+    return GOING_ON if in_use(store.path) else SILENT
+
+
+def _measure_open_session(sessions: Sequence[SessionInfo], store: RunStore) -> float:
+    """Return the seconds of a session that has not ended, or was killed: until its last answer."""
+    finished_at = store.last_finished_at()
+    if not sessions or sessions[-1].ended_at or finished_at is None:
+        return 0.0
+    return max(0.0, (_read_moment(finished_at) - _read_moment(sessions[-1].started_at)).total_seconds())
+
+
+def _read_moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

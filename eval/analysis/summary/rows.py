@@ -1,0 +1,128 @@
+"""The little of each record that a summary keeps, so that 10,000 samples fit in a few megabytes.
+
+build_row(record).vote == build_row(other).vote      # both answered the same
+
+spending = Spending()
+for record in records:
+    spending.add(record)
+spending.usage.total().cost_usd                      # 0.0132
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, fields
+from sys import intern
+
+from eval.runs.record import Record, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One attempt at a (sample, epoch)."""
+
+    sample_id: str
+    epoch: int
+    attempt: int
+    level: str | None
+    scored: bool
+    correct: bool
+    score: float | None
+    error_class: str | None  # None: no error
+    limit: str | None
+    format_loss: bool
+    judged: tuple[bool, bool] | None  # if a judge scored: the verdicts of GAIA's rule and of exact text
+    leaks: tuple[tuple[str, str], ...]  # tool and source of each web result that gives the sample away
+    blocked_pages: tuple[tuple[str, int], ...]  # host and number
+    vote: int | None  # equal for equal answers within this process; None: in error, or without an answer
+
+
+def build_row(record: Record) -> Row:
+    """Return the row of a record."""
+    failed = record.error is not None
+    rule, exact = record.parts.get("rule"), record.parts.get("exact")
+    judged = record.score is not None and rule is not None and exact is not None
+    return Row(
+        sample_id=record.sample_id,
+        epoch=record.epoch,
+        attempt=record.attempt,
+        level=None if record.level is None else intern(record.level),
+        scored=record.scored,
+        correct=record.scored and record.correct,
+        score=record.score,
+        error_class=intern(record.error_class or "unknown") if failed else None,
+        limit=None if record.limit is None else intern(record.limit),
+        format_loss=record.parts.get("format_loss", 0.0) > 0,
+        judged=((rule or 0) >= 1, (exact or 0) >= 1) if judged else None,
+        leaks=tuple((each["tool"], each["source"]) for each in record.leaks),
+        blocked_pages=tuple((intern(host), times) for host, times in record.blocked_pages.items()),
+        vote=None if failed else _hash_answer(record.answer),
+    )
+
+
+def _hash_answer(answer: str | None) -> int | None:
+    """Return a hash, because the answer itself may have megabytes."""
+    text = normalise_answer("" if answer is None else str(answer))
+    return hash(text) if text else None
+
+
+def normalise_answer(answer: str) -> str:
+    """Return one text for answers that differ in case, spacing or the spelling of one number, as GAIA reads it."""
+    text = " ".join(answer.casefold().split())
+    try:
+        number = float(re.sub("[$%,]", "", text))
+    except ValueError:
+        return text
+    return repr(number + 0.0) if math.isfinite(number) else text  # + 0.0: -0 is 0
+
+
+_COUNTS = tuple(each.name for each in fields(Usage) if each.type is int)
+
+
+class UsageTotal:
+    """Sums of `Usage`. The cost is None as soon as one is unknown, for a partial sum would look like the whole."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(_COUNTS, 0)
+        self._known_cost_usd = 0.0
+        self._known = self._unknown = False
+        self._oldest: str | None = None
+
+    def add(self, usage: Usage) -> None:
+        for name in _COUNTS:
+            self._counts[name] += getattr(usage, name)
+        self._known_cost_usd += usage.at_least_usd
+        self._oldest = min(filter(None, (self._oldest, usage.oldest_cached_tool_result)), default=None)
+        if usage.cost_usd is None:
+            self._unknown |= usage.lm_calls > 0  # a sample that failed before its first call cost nothing
+        else:
+            self._known = True
+
+    def total(self) -> Usage:
+        """Return the sum so far."""
+        known = self._known_cost_usd
+        return Usage(
+            **self._counts,
+            cost_usd=known if self._known and not self._unknown else None,
+            known_cost_usd=known,
+            oldest_cached_tool_result=self._oldest,
+        )
+
+
+class Spending:
+    """Usage of every attempt, since all of them were paid for."""
+
+    def __init__(self) -> None:
+        self.usage, self.scorer_usage = UsageTotal(), UsageTotal()
+        self.waited_seconds = 0.0
+        self.calls_by_tool, self.tool_errors = Counter[str](), Counter[str]()
+        self.seconds_by_agent: defaultdict[str, float] = defaultdict(float)
+
+    def add(self, record: Record) -> None:
+        self.usage.add(record.usage)
+        self.scorer_usage.add(record.scorer_usage)
+        self.waited_seconds += record.waited_seconds
+        self.calls_by_tool.update(record.calls_by_tool)
+        self.tool_errors.update(record.tool_errors)
+        for agent, seconds in record.seconds_by_agent.items():
+            self.seconds_by_agent[agent] += seconds

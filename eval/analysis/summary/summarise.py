@@ -1,0 +1,249 @@
+"""Build a run's summary from a stream of its records, of which only `Row`s are kept.
+
+state = RunDetails(run_id="run-1", simulated=False, wall_seconds=63.1)
+summarise(store.records(without_trajectory=True), state).accuracy      # 0.3774
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Protocol, TypeVar
+
+from eval.analysis.statistics.intervals import compute_clustered_interval
+from eval.analysis.summary.epochs import count_correct, group_by_sample, measure_agreement, summarise_epochs
+from eval.analysis.summary.rows import Row, Spending, build_row
+from eval.analysis.summary.summary import (
+    AccuracyWithout,
+    BlockedPages,
+    Counts,
+    JudgeAgreement,
+    LeakedResult,
+    Leaks,
+    LimitChange,
+    Retried,
+    RunNames,
+    SessionSummary,
+    Summary,
+    TuningOverlap,
+)
+from eval.analysis.tuned_on import UsedToTune
+from eval.runs.record import NOT_RUN, Record, Usage
+from eval.runs.store import UNFINISHED
+from mas.simulation import SIMULATED_NOTICE
+
+INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
+MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming runs, or runs again
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDetails:
+    """Everything a summary says of a run that its records do not hold."""
+
+    run_id: str
+    simulated: bool = False
+    wall_seconds: float = 0.0  # of all sessions
+    names: RunNames = field(default_factory=RunNames)
+    stopped: str | None = None  # why the run ended before all its samples did
+    epochs: int | None = None  # as planned; None: as many as the records have
+    sample_ids: Collection[str] | None = None  # as planned; None: all that have a record
+    bad_rows: tuple[str, ...] = ()  # of the dataset, that were skipped
+    command: tuple[str, ...] = ()  # overrides as typed
+    sessions: tuple[SessionSummary, ...] = ()
+    gate_history: tuple[LimitChange, ...] = ()
+    unfinished: Usage | None = None  # of samples that were interrupted and have no record yet
+    used: UsedToTune | None = None  # samples that the run's prompts were tuned on; None: unknown
+
+
+class Attempt(Protocol):
+    """A `Record` or a `Row`."""
+
+    @property
+    def sample_id(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+
+
+AttemptT = TypeVar("AttemptT", bound=Attempt)
+
+
+def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
+    """Return the summary of a run.
+
+    Args:
+        records: each attempt; for a (sample, epoch) that was not run, the result of `not_run`. Attempts outside the
+            plan count only towards the usage.
+        run: everything else about the run.
+    """
+    spending, attempts, n_outside = Spending(), [], 0
+    for record in records:
+        spending.add(record)
+        if is_planned(record, run.epochs, run.sample_ids):
+            attempts.append(build_row(record))
+        else:
+            n_outside += 1
+    final = select_final_attempts(attempts)
+    epochs = run.epochs or len({each.epoch for each in final})
+    incomplete = any(each.error_class in MISSING for each in final)
+    return Summary(
+        run_id=run.run_id,
+        **asdict(run.names),
+        simulated=run.simulated,
+        notice=SIMULATED_NOTICE if run.simulated else None,
+        stopped=run.stopped,
+        incomplete=incomplete,
+        **vars(_count(final, incomplete)),
+        n_unscored=sum(not each.scored for each in final),
+        n_questions=len({each.sample_id for each in final}),
+        epochs=epochs,
+        n_outside_plan=n_outside,
+        n_bad_rows=len(run.bad_rows),
+        bad_rows=run.bad_rows,
+        by_level=_count_by_level(final, incomplete),
+        by_epochs=None if incomplete else summarise_epochs(final, epochs),
+        errors_by_class=_tally(each.error_class for each in final),
+        limits=_tally(each.limit for each in final),
+        retried=_summarise_retried(attempts, final),
+        format_loss=sum(each.format_loss for each in final),
+        mean_score=_mean_score(final),
+        judge_agreement=_measure_judge(final),
+        used_to_tune=_summarise_tuning(final, run.used, incomplete),
+        leaks=_summarise_leaks(final, incomplete),
+        blocked_pages=_count_blocked(attempts),
+        usage=spending.usage.total(),
+        scorer_usage=spending.scorer_usage.total(),
+        unfinished=run.unfinished,
+        by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
+        calls_by_tool=dict(spending.calls_by_tool.most_common()),
+        tool_errors=dict(spending.tool_errors.most_common()),
+        wall_seconds=round(run.wall_seconds, 3),
+        waited_seconds=round(spending.waited_seconds, 3),
+        command=run.command,
+        sessions=run.sessions,
+        gate_history=run.gate_history,
+    )
+
+
+def is_planned(attempt: Attempt, epochs: int | None, sample_ids: Collection[str] | None) -> bool:
+    """Return whether the plan has this (sample, epoch): it may have shrunk (`run.allow_config_change`)."""
+    return (epochs is None or attempt.epoch <= epochs) and (sample_ids is None or attempt.sample_id in sample_ids)
+
+
+def select_final_attempts(attempts: Iterable[AttemptT]) -> list[AttemptT]:
+    """Return the last attempt at each (sample, epoch), in the order in which these first appear."""
+    final: dict[tuple[str, int], AttemptT] = {}
+    for each in attempts:
+        key = (each.sample_id, each.epoch)
+        if key not in final or each.attempt > final[key].attempt:
+            final[key] = each
+    return list(final.values())
+
+
+def _count(rows: Sequence[Row], incomplete: bool) -> Counts:
+    scored = [each for each in rows if each.scored]
+    n_correct = sum(each.correct for each in scored)
+    tallies = [count_correct(attempts) for attempts in group_by_sample(scored)]
+    return Counts(
+        n=len(rows),
+        n_scored=len(scored),
+        n_correct=n_correct,
+        n_wrong=sum(not each.correct and each.error_class is None for each in scored),
+        accuracy=n_correct / len(scored) if scored else None,
+        accuracy_ci95=None if incomplete else compute_clustered_interval(tallies),
+        n_error=sum(each.error_class is not None for each in rows),
+        n_infrastructure=sum(each.error_class == INFRASTRUCTURE for each in rows),
+        n_not_run=sum(each.error_class == NOT_RUN for each in rows),
+    )
+
+
+def _count_by_level(rows: Sequence[Row], incomplete: bool) -> dict[str, Counts]:
+    groups: defaultdict[str, list[Row]] = defaultdict(list)
+    for each in rows:
+        if each.level is not None:
+            groups[each.level].append(each)
+    return {level: _count(groups[level], incomplete) for level in sorted(groups)}
+
+
+def _tally(names: Iterable[str | None]) -> dict[str, int]:
+    """Return the frequency of each name, the most frequent first."""
+    return dict(Counter(name for name in names if name is not None).most_common())
+
+
+def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried:
+    first: dict[tuple[str, int], Row] = {}
+    for each in attempts:
+        key = (each.sample_id, each.epoch)
+        if key not in first or each.attempt < first[key].attempt:
+            first[key] = each
+    again = [each for each in final if each is not first[each.sample_id, each.epoch]]
+    scored = [each for each in first.values() if each.scored]
+    return Retried(
+        n=len(again),
+        recovered=sum(each.error_class is None for each in again),
+        accuracy_first_tries=sum(each.correct for each in scored) / len(scored) if scored else None,
+    )
+
+
+def _mean_score(rows: Sequence[Row]) -> float | None:
+    scores = [each.score or 0.0 for each in rows if each.scored]
+    return sum(scores) / len(scores) if any(0 < score < 1 for score in scores) else None
+
+
+def _measure_judge(rows: Sequence[Row]) -> JudgeAgreement | None:
+    judged = [(each.correct, *each.judged) for each in rows if each.judged is not None]
+    if not judged:
+        return None
+    return JudgeAgreement(
+        rule=measure_agreement([(correct, rule) for correct, rule, _ in judged]),
+        exact=measure_agreement([(correct, exact) for correct, _, exact in judged]),
+    )
+
+
+def _measure_without(final: Sequence[Row], left_out: Collection[str], incomplete: bool) -> AccuracyWithout:
+    others = [each for each in final if each.scored and each.sample_id not in left_out]
+    tallies = [count_correct(rows) for rows in group_by_sample(others)]
+    return AccuracyWithout(
+        accuracy_without=sum(each.correct for each in others) / len(others) if left_out and others else None,
+        accuracy_without_ci95=compute_clustered_interval(tallies) if left_out and not incomplete else None,
+        n_without=len(others),
+    )
+
+
+def _summarise_leaks(final: Sequence[Row], incomplete: bool) -> Leaks:
+    met = [each for each in final if each.leaks]
+    sample_ids = {each.sample_id for each in met}
+    return Leaks(
+        n_questions=len(sample_ids),
+        results=tuple(
+            LeakedResult(sample_id=each.sample_id, epoch=each.epoch, tool=tool, source=source)
+            for each in met
+            for tool, source in each.leaks
+        ),
+        **vars(_measure_without(final, sample_ids, incomplete)),
+    )
+
+
+def _count_blocked(attempts: Iterable[Row]) -> BlockedPages:
+    hosts: Counter[str] = Counter()
+    for each in attempts:
+        hosts.update(dict(each.blocked_pages))
+    return BlockedPages(n=hosts.total(), hosts=dict(hosts.most_common()))
+
+
+def _summarise_tuning(final: Sequence[Row], used: UsedToTune | None, incomplete: bool) -> TuningOverlap | None:
+    """Return the overlap with the samples that have a target: no other is in the accuracy."""
+    sample_ids = {each.sample_id for each in final if each.scored}
+    if used is None or not sample_ids:
+        return None
+    overlap = used.among(sample_ids)
+    return TuningOverlap(
+        prompts=overlap.prompts,
+        n_questions=len(overlap.ids) or (None if overlap.edited else 0),
+        n_all=len(sample_ids),
+        n_unscored=len({each.sample_id for each in final} - sample_ids),
+        edited=overlap.edited,
+        n_learnt_from=len(overlap.learnt_from),
+        n_picked_by=len(overlap.picked_by),
+        **vars(_measure_without(final, overlap.ids, incomplete)),
+    )
