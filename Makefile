@@ -45,7 +45,7 @@ browser: setup
 	$(BIN)/python deploy/browser/start.py --port $(PORT)
 
 docs: setup
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: setup
 	$(BIN)/ruff check .
