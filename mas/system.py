@@ -8,11 +8,12 @@
 `eval/` and `optimize/` know these types only, never a concrete system. Importing this module does not import dspy.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
+from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import Model
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.tools.settings import ToolSettings
@@ -21,7 +22,9 @@ from mas.tools.tool_context import Resources
 if TYPE_CHECKING:
     import dspy
 
-__all__ = ["Answerer", "Program", "Resources", "System"]
+    from mas.agents.react import Toolbox
+
+__all__ = ["Answerer", "Program", "Resources", "System", "agent_names"]
 
 
 class Answerer(Protocol):
@@ -35,12 +38,14 @@ class Answerer(Protocol):
 class Program(Answerer, Protocol):
     """A `dspy.Module` as evaluating and tuning use it."""
 
+    toolboxes: "Mapping[str, Toolbox]"  # by agent; agents without tools are left out
+
     def __call__(self, *, question: str, file: str | Path | None) -> "dspy.Prediction":
         """Do the same as `acall` for synchronous callers, such as DSPy's optimisers."""
         ...
 
     def named_predictors(self) -> "Iterable[tuple[str, dspy.Predict]]":
-        """Return the predictors under the names in `System.agent_names`: what a prompt set is applied to."""
+        """Return the predictors by name, one for each of `System.agent_specs`."""
         ...
 
     def named_sub_modules(self) -> "Iterable[tuple[str, dspy.Module]]":
@@ -64,8 +69,8 @@ class System(Protocol):
         ...
 
     @property
-    def agent_names(self) -> Sequence[str]:
-        """Names of the prompts that can be tuned: one file each in a prompt set, one predictor each in the program."""
+    def agent_specs(self) -> Sequence[AgentSpec]:
+        """The agents whose prompts can be tuned: each has a file in a prompt set and a predictor in the program."""
         ...
 
     def check(self) -> None:
@@ -78,6 +83,10 @@ class System(Protocol):
 
     def secrets(self) -> Collection[str]:
         """Return the values that no log, record or report may show."""
+        ...
+
+    def model_names(self) -> Collection[str]:
+        """Return the names of the models that agents use instead of the run's."""
         ...
 
     def open_resources(
@@ -94,3 +103,8 @@ class System(Protocol):
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         """Build the program, with the prompts applied."""
         ...
+
+
+def agent_names(system: System) -> list[str]:
+    """Return the names of the system's agents, in order."""
+    return [spec.name for spec in system.agent_specs]

@@ -19,6 +19,7 @@ from eval.config.evaluation import build_part
 from mas.llm.profiles.model import AgentModel, check_agents
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
+from mas.system import agent_names
 from mas.tools.tool_context import Resources
 from tests.mas.llm.loopback import Handler, Received, Server, serving
 from tests.mas.llm.stand_ins import chat, ollama, vllm
@@ -57,7 +58,7 @@ def profile_and_system(option: str, server: Server, *overrides: str) -> tuple[An
         url = f"model.base_url={server.base_url}"
         node = compose("eval", [f"model={option}", *given, url, "system=gaia", *overrides])
         model, system = build_part(node.model, "model"), build_part(node.system, "system")
-    check_agents(model, system.agent_names)
+    check_agents(model, agent_names(system))
     model.check()
     return model, system
 

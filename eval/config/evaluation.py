@@ -17,7 +17,7 @@ from mas.llm.profiles.model import Model, check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
-from mas.system import System
+from mas.system import System, agent_names
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
@@ -106,12 +106,12 @@ class EvalConfig:
     def read_prompts(self) -> PromptSet | None:
         if self.prompts is None:
             return None
-        return read_prompt_set(self.prompts, self.system.agent_names, self.system.name, PROJECT_ROOT)
+        return read_prompt_set(self.prompts, agent_names(self.system), self.system.name, PROJECT_ROOT)
 
     def check_model(self) -> None:
         """The part that is about the model, for this system."""
         if self.needs_model:
-            check_agents(self.model, self.system.agent_names)
+            check_agents(self.model, agent_names(self.system))
             self.model.check()
 
     def check_budget(self) -> None:
@@ -131,9 +131,7 @@ class EvalConfig:
 
     def _unpriced(self) -> dict[str, list[str]]:
         """Models that are asked and whose price is unknown, the judge's included, by the key that would have it."""
-        agents = getattr(self.system, "agents", {}).values()
-        own = {each.model for each in agents if getattr(each, "model", None)}
-        asked = self.model.list_unpriced(own) if self.needs_model else []
+        asked = self.model.list_unpriced(self.system.model_names()) if self.needs_model else []
         judging = [name for judge in self._judges for name in judge.list_unpriced()]
         return {_OWN_PRICES: asked, "scorer.judge.prices": judging}
 

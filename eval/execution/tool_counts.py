@@ -32,12 +32,5 @@ def has_failed(step: Mapping[str, Any]) -> bool:
 
 
 def list_offered_tools(program: Program) -> dict[str, list[str]]:
-    """Agent → names, sorted; empty for a program that says nothing of tools, such as somebody else's.
-
-    Args:
-        program: with `toolboxes` (agent → what has `tools` by name), or with one `toolbox` for all its predictors.
-    """
-    boxes = getattr(program, "toolboxes", None)
-    if boxes is None and (box := getattr(program, "toolbox", None)) is not None:
-        boxes = {name: box for name, _ in program.named_predictors()}
-    return {str(agent): sorted(map(str, box.tools)) for agent, box in (boxes or {}).items()}
+    """Return the sorted names of each agent's tools; empty for a program whose tools are not ours."""
+    return {agent: sorted(box.tools) for agent, box in program.toolboxes.items()}

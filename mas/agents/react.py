@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.media import attached_media, remark_on
+from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
 from mas.runtime.safe_call import awaited, in_thread
 from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
 from mas.runtime.trace import Span, event, span
@@ -31,10 +32,13 @@ from mas.tools.tool_context import Resources, ToolLimits, use_tool_context
 NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
 
 
+Turn = dict[str, Any]  # message of a `dspy.History`: inputs and outputs of the signature by name
+
+
 class ReactState(TypedDict):
     """`turns` are `dspy.History` messages; `pending` are the inputs that no turn has carried yet."""
 
-    turns: list[dict[str, Any]]
+    turns: list[Turn]
     pending: dict[str, Any]
     steps: int
     prediction: dspy.Prediction | None
@@ -67,9 +71,14 @@ class StepLimitError(Exception):
     """The agent went on calling tools after its last step."""
 
 
+# A reply that arrived and cannot be used: its agent may try again with the reason. A failed request is another matter.
+UNUSABLE = (AdapterParseError, EmptyReplyError, TruncatedReplyError, StepLimitError)
+MAX_FEEDBACK_CHARS = 1_500  # of the reason
+
+
 async def react(
-    predictor: dspy.Predict, inputs: dict[str, Any], turns: list[dict[str, Any]], toolbox: Toolbox
-) -> tuple[list[dict[str, Any]], dspy.Prediction]:
+    predictor: dspy.Predict, inputs: dict[str, Any], turns: list[Turn], toolbox: Toolbox
+) -> tuple[list[Turn], dspy.Prediction]:
     """Run one agent from a request to its answer.
 
     Args:

@@ -29,6 +29,7 @@ from eval.runs.folder import DATABASE
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
+from mas.system import agent_names
 from mas.tools.settings import ToolSettings
 from optimize.gate.failed_answers import AGAINST, HALT
 from optimize.gate.gate import GateSettings
@@ -141,7 +142,7 @@ class OptimizeConfig:
         return self.base.redact(text)
 
     def _check_agents(self) -> None:
-        there = list(self.base.system.agent_names)
+        there = list(agent_names(self.base.system))
         if not there:
             raise UserError(
                 f"system={self.base.system.name} has no prompts of ours to tune; choose a system with agents, such as "

@@ -24,7 +24,7 @@ from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.system import Program
+from mas.system import Program, agent_names
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
 from optimize.search.budget import REFLECTION, BudgetLedger, Spend, read_earlier_spend
@@ -208,7 +208,7 @@ class TuningRun:
 
     def read_prompts(self, candidate_id: str) -> PromptSet:
         system = self.config.base.system
-        return self.files.candidate(candidate_id, system.agent_names, system.name)
+        return self.files.candidate(candidate_id, agent_names(system), system.name)
 
     def check_leaks(self, prompts: PromptSet) -> LeakReport:
         return self._leak_index.check(prompts, self.parent.prompts, collect_system_words(self._program))

@@ -24,6 +24,7 @@ from hydra.utils import instantiate
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, read_prompt_set
 from mas.simulation import SimulatedModel
 from mas.simulation.skills.skills import SKILLS
+from mas.system import agent_names
 from mas.tools.tool_context import Resources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,7 +120,7 @@ def scores_of(
     from eval.scorers.gaia import GaiaScorer
 
     system, data = system_and_data(system_name, data_name)
-    prompts = read_prompt_set(system.default_prompts, system.agent_names, system.name, ROOT)
+    prompts = read_prompt_set(system.default_prompts, agent_names(system), system.name, ROOT)
     samples = data.load("val").samples
     for world in worlds:
         for name in names:
@@ -138,7 +139,7 @@ def cost_of(count: int) -> None:
     from mas.runtime.trace import Trace, recording
 
     system, data = system_and_data("gaia", "sample")
-    prompts = read_prompt_set(system.default_prompts, system.agent_names, system.name, ROOT)
+    prompts = read_prompt_set(system.default_prompts, agent_names(system), system.name, ROOT)
     samples = [sample for split in ("train", "val", "test") for sample in data.load(split).samples]
     calls, start, cpu = 0, time.perf_counter(), time.process_time()
     done, seed = 0, 0

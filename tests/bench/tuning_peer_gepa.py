@@ -42,6 +42,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(ROOT)
 
 from mas.simulation import SimulatedModel  # noqa: E402
+from mas.system import agent_names
 from tests.bench.paid_model import PaidModel  # noqa: E402
 from tests.bench.tables import Table  # noqa: E402
 
@@ -141,7 +142,7 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
         published, prompts, gain = verdict["published"], parent, None
         if published:
             system = config.base.system
-            prompts = read_prompt_set(shelf / config.name, system.agent_names, system.name, ROOT)
+            prompts = read_prompt_set(shelf / config.name, agent_names(system), system.name, ROOT)
             chosen = next(
                 each
                 for each in json.loads((folder / "shortlist.json").read_text("utf-8"))

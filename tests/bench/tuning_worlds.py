@@ -32,6 +32,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mas.system import agent_names
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     *("system=toy", "data=toy", "model=offline", "tracking=off", "yes=true", "run.concurrency=8"),
@@ -139,7 +141,7 @@ def _gain_elsewhere(published: Path, model: Any) -> float:
     samples = ToyDataset(n_train=1, n_val=1, n_test=1000, seed=900_000 + model.seed).load("test").samples
     before, after = (
         score(
-            program_of(system, read_prompt_set(name, system.agent_names, system.name, ROOT), model),
+            program_of(system, read_prompt_set(name, agent_names(system), system.name, ROOT), model),
             samples,
             GaiaScorer(),
         )
@@ -195,7 +197,7 @@ def true_gain(n_seeds: int = 10) -> tuple[float, float]:
     from mas.simulation import SimulatedModel
 
     system, _ = system_and_data("toy", "toy")
-    parent = read_prompt_set(system.default_prompts, system.agent_names, system.name, ROOT)
+    parent = read_prompt_set(system.default_prompts, agent_names(system), system.name, ROOT)
     texts = {agent: "\n\n".join([text, *PLANTED.get(agent, ())]) for agent, text in parent.texts.items()}
     gains = []
     for seed in range(1000, 1000 + n_seeds):

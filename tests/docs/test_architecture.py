@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
+from mas.systems.gaia.agents import AGENTS, WORKERS, GraphState, Worker, initial_state
 from mas.systems.gaia.orchestrator import orchestrate
-from mas.systems.gaia.state import AGENTS, WORKERS, GraphState, Worker, initial_state
 
 PAGE = (PROJECT_ROOT / "docs/explanation/architecture.md").read_text("utf-8")
 PICTURE = PROJECT_ROOT / "docs/images/gaia-states.svg"

@@ -16,7 +16,7 @@ from eval.runs.folder import make_run_folder
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.simulation import SIMULATED_NOTICE
-from mas.systems.gaia.state import AGENTS
+from mas.systems.gaia.agents import AGENTS
 from tests.eval.command_line import (
     NO_SEARCH,
     SCRIPT,

@@ -21,6 +21,7 @@ from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.simulation import SimulatedModel
+from mas.system import agent_names
 from mas.tools.tool_context import Resources
 
 
@@ -29,7 +30,7 @@ def records(
 ) -> list[Record]:
     """One answer to each example, with the system's own settings and prompts; `texts` stand in for some of these."""
     system = build_part(OmegaConf.load(PROJECT_ROOT / "conf" / "system" / f"{system_name}.yaml"), "system")  # type: ignore[arg-type]
-    prompts = read_prompt_set(system.default_prompts, system.agent_names, system.name, PROJECT_ROOT)
+    prompts = read_prompt_set(system.default_prompts, agent_names(system), system.name, PROJECT_ROOT)
     prompts = replace(prompts, texts={**prompts.texts, **(texts or {})})
     found: list[Record] = []
     runner = Runner(

@@ -28,6 +28,7 @@ from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.simulation import SimulatedModel, answer_request, propose_prompt
 from mas.simulation.model import ReplyEngine
+from mas.system import agent_names
 from mas.tools.tool_context import Resources
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings
 from optimize.search.candidate import PARENT, Candidate, Proposal
@@ -41,7 +42,7 @@ def toy() -> tuple[Any, dict[str, list[Any]], PromptSet]:
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base=None):
         config = compose("eval", ["system=toy", "data=toy", "model=offline"])
         system, data = instantiate(config.system), instantiate(config.data)
-    prompts = read_prompt_set(system.default_prompts, system.agent_names, system.name, PROJECT_ROOT)
+    prompts = read_prompt_set(system.default_prompts, agent_names(system), system.name, PROJECT_ROOT)
     return system, {split: list(data.load(split).samples) for split in ("train", "val")}, prompts
 
 

@@ -86,7 +86,7 @@ def _react(talk, signature, inputs, tools, turns=(), max_steps=10):
 def _plan(talk, question, file):
     import dspy
 
-    from mas.systems.gaia.signatures import Plan
+    from mas.systems.gaia.nodes import Plan
 
     told = f"\n\nInclude using following file in any of the research steps:{file}" if file else ""
     request = f"Develop a logical plan to answer the following question:\n{question}{told}"
@@ -94,14 +94,14 @@ def _plan(talk, question, file):
 
 
 def _research(talk, step, file, tools, **more):
-    from mas.systems.gaia.signatures import Research
+    from mas.systems.gaia.nodes import Research
 
     inputs = {"research_request": f"Research the following topic or question: {step}", "file": file}
     return _react(talk, Research, inputs, tools, **more)
 
 
 def _solve(talk, request, tools=(), file=None, **more):
-    from mas.systems.gaia.signatures import Solve
+    from mas.systems.gaia.nodes import Solve
 
     return _react(talk, Solve, {"expert_request": request, "file": file}, tools, **more)
 
@@ -116,7 +116,7 @@ def _expert_request(question, findings, steps):
 
 def _ask(talk, question, path=None):
     """Planner, researcher, expert, finalizer, one after another."""
-    from mas.systems.gaia.signatures import Finalize
+    from mas.systems.gaia.nodes import Finalize
     from mas.tools.attachments import use_attachments
     from mas.tools.calculator import calculator
     from mas.tools.read_file import read_file
@@ -279,7 +279,7 @@ def test_when_no_more_calls_are_allowed_it_answers_from_what_it_has(talk):
 
 
 def test_feedback_gets_the_work_again_without_reading_again(talk):
-    from mas.systems.gaia.signatures import Research
+    from mas.systems.gaia.nodes import Research
 
     def read_file(file: str) -> str:
         return "town | wells\nEbbe | 7"
@@ -294,7 +294,7 @@ def test_feedback_gets_the_work_again_without_reading_again(talk):
 def test_worked_examples_are_not_taken_for_the_request(talk):
     import dspy
 
-    from mas.systems.gaia.signatures import Plan
+    from mas.systems.gaia.nodes import Plan
 
     demo = dspy.Example(request="Develop a plan for: who?", file="demo.csv", research_steps=["x"], expert_steps=["y"])
     inputs = {"request": "answer the following question:\nHow many wells?", "file": None}
@@ -304,7 +304,7 @@ def test_worked_examples_are_not_taken_for_the_request(talk):
 
 @pytest.mark.parametrize("agent", ["planner", "researcher", "expert"])
 def test_a_critic_rejects_only_the_agent_it_is_told_to(agent, monkeypatch):
-    from mas.systems.gaia.signatures import ReviewAnswer, ReviewPlan, ReviewResearch
+    from mas.systems.gaia.nodes import ReviewAnswer, ReviewPlan, ReviewResearch
 
     work = {
         "planner": (ReviewPlan, {"plan_to_review": "1. Read it.", "file": None}),
@@ -319,7 +319,7 @@ def test_a_critic_rejects_only_the_agent_it_is_told_to(agent, monkeypatch):
 
 
 def test_critics_approve_by_default(talk):
-    from mas.systems.gaia.signatures import ReviewAnswer
+    from mas.systems.gaia.nodes import ReviewAnswer
 
     assert _predict(talk, ReviewAnswer, answer_to_review="7").decision == "approve"
 

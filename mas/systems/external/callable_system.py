@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
@@ -25,9 +26,9 @@ class CallableSystem:
     needs_model: bool = False  # true: dspy inside the agent gets the run's model
 
     @property
-    def agent_names(self) -> Sequence[str]:
-        """A module's own names of its predictors; loads the target."""
-        return [name for name, _ in self._predictors]
+    def agent_specs(self) -> Sequence[AgentSpec]:
+        """The module's own predictors under its own names; loads the target."""
+        return [AgentSpec(name) for name, _ in self._predictors]
 
     def check(self) -> None:
         """Loads the target: what is wrong with it would be wrong for every question."""
@@ -40,6 +41,9 @@ class CallableSystem:
 
     def secrets(self) -> Sequence[str]:
         return ()  # the agent keeps its own
+
+    def model_names(self) -> Sequence[str]:
+        return ()
 
     def open_resources(
         self, settings: ToolSettings, report_missing: Callable[[str], None]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 from urllib.parse import urlsplit
 
+from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
@@ -36,7 +37,7 @@ class HttpSystem:
     headers_env: str | None = None  # name of the environment variable with the Authorization header's value
 
     @property
-    def agent_names(self) -> Sequence[str]:
+    def agent_specs(self) -> Sequence[AgentSpec]:
         return ()
 
     def check(self) -> None:
@@ -65,6 +66,9 @@ class HttpSystem:
         """The header's value, and the token in it without `Bearer`."""
         value = os.environ.get(self.headers_env or "", "").strip()
         return [secret for secret in (value, *value.split()[1:]) if len(secret) >= MIN_SECRET_CHARS]
+
+    def model_names(self) -> Sequence[str]:
+        return ()
 
     @contextmanager
     def open_resources(self, settings: ToolSettings, report_missing: Callable[[str], None]) -> Iterator[Resources]:

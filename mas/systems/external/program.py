@@ -4,19 +4,15 @@ read_reply({"answer": 42, "reasoning_trace": "six times seven", "pages": [3]}, "
 # Reply(answer="42", reasoning_trace="six times seven", rest={"pages": [3]})
 """
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import dspy
-
+from mas.agents.program import AgentProgram, State
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
-from mas.runtime.event_loop import run_blocking
 from mas.runtime.text import encodable
-from mas.runtime.trace import current_thread_id, keep_answer, keep_state, span
-from mas.tools.attachments import use_attachments
+from mas.runtime.trace import keep_answer, keep_state, span
 
 ANSWER_KEYS = ("final_answer", "answer")
 TRACE_KEYS = ("final_reasoning_trace", "reasoning_trace", "reasoning")
@@ -62,8 +58,8 @@ def _fields(value: Any) -> dict[Any, Any] | None:
     return None
 
 
-class ForeignProgram(dspy.Module):
-    """Its subclasses say how the agent is asked."""
+class ForeignProgram(AgentProgram):
+    """Program around an agent that is not ours; a subclass says how the agent is called."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -73,34 +69,23 @@ class ForeignProgram(dspy.Module):
         """Whatever the agent returns; whatever it raises ends the question."""
         raise NotImplementedError
 
-    def forward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
-        """The same run for synchronous callers, on the one event loop that holds the connections."""
-        return run_blocking(self.aforward(question, file))
-
-    async def aforward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
-        """Answer one question.
-
-        Returns:
-            A prediction with `final_answer`, `final_reasoning_trace` and `state`.
+    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
+        """Return the final state, with what else the agent has returned as `reply`.
 
         Raises:
             AgentReplyError: what came back holds no answer.
             AgentUnavailableError: the agent could not be reached, or gave up waiting for something.
         """
-        path = Path(file) if file else None
-        thread_id = current_thread_id() or uuid.uuid4().hex
-        state: dict[str, Any] = {"question": question, "file": path.name if path else None, "correlation_id": thread_id}
+        inputs = {"question": question, "file": file.name if file else None}
+        state: dict[str, object] = {**inputs, "correlation_id": thread_id}
         keep_state(state)
-        inputs = {"question": question, "file": state["file"]}
-        with use_attachments([path] if path else []), span("agent", self.name, inputs=inputs) as current:
+        with span("agent", self.name, inputs=inputs) as current:
             try:
-                value = await self.ask(question, path, thread_id)
+                value = await self.ask(question, file, thread_id)
             except TimeoutError as error:  # the agent's own; the question's deadline arrives as a cancellation
                 raise AgentUnavailableError(f"{self.name} gave up waiting ({type(error).__name__}: {error})") from error
             reply = read_reply(value, self.name)
             answers = {"final_answer": reply.answer, "final_reasoning_trace": reply.reasoning_trace}
             current.outputs = dict(answers)
-        state |= {**answers, "reply": reply.rest}
-        keep_state(state)
         keep_answer(reply.answer)
-        return dspy.Prediction(**answers, state=state)
+        return {**state, **answers, "reply": reply.rest}

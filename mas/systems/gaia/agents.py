@@ -1,212 +1,273 @@
-"""The agents as graph nodes: each takes the orchestrator's newest message, asks its predictor, writes the state.
+"""The agents of the GAIA system: the state they share, what the orchestrator asks each, and their specs.
 
-See docs/explanation/decisions.md 1 and 6. One asynchronous body a node; the program, with
-its predictors and toolboxes, arrives through the graph's runtime context.
+To add an agent: its fields in `GraphState`, its request (`to_…`) and its spec here; its signature and node in
+`nodes.py`; its prompt file. The order of `SPECS` is the order of work (docs/explanation/decisions.md 3, 13a).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Literal, TypedDict, cast
 
-import dspy
-from dspy.utils.exceptions import AdapterParseError
-from langgraph.runtime import Runtime
+from mas.agents.spec import AgentSpec
 
-from mas.agents.react import StepLimitError, Toolbox, react
-from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
-from mas.runtime.trace import event, keep_answer, span
-from mas.systems.gaia import messages
-from mas.systems.gaia.state import ExpertState, GraphState, ResearcherState, Worker
+Step = Literal[
+    "input", "planner", "critic_planner", "researcher", "critic_researcher", "expert", "critic_expert", "finalizer"
+]
+Worker = Literal["planner", "researcher", "expert"]  # the agents that a critic reviews
+Decision = Literal["approve", "reject", ""]
 
-# A reply that arrived and is of no use: its agent gets another try, like after a critic's rejection.
-UNUSABLE = (AdapterParseError, EmptyReplyError, TruncatedReplyError, StepLimitError)
-MAX_FEEDBACK_CHARS = 1_500
+COULD_NOT_ANSWER = "The question could not be answered."
 
 
-class Program(Protocol):
-    """What the nodes need of the program (`mas/systems/gaia/program.py`)."""
+class AgentMessage(TypedDict):
+    """A message between the orchestrator and an agent."""
 
-    planner: dspy.Predict
-    critic_planner: dspy.Predict
-    researcher: dspy.Predict
-    critic_researcher: dspy.Predict
-    expert: dspy.Predict
-    critic_expert: dspy.Predict
-    finalizer: dspy.Predict
-    toolboxes: dict[str, Toolbox]
-    max_research_steps: int
-    on_retry_exhausted: str
+    timestamp: str  # UTC, ISO 8601
+    sender: str
+    receiver: str
+    type: Literal["instruction", "feedback", "response"]
+    content: str
+    step_id: int | None  # research step it belongs to
 
 
-@dataclass(frozen=True)
-class GraphContext:
-    """What an invocation of the graph is given beside the state."""
+class ResearcherState(TypedDict):
+    """One research step's own conversation; `messages` are `dspy.History` turns."""
 
-    program: Program
-
-
-Context = Runtime[GraphContext]
+    messages: list[dict[str, Any]]
+    step_index: int
+    result: str | None
 
 
-async def planner(state: GraphState, runtime: Context) -> GraphState:
-    request = messages.open_request(state, "planner")
-    inputs = {"request": request, "file": state["file"]}
-    history = dspy.History(messages=state["planner_turns"])
-    with span("agent", "planner", inputs={"request": request}) as current:
-        try:
-            prediction = await runtime.context.program.planner.acall(**inputs, history=history)
-        except UNUSABLE as error:
-            return _rejected_unread(state, "planner", error)
-        plan = {"research_steps": list(prediction.research_steps), "expert_steps": list(prediction.expert_steps)}
-        current.outputs = plan
-    content = messages.planner_response(**plan)
-    turns = [*state["planner_turns"], {**inputs, **plan}]
-    state = _respond(state, "planner", content, None, planner_turns=turns, **plan)
-    objection = _objection(plan, runtime.context.program.max_research_steps)
-    return _rejected(state, "planner", objection) if objection else state
+class ExpertState(TypedDict):
+    """The expert's conversation, as `dspy.History` turns, and what it was given."""
+
+    messages: list[dict[str, Any]]
+    question: str
+    research_steps: list[str]
+    research_results: list[str]
+    expert_answer: str
+    expert_reasoning: str
 
 
-def _objection(plan: dict[str, list[str]], max_research_steps: int) -> str | None:
-    """What makes a plan unusable, whatever the critic would say."""
-    if len(plan["research_steps"]) > max_research_steps:
-        return (
-            f"The plan has {len(plan['research_steps'])} research steps; at most {max_research_steps} are allowed. "
-            "Merge or drop steps."
-        )
-    if not plan["expert_steps"]:
-        return "The plan has no expert steps; at least one is needed to get from the findings to the answer."
-    return None
+class GraphState(TypedDict):
+    """Everything known of one question while the system works on it."""
+
+    question: str
+    file: str | None  # bare name of the attachment
+    correlation_id: str
+
+    agent_messages: list[AgentMessage]
+    planner_turns: list[dict[str, Any]]  # the planner's conversation, as `dspy.History` turns
+
+    research_steps: list[str]
+    expert_steps: list[str]
+
+    current_research_index: int  # -1 before the first step
+    researcher_states: dict[int, ResearcherState]
+    research_results: list[str]
+
+    expert_state: ExpertState | None
+    expert_answer: str
+    expert_reasoning: str
+
+    critic_planner_decision: Decision
+    critic_planner_feedback: str
+    critic_researcher_decision: Decision
+    critic_researcher_feedback: str
+    critic_expert_decision: Decision
+    critic_expert_feedback: str
+
+    final_answer: str
+    final_reasoning_trace: str
+
+    current_step: Step
+    next_step: Step
+
+    planner_retry_count: int
+    researcher_retry_count: int
+    expert_retry_count: int
+    planner_retry_limit: int
+    researcher_retry_limit: int
+    expert_retry_limit: int
+    retry_failed: bool
+    failing_agent: Worker | Literal[""]  # the one named when its retries are exhausted
+
+    error: str
+    error_component: str
 
 
-async def researcher(state: GraphState, runtime: Context) -> GraphState:
-    """One research step; a rejected step goes on in its own conversation."""
-    index = state["current_research_index"]
-    request = messages.open_request(state, "researcher")
-    earlier = state["researcher_states"].get(index)
-    with span("agent", "researcher", inputs={"request": request}, step_index=index) as current:
-        try:
-            turns, prediction = await react(
-                runtime.context.program.researcher,
-                {"research_request": request, "file": state["file"]},
-                earlier["messages"] if earlier else [],
-                runtime.context.program.toolboxes["researcher"],
-            )
-        except UNUSABLE as error:
-            return _rejected_unread(state, "researcher", error)
-        current.outputs = {"result": prediction.result}
-    step = ResearcherState(messages=turns, step_index=index, result=prediction.result)
-    results = [*state["research_results"][:index], prediction.result]
-    return _respond(
-        state,
-        "researcher",
-        messages.researcher_response(index),
-        step_id=index,
-        researcher_states={**state["researcher_states"], index: step},
-        research_results=results,
+def initial_state(question: str, file: str | None, correlation_id: str, retry_limits: dict[Worker, int]) -> GraphState:
+    """Return the state before the first step."""
+    return GraphState(
+        question=question,
+        file=file,
+        correlation_id=correlation_id,
+        agent_messages=[],
+        planner_turns=[],
+        research_steps=[],
+        expert_steps=[],
+        current_research_index=-1,
+        researcher_states={},
+        research_results=[],
+        expert_state=None,
+        expert_answer="",
+        expert_reasoning="",
+        critic_planner_decision="",
+        critic_planner_feedback="",
+        critic_researcher_decision="",
+        critic_researcher_feedback="",
+        critic_expert_decision="",
+        critic_expert_feedback="",
+        final_answer="",
+        final_reasoning_trace="",
+        current_step="input",
+        next_step="planner",
+        planner_retry_count=0,
+        researcher_retry_count=0,
+        expert_retry_count=0,
+        planner_retry_limit=retry_limits["planner"],
+        researcher_retry_limit=retry_limits["researcher"],
+        expert_retry_limit=retry_limits["expert"],
+        retry_failed=False,
+        failing_agent="",
+        error="",
+        error_component="",
     )
 
 
-async def expert(state: GraphState, runtime: Context) -> GraphState:
-    request = messages.open_request(state, "expert")
-    earlier = state["expert_state"]
-    with span("agent", "expert", inputs={"request": request}) as current:
-        try:
-            turns, prediction = await react(
-                runtime.context.program.expert,
-                {"expert_request": request, "file": state["file"]},
-                earlier["messages"] if earlier else [],
-                runtime.context.program.toolboxes["expert"],
-            )
-        except UNUSABLE as error:
-            return _rejected_unread(state, "expert", error)
-        answer, reasoning = prediction.expert_answer or "", prediction.reasoning_trace or ""
-        current.outputs = {"expert_answer": answer, "reasoning_trace": reasoning}
-    if answer:
-        keep_answer(answer)
-    expert_state = ExpertState(
-        messages=turns,
-        question=state["question"],
-        research_steps=state["research_steps"],
-        research_results=state["research_results"],
-        expert_answer=answer,
-        expert_reasoning=reasoning,
+# Requests. A request is the value of the first input of the agent's signature, and the content of the orchestrator's
+# message. Earlier turns of planner, researcher and expert travel in `dspy.History`; critics and finalizer have none.
+
+
+def to_planner(state: GraphState) -> str:
+    if state["critic_planner_decision"] == "reject":
+        return f"Use the following feedback to improve the plan:\n{state['critic_planner_feedback']}"
+    file_info = (
+        f"\n\nInclude using following file in any of the research steps:{state['file']}" if state["file"] else ""
     )
-    content = messages.expert_response(answer, reasoning)
-    return _respond(
-        state, "expert", content, expert_state=expert_state, expert_answer=answer, expert_reasoning=reasoning
+    return f"Develop a logical plan to answer the following question:\n{state['question']}{file_info}"
+
+
+def to_critic_planner(state: GraphState) -> str:
+    file_info = f"\n\nThe file attached to the question:\n{state['file']}" if state["file"] else ""
+    return (
+        "Review the following plan to answer a question.\n\n"
+        f"The question:\n{state['question']}{file_info}\n\n"
+        f"The research steps:\n{_numbered(state['research_steps'])}\n\n"
+        f"The expert steps:\n{_numbered(state['expert_steps'])}"
     )
 
 
-async def critic(state: GraphState, runtime: Context) -> GraphState:
-    """One node with three prompts, chosen by the current step; it keeps no history."""
-    step = state["current_step"]
-    if not step.startswith("critic_"):
-        raise ValueError(f"the critic has no prompt for step {step!r}")
-    request = messages.newest_request(state, step)
-    by_step: dict[str, dict[str, Any]] = {
-        "critic_planner": {"plan_to_review": request, "file": state["file"]},
-        "critic_researcher": {"research_to_review": request},
-        "critic_expert": {"answer_to_review": request},
-    }
-    inputs = by_step[step]
-    predictor: dspy.Predict = getattr(runtime.context.program, step)
-    with span("agent", step, inputs={"request": request}) as current:
-        prediction = await _asked_twice(lambda: predictor.acall(**inputs), step)
-        current.outputs = {"decision": prediction.decision, "feedback": prediction.feedback}
-        level = "warning" if prediction.decision == "reject" else "info"
-        event("decision", level, decision=prediction.decision, feedback=prediction.feedback)  # type: ignore[arg-type]
-    content = messages.critic_response(prediction.decision, prediction.feedback)
-    verdict = {f"{step}_decision": prediction.decision, f"{step}_feedback": prediction.feedback}
-    return _respond(state, "critic", content, **verdict)
+def to_researcher(state: GraphState) -> str:
+    if state["critic_researcher_decision"] == "reject":
+        return f"Use the following feedback to improve the research:\n{state['critic_researcher_feedback']}"
+    return f"Research the following topic or question: {_research_topic(state)}"
 
 
-async def finalizer(state: GraphState, runtime: Context) -> GraphState:
-    """The answer; after exhausted retries, with `give_up`, the fixed one without any LM call."""
-    if state["retry_failed"] and runtime.context.program.on_retry_exhausted == "give_up":
-        trace = messages.exhausted_trace(state)
-        return _finalized(state, messages.COULD_NOT_ANSWER, trace)
-    request = messages.newest_request(state, "finalizer")
-    with span("agent", "finalizer", inputs={"request": request}) as current:
-        prediction = await _asked_twice(
-            lambda: runtime.context.program.finalizer.acall(answer_request=request), "finalizer"
-        )
-        current.outputs = {"final_answer": prediction.final_answer}
-    return _finalized(state, prediction.final_answer, prediction.final_reasoning_trace)
+def to_critic_researcher(state: GraphState) -> str:
+    return (
+        "Review the following research.\n\n"
+        f"The research topic:\n{_research_topic(state)}\n\n"
+        f"The research results:\n{state['research_results'][state['current_research_index']]}"
+    )
 
 
-def _finalized(state: GraphState, answer: str, trace: str) -> GraphState:
-    keep_answer(answer)
-    content = messages.finalizer_response(answer, trace)
-    return _respond(state, "finalizer", content, final_answer=answer, final_reasoning_trace=trace)
+def to_expert(state: GraphState) -> str:
+    if state["critic_expert_decision"] == "reject":
+        return f"Use the following feedback to improve your answer:\n{state['critic_expert_feedback']}"
+    return (
+        "Answer the following question.\n\n"
+        f"The question:\n{state['question']}\n\n"
+        f"The research results:\n{_numbered(state['research_results'])}\n\n"
+        f"The steps to follow:\n{_numbered(state['expert_steps'])}"
+    )
 
 
-async def _asked_twice(ask: Callable[[], Awaitable[Any]], agent: str) -> Any:
-    """Critic and finalizer have no reviewer to send them back: an unusable reply gets one more try."""
-    try:
-        return await ask()
-    except UNUSABLE as error:
-        event("unusable reply", "warning", agent=agent, error=_first_chars(error))
-        return await ask()
+def to_critic_expert(state: GraphState) -> str:
+    return (
+        "Review the following answer to a question.\n\n"
+        f"The question:\n{state['question']}\n\n"
+        f"The research results:\n{_numbered(state['research_results'])}\n\n"
+        f"The expert's answer:\n{state['expert_answer']}\n\n"
+        f"The expert's reasoning:\n{state['expert_reasoning']}"
+    )
 
 
-def _respond(state: GraphState, agent: str, content: str, step_id: int | None = None, **changes: Any) -> GraphState:
-    message = messages.compose_agent_message(agent, "orchestrator", "response", content, step_id)
-    return messages.send_message(cast(GraphState, {**state, **changes}), message)
+def to_finalizer(state: GraphState) -> str:
+    return (
+        "Give the final answer to the following question and its reasoning trace.\n\n"
+        f"The question:\n{state['question']}\n\n"
+        f"The research steps:\n{_numbered(state['research_steps'])}\n\n"
+        f"The expert steps:\n{_numbered(state['expert_steps'])}\n\n"
+        f"The expert's answer:\n{state['expert_answer']}\n\n"
+        f"The expert's reasoning:\n{state['expert_reasoning']}"
+    )
 
 
-def _rejected_unread(state: GraphState, worker: Worker, error: Exception) -> GraphState:
-    """Count an unusable reply as a rejection, with the reason as feedback (docs/explanation/decisions.md 7d)."""
-    event("unusable reply", "warning", agent=worker, error=_first_chars(error))
-    index = state["current_research_index"] if worker == "researcher" else None
-    state = _respond(state, worker, messages.unusable_response(worker), index)
-    return _rejected(state, worker, f"Your last reply could not be used: {_first_chars(error)}")
+def to_finalizer_retry_failed(state: GraphState) -> str:
+    """For `on_retry_exhausted: best_effort`: what was agreed and what was not, so that the finalizer can still try."""
+    return (
+        f"{exhausted_trace(state)}\n\n"
+        "Give the best final answer that the work so far supports, and its reasoning trace, which says that the work "
+        "was not approved.\n\n"
+        f"The question:\n{state['question']}\n\n"
+        f"The research steps:\n{_numbered(state['research_steps'])}\n\n"
+        f"The research results:\n{_numbered(state['research_results'])}\n\n"
+        f"The expert's answer:\n{state['expert_answer'] or '(none)'}\n\n"
+        f"The expert's reasoning:\n{state['expert_reasoning'] or '(none)'}"
+    )
 
 
-def _rejected(state: GraphState, worker: Worker, feedback: str) -> GraphState:
-    """As if the critic had said so: the orchestrator counts it and sends the agent back."""
-    verdict = {f"critic_{worker}_decision": "reject", f"critic_{worker}_feedback": feedback}
-    return cast(GraphState, {**state, "current_step": f"critic_{worker}", **verdict})
+def exhausted_trace(state: GraphState) -> str:
+    """Which agent failed for good, and why: the reasoning trace of a question that is given up."""
+    agent = state["failing_agent"]
+    if not agent:
+        raise ValueError("no agent has exhausted its retries")
+    feedback = {
+        "planner": state["critic_planner_feedback"],
+        "researcher": state["critic_researcher_feedback"],
+        "expert": state["critic_expert_feedback"],
+    }[agent]
+    return f"The {agent} reached its retry limit. The last feedback on its work was:\n{feedback}"
 
 
-def _first_chars(error: Exception) -> str:
-    return str(error)[:MAX_FEEDBACK_CHARS]
+def _research_topic(state: GraphState) -> str:
+    return state["research_steps"][state["current_research_index"]]
+
+
+def _numbered(items: list[str]) -> str:
+    return "\n".join(f"{number}. {item}" for number, item in enumerate(items, 1)) or "(none)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaiaAgent(AgentSpec):
+    """An agent, and the orchestrator's request to it."""
+
+    request: Callable[[GraphState], str]
+
+
+SPECS = (
+    GaiaAgent(name="planner", signature="mas.systems.gaia.nodes.Plan", critic="critic_planner", request=to_planner),
+    GaiaAgent(name="critic_planner", signature="mas.systems.gaia.nodes.ReviewPlan", request=to_critic_planner),
+    GaiaAgent(
+        name="researcher",
+        signature="mas.systems.gaia.nodes.Research",
+        uses_tools=True,
+        critic="critic_researcher",
+        request=to_researcher,
+    ),
+    GaiaAgent(
+        name="critic_researcher", signature="mas.systems.gaia.nodes.ReviewResearch", request=to_critic_researcher
+    ),
+    GaiaAgent(
+        name="expert",
+        signature="mas.systems.gaia.nodes.Solve",
+        uses_tools=True,
+        critic="critic_expert",
+        request=to_expert,
+    ),
+    GaiaAgent(name="critic_expert", signature="mas.systems.gaia.nodes.ReviewAnswer", request=to_critic_expert),
+    GaiaAgent(name="finalizer", signature="mas.systems.gaia.nodes.Finalize", request=to_finalizer),
+)
+AGENTS = tuple(spec.name for spec in SPECS)
+WORKERS: tuple[Worker, ...] = tuple(cast(Worker, spec.name) for spec in SPECS if spec.critic)  # critics review them

@@ -1,14 +1,25 @@
-"""The state machine: where a question goes next (docs/explanation/decisions.md 2).
+"""The state machine: which agent works next on a question, and what it is asked.
 
 determine_next_step → check_retry_limit → execute_next_step, after every agent.
 """
 
-from collections.abc import Callable
 from typing import Any, cast
 
 from mas.runtime.trace import event, limit_reached
 from mas.systems.gaia import messages
-from mas.systems.gaia.state import WORKERS, AgentMessage, GraphState, Step, Worker
+from mas.systems.gaia.agents import (
+    COULD_NOT_ANSWER,
+    SPECS,
+    WORKERS,
+    AgentMessage,
+    GraphState,
+    Step,
+    to_finalizer_retry_failed,
+)
+
+_BY_NAME = {spec.name: spec for spec in SPECS}
+_REVIEWED = {spec.critic: spec.name for spec in SPECS if spec.critic}  # critic → the agent whose work it reviews
+_ORDER = [spec.name for spec in SPECS if spec.name not in _REVIEWED]  # planner, researcher, expert, finalizer
 
 
 def orchestrate(state: GraphState) -> GraphState:
@@ -19,23 +30,23 @@ def determine_next_step(state: GraphState) -> GraphState:
     """Follow the newest decision; a rejection adds one to that agent's retry counter, an approval resets it."""
     step = state["current_step"]
     if step == "input":
-        return {**state, "next_step": "planner"}
-    if step in WORKERS:
-        return {**state, "next_step": cast(Step, f"critic_{step}")}
-    worker = cast(Worker, step.removeprefix("critic_"))
-    if worker not in WORKERS:
-        raise ValueError(f"no step follows {step!r}")
+        return _with(state, next_step=_ORDER[0])
+    if (worker := _REVIEWED.get(step)) is None:
+        if step not in _ORDER[:-1]:
+            raise ValueError(f"no step follows {step!r}")
+        return _with(state, next_step=_BY_NAME[step].critic or _step_after(state, step))
+    counter = f"{worker}_retry_count"
     if _read(state, f"{step}_decision") == "reject":
-        return _with(state, next_step=worker, **{f"{worker}_retry_count": _read(state, f"{worker}_retry_count") + 1})
-    return _with(state, next_step=_after_approval(state, worker), **{f"{worker}_retry_count": 0})
+        return _with(state, next_step=worker, **{counter: _read(state, counter) + 1})
+    return _with(state, next_step=_step_after(state, worker), **{counter: 0})
 
 
-def _after_approval(state: GraphState, worker: Worker) -> Step:
-    if worker == "expert":
-        return "finalizer"
-    if worker == "planner":
-        return "researcher" if state["research_steps"] else "expert"
-    return "expert" if state["current_research_index"] + 1 >= len(state["research_steps"]) else "researcher"
+def _step_after(state: GraphState, worker: str) -> str:
+    """Return the next agent in order; the researcher works once for each research step, which may be none."""
+    if worker == "researcher" and state["current_research_index"] + 1 < len(state["research_steps"]):
+        return worker
+    following = _ORDER[_ORDER.index(worker) + 1 :]
+    return following[1] if following[0] == "researcher" and not state["research_steps"] else following[0]
 
 
 def check_retry_limit(state: GraphState) -> GraphState:
@@ -50,8 +61,8 @@ def check_retry_limit(state: GraphState) -> GraphState:
         retry_failed=True,
         failing_agent=failing,
         next_step="finalizer",
-        final_answer=messages.COULD_NOT_ANSWER,
-        final_reasoning_trace=messages.COULD_NOT_ANSWER,
+        final_answer=COULD_NOT_ANSWER,
+        final_reasoning_trace=COULD_NOT_ANSWER,
     )
 
 
@@ -62,37 +73,26 @@ def execute_next_step(state: GraphState) -> GraphState:
     if step == "researcher" and state["critic_researcher_decision"] != "reject":
         state = {**state, "current_research_index": state["current_research_index"] + 1}
     event("step", step=step, research_index=state["current_research_index"])
-    return messages.send_message(state, _message(state, step))
+    return messages.send_message(state, _compose_request(state, step))
 
 
-_CONTENT: dict[str, Callable[[GraphState], str]] = {
-    "planner": messages.to_planner,
-    "critic_planner": messages.to_critic_planner,
-    "researcher": messages.to_researcher,
-    "critic_researcher": messages.to_critic_researcher,
-    "expert": messages.to_expert,
-    "critic_expert": messages.to_critic_expert,
-    "finalizer": messages.to_finalizer,
-}
-
-
-def _message(state: GraphState, step: Step) -> AgentMessage:
-    content = messages.to_finalizer_retry_failed if state["retry_failed"] else _CONTENT[step]
+def _compose_request(state: GraphState, step: Step) -> AgentMessage:
+    request = to_finalizer_retry_failed if state["retry_failed"] else _BY_NAME[step].request
     again = step in WORKERS and _read(state, f"critic_{step}_decision") == "reject"
     step_id = state["current_research_index"] if step in ("researcher", "critic_researcher") else None
     return messages.compose_agent_message(
-        "orchestrator", step, "feedback" if again else "instruction", content(state), step_id
+        "orchestrator", step, "feedback" if again else "instruction", request(state), step_id
     )
 
 
 def route_from_orchestrator(state: GraphState) -> str:
-    """The node that runs the current step: the three critic steps share one."""
+    """Return the node that runs the current step; the critics share one."""
     step = state["current_step"]
-    return "critic" if step.startswith("critic_") else step
+    return "critic" if step in _REVIEWED else step
 
 
 def _read(state: GraphState, field: str) -> Any:
-    """A field whose name is put together from an agent's."""
+    """Return a field whose name contains an agent's name."""
     return cast(dict[str, Any], state)[field]
 
 

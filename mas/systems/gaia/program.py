@@ -1,76 +1,53 @@
 """The GAIA system as one `dspy.Module`: seven predictors, one prompt file each, run through the shared graph."""
 
-import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import dspy
 
 from mas.agents.chat_adapter import ChatAdapter
+from mas.agents.program import AgentProgram, State, check_question
 from mas.agents.react import Toolbox
-from mas.runtime.event_loop import run_blocking
-from mas.runtime.trace import current_thread_id, keep_state
-from mas.systems.gaia import signatures
-from mas.systems.gaia.agents import GraphContext
+from mas.agents.spec import AgentSpec
+from mas.systems.gaia.agents import AGENTS, Worker, initial_state
 from mas.systems.gaia.graph import recursion_limit, workflow
-from mas.systems.gaia.state import Worker, initial_state
-from mas.tools.attachments import use_attachments
+from mas.systems.gaia.nodes import GraphContext
 
 
-class GaiaProgram(dspy.Module):
-    """Answers a question with its attachment; every attribute that is a predictor can be tuned."""
+class GaiaProgram(AgentProgram):
+    """Answers a question with its attachment."""
 
     def __init__(
         self,
-        retry_limits: dict[Worker, int],
+        agents: Sequence[AgentSpec],
+        toolboxes: Mapping[str, Toolbox],
+        retry_limits: Mapping[Worker, int],
         max_research_steps: int,
         on_retry_exhausted: str,
-        toolboxes: dict[str, Toolbox],
     ) -> None:
-        super().__init__()
-        self.planner = dspy.Predict(signatures.Plan)
-        self.critic_planner = dspy.Predict(signatures.ReviewPlan)
-        self.researcher = dspy.Predict(signatures.Research)
-        self.critic_researcher = dspy.Predict(signatures.ReviewResearch)
-        self.expert = dspy.Predict(signatures.Solve)
-        self.critic_expert = dspy.Predict(signatures.ReviewAnswer)
-        self.finalizer = dspy.Predict(signatures.Finalize)
-        self.retry_limits = retry_limits
+        super().__init__(agents, toolboxes)
+        self.retry_limits = dict(retry_limits)
         self.max_research_steps = max_research_steps
         self.on_retry_exhausted = on_retry_exhausted
-        self.toolboxes = toolboxes
 
-    def forward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
-        """The same run for synchronous callers, on the one event loop that holds the connections."""
-        return run_blocking(self.aforward(question, file))
-
-    async def aforward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
-        """Answer one question.
-
-        Args:
-            question: what is asked.
-            file: path of the attachment. Agents see its bare name, tools resolve that name and no other.
-
-        Returns:
-            A prediction with `final_answer`, `final_reasoning_trace` and `state`, the complete final state.
+    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
+        """Return the complete final state.
 
         Raises:
+            ValueError: the question is empty.
             LMError: the model could not be asked, after its retries.
-            AdapterParseError: critic or finalizer could not be understood, twice.
+            AdapterParseError: a reply of critic or finalizer could not be read, twice.
         """
-        path = Path(file) if file else None
-        state = initial_state(
-            question, path.name if path else None, current_thread_id() or uuid.uuid4().hex, self.retry_limits
+        check_question(question)
+        context = GraphContext(
+            predictors={name: getattr(self, name) for name in AGENTS},
+            toolboxes=self.toolboxes,
+            max_research_steps=self.max_research_steps,
+            on_retry_exhausted=self.on_retry_exhausted,
         )
-        adapter = ChatAdapter(use_native_function_calling=True)
-        with dspy.context(adapter=adapter), use_attachments([path] if path else []):
-            final = await workflow().ainvoke(
-                state, context=GraphContext(self), config={"recursion_limit": self._recursion_limit}
-            )
-        keep_state(final)
-        return dspy.Prediction(
-            final_answer=final["final_answer"], final_reasoning_trace=final["final_reasoning_trace"], state=final
-        )
-
-    @property
-    def _recursion_limit(self) -> int:
-        return recursion_limit(self.retry_limits, self.max_research_steps)
+        state = initial_state(question, file.name if file else None, thread_id, self.retry_limits)
+        limit = recursion_limit(self.retry_limits, self.max_research_steps)
+        with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)):
+            final = await workflow().ainvoke(state, context=context, config={"recursion_limit": limit})
+        return cast(State, final)

@@ -1,28 +1,26 @@
 """The GAIA system's settings, and how its program is made from them."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from mas.agents.settings import AgentSettings, check_agent, check_agent_names, tool_names, toolbox
-from mas.llm.profiles.model import AgentModel, Model
-from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.agents.spec import AgentSettings
 from mas.runtime.errors import UserError
-from mas.system import Program, Resources
-from mas.systems.gaia.state import AGENTS, WORKERS
-from mas.tools.catalogue import open_tools
-from mas.tools.settings import ToolSettings
+from mas.system import Program
+from mas.systems.agent_system import AgentSystem
+from mas.systems.gaia.agents import SPECS, WORKERS
 
-TOOL_USERS = ("researcher", "expert")
+if TYPE_CHECKING:
+    from mas.agents.react import Toolbox
+
 ON_RETRY_EXHAUSTED = ("give_up", "best_effort")
 
 
 @dataclass
-class GaiaSystem:
+class GaiaSystem(AgentSystem):
     """Its fields are the keys of `conf/system/gaia.yaml`."""
 
-    needs_model: ClassVar[bool] = True
+    agent_specs: ClassVar = SPECS
 
     name: str = "gaia"
     default_prompts: str | None = "baseline"
@@ -31,12 +29,8 @@ class GaiaSystem:
     tools: dict[str, str] = field(default_factory=dict)  # name → "package.module.function"
     agents: dict[str, AgentSettings] = field(default_factory=dict)
 
-    @property
-    def agent_names(self) -> Sequence[str]:
-        return AGENTS
-
     def check(self) -> None:
-        check_agent_names(self.agents, AGENTS, "gaia")
+        super().check()
         if self.on_retry_exhausted not in ON_RETRY_EXHAUSTED:
             raise UserError(
                 f"system.on_retry_exhausted={self.on_retry_exhausted} is not known; choose one of: "
@@ -44,33 +38,9 @@ class GaiaSystem:
             )
         if self.max_research_steps < 0:
             raise UserError(f"system.max_research_steps={self.max_research_steps} is negative; 0 means no research.")
-        for name in AGENTS:
-            check_agent(name, self._settings(name), self.tools, TOOL_USERS)
 
-    def secrets(self) -> Sequence[str]:
-        return ()  # those of tools are with their settings
-
-    def open_resources(
-        self, settings: ToolSettings, report_missing: Callable[[str], None]
-    ) -> AbstractContextManager[Resources]:
-        return open_tools(settings, tool_names(map(self._settings, TOOL_USERS)), report_missing)
-
-    def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
+    def make_program(self, toolboxes: "Mapping[str, Toolbox]") -> Program:
         from mas.systems.gaia.program import GaiaProgram
 
-        program = GaiaProgram(
-            retry_limits={name: self._settings(name).retry_limit for name in WORKERS},
-            max_research_steps=self.max_research_steps,
-            on_retry_exhausted=self.on_retry_exhausted,
-            toolboxes={name: toolbox(self._settings(name), self.tools, resources) for name in TOOL_USERS},
-        )
-        for name, predictor in program.named_predictors():
-            predictor.lm = model.create_lm(
-                AgentModel(self._settings(name).model, self._settings(name).temperature, name)
-            )
-        if prompts is not None:
-            apply_prompt_set(program, prompts)
-        return program
-
-    def _settings(self, name: str) -> AgentSettings:
-        return self.agents.get(name, AgentSettings())
+        retry_limits = {name: self.get_settings(name).retry_limit for name in WORKERS}
+        return GaiaProgram(SPECS, toolboxes, retry_limits, self.max_research_steps, self.on_retry_exhausted)

@@ -1,19 +1,47 @@
-"""What is known of one question while the toy system works on it."""
+"""The toy system's program: three LLM steps without tools, reviews or retries.
 
-import uuid
+Every step has input names of its own: GEPA tells predictors apart by their signatures. Instructions come from the
+prompt set.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict, cast
 
 import dspy
 
 from mas.agents.chat_adapter import ChatAdapter
+from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
-from mas.runtime.event_loop import run_blocking
-from mas.runtime.trace import current_thread_id, keep_answer, keep_state, span
-from mas.systems.toy import messages, signatures
+from mas.runtime.trace import keep_answer, keep_state, span
+
+
+class Plan(dspy.Signature):
+    """Plan how the problem is solved."""
+
+    problem: str = dspy.InputField()
+    steps: list[str] = dspy.OutputField(desc="what to work out, in order; at least one")
+
+
+class Solve(dspy.Signature):
+    """Carry out the steps."""
+
+    problem_and_steps: str = dspy.InputField()
+    working: str = dspy.OutputField(desc="each step with its calculation")
+    result: str = dspy.OutputField(desc="what the last step arrives at")
+
+
+class Finalize(dspy.Signature):
+    """Put the result into its final form."""
+
+    result_to_finalize: str = dspy.InputField()
+    final_answer: str = dspy.OutputField(desc="the answer alone, in the form the problem asks for")
+    final_reasoning_trace: str = dspy.OutputField(desc="how the answer was reached, in a few sentences")
 
 
 class ToyState(TypedDict):
+    """Everything known of one question while the system works on it."""
+
     question: str
     correlation_id: str
     steps: list[str]
@@ -23,43 +51,11 @@ class ToyState(TypedDict):
     final_reasoning_trace: str
 
 
-def initial_state(question: str, correlation_id: str) -> ToyState:
-    """Everything empty but the question.
+class ToyProgram(AgentProgram):
+    """Answers a question from its text alone."""
 
-    Raises:
-        ValueError: so is the question.
-    """
-    if not question.strip():
-        raise ValueError("no question was given to the system; expected some text")
-    return ToyState(
-        question=question,
-        correlation_id=correlation_id,
-        steps=[],
-        working="",
-        result="",
-        final_answer="",
-        final_reasoning_trace="",
-    )
-
-
-class ToyProgram(dspy.Module):
-    """Answers a question from its text alone; nobody reviews, and no reply is asked for twice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.plan = dspy.Predict(signatures.Plan)
-        self.solve = dspy.Predict(signatures.Solve)
-        self.finalize = dspy.Predict(signatures.Finalize)
-
-    def forward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
-        """The same run for synchronous callers, on the one event loop that holds the connections."""
-        return run_blocking(self.aforward(question, file))
-
-    async def aforward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
-        """Answer one question.
-
-        Returns:
-            A prediction with `final_answer`, `final_reasoning_trace` and `state`, the complete final state.
+    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
+        """Return the complete final state.
 
         Raises:
             UserError: the question has an attachment.
@@ -68,35 +64,56 @@ class ToyProgram(dspy.Module):
             TruncatedReplyError: a reply was cut off.
         """
         if file:
-            raise UserError(f"The toy system reads no attachments, and was given {Path(file).name}; use data=toy.")
-        state = initial_state(question, current_thread_id() or uuid.uuid4().hex)
+            raise UserError(f"The toy system reads no attachments, and was given {file.name}; use data=toy.")
+        check_question(question)
+        state = ToyState(
+            question=question,
+            correlation_id=thread_id,
+            steps=[],
+            working="",
+            result="",
+            final_answer="",
+            final_reasoning_trace="",
+        )
         keep_state(state)
         with dspy.context(adapter=ChatAdapter()):
             await self._work(state)
-        return dspy.Prediction(
-            final_answer=state["final_answer"], final_reasoning_trace=state["final_reasoning_trace"], state=state
-        )
+        return cast(State, state)
 
     async def _work(self, state: ToyState) -> None:
         question = state["question"]
-        plan = await _asked("plan", self.plan, problem=question)
+        plan = await _ask("plan", self.plan, problem=question)
         state["steps"] = list(plan.steps)
         keep_state(state)
-        request = messages.problem_and_steps(question, state["steps"])
-        solved = await _asked("solve", self.solve, problem_and_steps=request)
+        solved = await _ask("solve", self.solve, problem_and_steps=format_problem_and_steps(question, state["steps"]))
         state["working"], state["result"] = solved.working or "", solved.result or ""
         keep_state(state)
-        request = messages.result_to_finalize(question, state["working"], state["result"])
-        final = await _asked("finalize", self.finalize, result_to_finalize=request)
+        request = format_result(question, state["working"], state["result"])
+        final = await _ask("finalize", self.finalize, result_to_finalize=request)
         state["final_answer"] = final.final_answer or ""
         state["final_reasoning_trace"] = final.final_reasoning_trace or ""
         keep_state(state)
         keep_answer(state["final_answer"])
 
 
-async def _asked(agent: str, predictor: dspy.Predict, **inputs: str) -> Any:
-    """The predictor's reply, with a span around it that holds what went in and came out."""
+async def _ask(agent: str, predictor: dspy.Predict, **inputs: str) -> dspy.Prediction:
+    """Return the predictor's reply; a span holds the request and the reply."""
     with span("agent", agent, inputs={"request": next(iter(inputs.values()))}) as current:
         prediction = await predictor.acall(**inputs)
         current.outputs = dict(prediction.items())
     return prediction
+
+
+def format_problem_and_steps(problem: str, steps: Sequence[str]) -> str:
+    """Return the solver's request: sections PROBLEM and STEPS; the steps are numbered from 1."""
+    numbered = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+    return _format_sections(PROBLEM=problem, STEPS=numbered)
+
+
+def format_result(problem: str, working: str, result: str) -> str:
+    """Return the finalizer's request: sections PROBLEM, WORKING and RESULT, without the planner's steps."""
+    return _format_sections(PROBLEM=problem, WORKING=working, RESULT=result)
+
+
+def _format_sections(**texts: str) -> str:
+    return "\n\n".join(f"{heading}:\n{text.strip() or '(none)'}" for heading, text in texts.items())

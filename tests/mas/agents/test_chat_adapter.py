@@ -13,7 +13,7 @@ from mas.agents.chat_adapter import ChatAdapter, JSONAdapter
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.demos import EXAMPLE
-from mas.systems.gaia import signatures
+from mas.systems.gaia import nodes as signatures
 from tests.scripted_model import UNREADABLE, Answer, Call, ScriptedModel, answering, in_turn
 from tests.servers.running import RunningServer
 
@@ -36,7 +36,7 @@ def test_new_instructions_are_a_new_message() -> None:
 
 @dataclass(frozen=True)
 class ToolUser:
-    """One of GAIA's agents with tools, as `mas/systems/gaia/agents.py` asks it."""
+    """One of GAIA's agents with tools, as `mas/systems/gaia/nodes.py` asks it."""
 
     agent: str
     signature: Any

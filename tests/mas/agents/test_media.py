@@ -18,7 +18,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.simulation import SimulatedModel
-from mas.systems.gaia import signatures
+from mas.systems.gaia import nodes as signatures
 from mas.tools.attachments import use_attachments
 from mas.tools.read_file import read_file
 from optimize.search.optimizers.rewriting import PromptRewriter

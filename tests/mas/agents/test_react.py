@@ -14,7 +14,7 @@ from mas.agents.react import NO_MORE_TOOLS, StepLimitError, Toolbox, react
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, recording
-from mas.systems.gaia.signatures import Research
+from mas.systems.gaia.nodes import Research
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, get_resource, get_settings
 from tests.scripted_model import (

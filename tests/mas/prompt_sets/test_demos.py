@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mas.prompt_sets.demos import conversation, from_json, to_json
-from mas.systems.gaia.signatures import Plan, Research, ReviewPlan, Solve
+from mas.systems.gaia.nodes import Plan, Research, ReviewPlan, Solve
 
 REQUEST = {"research_request": "Find it.", "file": None}
 

@@ -27,7 +27,7 @@ from mas.prompt_sets.prompt_set import (
 from mas.prompt_sets.provenance import PROVENANCE_FILE
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
-from mas.systems.gaia.state import AGENTS as GAIA_AGENT_NAMES
+from mas.systems.gaia.agents import AGENTS as GAIA_AGENT_NAMES
 from tests.mas.systems.gaia.building import build
 from tests.scripted_model import Call, ScriptedModel, answering, in_turn, plan
 

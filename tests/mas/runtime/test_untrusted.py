@@ -8,10 +8,10 @@ import dspy
 import pytest
 
 from mas.agents.react import Toolbox, react
-from mas.agents.settings import AgentSettings, toolbox
+from mas.agents.spec import AgentSettings, make_toolbox
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.untrusted import is_untrusted, label_of, mark_untrusted, remove_label
-from mas.systems.gaia.signatures import Research
+from mas.systems.gaia.nodes import Research
 from mas.systems.gaia.system import GaiaSystem
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
@@ -84,5 +84,5 @@ def test_every_tool_of_the_agents_is_marked_unless_it_is_one_of_those_that_only_
 
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
         system: GaiaSystem = build_part(compose("eval", ["system=gaia"]).system, "system")
-    offered = toolbox(AgentSettings(tools=list(system.tools)), system.tools, ToolSettings()).tools
+    offered = make_toolbox(AgentSettings(tools=list(system.tools)), system.tools, Resources()).tools
     assert {name for name, tool in offered.items() if not is_untrusted(tool.func)} == OURS

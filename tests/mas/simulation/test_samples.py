@@ -9,7 +9,7 @@ from dspy.utils.exceptions import AdapterParseError
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.simulation import SimulatedModel
-from mas.systems.gaia.signatures import Solve
+from mas.systems.gaia.nodes import Solve
 
 QUESTIONS = [f"What is {a} * {a + 7}?" for a in range(13, 53)]
 

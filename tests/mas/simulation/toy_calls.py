@@ -14,8 +14,7 @@ from dspy.lm15 import Config, Message, Request
 from mas.simulation import answer_request
 from mas.simulation.chat import parse_fields
 from mas.simulation.skills.behaviour import World
-from mas.systems.toy.messages import problem_and_steps, result_to_finalize
-from mas.systems.toy.signatures import Finalize, Plan, Solve
+from mas.systems.toy.program import Finalize, Plan, Solve, format_problem_and_steps, format_result
 
 SIGNATURES: dict[str, Any] = {"plan": Plan, "solve": Solve, "finalize": Finalize}
 SUBJECTS = (
@@ -45,11 +44,11 @@ def _answer(systems: dict[str, str], question: str, model: str) -> str | None:
     plan = _ask(systems["plan"], model, problem=question)
     if plan is None:
         return None
-    request = problem_and_steps(question, json.loads(plan["steps"]))
+    request = format_problem_and_steps(question, json.loads(plan["steps"]))
     solved = _ask(systems["solve"], model, problem_and_steps=request)
     if solved is None:
         return None
-    request = result_to_finalize(question, solved["working"], solved["result"])
+    request = format_result(question, solved["working"], solved["result"])
     final = _ask(systems["finalize"], model, result_to_finalize=request)
     return final["final_answer"] if final else None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mas.agents.settings import AgentSettings, tool_names, toolbox
+from mas.agents.spec import AgentSettings, list_tools, make_toolbox
 from mas.runtime.untrusted import is_untrusted
 from mas.systems.gaia.system import GaiaSystem
 from mas.systems.single_agent.system import SingleAgentSystem
@@ -140,8 +140,8 @@ def test_browser_in_an_agents_list_stands_for_the_servers_tools_which_return_dat
 ) -> None:
     agent = AgentSettings(tools=["calculator", BROWSER])
     tools = {"calculator": "mas.tools.calculator.calculator"}
-    with open_tools(settings(server.url), tool_names([agent]), print) as opened:
-        box = toolbox(agent, tools, opened)
+    with open_tools(settings(server.url), list_tools([agent]), print) as opened:
+        box = make_toolbox(agent, tools, opened)
     assert BROWSER not in box.tools and "calculator" in box.tools
     of_browser = {name: tool for name, tool in box.tools.items() if name != "calculator"}
     assert {"browser_navigate", "browser_click"} <= of_browser.keys() <= set(ALLOWED)
@@ -151,5 +151,5 @@ def test_browser_in_an_agents_list_stands_for_the_servers_tools_which_return_dat
 
 def test_without_a_browser_its_tools_are_not_offered() -> None:
     agent = AgentSettings(tools=["calculator", BROWSER])
-    box = toolbox(agent, {"calculator": "mas.tools.calculator.calculator"}, Resources())
+    box = make_toolbox(agent, {"calculator": "mas.tools.calculator.calculator"}, Resources())
     assert list(box.tools) == ["calculator"]

@@ -24,7 +24,7 @@ from mas.runtime.sample_context import (
     use_context,
 )
 from mas.runtime.trace import Span, Trace, event, recording
-from mas.systems.gaia.signatures import Research
+from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
 from mas.tools.calculator import calculator
 from mas.tools.files import ocr

@@ -8,6 +8,7 @@ import dspy
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
+from mas.system import agent_names
 from mas.systems.gaia.system import GaiaSystem
 from mas.tools.tool_context import Resources
 from tests.mas.systems.gaia.building import build
@@ -19,7 +20,7 @@ DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Mu
 
 def gaia() -> tuple[GaiaSystem, PromptSet]:
     system = GaiaSystem()
-    return system, read_prompt_set("baseline", system.agent_names, "gaia", PROJECT_ROOT)
+    return system, read_prompt_set("baseline", agent_names(system), "gaia", PROJECT_ROOT)
 
 
 def test_only_the_agents_that_are_tuned_are_its_predictors_under_their_own_names(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
 from mas.simulation.chat import Chat, read_chat
 from mas.simulation.skills.demos import count_shown_skills
-from mas.systems.gaia import signatures
-from mas.systems.toy import signatures as toy
+from mas.systems.gaia import nodes as signatures
+from mas.systems.toy import program as toy
 from tests.scripted_model import UNREADABLE, Answer, Call, ScriptedModel, answering, in_turn
 
 STYLES = ["native", "text", "json native", "json text"]

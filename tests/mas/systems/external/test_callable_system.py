@@ -12,6 +12,7 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, recording
+from mas.system import agent_names
 from mas.systems.external.callable_system import CallableSystem
 from mas.tools.tool_context import Resources
 from tests.mas.systems.external.user_code import AnyonesModel, module
@@ -189,11 +190,11 @@ def test_a_dspy_module_gets_the_runs_model_and_shows_its_calls(tmp_path: Path, s
 
 def test_the_predictors_have_the_users_names_and_take_prompts(tmp_path: Path) -> None:
     made = system(tmp_path, AFORWARD, "program", needs_model=True)
-    assert list(made.agent_names) == ["draft", "solve.predict"]
+    assert list(agent_names(made)) == ["draft", "solve.predict"]
     texts = {"draft": "Note what matters.", "solve.predict": "Be brief."}
     model = AnyonesModel(notes="six", reasoning="six times seven", answer="42")
     agent = made.build(model, PromptSet("mine", "callable", texts, tmp_path), Resources())
-    assert [name for name, _ in agent.named_predictors()] == list(made.agent_names)
+    assert [name for name, _ in agent.named_predictors()] == list(agent_names(made))
     agent(question="How many?")
     systems = [system_text(request) for _, request in model.requests]
     assert "Note what matters." in systems[0] and "Be brief." in systems[1]
@@ -244,7 +245,7 @@ def test_a_module_without_any_model_is_refused_before_the_first_question(tmp_pat
 def test_the_target_is_loaded_once(tmp_path: Path) -> None:
     source = "import dspy\nmade = []\ndef make():\n    made.append(1)\n    return dspy.Predict('question -> answer')\n"
     made = system(tmp_path, source, "make", needs_model=True)
-    assert (list(made.agent_names), made.agent_names) == (["self"], ["self"])
+    assert (list(agent_names(made)), agent_names(made)) == (["self"], ["self"])
     agent = made.build(AnyonesModel(answer="42"), None, Resources())
     assert agent(question="?").final_answer == "42"
     import sys

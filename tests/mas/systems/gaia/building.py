@@ -7,8 +7,9 @@ from typing import Any
 import dspy
 
 from mas.agents.react import Toolbox
-from mas.systems.gaia.state import GraphState, Worker, initial_state
-from mas.systems.gaia.system import AgentSettings, GaiaSystem
+from mas.agents.spec import AgentSettings
+from mas.systems.gaia.agents import GraphState, Worker, initial_state
+from mas.systems.gaia.system import GaiaSystem
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
 from tests.scripted_model import ScriptedModel

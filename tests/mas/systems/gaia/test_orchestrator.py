@@ -4,7 +4,9 @@ from typing import Any, cast
 
 import pytest
 
+from mas.agents.program import check_question
 from mas.systems.gaia import messages
+from mas.systems.gaia.agents import AGENTS, WORKERS, AgentMessage, GraphState, exhausted_trace, initial_state
 from mas.systems.gaia.orchestrator import (
     check_retry_limit,
     determine_next_step,
@@ -12,7 +14,6 @@ from mas.systems.gaia.orchestrator import (
     orchestrate,
     route_from_orchestrator,
 )
-from mas.systems.gaia.state import AGENTS, WORKERS, AgentMessage, GraphState, initial_state
 from tests.mas.systems.gaia.building import LIMITS, start
 
 
@@ -217,7 +218,7 @@ def test_exhausted_retries_name_the_agent_and_its_last_feedback(agent: str) -> N
     assert (state["current_step"], state["failing_agent"]) == ("finalizer", agent)
     assert newest(state)["receiver"] == "finalizer"
     assert newest(state)["content"].startswith(f"The {agent} reached its retry limit.")
-    assert "still wrong" in messages.exhausted_trace(state)
+    assert "still wrong" in exhausted_trace(state)
     assert "still wrong" in newest(state)["content"]
 
 
@@ -247,4 +248,4 @@ def test_a_conversation_is_that_of_one_agent_and_of_one_research_step() -> None:
 @pytest.mark.parametrize("question", ["", " \n\t"])
 def test_an_empty_question_is_refused(question: str) -> None:
     with pytest.raises(ValueError, match="no question was given"):
-        initial_state(question, None, "id", LIMITS)
+        check_question(question)

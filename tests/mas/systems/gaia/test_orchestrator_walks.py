@@ -5,9 +5,9 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mas.systems.gaia.agents import WORKERS, GraphState, Worker, initial_state
 from mas.systems.gaia.graph import recursion_limit
 from mas.systems.gaia.orchestrator import orchestrate
-from mas.systems.gaia.state import WORKERS, GraphState, Worker, initial_state
 
 MOST_RESEARCH_STEPS = 4
 LIMITS = st.fixed_dictionaries({worker: st.integers(1, 4) for worker in WORKERS})

@@ -14,7 +14,7 @@ import pytest
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.event_loop import background_loop, run_blocking
-from mas.systems.gaia.state import AGENTS
+from mas.systems.gaia.agents import AGENTS
 from tests.mas.systems.gaia.building import build, csv_file, without_times
 from tests.scripted_model import (
     APPROVE,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mas.runtime.trace import Trace, recording
-from mas.systems.gaia.state import WORKERS, Worker
+from mas.systems.gaia.agents import WORKERS, Worker
 from tests.mas.systems.gaia.building import LIMITS, build
 from tests.scripted_model import STRAIGHT, Answer, ScriptedModel, all_text, answering, plan, reject
 

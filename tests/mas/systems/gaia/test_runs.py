@@ -9,8 +9,8 @@ import pytest
 from eval.runs.record import to_jsonable
 from mas.agents.react import Toolbox
 from mas.runtime.trace import Trace, recording
+from mas.systems.gaia.agents import GraphState
 from mas.systems.gaia.graph import recursion_limit, workflow
-from mas.systems.gaia.state import GraphState
 from tests.mas.systems.gaia.building import LIMITS, build, csv_file, toolbox
 from tests.scripted_model import (
     APPROVE,

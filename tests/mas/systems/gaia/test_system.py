@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.gaia.state import AGENTS
+from mas.systems.gaia.agents import AGENTS
 from mas.systems.gaia.system import AgentSettings, GaiaSystem
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources

@@ -7,7 +7,7 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.trace import Trace, recording
-from mas.systems.gaia.state import WORKERS, Worker
+from mas.systems.gaia.agents import WORKERS, Worker
 from tests.mas.systems.gaia.building import LIMITS, build, toolbox
 from tests.scripted_model import (
     CUT_OFF,

@@ -10,7 +10,7 @@ from dspy.lm15 import Request
 from dspy.utils.exceptions import AdapterParseError, LMServerError
 
 from mas.agents.react import StepLimitError
-from mas.agents.settings import AgentSettings
+from mas.agents.spec import AgentSettings
 from mas.prompt_sets.prompt_set import digest, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.lm_errors import TruncatedReplyError

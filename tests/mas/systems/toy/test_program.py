@@ -14,11 +14,12 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 
 from eval.cli.paths import PROJECT_ROOT
+from mas.agents.spec import ModelSettings
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.trace import Trace, recording
-from mas.systems.toy.messages import problem_and_steps, result_to_finalize
-from mas.systems.toy.system import AGENTS, ToyAgentSettings, ToySystem
+from mas.systems.toy.program import format_problem_and_steps, format_result
+from mas.systems.toy.system import AGENTS, ToySystem
 from tests.mas.systems.toy.toy_model import FIELDS, STRAIGHT, ToyModel, build
 from tests.scripted_model import UNREADABLE, all_text, said, system_text
 
@@ -48,8 +49,8 @@ def test_the_messages_have_their_sections() -> None:
 
 
 def test_a_section_without_text_says_so() -> None:
-    assert problem_and_steps("How many?", []) == "PROBLEM:\nHow many?\n\nSTEPS:\n(none)"
-    assert result_to_finalize("How many?", " ", "") == "PROBLEM:\nHow many?\n\nWORKING:\n(none)\n\nRESULT:\n(none)"
+    assert format_problem_and_steps("How many?", []) == "PROBLEM:\nHow many?\n\nSTEPS:\n(none)"
+    assert format_result("How many?", " ", "") == "PROBLEM:\nHow many?\n\nWORKING:\n(none)\n\nRESULT:\n(none)"
 
 
 def test_the_prediction_has_answer_trace_and_state() -> None:
@@ -144,7 +145,7 @@ def test_a_baseline_prompt_is_short_and_leaves_the_format_to_the_adapter(agent: 
 
 
 def test_each_agent_may_have_its_own_model_and_temperature() -> None:
-    settings = {"solve": ToyAgentSettings(model="strong", temperature=0.9)}
+    settings = {"solve": ModelSettings(model="strong", temperature=0.9)}
     lms = {name: predictor.lm for name, predictor in build(ToyModel(), agents=settings).named_predictors()}
     assert [lm.model for lm in lms.values()] == ["scripted/scripted", "scripted/strong", "scripted/scripted"]
     assert [lm.kwargs["temperature"] for lm in lms.values()] == [None, 0.9, None]
@@ -152,7 +153,7 @@ def test_each_agent_may_have_its_own_model_and_temperature() -> None:
 
 def test_an_unknown_agent_is_one_sentence() -> None:
     with pytest.raises(UserError, match=r"names planner; the toy system's agents are finalize, plan, solve\.$"):
-        ToySystem(agents={"planner": ToyAgentSettings()}).check()
+        ToySystem(agents={"planner": ModelSettings()}).check()
 
 
 def test_the_settings_are_checked_without_loading_anything_heavy() -> None:

@@ -1,0 +1,73 @@
+"""Base of all programs: predictors made from specs, and one state per question.
+
+class Echo(AgentProgram):
+    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
+        return {"final_answer": question, "final_reasoning_trace": ""}
+
+Echo()(question="How many?").final_answer      # "How many?"
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import dspy
+
+from mas.agents.react import Toolbox
+from mas.agents.spec import AgentSpec
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.trace import current_thread_id, keep_state
+from mas.tools.attachments import use_attachments
+
+State = Mapping[str, object]  # final state of a question; goes into its record
+
+
+class AgentProgram(dspy.Module):
+    """Module with one predictor per agent, under the agent's name: every one of them can be tuned."""
+
+    def __init__(self, agents: Sequence[AgentSpec] = (), toolboxes: Mapping[str, Toolbox] | None = None) -> None:
+        super().__init__()
+        for agent in agents:
+            setattr(self, agent.name, agent.make_predictor())
+        self.toolboxes = dict(toolboxes or {})  # by agent; agents without tools are left out
+
+    def forward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
+        """Answer a question for a synchronous caller, on the one event loop that holds the connections."""
+        return run_blocking(self.aforward(question, file))
+
+    async def aforward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
+        """Answer a question.
+
+        Args:
+            question: the text of the sample.
+            file: path of the attachment. Agents see its bare name, and tools open that name and no other.
+
+        Returns:
+            A prediction with `final_answer`, `final_reasoning_trace` and `state`, the complete final state.
+        """
+        path = Path(file) if file else None
+        with use_attachments([path] if path else []):
+            state = await self.answer(question, path, current_thread_id() or uuid.uuid4().hex)
+        keep_state(state)
+        return dspy.Prediction(
+            final_answer=state["final_answer"], final_reasoning_trace=state["final_reasoning_trace"], state=state
+        )
+
+    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
+        """Return the final state, which has at least `final_answer` and `final_reasoning_trace`.
+
+        Raises:
+            ValueError: the question is empty.
+            LMError: the model could not be asked, after its retries.
+            AdapterParseError: a reply could not be read, after the program's own retries.
+        """
+        raise NotImplementedError
+
+
+def check_question(question: str) -> None:
+    """
+    Raises:
+        ValueError: the question is empty.
+    """
+    if not question.strip():
+        raise ValueError("no question was given to the system; expected some text")

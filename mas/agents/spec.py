@@ -1,0 +1,130 @@
+"""Agents of a system as data: a spec gives an agent its predictor, its toolbox, and the check of its settings.
+
+    AGENTS = (AgentSpec("expert", "mas.systems.gaia.nodes.Solve", uses_tools=True, critic="critic_expert"), …)
+
+    check_agents("gaia", AGENTS, settings, tools)
+    AGENTS[0].make_predictor()                                           # dspy.Predict(Solve)
+    make_toolbox(settings["expert"], tools, resources).tools["calculator"]      # a dspy.Tool
+
+Settings of an agent are its entry in the system's file:
+
+    system:
+      tools: {calculator: mas.tools.calculator.calculator}
+      agents: {expert: {tools: [calculator], max_steps: 5}}
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from mas.runtime.errors import UserError
+from mas.tools.catalogue import BROWSER, load_function
+from mas.tools.tool_context import Resources
+
+if TYPE_CHECKING:
+    import dspy
+
+    from mas.agents.react import Toolbox
+
+
+@dataclass
+class ModelSettings:
+    """Model of one agent."""
+
+    model: str | None = None  # name of the model for this agent; null: the run's
+    temperature: float | None = None  # null: the run's
+
+
+@dataclass
+class AgentSettings(ModelSettings):
+    """One agent (`gaia-design.md` "Agent Configuration"; its prompt comes with the prompt set)."""
+
+    retry_limit: int = 3  # at least 1; the system's file in conf/system/ says what is counted
+    tools: list[str] = field(default_factory=list)  # names from `system.tools`; agents that can use tools
+    max_steps: int = 10  # rounds of tool calls for one request, at least 1; agents that can use tools
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """One agent. Its name is also that of its predictor, of its settings and of its prompt file."""
+
+    name: str
+    signature: str = ""  # package.module.Class, imported when the program is built; empty: the program makes it itself
+    uses_tools: bool = False
+    critic: str | None = None  # the agent that reviews its work; each rejection counts towards its retry limit
+
+    def make_predictor(self) -> "dspy.Predict":
+        """Return a new predictor of this agent; its instructions come from the prompt set."""
+        import dspy
+
+        return dspy.Predict(load_function(self.signature))
+
+
+def check_agents(
+    system: str, agents: Sequence[AgentSpec], settings: Mapping[str, ModelSettings], tools: Mapping[str, str]
+) -> None:
+    """Check the settings of a system's agents.
+
+    Raises:
+        UserError: an unknown agent or tool, or a value that is out of range.
+    """
+    names = [agent.name for agent in agents]
+    if unknown := set(settings) - set(names):
+        raise UserError(
+            f"system.agents names {_join_sorted(unknown)}; the {system} system's agents are {_join_sorted(names)}."
+        )
+    tool_users = [agent.name for agent in agents if agent.uses_tools]
+    for name in names:
+        if name in settings:
+            _check_agent(name, settings[name], tools, tool_users)
+
+
+def _check_agent(name: str, settings: ModelSettings, tools: Mapping[str, str], tool_users: Collection[str]) -> None:
+    if isinstance(settings, AgentSettings):
+        for key in ("retry_limit", "max_steps"):
+            if (value := getattr(settings, key)) < 1:
+                raise UserError(f"system.agents.{name}.{key}={value} is too small; at least 1 is needed.")
+    if settings.temperature is not None and not 0 <= settings.temperature <= 2:
+        raise UserError(f"system.agents.{name}.temperature={settings.temperature} is out of range; expected 0 to 2.")
+    wanted = list_tools([settings])
+    if wanted and name not in tool_users:
+        raise UserError(f"system.agents.{name}.tools is set, but only {' and '.join(tool_users)} can use tools.")
+    if unknown := wanted - set(tools) - {BROWSER}:
+        raise UserError(
+            f"system.agents.{name}.tools names {_join_sorted(unknown)}; tools defined in system.tools: "
+            f"{_join_sorted(tools)}."
+        )
+
+
+def list_tools(settings: Iterable[ModelSettings]) -> set[str]:
+    """Return the names of all tools that any of the agents may call."""
+    return {name for each in settings if isinstance(each, AgentSettings) for name in each.tools}
+
+
+def make_toolbox(settings: AgentSettings, tools: Mapping[str, str], resources: Resources) -> "Toolbox":
+    """Load the tools of one agent.
+
+    Args:
+        settings: name the tools.
+        tools: name → "package.module.function".
+        resources: open during the run.
+
+    Raises:
+        UserError: a tool cannot be loaded.
+    """
+    import dspy
+
+    from mas.agents.react import Toolbox
+
+    own = [name for name in settings.tools if name != BROWSER]
+    offered = {name: dspy.Tool(load_function(tools[name]), name=name) for name in own}
+    if BROWSER in settings.tools and BROWSER in resources.services:
+        from mas.tools.browser.session import BrowserSession
+        from mas.tools.browser.tools import build_browser_tools
+
+        offered |= build_browser_tools(cast(BrowserSession, resources.services[BROWSER]))
+    return Toolbox(offered, settings.max_steps, resources)
+
+
+def _join_sorted(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

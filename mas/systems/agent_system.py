@@ -1,0 +1,69 @@
+"""Base of the systems whose agents are ours: everything that follows from their specs and settings."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, ClassVar
+
+from mas.agents.spec import AgentSettings, AgentSpec, ModelSettings, check_agents, list_tools, make_toolbox
+from mas.llm.profiles.model import AgentModel, Model
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.system import Program, Resources
+from mas.tools.catalogue import open_tools
+from mas.tools.settings import ToolSettings
+
+if TYPE_CHECKING:
+    from mas.agents.react import Toolbox
+
+
+class AgentSystem:
+    """A system is a dataclass that inherits from this class, names its agents and makes its program."""
+
+    agent_specs: ClassVar[Sequence[AgentSpec]]
+    needs_model: ClassVar[bool] = True
+
+    name: str
+    default_prompts: str | None
+    agents: Mapping[str, ModelSettings]  # by name; agents without an entry have the defaults
+    tools: Mapping[str, str] = {}
+
+    def make_program(self, toolboxes: "Mapping[str, Toolbox]") -> Program:
+        """Return the program without models and prompts.
+
+        Args:
+            toolboxes: of the agents that use tools, by name.
+        """
+        raise NotImplementedError
+
+    def check(self) -> None:
+        check_agents(self.name, self.agent_specs, self.agents, self.tools)
+
+    def secrets(self) -> Collection[str]:
+        return ()  # those of tools belong to the tools' settings
+
+    def model_names(self) -> Collection[str]:
+        return {settings.model for settings in self.agents.values() if settings.model}
+
+    def open_resources(
+        self, settings: ToolSettings, report_missing: Callable[[str], None]
+    ) -> AbstractContextManager[Resources]:
+        return open_tools(settings, list_tools(self.agents.values()), report_missing)
+
+    def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
+        program = self.make_program(
+            {
+                agent.name: make_toolbox(self.get_settings(agent.name), self.tools, resources)
+                for agent in self.agent_specs
+                if agent.uses_tools
+            }
+        )
+        for name, predictor in program.named_predictors():
+            settings = self.agents.get(name, ModelSettings())
+            predictor.lm = model.create_lm(AgentModel(settings.model, settings.temperature, name))
+        if prompts is not None:
+            apply_prompt_set(program, prompts)
+        return program
+
+    def get_settings(self, agent: str) -> AgentSettings:
+        """Return the settings of an agent; the defaults if it has none of its own."""
+        settings = self.agents.get(agent)
+        return settings if isinstance(settings, AgentSettings) else AgentSettings()

@@ -1,0 +1,278 @@
+"""The agents at work: each one's signature, and its node in the graph.
+
+A node takes the orchestrator's newest message, asks its predictor and writes the state. What it needs of the program
+arrives through the graph's runtime context (docs/explanation/decisions.md 25).
+
+Instructions come from the prompt set. The first inputs have names of their own in each signature: GEPA tells predictors
+apart by their signatures. Inputs that a later turn of a conversation leaves out are optional and have no default: a
+default would be rendered into every turn.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import dspy
+from langgraph.runtime import Runtime
+
+from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, Toolbox, react
+from mas.runtime.trace import event, keep_answer, span
+from mas.systems.gaia import messages
+from mas.systems.gaia.agents import (
+    COULD_NOT_ANSWER,
+    ExpertState,
+    GraphState,
+    ResearcherState,
+    Worker,
+    exhausted_trace,
+)
+
+DECISION = "approve, or reject"
+FEEDBACK = "if rejected: what to change, concretely; if approved: why"
+FILE = "bare name of the file attached to the question, if any"
+
+
+class Plan(dspy.Signature):
+    """Plan how the question is answered."""
+
+    request: str = dspy.InputField(desc="the orchestrator's newest message")
+    file: str | None = dspy.InputField(desc=FILE)
+    history: dspy.History = dspy.InputField()
+    research_steps: list[str] = dspy.OutputField(desc="what to find out, one self-contained task each; may be empty")
+    expert_steps: list[str] = dspy.OutputField(desc="how to get from the findings to the answer; at least one")
+
+
+class ReviewPlan(dspy.Signature):
+    """Review a plan."""
+
+    plan_to_review: str = dspy.InputField()
+    file: str | None = dspy.InputField(desc=FILE)
+    decision: Literal["approve", "reject"] = dspy.OutputField(desc=DECISION)
+    feedback: str = dspy.OutputField(desc=FEEDBACK)
+
+
+class Research(dspy.Signature):
+    """Find out what one research step asks for."""
+
+    research_request: str | None = dspy.InputField(desc="the orchestrator's newest message")
+    file: str | None = dspy.InputField(desc=FILE)
+    history: dspy.History = dspy.InputField()
+    tools: list[dspy.Tool] = dspy.InputField()
+    tool_calls: dspy.ToolCalls = dspy.OutputField(desc="tools to call now; none once the result is known")
+    result: str = dspy.OutputField(desc="the findings, complete in themselves; empty while tools are being called")
+
+
+class ReviewResearch(dspy.Signature):
+    """Review the findings of one research step."""
+
+    research_to_review: str = dspy.InputField()
+    decision: Literal["approve", "reject"] = dspy.OutputField(desc=DECISION)
+    feedback: str = dspy.OutputField(desc=FEEDBACK)
+
+
+class Solve(dspy.Signature):
+    """Work out the answer from the findings."""
+
+    expert_request: str | None = dspy.InputField(desc="the orchestrator's newest message")
+    file: str | None = dspy.InputField(desc=FILE)
+    history: dspy.History = dspy.InputField()
+    tools: list[dspy.Tool] = dspy.InputField()
+    tool_calls: dspy.ToolCalls = dspy.OutputField(desc="tools to call now; none once the answer is known")
+    expert_answer: str = dspy.OutputField(desc="the answer; empty while tools are being called")
+    reasoning_trace: str = dspy.OutputField(desc="how it follows; empty while tools are being called")
+
+
+class ReviewAnswer(dspy.Signature):
+    """Review an answer."""
+
+    answer_to_review: str = dspy.InputField()
+    decision: Literal["approve", "reject"] = dspy.OutputField(desc=DECISION)
+    feedback: str = dspy.OutputField(desc=FEEDBACK)
+
+
+class Finalize(dspy.Signature):
+    """Put the answer into its final form."""
+
+    answer_request: str = dspy.InputField()
+    final_answer: str = dspy.OutputField(desc="the answer alone, in the form the question asks for")
+    final_reasoning_trace: str = dspy.OutputField(desc="how the answer was reached, in a few sentences")
+
+
+@dataclass(frozen=True)
+class GraphContext:
+    """Inputs of one invocation of the graph, besides the state."""
+
+    predictors: Mapping[str, dspy.Predict]  # by agent
+    toolboxes: Mapping[str, Toolbox]
+    max_research_steps: int
+    on_retry_exhausted: str
+
+
+Context = Runtime[GraphContext]
+
+
+async def planner(state: GraphState, runtime: Context) -> GraphState:
+    request = messages.open_request(state, "planner")
+    inputs = {"request": request, "file": state["file"]}
+    history = dspy.History(messages=state["planner_turns"])
+    with span("agent", "planner", inputs={"request": request}) as current:
+        try:
+            prediction = await runtime.context.predictors["planner"].acall(**inputs, history=history)
+        except UNUSABLE as error:
+            return _reject_unusable(state, "planner", error)
+        plan = {"research_steps": list(prediction.research_steps), "expert_steps": list(prediction.expert_steps)}
+        current.outputs = plan
+    content = messages.planner_response(**plan)
+    turns = [*state["planner_turns"], {**inputs, **plan}]
+    state = _respond(state, "planner", content, None, planner_turns=turns, **plan)
+    objection = _objection(plan, runtime.context.max_research_steps)
+    return _reject(state, "planner", objection) if objection else state
+
+
+def _objection(plan: dict[str, list[str]], max_research_steps: int) -> str | None:
+    """What makes a plan unusable, whatever the critic would say."""
+    if len(plan["research_steps"]) > max_research_steps:
+        return (
+            f"The plan has {len(plan['research_steps'])} research steps; at most {max_research_steps} are allowed. "
+            "Merge or drop steps."
+        )
+    if not plan["expert_steps"]:
+        return "The plan has no expert steps; at least one is needed to get from the findings to the answer."
+    return None
+
+
+async def researcher(state: GraphState, runtime: Context) -> GraphState:
+    """One research step; a rejected step goes on in its own conversation."""
+    index = state["current_research_index"]
+    request = messages.open_request(state, "researcher")
+    earlier = state["researcher_states"].get(index)
+    with span("agent", "researcher", inputs={"request": request}, step_index=index) as current:
+        try:
+            turns, prediction = await react(
+                runtime.context.predictors["researcher"],
+                {"research_request": request, "file": state["file"]},
+                earlier["messages"] if earlier else [],
+                runtime.context.toolboxes["researcher"],
+            )
+        except UNUSABLE as error:
+            return _reject_unusable(state, "researcher", error)
+        current.outputs = {"result": prediction.result}
+    step = ResearcherState(messages=turns, step_index=index, result=prediction.result)
+    results = [*state["research_results"][:index], prediction.result]
+    return _respond(
+        state,
+        "researcher",
+        messages.researcher_response(index),
+        step_id=index,
+        researcher_states={**state["researcher_states"], index: step},
+        research_results=results,
+    )
+
+
+async def expert(state: GraphState, runtime: Context) -> GraphState:
+    request = messages.open_request(state, "expert")
+    earlier = state["expert_state"]
+    with span("agent", "expert", inputs={"request": request}) as current:
+        try:
+            turns, prediction = await react(
+                runtime.context.predictors["expert"],
+                {"expert_request": request, "file": state["file"]},
+                earlier["messages"] if earlier else [],
+                runtime.context.toolboxes["expert"],
+            )
+        except UNUSABLE as error:
+            return _reject_unusable(state, "expert", error)
+        answer, reasoning = prediction.expert_answer or "", prediction.reasoning_trace or ""
+        current.outputs = {"expert_answer": answer, "reasoning_trace": reasoning}
+    if answer:
+        keep_answer(answer)
+    expert_state = ExpertState(
+        messages=turns,
+        question=state["question"],
+        research_steps=state["research_steps"],
+        research_results=state["research_results"],
+        expert_answer=answer,
+        expert_reasoning=reasoning,
+    )
+    content = messages.expert_response(answer, reasoning)
+    return _respond(
+        state, "expert", content, expert_state=expert_state, expert_answer=answer, expert_reasoning=reasoning
+    )
+
+
+async def critic(state: GraphState, runtime: Context) -> GraphState:
+    """One node with three prompts, chosen by the current step; it keeps no history."""
+    step = state["current_step"]
+    if not step.startswith("critic_"):
+        raise ValueError(f"the critic has no prompt for step {step!r}")
+    request = messages.newest_request(state, step)
+    by_step: dict[str, dict[str, Any]] = {
+        "critic_planner": {"plan_to_review": request, "file": state["file"]},
+        "critic_researcher": {"research_to_review": request},
+        "critic_expert": {"answer_to_review": request},
+    }
+    inputs = by_step[step]
+    predictor = runtime.context.predictors[step]
+    with span("agent", step, inputs={"request": request}) as current:
+        prediction = await _ask_twice(lambda: predictor.acall(**inputs), step)
+        current.outputs = {"decision": prediction.decision, "feedback": prediction.feedback}
+        level = "warning" if prediction.decision == "reject" else "info"
+        event("decision", level, decision=prediction.decision, feedback=prediction.feedback)  # type: ignore[arg-type]
+    content = messages.critic_response(prediction.decision, prediction.feedback)
+    verdict = {f"{step}_decision": prediction.decision, f"{step}_feedback": prediction.feedback}
+    return _respond(state, "critic", content, **verdict)
+
+
+async def finalizer(state: GraphState, runtime: Context) -> GraphState:
+    """The answer; after exhausted retries, with `give_up`, the fixed one without any LM call."""
+    if state["retry_failed"] and runtime.context.on_retry_exhausted == "give_up":
+        trace = exhausted_trace(state)
+        return _finalize(state, COULD_NOT_ANSWER, trace)
+    request = messages.newest_request(state, "finalizer")
+    with span("agent", "finalizer", inputs={"request": request}) as current:
+        prediction = await _ask_twice(
+            lambda: runtime.context.predictors["finalizer"].acall(answer_request=request), "finalizer"
+        )
+        current.outputs = {"final_answer": prediction.final_answer}
+    return _finalize(state, prediction.final_answer, prediction.final_reasoning_trace)
+
+
+def _finalize(state: GraphState, answer: str, trace: str) -> GraphState:
+    keep_answer(answer)
+    content = messages.finalizer_response(answer, trace)
+    return _respond(state, "finalizer", content, final_answer=answer, final_reasoning_trace=trace)
+
+
+async def _ask_twice(ask: Callable[[], Awaitable[Any]], agent: str) -> Any:
+    """Critic and finalizer have no reviewer to send them back: an unusable reply gets one more try."""
+    try:
+        return await ask()
+    except UNUSABLE as error:
+        event("unusable reply", "warning", agent=agent, error=_first_chars(error))
+        return await ask()
+
+
+def _respond(state: GraphState, agent: str, content: str, step_id: int | None = None, **changes: Any) -> GraphState:
+    message = messages.compose_agent_message(agent, "orchestrator", "response", content, step_id)
+    return messages.send_message(cast(GraphState, {**state, **changes}), message)
+
+
+def _reject_unusable(state: GraphState, worker: Worker, error: Exception) -> GraphState:
+    """Count an unusable reply as a rejection, with the reason as feedback (docs/explanation/decisions.md 7d)."""
+    event("unusable reply", "warning", agent=worker, error=_first_chars(error))
+    index = state["current_research_index"] if worker == "researcher" else None
+    state = _respond(state, worker, messages.unusable_response(worker), index)
+    return _reject(state, worker, f"Your last reply could not be used: {_first_chars(error)}")
+
+
+def _reject(state: GraphState, worker: Worker, feedback: str) -> GraphState:
+    """As if the critic had said so: the orchestrator counts it and sends the agent back."""
+    verdict = {f"critic_{worker}_decision": "reject", f"critic_{worker}_feedback": feedback}
+    return cast(GraphState, {**state, "current_step": f"critic_{worker}", **verdict})
+
+
+def _first_chars(error: Exception) -> str:
+    return str(error)[:MAX_FEEDBACK_CHARS]
+
+
+NODES = {"planner": planner, "researcher": researcher, "expert": expert, "critic": critic, "finalizer": finalizer}
