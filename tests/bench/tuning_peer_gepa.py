@@ -42,7 +42,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(ROOT)
 
 from mas.simulation import SimulatedModel  # noqa: E402
-from mas.system import agent_names
+from mas.system import agent_names  # noqa: E402
 from tests.bench.paid_model import PaidModel  # noqa: E402
 from tests.bench.tables import Table  # noqa: E402
 
