@@ -1,7 +1,7 @@
-"""One session with a browser's server, over the Model Context Protocol's streamable HTTP.
+"""Session with a browser's server, over the Model Context Protocol's streamable HTTP.
 
-The SDK wants a session opened and closed by the same task; so a task of its own does both, and calls may come from any
-other task on its loop. Playwright MCP with `--isolated` gives each session a browser context of its own: cookies, tabs.
+The SDK requires that one task opens and closes a session; a task of its own does both, and calls may come from any
+other task on its loop. Playwright MCP with `--isolated` gives each session its own browser context: cookies, tabs.
 
     connection = await Connection.open("http://127.0.0.1:3000/mcp", seconds=10)
     reply = await connection.call("browser_navigate", {"url": "https://example.org"})
@@ -11,8 +11,15 @@ other task on its loop. Playwright MCP with `--isolated` gives each session a br
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.client.client import Client
+
+_Answer = TypeVar("_Answer")
 
 MAX_REPLY_BYTES = 32 * 2**20  # the SDK's own limit, 1 MiB, is less than the snapshot of a long page
 MAX_TOOL_PAGES = 20
@@ -21,12 +28,12 @@ CLOSE_SECONDS = 5.0  # for the server to hear that a session is over
 
 
 class ConnectionLostError(Exception):
-    """The session is gone, or never was: the server stopped, was started anew, or is none. Says what was seen."""
+    """The session ended or could not be opened: the server stopped, was restarted, or is not an MCP server."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a tool of the server said."""
+    """Reply of a tool of the server."""
 
     text: str
     failed: bool
@@ -34,27 +41,28 @@ class Reply:
 
 @dataclass(frozen=True)
 class Offer:
-    """A tool that the server has."""
+    """Tool that the server offers."""
 
     name: str
     description: str
-    schema: dict[str, Any]  # of its arguments, as JSON Schema
+    schema: Mapping[str, Any]  # JSON Schema of its arguments
 
 
 class Connection:
-    """A session that is open until it is closed or its server is gone."""
+    """Session that is open until it is closed or its server stops."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._loop = asyncio.get_running_loop()
-        self._client: asyncio.Future[Any] = self._loop.create_future()
+        self._client: asyncio.Future[Client] = self._loop.create_future()
         self._closing = asyncio.Event()
-        self._refusal = ""  # what the server said with an HTTP status of 400 or more; the SDK tells no more than that
+        self._refusal = ""  # the server's text with an HTTP status of 400 or more; the SDK reports only the status
         self.owner = asyncio.create_task(self._own())  # ends when the session has
 
     @classmethod
     async def open(cls, url: str, seconds: float) -> "Connection":
-        """
+        """Open a session.
+
         Raises:
             ConnectionLostError: there is no such server, or it did not answer in time.
         """
@@ -72,26 +80,26 @@ class Connection:
 
     async def _own(self) -> None:
         try:
-            async with self._http() as http, _client(self._url, http) as client:
+            async with self._open_http() as http, _open_client(self._url, http) as client:
                 self._client.set_result(client)
                 await self._closing.wait()
         except asyncio.CancelledError:
             self._fail(ConnectionLostError("the session was given up"))
             raise
-        except Exception as error:  # noqa: BLE001  # whatever a server that is none makes of the SDK
+        except Exception as error:  # noqa: BLE001  # the SDK raises anything for what is not an MCP server
             self._fail(self._lost(error))
 
-    def _http(self) -> Any:
-        """Straight to the server: a proxy of the environment is for the world outside."""
+    def _open_http(self) -> "httpx2.AsyncClient":
+        """Return a client without the environment's proxy, which is for the world outside."""
         import httpx2
 
-        async def notice(response: Any) -> None:
+        async def record_refusal(response: "httpx2.Response") -> None:
             if response.request.method == "POST" and response.status_code >= 400:
                 await response.aread()
                 self._refusal = f"HTTP {response.status_code} {' '.join(response.text.split())[:200]}".strip()
 
-        timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # how long an action may take is its caller's affair
-        return httpx2.AsyncClient(timeout=timeout, trust_env=False, event_hooks={"response": [notice]})
+        timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # the caller limits the time of an action
+        return httpx2.AsyncClient(timeout=timeout, trust_env=False, event_hooks={"response": [record_refusal]})
 
     def _lost(self, error: Exception) -> ConnectionLostError:
         return ConnectionLostError(self._refusal or _cause(error))
@@ -99,33 +107,34 @@ class Connection:
     def _fail(self, error: ConnectionLostError) -> None:
         if not self._client.done():
             self._client.set_exception(error)
-            self._client.exception()  # seen, even if nobody waits for it any more
+            self._client.exception()  # retrieved, even if nobody waits for it any more
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> Reply:
-        """
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> Reply:
+        """Call a tool of the server.
+
         Raises:
             ConnectionLostError: the session ended before the reply, or is over; or the server speaks another protocol.
         """
-        result = await self._asked(self._client.result().call_tool(tool, arguments))
+        result = await self._await(self._client.result().call_tool(tool, dict(arguments)))
         texts = [block.text for block in result.content if block.type == "text"]
         return Reply("\n".join(texts), bool(result.is_error))
 
-    async def offers(self) -> list[Offer]:
-        """The server's tools.
+    async def list_offers(self) -> list[Offer]:
+        """Return the server's tools.
 
         Raises:
             ConnectionLostError: as for `call`.
         """
         client, found, cursor = self._client.result(), [], None
         for _ in range(MAX_TOOL_PAGES):
-            listing = await self._asked(client.list_tools(cursor=cursor))
+            listing = await self._await(client.list_tools(cursor=cursor))
             found += [Offer(tool.name, tool.description or "", tool.input_schema) for tool in listing.tools]
             if not (cursor := listing.next_cursor):
                 break
         return found
 
-    async def _asked(self, request: Any) -> Any:
-        """The answer, unless the session ends first."""
+    async def _await(self, request: Awaitable[_Answer]) -> _Answer:
+        """Return the answer, unless the session ends first."""
         answer = asyncio.ensure_future(request)
         try:
             await asyncio.wait({answer, self.owner}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,11 +146,11 @@ class Connection:
         except Exception as error:
             raise self._lost(error) from error
         finally:
-            await _ended(answer)
+            await _cancel(answer)
 
     def close(self) -> None:
-        """End the session, from any thread; its task ends soon after."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it everything on it
+        """End the session, from any thread; its task ends shortly after."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all its tasks
             self._loop.call_soon_threadsafe(self._close)
 
     def _close(self) -> None:
@@ -149,18 +158,18 @@ class Connection:
         self._loop.call_later(CLOSE_SECONDS, self.owner.cancel)
 
 
-def _client(url: str, http: Any) -> Any:
-    """Not the newest protocol: it knows no sessions, and it is a session that keeps two questions apart."""
+def _open_client(url: str, http: "httpx2.AsyncClient") -> "Client":
+    """Return a client of the older protocol: the newest has no sessions, which keep questions apart."""
     from mcp.client.client import Client
     from mcp.client.streamable_http import streamable_http_client
 
-    # Else there is a traceback on the screen for what is handled here.
+    # Otherwise the SDK prints tracebacks of errors that are handled here.
     logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
     transport = streamable_http_client(url, http_client=http, max_sse_event_size=MAX_REPLY_BYTES)
     return Client(transport, mode="legacy", cache=None)
 
 
-async def _ended(task: "asyncio.Future[Any]") -> None:
+async def _cancel(task: "asyncio.Future[Any]") -> None:
     if not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=1.0)
@@ -169,7 +178,7 @@ async def _ended(task: "asyncio.Future[Any]") -> None:
 
 
 def _cause(error: BaseException) -> str:
-    """In a few words; of a group of errors, the first."""
+    """Return an error's message in a line; of a group of errors that of the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return " ".join(str(error).split())[:300] or type(error).__name__

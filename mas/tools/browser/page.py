@@ -1,10 +1,10 @@
-r"""What Playwright MCP says, read: its sections, the page that is open, and what of that an agent gets to see.
+r"""Parser of Playwright MCP's replies, and the text that an agent sees of them.
 
-    sections("### Page\n- Page URL: https://example.org/\n### Snapshot\n…")["Page"]      # "- Page URL: https://…"
-    open_page(reply_to_browser_snapshot).url                                              # "https://example.org/"
+    split_sections("### Page\n- Page URL: https://example.org/\n### Snapshot\n…")["Page"]      # "- Page URL: https://…"
+    read_open_page(reply_to_browser_snapshot).url                                              # "https://example.org/"
 
-A page can write what it likes into its texts, but not a line of its own that begins with "### ": its title is one line,
-and the snapshot is a tree. The one exception is the text of a dialog, which stands after the section of the page.
+A page can write any text into its snapshot, but no line that begins with "### ": its title is one line, and the
+snapshot is a tree. The one exception is the text of a dialog, which follows the section of the page.
 """
 
 import re
@@ -37,14 +37,14 @@ NOTHING_TO_READ = (
 
 @dataclass(frozen=True)
 class Page:
-    """The page in the current tab."""
+    """Page in the current tab."""
 
-    url: str  # "" if the reply does not tell
+    url: str  # "" if the reply does not say
     title: str = ""
 
 
 def split_sections(text: str) -> dict[str, str]:
-    """By heading; of two with the same one, the first."""
+    """Return the sections of a reply by heading; of two with the same heading the first."""
     found: dict[str, str] = {}
     for part in _HEADING.split(text)[1:]:
         heading, _, body = part.partition("\n")
@@ -53,24 +53,26 @@ def split_sections(text: str) -> dict[str, str]:
 
 
 def read_open_page(text: str) -> Page:
+    """Return the page that a reply says is open."""
     about = split_sections(text.partition(_DIALOG)[0]).get("Page", "")
     url, title = _ADDRESS.search(about), _TITLE.search(about)
     return Page(url[1].strip() if url else "", title[1].strip() if title else "")
 
 
 def read_snapshot(text: str) -> str:
+    """Return the snapshot in a reply."""
     return _FENCE.sub("", split_sections(text).get("Snapshot", ""))
 
 
 def read_failure(text: str) -> str:
-    """What went wrong, in one line, without Playwright's log."""
+    """Return the error in a reply as one line, without Playwright's log."""
     said = split_sections(text).get("Error", text)
     said = _CALL_LOG.sub("", _COLOUR.sub("", said)).removeprefix("Error: ")
     return " ".join(said.split())[:500] or "no reason was given"
 
 
 def read_dialog(text: str) -> str:
-    """The dialog that a page has opened and that waits for an answer; "" without one."""
+    """Return the open dialog of a page; "" without one."""
     return text.partition(_DIALOG)[2].strip()[:1000]
 
 

@@ -1,13 +1,12 @@
-"""The browser's only way out: an HTTP proxy that connects to nothing but the public web.
+"""HTTP proxy of the browser, which connects to the public web only.
 
-What a page loads, where a redirect leads and to which address a name changes meanwhile, nobody outside the browser can
-see in time. So the browser gets no other way than this one: it looks the name up, checks all its addresses
-(`mas.tools.http.url_policy`) and connects to one of those. Encrypted traffic passes through unread, as RFC 9110 has
-it for
-CONNECT; so blocked pages, which are known by their whole address, are the window's affair.
+Nobody outside the browser sees in time what a page loads, where a redirect leads and whether a name changes its
+address. The browser therefore has no connection but this proxy: it looks the name up, checks all its addresses
+(`mas.tools.http.url_policy`) and connects to one of them. Encrypted traffic passes through unread, as RFC 9110
+describes for CONNECT; blocked pages, which are known by their whole address, are refused by the window.
 
-    async with await guarded_proxy() as proxy:
-        f"http://127.0.0.1:{port_of(proxy)}"      # --proxy-server of the browser
+    async with await start_proxy() as proxy:
+        f"http://127.0.0.1:{get_port(proxy)}"      # --proxy-server of the browser
 """
 
 import asyncio
@@ -28,7 +27,7 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class _RefusedError(Exception):
-    """Told to the browser as an HTTP status with a sentence."""
+    """The request is refused, with an HTTP status and a sentence for the browser."""
 
     def __init__(self, status: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -36,22 +35,22 @@ class _RefusedError(Exception):
 
 
 async def start_proxy(allow_private_hosts: Sequence[str] = (), port: int = 0) -> asyncio.Server:
-    """Listening on loopback.
+    """Start a proxy that listens on loopback.
 
     Args:
-        allow_private_hosts: "host" or "host:port" of what may be reached although it is not public.
-        port: 0: any that is free.
+        allow_private_hosts: "host" or "host:port" of servers that may be reached although they are not public.
+        port: 0: any free one.
     """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await _served((reader, writer), allow_private_hosts)
+            await _serve((reader, writer), allow_private_hosts)
         except _RefusedError as error:
             body = str(error).encode()
             head = f"HTTP/1.1 {error.status}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
             writer.write(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
-            pass  # one of the two went away
+            pass  # one side closed its connection
         finally:
             with contextlib.suppress(OSError):
                 writer.close()
@@ -61,11 +60,12 @@ async def start_proxy(allow_private_hosts: Sequence[str] = (), port: int = 0) ->
 
 
 def get_port(proxy: asyncio.Server) -> int:
+    """Return the port on which the proxy listens."""
     return int(proxy.sockets[0].getsockname()[1])
 
 
-async def _served(browser: _Streams, allow_private_hosts: Sequence[str]) -> None:
-    """One connection: a tunnel, or one request in the clear."""
+async def _serve(browser: _Streams, allow_private_hosts: Sequence[str]) -> None:
+    """Serve one connection: a tunnel, or one unencrypted request."""
     reader, writer = browser
     try:
         async with asyncio.timeout(HEAD_SECONDS):
@@ -81,25 +81,25 @@ async def _served(browser: _Streams, allow_private_hosts: Sequence[str]) -> None
         raise _RefusedError("400 Bad Request", "This is no request to a proxy.") from error
     if method != "CONNECT" and parts.scheme != "http":
         raise _RefusedError("400 Bad Request", "This is no request to a proxy.")
-    server = await _connected(host, port, allow_private_hosts)
+    server = await _connect(host, port, allow_private_hosts)
     try:
         if method == "CONNECT":
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
             path = target.split("/", 3)[3:] or [""]
-            server[1].write(f"{method} /{path[0]} {version}\r\n".encode() + _one_request(rest))
-        await _both_ways(browser, server)
+            server[1].write(f"{method} /{path[0]} {version}\r\n".encode() + _end_after_request(rest))
+        await _copy_both_ways(browser, server)
     finally:
         server[1].close()
 
 
-def _one_request(headers: bytes) -> bytes:
-    """The headers without those for the proxy, and for this request alone: the next one may be for another host."""
+def _end_after_request(headers: bytes) -> bytes:
+    """Return the headers without those for the proxy, to end after this request: the next may be for another host."""
     kept = [line for line in headers.split(b"\r\n") if line and not line.lower().startswith(_HOP_BY_HOP)]
     return b"\r\n".join([*kept, b"Connection: close", b"", b""])
 
 
-async def _connected(host: str, port: int, allow_private_hosts: Sequence[str]) -> _Streams:
+async def _connect(host: str, port: int, allow_private_hosts: Sequence[str]) -> _Streams:
     try:
         normalize_url(f"http://{f'[{host}]' if ':' in host else host}:{port}/", allow_private_hosts)
         addresses = await resolve_public_host(host, port, allow_private_hosts)
@@ -112,17 +112,17 @@ async def _connected(host: str, port: int, allow_private_hosts: Sequence[str]) -
     raise _RefusedError("502 Bad Gateway", f"{host} does not answer at port {port}.")
 
 
-async def _both_ways(browser: _Streams, server: _Streams) -> None:
-    """Until the server has said all it has to say."""
-    upwards = asyncio.create_task(_copied(browser[0], server[1]))
+async def _copy_both_ways(browser: _Streams, server: _Streams) -> None:
+    """Copy in both directions until the server has sent everything."""
+    upwards = asyncio.create_task(_copy(browser[0], server[1]))
     try:
-        await _copied(server[0], browser[1])
+        await _copy(server[0], browser[1])
     finally:
         upwards.cancel()
         await asyncio.wait({upwards})
 
 
-async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while piece := await reader.read(PIECE_BYTES):
             writer.write(piece)

@@ -1,17 +1,16 @@
-"""The browser of a run: a server that was asked for its tools, and a window of its own for each question.
+"""Browser of a run: the server's tools, and a window for each question.
 
-    with open_browser(BrowserSettings()) as session:                 # None: no server; it has said so once
+    with open_browser(BrowserSettings()) as session:                 # None without a server, which it reports once
         await session.act("browser_navigate", {"url": "https://example.org"})
 
-A window is opened by a question's first action and closed with the question; outside a run it lasts for one call.
+A question's first action opens its window, which is closed with the question; outside a run each call has its own.
 """
 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
 from urllib.parse import urlsplit
 
 from mas.runtime.event_loop import background_loop, run_blocking
@@ -23,24 +22,25 @@ from mas.tools.browser.window import Check, Window
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.tool_context import ToolLimits, get_settings
 
-LISTEN_SECONDS = 0.5  # to see whether anything listens at all
-START_SECONDS = 10.0  # for a server that does, to open a session
+LISTEN_SECONDS = 0.5  # to connect to the port
+START_SECONDS = 10.0  # to open a session
 SLACK_CHARS = 500  # of `tools.max_output_chars`, for what others write around an observation
 BELONGING = "browser"  # key in `Question.belongings`
 
 
 async def check_public(url: str) -> str:
-    """
-    Raises:
-        ToolError: an agent may not go there.
-    """
-    from mas.tools.http import url_policy as guard
+    """Return the URL to request, by the run's policy.
 
-    return await guard.check_public(url)
+    Raises:
+        ToolError: an agent must not open it.
+    """
+    from mas.tools.http import url_policy
+
+    return await url_policy.check_public(url)
 
 
 class BrowserSession:
-    """Made by `open_browser`."""
+    """Browser that `open_browser` has opened: the tools on offer and the windows of the questions."""
 
     def __init__(self, settings: BrowserSettings, url: str, offers: Sequence[Offer], check: Check) -> None:
         self.offers = offers
@@ -48,13 +48,13 @@ class BrowserSession:
         self._free = asyncio.Semaphore(settings.max_sessions)
         self._open: set[Connection] = set()
 
-    async def act(self, tool: str, arguments: dict[str, Any]) -> ToolResult:
-        """One action in the window of the question at work; what is then to be seen, not longer than a tool may return.
+    async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
+        """Do an action in the question's window and return what is then visible, cut to the length of an observation.
 
         Raises:
-            ToolError: it could not be done, or led where it may not.
+            ToolError: it failed, or led to an address that the policy forbids.
         """
-        if asyncio.get_running_loop() is not background_loop():  # the connections are on that one
+        if asyncio.get_running_loop() is not background_loop():  # the connections belong to that loop
             there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
             return await asyncio.wrap_future(there)
         if (context := current_context()) is not None:
@@ -74,7 +74,7 @@ class BrowserSession:
         return Window(self._connection, self._check, self._settings.action_seconds)
 
     async def _connection(self) -> Connection:
-        await self._wait_for_a_free_one()
+        await self._wait_for_free_window()
         try:
             connection = await Connection.open(self._url, START_SECONDS)
         except BaseException:
@@ -88,7 +88,7 @@ class BrowserSession:
         self._open.discard(connection)
         self._free.release()
 
-    async def _wait_for_a_free_one(self) -> None:
+    async def _wait_for_free_window(self) -> None:
         context, seconds = current_context(), self._settings.action_seconds
         try:
             with context.pause_working_time() if context is not None else nullcontext():
@@ -101,7 +101,7 @@ class BrowserSession:
             ) from error
 
     async def aclose(self) -> None:
-        """End what is still open; a server that does not answer is not waited for."""
+        """Close all connections, without waiting for a server that does not answer."""
         owners = [connection.owner for connection in self._open]
         for connection in list(self._open):
             connection.close()
@@ -113,14 +113,14 @@ class BrowserSession:
 def open_browser(
     settings: BrowserSettings, say: Callable[[str], None] | None = None, check: Check = check_public
 ) -> Iterator[BrowserSession | None]:
-    """The browser for as long as the run; None if there is none, which costs less than a second where nothing listens.
+    """Open the browser for a run; None without one, which takes less than a second if nothing listens.
 
     Args:
-        settings: checked ones.
-        say: told once, in a sentence, why there is none although one is configured; by default the log's warning.
-        check: the rule on addresses.
+        settings: already checked.
+        say: called once with the reason if there is no browser although one is configured; by default a log warning.
+        check: the policy for addresses.
     """
-    offers, why_not = _offers(settings)
+    offers, why_not = _find_offers(settings)
     if why_not:
         (say or logging.getLogger(__name__).warning)(why_not)
     if settings.url is None or why_not:
@@ -134,12 +134,12 @@ def open_browser(
 
 
 def describe_missing_browser(settings: BrowserSettings) -> str:
-    """In a sentence, why there would be no browser; "" if there would be one, or if none is configured."""
-    return _offers(settings)[1]
+    """Return the reason why there is no browser; "" if there is one, or if none is configured."""
+    return _find_offers(settings)[1]
 
 
-def _offers(settings: BrowserSettings) -> tuple[list[Offer], str]:
-    """The server's tools, or the reason why there are none."""
+def _find_offers(settings: BrowserSettings) -> tuple[list[Offer], str]:
+    """Return the server's tools, or the reason why there are none."""
     if settings.url is None:
         return [], ""
     if not _listens(settings.url):
@@ -148,9 +148,9 @@ def _offers(settings: BrowserSettings) -> tuple[list[Offer], str]:
             "`make browser`, or set tools.browser.url=null."
         )
     try:
-        return run_blocking(_asked_for_tools(settings.url)), ""
+        return run_blocking(_request_offers(settings.url)), ""
     except ConnectionLostError as error:
-        return [], _why_not(settings.url, str(error))
+        return [], _explain_failure(settings.url, str(error))
 
 
 def _listens(url: str) -> bool:
@@ -163,11 +163,11 @@ def _listens(url: str) -> bool:
     return True
 
 
-async def _asked_for_tools(url: str) -> list[Offer]:
+async def _request_offers(url: str) -> list[Offer]:
     connection = await Connection.open(url, START_SECONDS)
     try:
         async with asyncio.timeout(START_SECONDS):
-            return await connection.offers()
+            return await connection.list_offers()
     except TimeoutError as error:
         raise ConnectionLostError(f"no list of tools in {START_SECONDS:g} seconds") from error
     finally:
@@ -175,7 +175,7 @@ async def _asked_for_tools(url: str) -> list[Offer]:
         await asyncio.wait({connection.owner}, timeout=CLOSE_SECONDS + 1)
 
 
-def _why_not(url: str, cause: str) -> str:
+def _explain_failure(url: str, cause: str) -> str:
     if cause.startswith("HTTP 403"):
         return (
             f"No browser: the server at {url} does not serve under that host name ({cause}), so the run goes on "

@@ -1,4 +1,4 @@
-"""Where the browser is, and how much of it a run may use: `tools.browser` of the configuration."""
+"""Settings of the browser: address of its server, limits."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -10,16 +10,17 @@ EXAMPLE_URL = "http://127.0.0.1:3000/mcp"
 
 @dataclass
 class BrowserSettings:
-    """The server is Playwright MCP; `make browser` starts one at the default address."""
+    """The `tools.browser` part of the configuration; `make browser` starts a Playwright MCP server at this address."""
 
     url: str | None = EXAMPLE_URL  # its streamable HTTP address; null: no browser
-    max_sessions: int = 8  # questions that have a browser window at the same time; one more waits for one
+    max_sessions: int = 8  # browser windows at a time; a further question waits
     action_seconds: float = 60.0  # one action, with the loading of the page that it leads to
 
     def check(self) -> None:
-        """
+        """Check all values.
+
         Raises:
-            UserError: the first setting that cannot be.
+            UserError: a value is invalid.
         """
         if self.url is not None:
             _check_url(self.url)
@@ -33,14 +34,14 @@ class BrowserSettings:
 
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
-    if parts.username or parts.password:  # would be saved with the configuration; so it is not repeated here either
+    if parts.username or parts.password:  # it would be saved with the configuration; the message does not repeat it
         raise UserError(
             "tools.browser.url holds a user name or password, which would be saved with the run; "
             "let the browser's server listen where only this machine can reach it."
         )
     try:
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         usable = False
     if not usable:
         raise UserError(f"tools.browser.url={url} is not a URL; expected something like {EXAMPLE_URL}, or null.")

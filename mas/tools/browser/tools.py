@@ -1,20 +1,23 @@
-"""The browser's tools as agents get them: those of the server that only look at pages and use them.
+"""Tools of the browser's server that agents may call: those that look at pages and use them.
 
-browser_tools(session)["browser_click"]      # a dspy.Tool with the server's description and arguments
+build_browser_tools(session)["browser_click"]      # a dspy.Tool with the server's description and arguments
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import dspy
 
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession
 from mas.tools.results import ToolResult
 
-# A list of what is allowed, so that a new version of the server brings nothing in unseen. Left out on purpose: what
-# runs code (browser_evaluate, browser_run_code_unsafe), what reads or writes the server's files (browser_file_upload,
-# browser_drop, browser_pdf_save), what installs (browser_install), tools that a page itself offers (WebMCP), pictures,
-# which an agent gets as text alone (browser_take_screenshot), and what no question needs and every prompt would carry
+# An allow list, so that a new version of the server adds nothing unseen. Left out on purpose: tools that run code
+# (browser_evaluate, browser_run_code_unsafe), read or write the server's files (browser_file_upload, browser_drop,
+# browser_pdf_save) or install (browser_install), tools that a page itself offers (WebMCP), pictures, which an agent
+# gets as text only (browser_take_screenshot), and tools that no question needs and every prompt would carry
 # (browser_close, _resize, _drag, _emulate_media, _console_messages, _network_requests).
 ALLOWED = (
     "browser_navigate",
@@ -35,13 +38,13 @@ HIDDEN = ("filename", "element", "boxes")  # arguments: writes a file of the ser
 MAX_DESCRIPTION_CHARS = 1_000
 
 
-def build_browser_tools(session: BrowserSession) -> dict[str, Any]:
-    """By name, a `dspy.Tool` for each allowed tool that the server has; async: to be awaited with `acall`."""
+def build_browser_tools(session: BrowserSession) -> "dict[str, dspy.Tool]":
+    """Return an async tool by name for each allowed tool that the server offers."""
     offered = {offer.name: offer for offer in session.offers}
     return {name: _tool(offered[name], session) for name in ALLOWED if name in offered}
 
 
-def _tool(offer: Offer, session: BrowserSession) -> Any:
+def _tool(offer: Offer, session: BrowserSession) -> "dspy.Tool":
     import dspy
 
     args = read_arguments(offer.schema)
@@ -49,11 +52,11 @@ def _tool(offer: Offer, session: BrowserSession) -> Any:
     return dspy.Tool(_function(offer.name, args, session), offer.name, description, args, dict.fromkeys(args, Any))
 
 
-def _function(name: str, args: dict[str, Any], session: BrowserSession) -> Callable[..., Awaitable[ToolResult]]:
-    """A function and no method: copies of a program share the session."""
+def _function(name: str, args: Mapping[str, object], session: BrowserSession) -> Callable[..., Awaitable[ToolResult]]:
+    """Return a function, not a method: copies of a program share the session."""
 
-    async def act(**arguments: Any) -> ToolResult:
-        # A null is how a model leaves out an argument that it thinks it has to name.
+    async def act(**arguments: object) -> ToolResult:
+        # Models write null for an argument that they want to leave out.
         given = {key: value for key, value in arguments.items() if key in args and value is not None}
         return await session.act(name, given)
 
@@ -61,9 +64,10 @@ def _function(name: str, args: dict[str, Any], session: BrowserSession) -> Calla
     return mark_untrusted(act)
 
 
-def read_arguments(schema: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as DSPy keeps them: each with its JSON schema. One that may be left out has the default null, or
-    DSPy would say that it is required.
+def read_arguments(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the arguments in DSPy's form, each with its JSON schema.
+
+    An optional argument has the default null: otherwise DSPy would call it required.
     """
     required = schema.get("required", ())
     found = {}

@@ -1,31 +1,29 @@
-"""A question's own browser window: its session with the server, and the rule on what may be seen in it.
+"""Browser window of a question: its session with the server, and the policy for what it may show.
 
     window = Window(connect, check_public, action_seconds=60)
-    await window.act("browser_navigate", {"url": "https://example.org"})      # what can be seen there
+    await window.act("browser_navigate", {"url": "https://example.org"})      # what is visible there
 
-The rule (`mas.tools.http.url_policy`) is applied to every address that the agent gives, and after every action to the
-address
-of the page that is then open: a link, a redirect or a script may lead anywhere. What such a page shows is not passed
-on. To keep the browser from asking a forbidden address at all is the work of the proxy behind `make browser`.
+The policy (`mas.tools.http.url_policy`) applies to every address that the agent gives, and after every action to the
+address of the page that is then open: a link, a redirect or a script may lead anywhere. A forbidden page is not shown.
+The proxy behind `make browser` keeps the browser from requesting a forbidden address at all.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
 
 from mas.tools.browser.connection import Connection, ConnectionLostError, Reply
 from mas.tools.browser.page import BLANK, Page, build_result, read_dialog, read_failure, read_open_page, show_below
 from mas.tools.results import ToolError, ToolResult
 
 Connect = Callable[[], Awaitable[Connection]]
-Check = Callable[[str], Awaitable[str]]  # the address as it is to be asked for; ToolError: it must not be
+Check = Callable[[str], Awaitable[str]]  # returns the address to request; ToolError: it must not be opened
 
 SNAPSHOT, NAVIGATE, FIND = "browser_snapshot", "browser_navigate", "browser_find"
-_NO_PAGE = ("", BLANK, "chrome-error://chromewebdata/")  # nothing of anyone's is shown there
+_NO_PAGE = ("", BLANK, "chrome-error://chromewebdata/")  # pages without content
 
 
 class Window:
-    """Opened with its first action; its actions come one after the other, whoever asks for them."""
+    """Window that its first action opens; its actions run one after the other."""
 
     def __init__(self, connect: Connect, check: Check, action_seconds: float) -> None:
         self._connect, self._check, self._seconds = connect, check, action_seconds
@@ -34,19 +32,19 @@ class Window:
         self._url = ""  # of the last page that was shown
         self._closed = False
 
-    async def act(self, tool: str, arguments: dict[str, Any]) -> ToolResult:
-        """What the agent sees after one action: the page, and a snapshot of it.
+    async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
+        """Do an action and return the page that is then open, with a snapshot.
 
         Raises:
-            ToolError: it could not be done, or led where it may not.
+            ToolError: it failed, or led to an address that the policy forbids.
         """
         async with self._one_at_a_time:
             if url := arguments.get("url"):
                 arguments = {**arguments, "url": url if url == BLANK else await self._check(str(url))}
-            await self._connected(tool)  # may wait for other questions; not part of the action's time
+            await self._connect_once(tool)  # may wait for other questions, which is not part of the action's time
             try:
                 async with asyncio.timeout(self._seconds):
-                    return await self._acted(tool, arguments)
+                    return await self._act(tool, arguments)
             except TimeoutError as error:
                 self._drop()
                 raise ToolError(
@@ -54,9 +52,9 @@ class Window:
                     f"open another page with {NAVIGATE}, or try another tool."
                 ) from error
 
-    async def _acted(self, tool: str, arguments: dict[str, Any]) -> ToolResult:
-        acted = await self._asked(tool, arguments)
-        shown = acted if tool == SNAPSHOT else await self._asked(SNAPSHOT, {})
+    async def _act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
+        acted = await self._call(tool, arguments)
+        shown = acted if tool == SNAPSHOT else await self._call(SNAPSHOT, {})
         url = read_open_page(acted.text if shown.failed else shown.text).url
         if not url and not shown.failed:
             raise ToolError(f"{tool}: the browser's server does not say which page is open; go on without the browser.")
@@ -65,17 +63,17 @@ class Window:
         if waiting := read_dialog(shown.text):
             return show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", Page(self._url))
         if failed := next((reply for reply in (acted, shown) if reply.failed), None):
-            raise ToolError(_explained(tool, read_failure(failed.text)))
+            raise ToolError(_explain(tool, read_failure(failed.text)))
         return build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
 
-    async def _asked(self, tool: str, arguments: dict[str, Any]) -> Reply:
-        """The server's reply; from a server that was started anew, if an address is all that is needed."""
+    async def _call(self, tool: str, arguments: Mapping[str, object]) -> Reply:
+        """Return the server's reply; after a restart of the server repeat the action if it only opens an address."""
         try:
-            return await (await self._connected(tool)).call(tool, arguments)
+            return await (await self._connect_once(tool)).call(tool, arguments)
         except ConnectionLostError as error:
             lost = error
         self._drop()
-        connection = await self._connected(tool)
+        connection = await self._connect_once(tool)
         if tool == NAVIGATE:
             try:
                 return await connection.call(tool, arguments)
@@ -87,7 +85,7 @@ class Window:
             f"{tool}: the browser was started anew and has no page open ({lost}){last}. Open it again with {NAVIGATE}."
         ) from lost
 
-    async def _connected(self, tool: str) -> Connection:
+    async def _connect_once(self, tool: str) -> Connection:
         if self._connection is None and not self._closed:
             try:
                 self._connection = await self._connect()
@@ -105,7 +103,7 @@ class Window:
         try:
             await self._check(url)
         except ToolError as error:
-            await self._asked(NAVIGATE, {"url": BLANK})
+            await self._call(NAVIGATE, {"url": BLANK})
             raise ToolError(
                 f"The browser was led to {url[:500]}, and has left it without showing it. {error}"
             ) from error
@@ -116,12 +114,12 @@ class Window:
         self._connection = None
 
     def close(self) -> None:
-        """From any thread; an action that is still under way fails."""
+        """Close the window, from any thread; an action that is still running fails."""
         self._closed = True
         self._drop()
 
 
-def _explained(tool: str, reason: str) -> str:
+def _explain(tool: str, reason: str) -> str:
     if "ERR_TUNNEL_CONNECTION_FAILED" in reason:
         return f"{tool}: {reason}; that host does not answer, or is not on the public web."
     if "not found in the current page snapshot" in reason:

@@ -1,11 +1,11 @@
-"""Pages that publish the benchmark's questions with their answers: reading one is no answering of a question.
+"""Block list of pages that publish the benchmark's questions with their answers.
 
-GAIA's validation set is public, and copies of it lie in datasets, spaces, repositories, leaderboards and their mirrors;
+GAIA's validation set is public, and copies of it are in datasets, spaces, repositories, leaderboards and their mirrors;
 a search for a question's own words finds them. They are refused before anything is sent, dropped from search results,
-and each time counted in the record as an event. An entry is found anywhere in the decoded URL, upper or lower case; `*`
-stands for any characters but `?` and `#`. That is coarse on purpose: a mirror or an archive has the address in its own.
+and each time noted in the record as an event. An entry may occur anywhere in the decoded URL, in upper or lower case;
+`*` matches any characters but `?` and `#`. That is coarse on purpose: a mirror's address contains the original one.
 
-    blocked_by("https://web.archive.org/web/2024/https://huggingface.co/datasets/x/y", BLOCKED_SITES)
+    find_blocked_site("https://web.archive.org/web/2024/https://huggingface.co/datasets/x/y", BLOCKED_SITES)
     # "huggingface.co/datasets"
 """
 
@@ -50,19 +50,20 @@ _MAX_UNQUOTING = 3  # a URL inside a URL inside a URL
 
 
 class BlockedPageError(ToolError):
-    """The page is on the list of those that give the benchmark away."""
+    """The page is on the block list."""
 
 
 def find_blocked_site(url: str, patterns: Iterable[str]) -> str | None:
-    """The first entry that is found in the URL; None: it may be read."""
-    text = _decoded(url)
-    return next((each for each in patterns if _compiled(each).search(text)), None)
+    """Return the first entry that occurs in the URL."""
+    text = _decode(url)
+    return next((each for each in patterns if _compile(each).search(text)), None)
 
 
 def refuse_blocked(url: str, patterns: Iterable[str]) -> None:
-    """
+    """Refuse a URL that is on the list, and note it in the record.
+
     Raises:
-        BlockedPageError: the URL is on the list; the record says so.
+        BlockedPageError: it is on the list.
     """
     if (pattern := find_blocked_site(url, patterns)) is not None:
         event(BLOCKED_PAGE, level="warning", url=url[:500], pattern=pattern)
@@ -72,8 +73,8 @@ def refuse_blocked(url: str, patterns: Iterable[str]) -> None:
         )
 
 
-def _decoded(url: str) -> str:
-    """As a server would understand it: unquoted, without doubled slashes, `.` segments and a host's trailing dot."""
+def _decode(url: str) -> str:
+    """Return a URL as a server reads it: unquoted, without double slashes, `.` segments and a host's trailing dot."""
     text = url
     for _ in range(_MAX_UNQUOTING):
         text = unquote(text)
@@ -87,5 +88,5 @@ def _decoded(url: str) -> str:
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile("[^?#]*".join(re.escape(part) for part in pattern.casefold().split("*")))

@@ -1,16 +1,16 @@
-"""Packages that speak `requests` go out through our guarded client all the same.
+"""Adapter that sends the requests of packages built on `requests` through our guarded client.
 
-Such a package is called in a thread; each of its requests is made on the event loop that the tool was called on, so
-that it ends with the tool's own time and takes its place in the same pace.
+Such a package is called in a thread; each of its requests is sent on the event loop of the tool, so that it ends with
+the tool's own time limit and is throttled with the others.
 
     loop = asyncio.get_running_loop()
-    await in_package(lambda: package_function(session(GuardedAdapter(loop, send))))
+    await call_package(lambda: package_function(make_session(GuardedAdapter(loop, send))))
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from io import BytesIO
-from typing import Any
+from typing import TypeVar
 
 import requests
 from requests.adapters import BaseAdapter
@@ -20,10 +20,11 @@ from mas.tools.http.client import Reply
 from mas.tools.results import ToolError
 
 Send = Callable[[requests.PreparedRequest], Awaitable[Reply]]
+_Result = TypeVar("_Result")
 
 
 class GuardedAdapter(BaseAdapter):
-    """Hands a prepared request to `send` on the loop and waits for the reply."""
+    """Transport adapter that sends a request with `send` on the loop and waits for the reply."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, send: Send) -> None:
         super().__init__()
@@ -33,9 +34,9 @@ class GuardedAdapter(BaseAdapter):
         self,
         request: requests.PreparedRequest,
         stream: bool = False,
-        timeout: Any = None,
-        verify: Any = True,
-        cert: Any = None,
+        timeout: object = None,
+        verify: object = True,
+        cert: object = None,
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
         reply = run_on_loop(self._loop, lambda: self._send(request))
@@ -47,28 +48,29 @@ class GuardedAdapter(BaseAdapter):
         return response
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""
 
 
 def make_session(adapter: BaseAdapter) -> requests.Session:
-    """One that goes through the adapter alone, and takes nothing from the environment."""
-    made = requests.Session()
-    made.trust_env = False
-    made.adapters.clear()
-    made.mount("https://", adapter)
-    made.mount("http://", adapter)
-    return made
+    """Return a session that uses the adapter alone and nothing of the environment."""
+    session = requests.Session()
+    session.trust_env = False
+    session.adapters.clear()
+    session.mount("https://", adapter)
+    session.mount("http://", adapter)
+    return session
 
 
-def run_on_loop(loop: asyncio.AbstractEventLoop, ask: Callable[[], Awaitable[Reply]]) -> Reply:
-    """From a package's thread: what `ask` returns on the loop, in this thread's context."""
+def run_on_loop(loop: asyncio.AbstractEventLoop, send: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Run `send` on the loop, called from a package's thread and with its context, and return the reply."""
 
-    async def awaited() -> Reply:
-        return await ask()
+    async def run() -> Reply:
+        return await send()
 
-    return asyncio.run_coroutine_threadsafe(awaited(), loop).result()
+    return asyncio.run_coroutine_threadsafe(run(), loop).result()
 
 
-async def call_package(call: Callable[[], Any]) -> Any:
-    """The call in a thread, whatever it raises contained."""
-    return await in_thread(call, lambda how: ToolError(f"The request {how}; try again."))
+async def call_package(call: Callable[[], _Result]) -> _Result:
+    """Run a call in a thread; exceptions that would end the event loop become a `ToolError`."""
+    result: _Result = await in_thread(call, lambda how: ToolError(f"The request {how}; try again."))
+    return result

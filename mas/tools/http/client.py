@@ -1,7 +1,7 @@
-"""A request of a tool to the web, patient within its time: what may pass is tried again, a redirect followed.
+"""HTTP client of the web tools: follows redirects and retries temporary failures within a time limit.
 
-async with web_client(settings, rules) as client:
-    reply = await asked(client, "GET", "https://example.org/", settings, "example.org")
+async with open_client(settings, rules) as client:
+    reply = await send_request(client, "GET", "https://example.org/", settings, "example.org")
 reply.status, reply.url, reply.body
 """
 
@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
@@ -28,31 +28,38 @@ _Result = TypeVar("_Result")
 
 
 class TransientError(ToolError):
-    """It failed for a reason that may pass."""
+    """The request failed for a reason that may be temporary."""
 
     def __init__(self, sentence: str, retry_after_seconds: float | None = None) -> None:
         super().__init__(sentence)
-        self.retry_after_seconds = retry_after_seconds  # as the server says; None: it does not
+        self.retry_after_seconds = retry_after_seconds  # as the server asks; None: it does not say
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole reply; `url` is where the redirects ended."""
+    """Complete reply of a server."""
 
-    url: str
+    url: str  # after redirects
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     @property
     def content_type(self) -> str:
-        """Without parameters, lower case."""
+        """Media type in lower case, without parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class RequestOptions(TypedDict, total=False):
+    """Options of a request, as httpx takes them."""
+
+    params: Mapping[str, str | int]
+    content: bytes | None
 
 
 @asynccontextmanager
 async def open_client(settings: WebSettings, rules: Rules, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of its own, without the environment's proxies and passwords: the look-up has to be ours."""
+    """Open a client without the environment's proxies and passwords: names must be looked up by our transport."""
     headers = {"User-Agent": settings.user_agent, "Accept-Encoding": "gzip, deflate"}
     async with httpx.AsyncClient(
         transport=GuardedTransport(rules),
@@ -66,16 +73,20 @@ async def open_client(settings: WebSettings, rules: Rules, **options: Any) -> As
 
 
 async def send_request(
-    client: httpx.AsyncClient, method: str, url: str, settings: WebSettings, what: str, **request: Any
+    client: httpx.AsyncClient,
+    method: str,
+    url: str,
+    settings: WebSettings,
+    what: str,
+    **request: Unpack[RequestOptions],
 ) -> Reply:
-    """One request, until there is a reply of any status that will not pass.
+    """Send a request until there is a reply whose status is not a temporary one.
 
     Args:
-        what: the service or host, for the sentences.
-        request: `params`, `content`, `headers` … as httpx takes them.
+        what: the service or host, for messages.
 
     Raises:
-        ToolError: there was none, or it must not be read.
+        ToolError: there was no reply, or it must not be read.
     """
 
     async def once() -> Reply:
@@ -85,30 +96,29 @@ async def send_request(
         except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict) as error:
             raise to_tool_error(error, what) from error
         if reply.status in _TRANSIENT:
-            raise TransientError(_busy(reply.status, what), read_retry_after(reply.headers))
+            raise TransientError(_describe_busy(reply.status, what), read_retry_after(reply.headers))
         return reply
 
     return await retry(once, settings, what)
 
 
 async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings, what: str) -> _Result:
-    """The attempt's result, tried again after a `TransientError`, within `settings.seconds` altogether.
+    """Return the attempt's result; retry after a `TransientError`, within `settings.seconds` altogether.
 
     Raises:
-        ToolError: the last attempt's, or that the time is over.
+        ToolError: that of the last attempt, or the time is over.
     """
     started = asyncio.get_running_loop().time()
 
     def give_up(state: RetryCallState) -> bool:
-        error = state.outcome.exception() if state.outcome else None
-        named = error.retry_after_seconds if isinstance(error, TransientError) else None
+        named = _retry_after(state)
         left = settings.seconds - (asyncio.get_running_loop().time() - started)
         return named is not None and named > min(settings.max_retry_after_seconds, left)
 
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(TransientError),
         stop=lambda state: give_up(state) or stop_after_attempt(settings.attempts)(state),
-        wait=_wait,
+        wait=_wait_seconds,
         sleep=sleep,
         reraise=True,
     )
@@ -118,9 +128,10 @@ async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings
 
 @asynccontextmanager
 async def limit_time(seconds: float, what: str) -> AsyncIterator[None]:
-    """
+    """Limit the time of the work done inside.
+
     Raises:
-        ToolError: what is done inside took longer.
+        ToolError: it took longer.
     """
     try:
         async with asyncio.timeout(seconds) as timeout:
@@ -133,7 +144,7 @@ async def limit_time(seconds: float, what: str) -> AsyncIterator[None]:
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the server wants to be asked again, from a number or a date; None: it does not say."""
+    """Return the seconds of a Retry-After header, a number or a date; None if there is none."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -144,14 +155,14 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def to_tool_error(error: Exception, what: str) -> ToolError:
-    """The sentence for a request that got no reply."""
+    """Return the error that tells the agent why there was no reply."""
     if isinstance(error, httpx.TooManyRedirects):
         return ToolError(f"{what} redirects in a circle or too often; try another address.")
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return ToolError(f"{what} gave or leads to an address that cannot be read; try another.")
     if isinstance(error, httpx.TimeoutException):
         return TransientError(f"{what} did not answer in time; try again later or another source.")
-    if _is_certificate(error):
+    if _is_certificate_error(error):
         return ToolError(f"{what} has no valid certificate, so it may be someone else; try another source.")
     if isinstance(error, httpx.ConnectError):
         return TransientError(f"{what} cannot be reached; try again later or another source.")
@@ -160,19 +171,23 @@ def to_tool_error(error: Exception, what: str) -> ToolError:
     return ToolError(f"{what} could not be read ({type(error).__name__}); try another source.")
 
 
-def _wait(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    named = error.retry_after_seconds if isinstance(error, TransientError) else None
+def _wait_seconds(state: RetryCallState) -> float:
+    named = _retry_after(state)
     return named if named is not None else FIRST_WAIT_SECONDS * 2.0 ** (state.attempt_number - 1)
 
 
-def _busy(status: int, what: str) -> str:
+def _retry_after(state: RetryCallState) -> float | None:
+    error = state.outcome.exception() if state.outcome else None
+    return error.retry_after_seconds if isinstance(error, TransientError) else None
+
+
+def _describe_busy(status: int, what: str) -> str:
     if status == 429:
         return f"{what} refuses for now: too many requests (429); try again later or use another source."
     return f"{what} has trouble of its own ({status}); try again later or use another source."
 
 
-def _is_certificate(error: BaseException | None) -> bool:
+def _is_certificate_error(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -1,4 +1,4 @@
-"""What the web tools may do, and where the services behind them are.
+"""Settings of the web tools: limits, services, hosts.
 
 WebSettings(max_searches_per_question=5).check()
 """
@@ -27,8 +27,8 @@ class WebSettings:
     max_file_bytes: int = 30_000_000  # of a PDF or another file
     max_redirects: int = 8
     pages_per_minute_and_host: float | None = 60.0  # null: as fast as the questions ask
-    attempts: int = 3  # of a request that fails for reasons that may pass
-    max_retry_after_seconds: float = 15.0  # a server that asks for a longer wait is not asked again
+    attempts: int = 3  # of a request that fails for a reason that may be temporary
+    max_retry_after_seconds: float = 15.0  # no retry if the server asks for a longer wait
     contact: str = ""  # mail address or web page of whoever runs this, for the user agent: Wikipedia asks for one
     search_base_url: str = "https://api.tavily.com"
     search_api_key_env: str = "TAVILY_API_KEY"  # name of the environment variable that holds the key
@@ -42,14 +42,15 @@ class WebSettings:
     wikipedia_requests_per_minute: float | None = 180.0  # null: as fast as the questions ask
     youtube_url: str = "https://www.youtube.com"
     youtube_requests_per_minute: float | None = 60.0  # null: as fast as the questions ask
-    blocked_sites: list[str] | None = None  # pages that give the benchmark away; null: those of blocked_sites.py
-    more_blocked_sites: list[str] = field(default_factory=list)  # beside these
+    blocked_sites: list[str] | None = None  # pages that publish answers; null: those of blocked_sites.py
+    more_blocked_sites: list[str] = field(default_factory=list)  # added to these
     allow_private_hosts: list[str] = field(default_factory=list)  # "host" or "host:port"; for tests alone
 
     def check(self) -> None:
-        """
+        """Check the ranges and forms of all values.
+
         Raises:
-            UserError: the first value that is out of range.
+            UserError: a value is out of range.
         """
         for name in _POSITIVE:
             if getattr(self, name) <= 0:
@@ -84,12 +85,12 @@ class WebSettings:
 
     @property
     def blocked(self) -> tuple[str, ...]:
-        """All addresses, or parts of addresses, that are refused."""
+        """Addresses, or parts of addresses, that are refused."""
         return (*(BLOCKED_SITES if self.blocked_sites is None else self.blocked_sites), *self.more_blocked_sites)
 
     @property
     def search_api_key(self) -> str:
-        """Empty: there is none."""
+        """Key of the search service, "" without one."""
         return os.environ.get(self.search_api_key_env, "").strip()
 
     @property
@@ -98,14 +99,15 @@ class WebSettings:
 
     @property
     def user_agent(self) -> str:
-        """Of requests to services, in the form that Wikimedia's policy asks for."""
+        """User agent for services, in the form that Wikimedia's policy asks for."""
         return f"mas-harness/0.1 ({self.contact or 'no contact given'}) httpx"
 
 
 def _check_blocked(name: str, entry: str) -> None:
-    """
+    """Check an entry of a block list.
+
     Raises:
-        UserError: the entry would be found in every address, or in none.
+        UserError: the entry occurs in every address, or in none.
     """
     if not entry.strip("* "):
         raise UserError(f"{name} has an empty entry, which would block everything; take it out.")

@@ -1,24 +1,24 @@
-"""So many requests a minute to one service, for all questions of this process together.
+"""Throttle of requests to a service, for all questions of this process together.
 
-A few may go at once after a pause; then each call takes the next free moment.
+A few may go at once after a pause; then each call waits for the next free moment.
 
-    await paced("wikipedia", per_minute=180)
+    await wait_for_turn("wikipedia", per_minute=180)
 """
 
 import asyncio
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 
 from mas.runtime.sample_context import current_context
 
 BURST = 10  # requests
 _next_free: dict[str, float] = {}  # service → time.monotonic()
-_lock = threading.Lock()  # runs in several event loops of one process share the pace
+_lock = threading.Lock()  # several event loops of one process share the throttle
 
 
 async def wait_for_turn(service: str, per_minute: float | None) -> None:
-    """Wait until the next request may go. None: at once."""
+    """Wait until the next request may be sent; without a rate return at once."""
     if per_minute is None:
         return
     with _lock:
@@ -31,11 +31,7 @@ async def wait_for_turn(service: str, per_minute: float | None) -> None:
 
 
 async def sleep(seconds: float) -> None:
-    """Sleep, as time in which the question does not work."""
-    with _waiting():
-        await asyncio.sleep(seconds)
-
-
-def _waiting() -> AbstractContextManager[None]:
+    """Sleep; the question's working time does not count it."""
     context = current_context()
-    return nullcontext() if context is None else context.pause_working_time()
+    with context.pause_working_time() if context is not None else nullcontext():
+        await asyncio.sleep(seconds)

@@ -1,9 +1,9 @@
-"""How every request of the web tools goes out: to a checked address, and its reply comes in within a size.
+"""Transport of the web tools: connects to checked addresses only and limits the size of replies.
 
-A name is looked up once, its addresses are checked, and the connection goes to one of those: no second look-up can
-give another. The URL stays as it is, so that the Host header, the server name of TLS and the check of the certificate
-are those of the name. A redirect is a request like any other. What a compressed reply unpacks to is counted, not what
-is sent.
+A name is looked up once, its addresses are checked, and the connection goes to one of them: no second look-up can
+return another. The URL does not change, so that the Host header, the server name of TLS and the check of the
+certificate use the name. A redirect is checked like any other request. The size of a compressed reply is that of its
+unpacked bytes.
 
     async with httpx.AsyncClient(transport=GuardedTransport(Rules(max_bytes=1_000_000)), trust_env=False) as client:
         await client.get("http://169.254.169.254/")      # NotPublicError
@@ -14,7 +14,6 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import httpcore
 import httpx
@@ -32,7 +31,7 @@ _SocketOptions = Iterable[
 
 @dataclass(frozen=True)
 class Rules:
-    """What a client may ask for and how much may come back."""
+    """Limits of a client: size of a reply, hosts, sites."""
 
     max_bytes: int  # of one reply, after decompression
     allow_private_hosts: tuple[str, ...] = ()
@@ -40,11 +39,11 @@ class Rules:
 
 
 class TooLargeError(ToolError):
-    """The reply has more bytes than it may have."""
+    """The reply is larger than allowed."""
 
 
 class PinnedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to an address that was checked a moment before."""
+    """Network backend that connects to addresses that it has just checked."""
 
     def __init__(self, allow_private_hosts: tuple[str, ...]) -> None:
         self._allowed = allow_private_hosts
@@ -71,7 +70,7 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx.AsyncHTTPTransport):
-    """httpx's own, over `PinnedBackend` and with a cap on what comes back."""
+    """Transport of httpx over `PinnedBackend`, with a limit on the size of replies."""
 
     def __init__(self, rules: Rules) -> None:
         super().__init__(verify=make_tls_context(), trust_env=False)
@@ -99,12 +98,12 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
 
 @functools.cache
 def make_tls_context() -> ssl.SSLContext:
-    """Made once: reading the certificates takes longer than many a request."""
+    """Return the TLS context, made once: reading the certificates takes longer than many a request."""
     return httpx.create_ssl_context(trust_env=False)
 
 
 class _Capped(httpx.AsyncByteStream):
-    """The reply's bytes, unpacked piece by piece, until there are too many."""
+    """Bytes of a reply, unpacked piece by piece, until there are too many."""
 
     def __init__(self, stream: httpx.AsyncByteStream, encoding: str, max_bytes: int) -> None:
         self._stream, self._max_bytes = stream, max_bytes
@@ -126,17 +125,18 @@ class _Capped(httpx.AsyncByteStream):
 
 
 class Unpacker:
-    """gzip, zlib and, as some servers send it, bare deflate, never more than a piece at a time."""
+    """Unpacks gzip, zlib and bare deflate, which some servers send, a piece at a time."""
 
     def __init__(self) -> None:
-        self._inflate: Any = None  # None: not begun, or between two members
-        self._head = b""  # too short to tell the format by
+        self._inflate: zlib._Decompress | None = None  # None before the first member and between two
+        self._head = b""  # too short to detect the format
         self._members = 0
 
     def __call__(self, packed: bytes) -> Iterator[bytes]:
-        """
+        """Yield the unpacked pieces.
+
         Raises:
-            ToolError: it is not packed as it says.
+            ToolError: the bytes are not in the format that they announce.
         """
         while packed:
             if self._inflate is None:
@@ -144,7 +144,7 @@ class Unpacker:
                 if len(packed) < 2:
                     self._head = packed
                     return
-                self._inflate = self._opened(packed[:2])
+                self._inflate = self._open(packed[:2])
             if self._inflate is None:  # what follows the last member is padding
                 return
             try:
@@ -155,8 +155,8 @@ class Unpacker:
             if self._inflate.eof:
                 packed, self._inflate = self._inflate.unused_data, None
 
-    def _opened(self, head: bytes) -> Any:
-        """By the first two bytes: gzip's mark, or a header of zlib (RFC 1950), whose checksum is by 31."""
+    def _open(self, head: bytes) -> "zlib._Decompress | None":
+        """Choose the format by the first two bytes: gzip's mark, or zlib's header (RFC 1950), a multiple of 31."""
         self._members += 1
         if head == b"\x1f\x8b":
             return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)

@@ -1,10 +1,10 @@
-"""Which internet addresses are public, and how a host that is one in disguise is read.
+"""Policy for URLs: only public web pages, and only those that are not blocked.
 
 `ipaddress` knows most of the special ranges, but not the same ones in every Python version, and calls some public that
-lead inside: IPv4 in IPv6 clothes, relays of tunnels, a cloud's own services.
+lead inside: IPv4 addresses within IPv6 ones, relays of tunnels, a cloud's own services.
 
     is_public("93.184.216.34")      # True
-    ipv4_of("0x7f.1")               # "127.0.0.1", as browsers and the C library read it
+    parse_ipv4("0x7f.1")               # "127.0.0.1", as browsers and the C library read it
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from mas.tools.tool_context import get_settings
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # the IPv4 address in it is where the packets go
-_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all that is given out; anything else is special or unassigned
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all assigned addresses; any other is special
 _NOT_PUBLIC = tuple(
     ipaddress.ip_network(each)
     for each in (
@@ -45,7 +45,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
 
 def is_public(address: str) -> bool:
-    """Whether anybody on the internet may talk to it; False for what is no address."""
+    """Return True for an address that anybody on the internet can reach."""
     try:
         return _is_public(ipaddress.ip_address(address))
     except ValueError:
@@ -67,16 +67,16 @@ def _is_public(address: _Address) -> bool:
 
 
 def is_numeric_host(host: str) -> bool:
-    """Whether browsers read the host as an IPv4 address, however it is written."""
+    """Return True if browsers read the host as an IPv4 address, in any notation."""
     return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
 
 
 def parse_ipv4(host: str) -> str | None:
-    """The usual form of an IPv4 address with one to four decimal, octal or hexadecimal parts; None: it is none.
+    """Return the usual form of an IPv4 address with one to four decimal, octal or hexadecimal parts, else None.
 
     As the URL standard's IPv4 parser has it (https://url.spec.whatwg.org/#concept-ipv4-parser).
     """
-    numbers = [_number(part) for part in host.split(".")]
+    numbers = [_read_number(part) for part in host.split(".")]
     if not 1 <= len(numbers) <= 4 or any(number is None for number in numbers):
         return None
     values = [number for number in numbers if number is not None]
@@ -86,7 +86,7 @@ def parse_ipv4(host: str) -> str | None:
     return str(ipaddress.IPv4Address(whole))
 
 
-def _number(part: str) -> int | None:
+def _read_number(part: str) -> int | None:
     if _NUMBER.fullmatch(part) is None or len(part) > 40:
         return None
     if part.startswith("0x"):
@@ -96,15 +96,15 @@ def _number(part: str) -> int | None:
 
 
 MAX_URL_CHARS = 4_000
-MAX_LOOK_UPS = 16  # at once
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")  # browsers drop or turn them, other clients do not
+MAX_LOOK_UPS = 16  # at a time
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")  # browsers drop or change them, other clients do not
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 _INSIDE = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "home.arpa", "onion")
-_PORTS = {80, 443}  # and all from 1024: the others belong to services that are not the web
+_PORTS = {80, 443}  # and all from 1024: lower ones belong to services other than the web
 
 
 class NotPublicError(ToolError):
-    """The URL is none, or leads to something that is not public."""
+    """The URL is malformed, or does not lead to a public page."""
 
 
 class HostNotFoundError(ToolError):
@@ -112,10 +112,10 @@ class HostNotFoundError(ToolError):
 
 
 async def check_public(url: str, settings: WebSettings | None = None) -> str:
-    """The URL as it is to be asked for; each of its host's addresses is public now, and the page is not blocked.
+    """Return the URL to request, after checking that its host is public at this moment and the page is not blocked.
 
     Raises:
-        ToolError: it must not be asked for, or its host cannot be found.
+        ToolError: it must not be requested, or its host cannot be found.
     """
     settings = settings or get_settings(WebSettings)
     normal = normalize_url(url, settings.allow_private_hosts)
@@ -127,14 +127,14 @@ async def check_public(url: str, settings: WebSettings | None = None) -> str:
 
 
 def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
-    """The URL with an ASCII host in its usual form, without a look-up.
+    """Return the URL with its host in ASCII and in its usual form, without a look-up.
 
     Raises:
         NotPublicError: it cannot lead to a public web page.
     """
-    parts = _split(url.strip())
-    host = _host(parts.netloc, parts.hostname)
-    port = _port(parts)
+    parts = _split_url(url.strip())
+    host = _read_host(parts.netloc, parts.hostname)
+    port = _read_port(parts)
     name = f"[{host}]" if ":" in host else host
     if not is_allowed(host, port, allow_private_hosts):
         _check_host(host)
@@ -144,13 +144,13 @@ def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
 
 
 def is_allowed(host: str, port: int | None, allow_private_hosts: Sequence[str]) -> bool:
-    """Whether the host is one of those that may be private."""
+    """Return True if the host is one of those that may be private."""
     name = f"[{host}]" if ":" in host else host
     return host in allow_private_hosts or f"{name}:{port}" in allow_private_hosts
 
 
 async def resolve_public_host(host: str, port: int, allow_private_hosts: Sequence[str] = ()) -> list[str]:
-    """All addresses of the host, for a connection to one of them.
+    """Return all addresses of the host, after checking that each is public.
 
     Raises:
         NotPublicError: one of them is not public.
@@ -166,7 +166,7 @@ async def resolve_public_host(host: str, port: int, allow_private_hosts: Sequenc
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
-    """What the operating system's look-up says, in its order; empty: nothing."""
+    """Return the addresses that the operating system finds, in its order."""
     look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
         found = await asyncio.get_running_loop().run_in_executor(_look_ups(), look_up)
@@ -177,7 +177,7 @@ async def resolve_host(host: str, port: int) -> list[str]:
 
 @functools.cache
 def _look_ups() -> ThreadPoolExecutor:
-    """Threads of their own: those of the loop may all be packages that wait for this look-up."""
+    """Return a pool for look-ups alone: all threads of the loop may be packages that wait for one."""
     return ThreadPoolExecutor(MAX_LOOK_UPS, "look-up")
 
 
@@ -185,7 +185,7 @@ def _refusal(why: str) -> NotPublicError:
     return NotPublicError(f"This URL is refused: {why}. Only public web pages (http, https) can be read; try another.")
 
 
-def _split(text: str) -> SplitResult:
+def _split_url(text: str) -> SplitResult:
     if not text or len(text) > MAX_URL_CHARS:
         raise _refusal(f"it is empty or longer than {MAX_URL_CHARS} characters")
     if _FORBIDDEN.search(text):
@@ -202,7 +202,7 @@ def _split(text: str) -> SplitResult:
     return parts
 
 
-def _host(netloc: str, host: str | None) -> str:
+def _read_host(netloc: str, host: str | None) -> str:
     if not host or "%" in netloc:
         raise _refusal("it has no host, or one with a percent sign")
     if netloc.startswith("["):
@@ -210,7 +210,7 @@ def _host(netloc: str, host: str | None) -> str:
             return str(ipaddress.IPv6Address(host))
         except ValueError as error:
             raise _refusal("its host is no IPv6 address") from error
-    host = _ascii(host).removesuffix(".")
+    host = _to_ascii(host).removesuffix(".")
     if _HOST.fullmatch(host) is None:
         raise _refusal("its host is no name of one")
     if not is_numeric_host(host):
@@ -221,8 +221,8 @@ def _host(netloc: str, host: str | None) -> str:
     return address
 
 
-def _ascii(host: str) -> str:
-    """An international name as it is looked up; full-width digits and dots become ordinary ones."""
+def _to_ascii(host: str) -> str:
+    """Return an international name as it is looked up; full-width digits and dots become ordinary ones."""
     if host.isascii():
         return host.lower()
     import idna
@@ -233,7 +233,7 @@ def _ascii(host: str) -> str:
         raise _refusal("its host is no international name") from error
 
 
-def _port(parts: SplitResult) -> int | None:
+def _read_port(parts: SplitResult) -> int | None:
     try:
         return parts.port
     except ValueError as error:

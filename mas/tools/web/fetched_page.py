@@ -1,6 +1,6 @@
-"""A page or file of the web, fetched within the rules and read.
+"""Fetching of a page or file of the web.
 
-document = await page_at("https://example.org/", get_settings(WebSettings))
+document = await fetch_page("https://example.org/", get_settings(WebSettings))
 """
 
 from urllib.parse import urlsplit
@@ -17,7 +17,8 @@ from mas.tools.web.page_document import PageDocument, check_type, read_reply
 
 
 async def fetch_page(url: str, settings: WebSettings) -> PageDocument:
-    """
+    """Fetch a page and return its text.
+
     Raises:
         ToolError: it must not be read, there is none, or it cannot be shown.
     """
@@ -28,7 +29,7 @@ async def fetch_page(url: str, settings: WebSettings) -> PageDocument:
     host = urlsplit(url).hostname or url
     rules = Rules(settings.max_file_bytes, tuple(settings.allow_private_hosts), settings.blocked)
     headers = {
-        "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # many sites refuse what is no Mozilla
+        "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # many sites refuse other names
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
         "Accept-Language": "en,*;q=0.5",
     }
@@ -36,7 +37,7 @@ async def fetch_page(url: str, settings: WebSettings) -> PageDocument:
     async with open_client(settings, rules, headers=headers, event_hooks={"response": [check]}) as client:
         reply = await send_request(client, "GET", url, settings, host)
     if reply.status >= 400:
-        raise ToolError(_refused(reply.status, host))
+        raise ToolError(_describe_refusal(reply.status, host))
     async with limit_time(settings.seconds, f"Reading what {host} sent"):
         document: PageDocument = await in_thread(
             lambda: read_reply(reply, settings.max_bytes), lambda how: ToolError(f"Reading the page {how}.")
@@ -44,7 +45,7 @@ async def fetch_page(url: str, settings: WebSettings) -> PageDocument:
     return document
 
 
-def _refused(status: int, host: str) -> str:
+def _describe_refusal(status: int, host: str) -> str:
     if status in (404, 410):
         return f"{host} has no page at this address ({status}); check the address, or search for the page."
     if status in (401, 402, 403, 407, 451):

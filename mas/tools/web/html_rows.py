@@ -1,12 +1,15 @@
-"""The HTML of a page as lines, a wiki's above all: headings as in markdown, tables as rows, spans filled in.
+"""Conversion of HTML, mostly of wikis, to lines: headings as in markdown, tables as rows with spans filled in.
 
-rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></table>")
+read_rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></table>")
 # [Row("## Albums", 2), Row("| Year |"), Row("| --- |"), Row("| 2000 |")]
 """
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement  # type: ignore[import-untyped]
 
 MAX_CELLS = 100_000  # of one table, after its spans are filled in
 _GONE = (
@@ -24,14 +27,14 @@ _HOLDERS = {"div", "section", "article", "body", "html", "center", "main", "deta
 
 
 class Row(NamedTuple):
-    """A line; `level` is that of a heading, 0: it is none."""
+    """Line of a page."""
 
     text: str
-    level: int = 0
+    level: int = 0  # of a heading; 0: no heading
 
 
 def read_rows(html: str) -> list[Row]:
-    """The page as lines. What only serves to move about or to edit is left out, and so are footnote marks."""
+    """Return the page as lines, without navigation, edit links and footnote marks."""
     from lxml import html as lxml_html  # type: ignore[import-untyped]
 
     try:
@@ -43,24 +46,24 @@ def read_rows(html: str) -> list[Row]:
     for element in root.xpath(_GONE):
         if element.getparent() is not None:
             element.drop_tree()
-    _mark(root)
-    return [row for row in _walked(root, 0) if row.text]
+    _mark_text(root)
+    return [row for row in _walk(root, 0) if row.text]
 
 
 def remove_unstorable(html: str) -> str:
-    """Without the characters, written out or as references, that lxml reads but does not let be moved."""
+    """Replace characters, and references to them, that lxml parses but refuses to store again."""
 
-    def mended(reference: re.Match[str]) -> str:
+    def replace(reference: re.Match[str]) -> str:
         number = int(reference[1][1:], 16) if reference[1][0] in "xX" else int(reference[1])
         return "\ufffd" if number > 0x10FFFF or _NOT_XML.match(chr(number)) else reference[0]
 
-    return _REFERENCE.sub(mended, _NOT_XML.sub("\ufffd", html))
+    return _REFERENCE.sub(replace, _NOT_XML.sub("\ufffd", html))
 
 
 def select_section(all_rows: list[Row], wanted: str) -> list[Row] | None:
-    """The lines from that heading to the next one of its level or above; None: there is no such heading."""
-    name = _key(wanted)
-    found = [position for position, row in enumerate(all_rows) if row.level and _key(row.text) == name]
+    """Return the lines from a heading to the next one of its level or above; None if there is no such heading."""
+    name = _normalize(wanted)
+    found = [position for position, row in enumerate(all_rows) if row.level and _normalize(row.text) == name]
     if not found:
         return None
     start = found[0]
@@ -73,12 +76,12 @@ def list_headings(all_rows: list[Row]) -> list[str]:
     return [row.text.lstrip("# ") for row in all_rows if row.level]
 
 
-def _key(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.lstrip("# ").casefold().split())
 
 
-def _mark(root: Any) -> None:
-    """What text alone would lose: line breaks, formulas, and where a reference leads."""
+def _mark_text(root: "HtmlElement") -> None:
+    """Write into the text what it would lose: line breaks, formulas, and the addresses of references."""
     for element in root.xpath(".//*[contains(@class, 'mwe-math-element')]"):
         formulas = element.xpath(".//@alttext | .//img/@alt")
         tail = element.tail
@@ -92,57 +95,57 @@ def _mark(root: Any) -> None:
         element.tail = f" <{element.get('href')}>{element.tail or ''}"
 
 
-def _walked(element: Any, depth: int) -> Iterator[Row]:
-    if depth > 60:  # nothing that a person reads is nested like that
-        yield from _texts(element)
+def _walk(element: "HtmlElement", depth: int) -> Iterator[Row]:
+    if depth > 60:  # deeper than any page for people
+        yield from _read_texts(element)
         return
     loose = [element.text or ""]  # text and inline elements between two blocks
     for child in element:
         tag = child.tag if isinstance(child.tag, str) else ""
         if tag in _BLOCKS or tag in _HOLDERS or _HEADING.fullmatch(tag):
-            yield from _lines("".join(loose))
+            yield from _split_text("".join(loose))
             loose = []
-            yield from _block(child, tag, depth)
+            yield from _read_block(child, tag, depth)
         elif tag:
             loose.append(child.text_content())
         loose.append(child.tail or "")
-    yield from _lines("".join(loose))
+    yield from _split_text("".join(loose))
 
 
-def _block(element: Any, tag: str, depth: int) -> Iterator[Row]:
+def _read_block(element: "HtmlElement", tag: str, depth: int) -> Iterator[Row]:
     if heading := _HEADING.fullmatch(tag):
         level = int(heading[1])
-        yield Row(f"{'#' * level} {_flat(element.text_content())}", level)
+        yield Row(f"{'#' * level} {_flatten(element.text_content())}", level)
     elif tag == "table":
-        yield from _table(element)
+        yield from _read_table(element)
     elif tag in ("ul", "ol"):
-        yield from _list(element, tag, depth)
+        yield from _read_list(element, tag, depth)
     elif tag == "dt":
-        yield from (Row(f"{row.text}:") for row in _texts(element))
+        yield from (Row(f"{row.text}:") for row in _read_texts(element))
     elif tag == "pre":
         yield from (Row(line.rstrip()) for line in element.text_content().split("\n"))
     else:
-        yield from _walked(element, depth + 1)
+        yield from _walk(element, depth + 1)
 
 
-def _list(element: Any, tag: str, depth: int) -> Iterator[Row]:
+def _read_list(element: "HtmlElement", tag: str, depth: int) -> Iterator[Row]:
     number = 0
     for item in element:
         if item.tag != "li":
-            yield from _walked(item, depth + 1) if isinstance(item.tag, str) else ()
+            yield from _walk(item, depth + 1) if isinstance(item.tag, str) else ()
             continue
         number += 1
         mark = f"{number}. " if tag == "ol" else "- "
-        for position, row in enumerate(_walked(item, depth + 1)):
+        for position, row in enumerate(_walk(item, depth + 1)):
             yield Row((mark if position == 0 else "  ") + row.text)
 
 
-def _table(table: Any) -> Iterator[Row]:
+def _read_table(table: "HtmlElement") -> Iterator[Row]:
     for caption in table.xpath("./caption"):
-        yield from _texts(caption)
-    grid, header_rows = _grid(table)
-    if not grid:  # no table but in name
-        yield from _texts(table)
+        yield from _read_texts(caption)
+    grid, header_rows = _read_grid(table)
+    if not grid:  # a layout without cells
+        yield from _read_texts(table)
     for position, cells in enumerate(grid):
         if any(cells):
             yield Row(f"| {' | '.join(cells)} |")
@@ -150,24 +153,24 @@ def _table(table: Any) -> Iterator[Row]:
             yield Row(f"|{' --- |' * len(cells)}")
 
 
-def _grid(table: Any) -> tuple[list[list[str]], int]:
-    """The cells, each in all rows and columns that it spans, and the number of rows on top that are all headers."""
+def _read_grid(table: "HtmlElement") -> tuple[list[list[str]], int]:
+    """Return the cells, each in all rows and columns that it spans, and the number of header rows."""
     grid: list[list[str]] = []
-    above: dict[int, tuple[int, str]] = {}  # column → rows still to fill, and with what
+    above: dict[int, tuple[int, str]] = {}  # column → rows still to fill, text
     header_rows, cells_made = 0, 0
     own = "./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"
     for tr in table.xpath(own):
         row: list[str] = []
         cells = tr.xpath("./td | ./th")
         for cell in cells:
-            _fill(row, above)
-            text = " / ".join(row.text for row in _texts(cell)).replace("|", "\\|")
-            down = _span(cell, "rowspan", 1_000)
-            for _ in range(_span(cell, "colspan", 100)):
+            _fill_from_above(row, above)
+            text = " / ".join(row.text for row in _read_texts(cell)).replace("|", "\\|")
+            down = _read_span(cell, "rowspan", 1_000)
+            for _ in range(_read_span(cell, "colspan", 100)):
                 if down > 1:
                     above[len(row)] = (down - 1, text)
                 row.append(text)
-        _fill(row, above)
+        _fill_from_above(row, above)
         cells_made += len(row)
         if cells_made > MAX_CELLS:
             break
@@ -177,7 +180,7 @@ def _grid(table: Any) -> tuple[list[list[str]], int]:
     return grid, header_rows
 
 
-def _fill(row: list[str], above: dict[int, tuple[int, str]]) -> None:
+def _fill_from_above(row: list[str], above: dict[int, tuple[int, str]]) -> None:
     while len(row) in above:
         left, text = above.pop(len(row))
         if left > 1:
@@ -185,19 +188,19 @@ def _fill(row: list[str], above: dict[int, tuple[int, str]]) -> None:
         row.append(text)
 
 
-def _span(cell: Any, name: str, most: int) -> int:
+def _read_span(cell: "HtmlElement", name: str, most: int) -> int:
     text = str(cell.get(name, "1")).strip()
     return max(1, min(most, int(text[:6]))) if text.isascii() and text.isdigit() else 1
 
 
-def _texts(element: Any) -> Iterator[Row]:
-    yield from _lines(element.text_content())
+def _read_texts(element: "HtmlElement") -> Iterator[Row]:
+    yield from _split_text(element.text_content())
 
 
-def _lines(text: str) -> Iterator[Row]:
-    """HTML knows no line breaks but those that `_mark` has written."""
-    yield from (Row(flat) for line in text.split("\n") if (flat := _flat(line)))
+def _split_text(text: str) -> Iterator[Row]:
+    """Yield the lines of a text, split at the line breaks that `_mark_text` has written."""
+    yield from (Row(flat) for line in text.split("\n") if (flat := _flatten(line)))
 
 
-def _flat(text: str) -> str:
+def _flatten(text: str) -> str:
     return " ".join(text.split())

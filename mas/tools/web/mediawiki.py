@@ -1,22 +1,23 @@
-"""Wikipedia: the `wikipedia` package for searches and titles, its API itself for what the package cannot do.
+"""Client of Wikipedia: the `wikipedia` package for searches and titles, the API itself for the rest.
 
-The package is from 2014. It asks over http, without a time limit, with a user agent that Wikimedia refuses, remembers
-searches for ever and across languages, warns about its parser, and turns a refusal into a JSON error. What it sends
-therefore goes through `Wikipedia.ask`, like our own requests; its reading of the replies stays.
+The package is from 2014. It connects by http, without a time limit, with a user agent that Wikimedia refuses, caches
+searches for ever and across languages, warns about its parser, and turns a refusal into a JSON error. Its requests
+therefore go through `Wikipedia.send`, like our own; it only parses the replies.
 
     wiki = Wikipedia(get_settings(WebSettings))
-    await wiki.titles("mercury")                      # ["Mercury", "Mercury (planet)", …]
-    page = await wiki.page("Mercury (planet)")        # DisambiguationError for "Mercury": a ToolError with the options
-    await wiki.revision(page, before=None)            # Revision(1234, "2025-01-02T03:04:05Z")
+    await wiki.search_titles("mercury")               # ["Mercury", "Mercury (planet)", …]
+    page = await wiki.find_page("Mercury (planet)")   # for "Mercury" a ToolError that lists the pages of that name
+    await wiki.find_revision(page, before=None)       # Revision(1234, "2025-01-02T03:04:05Z")
 """
 
 import asyncio
 import functools
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from types import ModuleType
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from mas.runtime.safe_call import in_thread
@@ -33,12 +34,14 @@ from mas.tools.web.page_view import FoundPage, PageSource
 MAX_OPTIONS = 60
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
 _patched = threading.Lock()
-_current = threading.local()  # .wiki and .loop of the thread in which the package is at work
+_current = threading.local()  # .wiki and .loop of the thread that runs the package
+_Answer = dict[str, Any]  # JSON of the API
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class Page:
-    """An existing page, redirects followed."""
+    """Existing page, after redirects."""
 
     title: str
     url: str
@@ -46,12 +49,14 @@ class Page:
 
 @dataclass(frozen=True)
 class Revision:
+    """Version of a page."""
+
     id: int
     timestamp: str  # "2025-01-02T03:04:05Z"
 
 
 class Wikipedia:
-    """One Wikipedia, as the settings name it."""
+    """Client of one Wikipedia, which the settings name."""
 
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
@@ -60,27 +65,29 @@ class Wikipedia:
         self.name = f"Wikipedia ({settings.wikipedia_language})"
 
     async def search_titles(self, query: str, results: int = 10) -> list[str]:
-        """Of pages that a search finds, best first."""
-        return cast(list[str], await self._in_package(lambda package: package.search.fn(query, results=results)))
+        """Return the titles of pages that a search finds, best first."""
+        return cast(list[str], await self._call_package(lambda package: package.search.fn(query, results=results)))
 
-    async def page(self, title: str) -> Page:
-        """
+    async def find_page(self, title: str) -> Page:
+        """Return the page of a title.
+
         Raises:
             ToolError: there is no such page, or it only lists others; the sentence names them.
         """
-        found = await self._in_package(lambda package: _page_or_none(package, title))
+        found = await self._call_package(lambda package: _find_page(package, title))
         if found is None:
             near = "; ".join(await self.search_titles(title, 5)) or "none"
             raise ToolError(f"{self.name} has no page {title!r}; pages that a search for it finds: {near}.")
         return Page(str(found.title), str(found.url))
 
-    async def query(self, **parameters: Any) -> dict[str, Any]:
-        """The API's answer to `action=query`, or to another one that is named."""
-        reply = await self.ask({"action": "query", "format": "json", "formatversion": "2", **parameters})
-        return cast(dict[str, Any], _parsed(reply, self.name))
+    async def query(self, **parameters: str | int) -> _Answer:
+        """Return the API's answer to `action=query`, or to another action among the parameters."""
+        reply = await self.send({"action": "query", "format": "json", "formatversion": "2", **parameters})
+        return _parse(reply, self.name)
 
-    async def ask(self, parameters: Mapping[str, Any]) -> Reply:
-        """
+    async def send(self, parameters: Mapping[str, str | int]) -> Reply:
+        """Send a request to the API.
+
         Raises:
             ToolError: it did not answer, or refused.
         """
@@ -92,52 +99,52 @@ class Wikipedia:
             raise ToolError(f"{self.name} refuses this program (403; {_USER_AGENT_HINT}); use another source.")
         if reply.status >= 400:
             raise ToolError(f"{self.name} refuses the request ({reply.status}); use another source.")
-        _check(_parsed(reply, self.name), self.name)
+        _check(_parse(reply, self.name), self.name)
         return reply
 
-    async def _in_package(self, call: Any) -> Any:
+    async def _call_package(self, call: Callable[[ModuleType], _Result]) -> _Result:
         loop = asyncio.get_running_loop()
 
-        def in_its_thread() -> Any:
+        def run() -> _Result:
             _current.wiki, _current.loop = self, loop
             try:
-                return call(_package())
+                return call(_load_package())
             finally:
                 del _current.wiki, _current.loop
 
         try:
-            return await call_package(in_its_thread)
+            return await call_package(run)
         except ToolError:
             raise
-        except _package().DisambiguationError as error:
-            raise ToolError(_options(error)) from error
-        except _package().WikipediaException as error:
+        except _load_package().DisambiguationError as error:
+            raise ToolError(_list_options(error.title, error.options)) from error
+        except _load_package().WikipediaException as error:
             raise ToolError(f"{self.name} did not answer the request; try other words.") from error
-        except (LookupError, AssertionError, TypeError, AttributeError) as error:  # how the package reads what is odd
+        except (LookupError, AssertionError, TypeError, AttributeError) as error:  # of the package's parser
             raise ToolError(f"{self.name} has no page like that; find a title with wikipedia_search.") from error
 
-    async def revision(self, page: Page, before: str | None) -> Revision:
-        """The newest one, or the newest that is not younger than the timestamp `before`.
+    async def find_revision(self, page: Page, before: str | None) -> Revision:
+        """Return the newest version, or the newest one that is not later than the timestamp `before`.
 
         Raises:
             ToolError: the page did not exist then.
         """
         when = {"rvstart": before, "rvdir": "older"} if before else {}
-        found = await self._revision(page, **when)
+        found = await self._query_revision(page, **when)
         if found is None:
-            first = await self._revision(page, rvdir="newer")
+            first = await self._query_revision(page, rvdir="newer")
             since = f"; its first version is of {first.timestamp[:10]}" if first else ""
             raise ToolError(f"{page.title!r} did not exist on {(before or '')[:10]}{since}; ask for a later date.")
         return found
 
-    async def _revision(self, page: Page, **when: str) -> Revision | None:
+    async def _query_revision(self, page: Page, **when: str) -> Revision | None:
         answer = await self.query(prop="revisions", titles=page.title, rvlimit=1, rvprop="ids|timestamp", **when)
         pages = answer.get("query", {}).get("pages", [])
         revisions = pages[0].get("revisions", []) if pages else []
         return Revision(int(revisions[0]["revid"]), str(revisions[0]["timestamp"])) if revisions else None
 
-    async def html(self, revision: Revision) -> str:
-        """The rendered text of one version; templates are as they are today."""
+    async def fetch_html(self, revision: Revision) -> str:
+        """Return the rendered text of a version; templates are as they are today."""
         answer = await self.query(
             action="parse", oldid=revision.id, prop="text", disableeditsection=1, disablelimitreport=1
         )
@@ -147,27 +154,28 @@ class Wikipedia:
             raise ToolError(f"{self.name} gave no text for this page; try another source.") from error
 
     async def fetch_introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
-        """Title → URL and the first sentences."""
-        answer = await self.query(
+        """Return URL and first sentences of the pages by title."""
+        wanted: dict[str, str | int] = {
             **{"titles": "|".join(titles), "prop": "extracts|info", "inprop": "url", "redirects": 1},
             **{"exintro": 1, "explaintext": 1, "exchars": 400, "exlimit": 20},
-        )
+        }
+        answer = await self.query(**wanted)
         pages = answer.get("query", {}).get("pages", [])
         return {str(each["title"]): (str(each.get("fullurl", "")), str(each.get("extract", ""))) for each in pages}
 
-    def link(self, title: str) -> str:
-        """Where a reader finds the page."""
+    def build_link(self, title: str) -> str:
+        """Return the address of a page for readers."""
         parts = urlsplit(self._settings.wikipedia_api)
         return f"{parts.scheme}://{parts.netloc}/wiki/{quote(title.replace(' ', '_'), safe='/:(),')}"
 
 
 class _GuardedRequests:
-    """In place of the module `requests` in the package."""
+    """Replacement of the module `requests` in the package."""
 
     @staticmethod
-    def get(url: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
+    def get(url: str, params: Mapping[str, str | int], headers: Mapping[str, str]) -> "_Json":
         wiki: Wikipedia = _current.wiki
-        reply = run_on_loop(_current.loop, lambda: wiki.ask(params))
+        reply = run_on_loop(_current.loop, lambda: wiki.send(params))
         return _Json(reply)
 
 
@@ -175,12 +183,12 @@ class _GuardedRequests:
 class _Json:
     reply: Reply
 
-    def json(self) -> Any:
-        return json.loads(self.reply.body)
+    def json(self) -> _Answer:
+        return cast(_Answer, json.loads(self.reply.body))
 
 
-def _package() -> Any:
-    """The `wikipedia` package with what is wrong in it mended."""
+def _load_package() -> ModuleType:
+    """Return the `wikipedia` package, patched to send its requests through our client."""
     import bs4
     import wikipedia
 
@@ -189,17 +197,17 @@ def _package() -> Any:
         if module.requests is not _GuardedRequests:
             module.requests = _GuardedRequests
             module.BeautifulSoup = functools.partial(bs4.BeautifulSoup, features="lxml")
-    return wikipedia
+    return cast(ModuleType, wikipedia)
 
 
-def _page_or_none(package: Any, title: str) -> Any:
+def _find_page(package: ModuleType, title: str) -> Any:
     try:
         return package.page(title, auto_suggest=False)  # the suggestions are often another page
     except package.PageError:
         return None
 
 
-def _parsed(reply: Reply, name: str) -> Any:
+def _parse(reply: Reply, name: str) -> _Answer:
     try:
         parsed = json.loads(reply.body)
     except (ValueError, RecursionError) as error:
@@ -209,7 +217,7 @@ def _parsed(reply: Reply, name: str) -> Any:
     return parsed
 
 
-def _check(answer: dict[str, Any], name: str) -> None:
+def _check(answer: _Answer, name: str) -> None:
     error = answer.get("error")
     if error is None:
         return
@@ -219,21 +227,21 @@ def _check(answer: dict[str, Any], name: str) -> None:
     raise ToolError(f"{name} refuses the request ({code}); try again later or in other words.")
 
 
-def _options(error: Any) -> str:
-    options = list(dict.fromkeys(str(each) for each in error.options))
+def _list_options(title: str, found: Iterable[object]) -> str:
+    options = list(dict.fromkeys(str(each) for each in found))
     more = f" and {len(options) - MAX_OPTIONS} more" if len(options) > MAX_OPTIONS else ""
     listed = "; ".join(options[:MAX_OPTIONS])
-    return f"{error.title!r} only lists other pages; call wikipedia_page with one of these titles: {listed}{more}."
+    return f"{title!r} only lists other pages; call wikipedia_page with one of these titles: {listed}{more}."
 
 
 @dataclass(frozen=True)
 class WikiPage:
-    """`before`: the day that was asked for; None: today."""
+    """Page of Wikipedia in one version."""
 
     wiki: str
     page: Page
     revision: Revision
-    before: str | None
+    before: str | None  # the day that was asked for; None: today
     rows: list[Row]
 
     @property
@@ -244,7 +252,8 @@ class WikiPage:
         return PageSource(described, url, self.page.title)
 
     def section(self, name: str) -> list[str]:
-        """
+        """Return the lines of a section, or of the whole page for an empty name.
+
         Raises:
             ToolError: the page has no such section; the sentence names those it has.
         """
@@ -254,32 +263,34 @@ class WikiPage:
             raise ToolError(f"{self.page.title} has no section {clip(name, 200)!r}; its sections: {names}.")
         return [row.text for row in chosen]
 
-    def notes(self, of_section: bool) -> list[str]:
+    def list_notes(self, of_section: bool) -> list[str]:
+        """Return lines that explain what is shown: sections, date of templates."""
         found = [] if of_section else [f"sections: {clip('; '.join(list_headings(self.rows)), 800) or 'none'}"]
         return found + (["templates in it (not the text) are as they are today"] if self.before else [])
 
 
 async def read_wiki_page(title: str, before: str | None, settings: WebSettings) -> WikiPage:
-    """
+    """Read a page as it is today, or as it was at the timestamp `before`.
+
     Raises:
         ToolError: there is no such page, or Wikipedia did not answer.
     """
     wiki = Wikipedia(settings)
     async with limit_time(2 * settings.seconds, wiki.name):  # four requests
-        page = await wiki.page(title)
-        revision = await wiki.revision(page, before)
-        html = await wiki.html(revision)
+        page = await wiki.find_page(title)
+        revision = await wiki.find_revision(page, before)
+        html = await wiki.fetch_html(revision)
     found = await in_thread(
         lambda: read_rows(html), lambda how: ToolError(f"The page's text {how}; try another source.")
     )
     return WikiPage(wiki.name, page, revision, before, found)
 
 
-MAX_RESULTS = 20  # introductions that the API gives at once
+MAX_RESULTS = 20  # introductions in one answer of the API
 
 
 async def search_wikipedia(query: str, settings: WebSettings, results: int = 10) -> list[FoundPage]:
-    """Pages in the order of the search.
+    """Return the pages that a search finds, best first.
 
     Raises:
         ToolError: Wikipedia did not answer.
@@ -289,6 +300,6 @@ async def search_wikipedia(query: str, settings: WebSettings, results: int = 10)
         titles = await wiki.search_titles(query, min(results, MAX_RESULTS))
         known = await wiki.fetch_introductions(titles) if titles else {}
     return [
-        FoundPage(title, known.get(title, ("", ""))[0] or wiki.link(title), known.get(title, ("", ""))[1])
+        FoundPage(title, known.get(title, ("", ""))[0] or wiki.build_link(title), known.get(title, ("", ""))[1])
         for title in titles
     ]

@@ -1,6 +1,6 @@
-"""What the question has already fetched, so that page 2 is of the same text as page 1, and costs nothing.
+"""Pages that the question has fetched: page 2 is of the same text as page 1, and costs no request.
 
-document = await kept(("page", url), fetch_and_read)
+document = await get_or_fetch(("page", url), fetch_and_read)
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 
 
 async def get_or_fetch(key: tuple[str, ...], make: Callable[[], Awaitable[_Result]]) -> _Result:
-    """Made now, or when the question first asked for it; outside a question it is made each time."""
+    """Return what the question has fetched under this key, or fetch it; outside a question fetch it each time."""
     context = current_context()
     if context is None:
         return await make()

@@ -1,7 +1,7 @@
-"""What a fetched page says: the main content of HTML as markdown, of anything else what the file readers make of it.
+"""Text of a fetched page: the main content of HTML as markdown; other files as the file readers show them.
 
 document = read_reply(reply, max_html_bytes=10_000_000)
-# PageDocument(title="Towns", date="2024-05-01", lines=[…], whole=[…], …)
+# PageDocument(title="Towns", date="2024-05-01", parts=[…], whole=[…], …)
 """
 
 import codecs
@@ -11,7 +11,6 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from mas.tools.files.document import Part
@@ -26,7 +25,7 @@ NEEDS_BROWSER = "it shows little or no text without JavaScript: open it with the
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 _META = re.compile(r"<meta[^>]{0,200}charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_TOO_ODD = (ValueError, AssertionError, TypeError, AttributeError, LookupError, RecursionError)  # for trafilatura
+_LIBRARY_ERRORS = (ValueError, AssertionError, TypeError, AttributeError, LookupError, RecursionError)  # trafilatura's
 _HTML = ("text/html", "application/xhtml+xml")
 _SUFFIXES = {
     "application/pdf": ".pdf",
@@ -45,13 +44,13 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class PageDocument:
-    """`whole` is what `parts` leaves out, too: menus, side columns; empty: nothing is left out."""
+    """Text of a page."""
 
     url: str
     title: str
-    date: str  # of publication, as the page says; empty: it does not
-    parts: list[Part]
-    whole: list[Part] = field(default_factory=list)
+    date: str  # of publication, as the page says; empty: it does not say
+    parts: list[Part]  # the main content
+    whole: list[Part] = field(default_factory=list)  # with menus and side columns; empty: `parts` is all
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -62,9 +61,10 @@ class PageDocument:
 
 
 def check_type(content_type: str) -> None:
-    """
+    """Refuse replies that are neither text nor a document.
+
     Raises:
-        ToolError: what comes is no text and no document.
+        ToolError: the reply is one of them.
     """
     family = content_type.partition("/")[0]
     if family in ("audio", "video", "font") or content_type in ("application/x-msdownload", "application/wasm"):
@@ -72,7 +72,8 @@ def check_type(content_type: str) -> None:
 
 
 def read_reply(reply: Reply, max_html_bytes: int) -> PageDocument:
-    """
+    """Return the text of a reply.
+
     Raises:
         ToolError: it has no text, or is of a kind that cannot be read.
     """
@@ -81,14 +82,14 @@ def read_reply(reply: Reply, max_html_bytes: int) -> PageDocument:
     if reply.content_type in _HTML or (looks_html and reply.content_type in ("", "text/plain")):
         if len(reply.body) > max_html_bytes:
             raise ToolError(f"The page is larger than {max_html_bytes} bytes; try a smaller page.")
-        return _html(reply)
-    return _file(reply)
+        return _read_html(reply)
+    return _read_file(reply)
 
 
-def _html(reply: Reply) -> PageDocument:
-    html = remove_unstorable(_text(reply))
+def _read_html(reply: Reply) -> PageDocument:
+    html = remove_unstorable(_decode_body(reply))
     whole = [row.text for row in read_rows(html)]
-    main, title, date = _main(html, reply.url)
+    main, title, date = _extract_main(html, reply.url)
     body_chars = sum(map(len, whole))
     notes = [NEEDS_BROWSER] if body_chars < MIN_CHARS and "<script" in html.lower() else []
     if not body_chars:
@@ -101,16 +102,16 @@ def _html(reply: Reply) -> PageDocument:
     return PageDocument(reply.url, title, date, [Part(number_lines(main_lines))], [Part(number_lines(whole))], notes)
 
 
-def _main(html: str, url: str) -> tuple[str, str, str]:
-    """Main content as markdown, title and date; each is empty where there is none, or where the page is too odd."""
+def _extract_main(html: str, url: str) -> tuple[str, str, str]:
+    """Return main content as markdown, title and date; each is empty if there is none or the library fails."""
     import trafilatura
 
-    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # an empty page is no error of ours
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it calls an empty page an error
     main, title, date = "", "", ""
-    with suppress(*_TOO_ODD):
-        about: Any = trafilatura.extract_metadata(html, default_url=url)
+    with suppress(*_LIBRARY_ERRORS):
+        about = trafilatura.extract_metadata(html, default_url=url)
         title, date = (str(about.title or ""), str(about.date or "")) if about else ("", "")
-    with suppress(*_TOO_ODD):
+    with suppress(*_LIBRARY_ERRORS):
         main = (
             trafilatura.extract(
                 html, url=url, output_format="markdown", include_links=True, include_formatting=True, favor_recall=True
@@ -120,8 +121,8 @@ def _main(html: str, url: str) -> tuple[str, str, str]:
     return main, title, date
 
 
-def _text(reply: Reply) -> str:
-    """By the mark of its first bytes, the charset of the header, that of the page itself, and then by guessing."""
+def _decode_body(reply: Reply) -> str:
+    """Decode the body by its byte order mark, the header's charset, the page's own, or a guess."""
     from trafilatura.utils import decode_file
 
     body = reply.body
@@ -134,11 +135,11 @@ def _text(reply: Reply) -> str:
     return decode_file(body)
 
 
-def _file(reply: Reply) -> PageDocument:
-    """From a folder of its own that is gone afterwards."""
+def _read_file(reply: Reply) -> PageDocument:
+    """Read a file from a temporary folder."""
     from mas.tools.files.kinds import read_document
 
-    name = _name(reply)
+    name = _choose_file_name(reply)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(reply.body)
@@ -150,8 +151,8 @@ def _file(reply: Reply) -> PageDocument:
     return PageDocument(reply.url, title, "", document.parts, notes=document.notes)
 
 
-def _name(reply: Reply) -> str:
-    """A bare file name from the address, with an extension that fits the type."""
+def _choose_file_name(reply: Reply) -> str:
+    """Return a bare file name from the address, with an extension that fits the type."""
     last = unquote(urlsplit(reply.url).path).rpartition("/")[2]
     stem = re.sub(r"[^\w.-]+", "_", last).strip("._")[-80:] or "file"
     suffix = _SUFFIXES.get(reply.content_type, "")

@@ -1,4 +1,4 @@
-"""The tool that reads a page of the web, or a file that lies there, as text.
+"""Tool that reads a page or file of the web as text.
 
 await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 """

@@ -1,6 +1,6 @@
-"""Web search by Tavily, through its own client, never without a key: without one that client would ask anonymously.
+"""Web search by Tavily's own client, never without a key: without one that client would ask anonymously.
 
-await search("height of K2", get_settings(WebSettings))     # [Found("K2", "https://…", "K2 is …"), …]
+await search_tavily("height of K2", get_settings(WebSettings))     # [FoundPage("K2", "https://…", "K2 is …"), …]
 """
 
 from typing import Any
@@ -22,7 +22,8 @@ _UNREADABLE = f"{WHAT} answered with something that cannot be read; try again la
 
 
 async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
-    """
+    """Return the pages that Tavily finds.
+
     Raises:
         ToolError: there is no key, or the service did not answer, or refused.
     """
@@ -41,15 +42,15 @@ def describe_missing_key(settings: WebSettings) -> str:
 
 
 class _Attempt:
-    """One request; the status and headers that Tavily's exceptions leave out are noted on the way."""
+    """One request; records status and headers, which Tavily's exceptions leave out."""
 
     def __init__(self, client: httpx.AsyncClient, query: str, settings: WebSettings) -> None:
         self._query, self._settings = query, settings
         self._status, self._headers = 0, httpx.Headers()
-        client.event_hooks = {"response": [self._note]}
+        client.event_hooks = {"response": [self._record]}
         self._tavily = AsyncTavilyClient(settings.search_api_key, api_base_url=settings.search_base_url, client=client)
 
-    async def _note(self, response: httpx.Response) -> None:
+    async def _record(self, response: httpx.Response) -> None:
         self._status, self._headers = response.status_code, response.headers
 
     async def __call__(self) -> list[FoundPage]:
@@ -57,9 +58,9 @@ class _Attempt:
             answer = await self._tavily.search(
                 self._query, max_results=self._settings.search_results, timeout=self._settings.seconds
             )
-            return _found(answer)
+            return _read_pages(answer)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._refusal(error) from error
+            raise self._to_error(error) from error
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             raise ToolError(_UNREADABLE) from error
         except tavily_errors.TimeoutError as error:
@@ -70,10 +71,10 @@ class _Attempt:
             tavily_errors.ForbiddenError,
             tavily_errors.BadRequestError,
         ) as error:
-            raise self._refusal(error) from error
+            raise self._to_error(error) from error
 
-    def _refusal(self, error: Exception) -> ToolError:
-        """Its sentence goes by the status: the service's own words may repeat what was sent, the key included."""
+    def _to_error(self, error: Exception) -> ToolError:
+        """Return the error for a status; not the service's own words, which may repeat the key."""
         key = self._settings.search_api_key_env
         if isinstance(error, httpx.HTTPError | httpx.InvalidURL) and not isinstance(error, httpx.HTTPStatusError):
             return to_tool_error(error, WHAT)
@@ -95,10 +96,11 @@ class _Attempt:
         )
 
 
-def _found(answer: Any) -> list[FoundPage]:
-    """
+def _read_pages(answer: dict[str, Any]) -> list[FoundPage]:
+    """Return the pages of an answer.
+
     Raises:
-        ToolError: the answer is not of the form that it should have.
+        ToolError: the answer does not have the documented form.
     """
     results = answer.get("results")
     if not isinstance(results, list):

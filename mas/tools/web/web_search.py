@@ -1,4 +1,4 @@
-"""The tool that searches the web; where it cannot, and the settings say so, Wikipedia's search steps in.
+"""Tool that searches the web, or Wikipedia if web search fails and the settings allow it.
 
 await web_search("height of K2 in metres")
 """
@@ -17,13 +17,13 @@ from mas.tools.tool_context import get_settings
 if TYPE_CHECKING:
     from mas.tools.web.page_view import FoundPage
 
-MAX_QUERY_CHARS = 400  # as many as the service takes
-FELL_BACK = "web search fell back to Wikipedia"  # the event that says so
+MAX_QUERY_CHARS = 400  # limit of the service
+FELL_BACK = "web search fell back to Wikipedia"  # name of the event
 _COUNT = "web_search"
 
 
 @mark_untrusted
-@count_calls(lambda: _spend(get_settings(WebSettings)))
+@count_calls(lambda: _count_search(get_settings(WebSettings)))
 @mark_read_only
 async def web_search(query: str) -> ToolResult:
     """Search the web and return titles, addresses and short excerpts of the pages found.
@@ -35,7 +35,7 @@ async def web_search(query: str) -> ToolResult:
     settings, wanted = get_settings(WebSettings), " ".join(clean_text(query).split())
     if not wanted or len(wanted) > MAX_QUERY_CHARS:
         raise ToolError(f"The query has {len(wanted)} characters; give 1 to {MAX_QUERY_CHARS}.")
-    _spend(settings)
+    _count_search(settings)
     try:
         return await _search_web(wanted, settings)
     except ToolError as error:
@@ -45,7 +45,7 @@ async def web_search(query: str) -> ToolResult:
 
 
 def describe_missing_search(settings: WebSettings) -> str | None:
-    """What a run's user should know at its start; None: web search has all that it needs."""
+    """Return a sentence for the run's user if web search has no key."""
     if settings.search_api_key:
         return None
     instead = "Wikipedia's search answers instead" if settings.fall_back_to_wikipedia else "web_search only fails"
@@ -64,7 +64,7 @@ async def _search_web(query: str, settings: WebSettings) -> ToolResult:
             found.append(each)
         except BlockedPageError:
             blocked += 1
-        except NotPublicError:  # nothing that could be read
+        except NotPublicError:  # no page that could be read
             continue
     header = f"Web search for {query!r}: {len(found)} results"
     if blocked:
@@ -97,10 +97,11 @@ def _show(header: str, found: "Sequence[FoundPage]", if_none: str, settings: Web
     return show_found_pages(hide(header), hidden, if_none)
 
 
-def _spend(settings: WebSettings) -> None:
-    """
+def _count_search(settings: WebSettings) -> None:
+    """Count a search of the question.
+
     Raises:
-        ToolError: the question has made as many searches as it may.
+        ToolError: the question has made all its searches.
     """
     context, most = current_context(), settings.max_searches_per_question
     if context is None:

@@ -1,4 +1,4 @@
-"""The two tools for Wikipedia: find pages, read one, today or as it stood on a day.
+"""Tools for Wikipedia: find pages, and read one as it is today or was on a given day.
 
 await wikipedia_search("first person on the moon")
 await wikipedia_page("Neil Armstrong", section="Early life", as_of="2022-12-31")
@@ -16,7 +16,7 @@ from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.tool_context import get_settings
 
-_NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # MediaWiki allows none of them
+_NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # characters that MediaWiki does not allow
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
 MAX_QUERY_CHARS = 300  # as many as the search takes
 MAX_TITLE_CHARS = 255
@@ -64,18 +64,20 @@ async def wikipedia_page(
     name = name.replace("_", " ").strip()
     if not name or _NO_TITLE.search(name) or len(name.encode()) > MAX_TITLE_CHARS:
         raise ToolError(f"{clip(title, 200)!r} is no title of a page; find one with wikipedia_search.")
-    settings, before = get_settings(WebSettings), _end_of(as_of)
+    settings, before = get_settings(WebSettings), _parse_day_end(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
     found = await get_or_fetch(key, lambda: read_wiki_page(name, before, settings))
     chosen = found.section((section or fragment.replace("_", " ")).strip())
-    return show_page(found.source, [Part(number_lines(chosen))], page, search, found.notes(bool(section or fragment)))
+    return show_page(
+        found.source, [Part(number_lines(chosen))], page, search, found.list_notes(bool(section or fragment))
+    )
 
 
-def _end_of(as_of: str | None) -> str | None:
-    """The last second of the day, month or year, as the API takes it; None: now.
+def _parse_day_end(as_of: str | None) -> str | None:
+    """Return the last second of a day, month or year, as the API takes it; None for the present.
 
     Raises:
-        ToolError: it is no date.
+        ToolError: it is not a date.
     """
     text = (as_of or "").strip()
     if not text:

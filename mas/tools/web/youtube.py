@@ -1,13 +1,12 @@
-"""Transcripts of YouTube's videos, through `youtube-transcript-api` and our guarded client.
+"""Transcripts of YouTube videos, by `youtube-transcript-api` and our guarded client.
 
-video_id("https://youtu.be/dQw4w9WgXcQ?t=43")                     # "dQw4w9WgXcQ"
-await transcript("dQw4w9WgXcQ", language="en", settings=get_settings(WebSettings))   # Transcript(…)
+parse_video_id("https://youtu.be/dQw4w9WgXcQ?t=43")                     # "dQw4w9WgXcQ"
+await fetch_transcript("dQw4w9WgXcQ", language="en", settings=get_settings(WebSettings))   # Transcript(…)
 """
 
 import asyncio
 import re
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from xml.etree.ElementTree import ParseError
 
@@ -46,13 +45,14 @@ class Transcript:
     generated: bool  # by speech recognition
     lines: list[str]  # "[0:15] what is said"
     seconds: float  # until the end of the last line
-    others: list[str]  # languages that there are, too
+    others: list[str]  # languages of the other transcripts
 
 
 def parse_video_id(url_or_id: str) -> str:
-    """
+    """Return the id of a video from its address or the id itself.
+
     Raises:
-        ToolError: it is neither the address of a video on YouTube nor the id of one.
+        ToolError: it is neither.
     """
     text = url_or_id.strip()
     if _ID.fullmatch(text):
@@ -74,57 +74,57 @@ def parse_video_id(url_or_id: str) -> str:
 
 
 async def fetch_transcript(video: str, language: str, settings: WebSettings) -> Transcript:
-    """In the language, an English one or else the first that there is where `language` is empty.
+    """Return the transcript in a language; if that is empty, in English or else the first one.
 
     Raises:
-        ToolError: there is none, or it cannot be had.
+        ToolError: there is none, or YouTube does not give it.
     """
     adapter = GuardedAdapter(asyncio.get_running_loop(), _Sender(settings))
     async with limit_time(2 * settings.seconds, "YouTube"):  # three or four requests
         try:
-            found: Transcript = await call_package(lambda: _fetched(video, language, make_session(adapter)))
+            found: Transcript = await call_package(lambda: _fetch(video, language, make_session(adapter)))
         except api.CouldNotRetrieveTranscript as error:
-            raise ToolError(_sentence(error)) from error
+            raise ToolError(_describe_error(error)) from error
         except (requests.RequestException, ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise ToolError("YouTube answered with something that cannot be read; try again later.") from error
     return found
 
 
-def _fetched(video: str, language: str, http: requests.Session) -> Transcript:
+def _fetch(video: str, language: str, http: requests.Session) -> Transcript:
     available = list(api.YouTubeTranscriptApi(http_client=http).list(video))  # those written by people come first
-    chosen = _chosen(available, language)
+    chosen = _choose(available, language)
     fetched = chosen.fetch()
     texts = [f"[{format_time(each.start)}] {' '.join(each.text.split())}" for each in fetched]
     end = max((each.start + each.duration for each in fetched), default=0.0)
-    others = [_named(each) for each in available if each is not chosen]
+    others = [_describe_transcript(each) for each in available if each is not chosen]
     return Transcript(f"{chosen.language} ({chosen.language_code})", chosen.is_generated, texts, end, others)
 
 
-def _chosen(available: list[Any], language: str) -> Any:
-    """The exact code, then another region's; `available` is not empty."""
+def _choose(available: "list[api.Transcript]", language: str) -> "api.Transcript":
+    """Choose a transcript by its exact code, then by one of another region; `available` is not empty."""
     for wanted in (language.lower(),) if language else ("en", ""):
         for exact in (True, False):
             for each in available:
                 code = str(each.language_code).lower()
                 if code == wanted or not wanted or (not exact and code.split("-")[0] == wanted.split("-")[0]):
                     return each
-    names = clip("; ".join(_named(each) for each in available), 1_000) or "none"
+    names = clip("; ".join(_describe_transcript(each) for each in available), 1_000) or "none"
     raise ToolError(f"The video has no transcript in {clip(language, 40)!r}; there are: {names}.")
 
 
-def _named(transcript: Any) -> str:
+def _describe_transcript(transcript: "api.Transcript") -> str:
     generated = ", generated" if transcript.is_generated else ""
     return f"{transcript.language_code} ({transcript.language}{generated})"
 
 
 def format_time(seconds: float) -> str:
-    """ "1:02:03", or "2:03" below an hour."""
+    """Return a time such as "1:02:03", below an hour "2:03"."""
     minutes, rest = divmod(int(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _sentence(error: api.CouldNotRetrieveTranscript) -> str:
+def _describe_error(error: api.CouldNotRetrieveTranscript) -> str:
     if isinstance(error, api.VideoUnplayable):
         reason = clip(" ".join(str(error.reason or "it gives no reason").split()), 200)
         return f"YouTube does not play the video ({reason}); search for its text elsewhere."
@@ -133,7 +133,7 @@ def _sentence(error: api.CouldNotRetrieveTranscript) -> str:
 
 
 class _Sender:
-    """Sends the package's requests; YouTube itself is where the settings say."""
+    """Sender of the package's requests to the host that the settings name."""
 
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
@@ -141,7 +141,8 @@ class _Sender:
         self._rules = Rules(settings.max_bytes, (*settings.allow_private_hosts, host))
 
     async def __call__(self, request: requests.PreparedRequest) -> Reply:
-        """
+        """Send a request.
+
         Raises:
             ToolError: YouTube did not answer, or refused.
         """

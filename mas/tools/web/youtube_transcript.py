@@ -1,4 +1,4 @@
-"""The tool that reads what is said in a video on YouTube.
+"""Tool that reads the transcript of a YouTube video.
 
 await youtube_transcript("https://www.youtube.com/watch?v=dQw4w9WgXcQ", search="never")
 """
