@@ -17,7 +17,7 @@ from eval.cli.hydra_compat import get_task_overrides, get_typed_list
 from eval.config.evaluation import read_config
 from eval.runs.store import check_free
 from eval.workflows.resume import resumed_arguments, shown_again
-from eval.workflows.sweep.sweep import finish_sweep, run_as_job
+from eval.workflows.sweep import finish_sweep, run_as_job
 
 
 def task(composed: DictConfig) -> int:

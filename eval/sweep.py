@@ -27,26 +27,22 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def task(arguments: list[str]) -> int:
+def remake_table(arguments: list[str]) -> int:
     from dotenv import load_dotenv
 
-    from eval.workflows.sweep.notes import find_sweep, read_notes
-
-    folder = find_sweep(read_arguments(arguments).sweep)
-    notes = read_notes(folder)
-    load_dotenv(PROJECT_ROOT / ".env")  # the MLflow server's user and password
-
     from eval.runs.store import StoreError
-    from eval.workflows.sweep.end import make_table
-    from eval.workflows.sweep.tracking import tracking_of
+    from eval.workflows.sweep import find_sweep, read_sweep
+    from eval.workflows.sweep_table import make_table, read_tracking
 
+    sweep = read_sweep(find_sweep(read_arguments(arguments).sweep))
+    load_dotenv(PROJECT_ROOT / ".env")  # the MLflow server's user and password
     try:
-        tracking, secrets = tracking_of(folder, notes)
+        tracking = read_tracking(sweep)
     except MISTAKES as error:
         print(f"warning: the sweep's page is not sent to MLflow: {describe_mistake(error)}", file=sys.stderr)
-        tracking, secrets = NoTracking(), ()
+        tracking = NoTracking()
     try:
-        result = make_table(folder, notes, tracking, secrets)
+        result = make_table(sweep, tracking, secrets=())
     except StoreError as error:
         raise UserError(f"{error}.") from error
     except OSError as error:
@@ -57,4 +53,4 @@ def task(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    exit_now(run_cli(lambda: task(sys.argv[1:])))
+    exit_now(run_cli(lambda: remake_table(sys.argv[1:])))

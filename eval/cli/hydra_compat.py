@@ -9,12 +9,14 @@ import re
 import traceback
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 
 import yaml
 from dotenv import load_dotenv
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -255,3 +257,21 @@ def _whole_message(error: BaseException) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def list_sweep_jobs(multirun: Path) -> list[list[str]]:
+    """Return the swept overrides of each job, as Hydra's own sweeper will make them; empty for other sweepers.
+
+    Args:
+        multirun: the file `multirun.yaml` that Hydra writes before the first job.
+    """
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+
+    hydra = OmegaConf.load(multirun).hydra
+    if not str(hydra.sweeper.get("_target_", "")).endswith(".BasicSweeper"):
+        return []
+    parameters = [f"{key}={value}" for key, value in (hydra.sweeper.get("params") or {}).items()]
+    overrides = OverridesParser.create().parse_overrides([*parameters, *hydra.overrides.task])
+    swept = tuple(f"{each.get_key_element()}=" for each in overrides if each.is_sweep_override())
+    (jobs,) = BasicSweeper.split_arguments(overrides, None)
+    return [[each for each in job if each.startswith(swept)] for job in jobs]

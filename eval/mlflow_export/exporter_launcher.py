@@ -30,7 +30,7 @@ from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Trac
 from eval.runs.mlflow_state import read_link, read_state, reset_state
 
 RUN_ENDED = "finished"
-PATIENT_SECONDS = 2.0  # of waiting, before the user is told about it
+PATIENT_SECONDS = 2.0  # of waiting, before a line says so
 LOG = "logs/mlflow.log"
 _GRACE_SECONDS = 5.0  # beyond the exporter's own time, for its last call
 

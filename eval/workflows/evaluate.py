@@ -28,7 +28,7 @@ from eval.runs.run_info import RunInfo, describe_task, dump_config, read_origin
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import estimate
 from eval.workflows.resume import check_unchanged, of_the_run, run_to_resume
-from eval.workflows.sweep.sweep import add_run_to_sweep
+from eval.workflows.sweep import add_run_to_sweep
 from mas.prompt_sets.prompt_set import PromptSet, digest, edited_note
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE

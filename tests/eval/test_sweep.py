@@ -19,7 +19,7 @@ from eval.config.tracking import LocalTracking
 from eval.runs.folder import DATABASE
 from eval.runs.run_info import SweepJob
 from eval.runs.store import RunStore
-from eval.workflows.sweep.notes import find_sweep
+from eval.workflows.sweep import find_sweep
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from tests.eval import obedient_agent
@@ -47,7 +47,7 @@ def records(job: int) -> dict[str, dict[str, Any]]:
 
 
 def again(*arguments: str) -> int:
-    return run_cli(lambda: sweep_command.task(list(arguments)))
+    return run_cli(lambda: sweep_command.remake_table(list(arguments)))
 
 
 def test_a_sweep_ends_with_a_row_a_job_and_each_compared_with_the_first(eval_command: EvalCommand) -> None:

@@ -1,0 +1,233 @@
+"""A sweep while it goes on: Hydra's multirun, whose jobs are ordinary runs, one after the other in this process.
+
+def task(composed):                           # Hydra calls it for each job
+    return run_as_job(lambda: evaluate(…))    # outside a multirun: evaluate, and nothing else
+
+add_run_to_sweep(folder, config)    # called by `evaluate` once the run has a folder; its result is `RunInfo.sweep`
+finish_sweep(code)                  # after the last job: the table; the exit code stays as it is
+
+Its jobs are kept in `sweep.json`, in `outputs/multirun/<time>/`.
+
+sweep = read_sweep(folder)
+sweep.jobs[1].differs               # ["model=gpt-4o"]
+"""
+
+import json
+import os
+import socket
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+
+from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError, signal_of
+from eval.cli.hydra_compat import describe_mistake, get_task_overrides, is_mistake, list_sweep_jobs
+from eval.cli.paths import OUTPUTS
+from eval.config.evaluation import EvalConfig
+from eval.config.tracking import NoTracking, Tracking, remove_passwords
+from eval.runs.folder import LATEST, write_lines
+from eval.runs.run_info import SweepJob
+from mas.runtime.errors import UserError
+
+SWEEP_FILE = "sweep.json"
+_MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job
+
+
+@dataclass
+class Job:
+    """One combination of a sweep's values, and its run, which is an ordinary one."""
+
+    job: int  # from 0
+    differs: list[str]  # overrides that other jobs have otherwise
+    folder: str | None = None  # of its run, relative to the sweep's folder; None: it ended before it had one
+    run_id: str | None = None
+    exit_code: int | None = None  # None: not started, or not ended
+    error: str | None = None  # one sentence
+
+
+@dataclass
+class Sweep:
+    """A sweep and its jobs, as `sweep.json` keeps them."""
+
+    folder: Path
+    id: str
+    started_at: str  # UTC, ISO 8601
+    ended_at: str | None = None
+    jobs: list[Job] = field(default_factory=list)
+
+    def find_run(self, job: Job) -> Path | None:
+        """Return the folder of the job's run."""
+        return (self.folder / job.folder).resolve() if job.folder else None
+
+    def write(self, result: Mapping[str, object] | None = None) -> None:
+        """Write `sweep.json`; `result` is what `build_result` made of the jobs' runs.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        own = {"id": self.id, "started_at": self.started_at, "ended_at": self.ended_at}
+        content = {**own, "jobs": [asdict(job) for job in self.jobs], **(result or {})}
+        write_lines(self.folder / SWEEP_FILE, [json.dumps(content, indent=2)])
+
+
+def read_sweep(folder: Path) -> Sweep:
+    """
+    Raises:
+        UserError: it is no folder of a sweep.
+    """
+    try:
+        found = json.loads((folder / SWEEP_FILE).read_text("utf-8"))
+        jobs = [Job(**{each.name: row[each.name] for each in fields(Job)}) for row in found["jobs"]]
+        return Sweep(folder, found["id"], found["started_at"], found["ended_at"], jobs)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{folder} is no sweep with a readable {SWEEP_FILE}; name a folder of outputs/multirun."
+        ) from error
+
+
+def find_sweep(name: str) -> Path:
+    """Return the folder of a sweep: `latest`, a folder's name, or a path.
+
+    Raises:
+        UserError: there is none such.
+    """
+    parent = OUTPUTS / "multirun"
+    if name == LATEST:
+        if not (folders := sorted(each.parent for each in parent.glob(f"*/{SWEEP_FILE}"))):
+            raise UserError(f"there is no sweep under {parent} yet; start one with python eval/run.py -m model=a,b.")
+        return folders[-1]
+    path = next((each for each in (Path(name), parent / name) if (each / SWEEP_FILE).is_file()), None)
+    if path is None:
+        raise UserError(f"{name} is no sweep: neither a folder with a {SWEEP_FILE} nor one of {parent}.")
+    return path.absolute()
+
+
+@dataclass
+class _RunningSweep:
+    """The sweep of this process."""
+
+    sweep: Sweep
+    current: Job | None = None
+    tracking: Tracking | NoTracking = field(default_factory=NoTracking)  # of the last job
+    secrets: list[str] = field(default_factory=list)  # longest first
+
+    def redact(self, text: str) -> str:
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def write(self) -> None:
+        """Write `sweep.json`. A full disk does not end a run here; the run reports it itself."""
+        with suppress(OSError):
+            self.sweep.write()
+
+
+_running: _RunningSweep | None = None
+
+
+def run_as_job(run: Callable[[], int]) -> int:
+    """Run one job; in a multirun, note how it ended, be it by a mistake, by Ctrl-C or by a defect."""
+    hydra = HydraConfig.get() if HydraConfig.initialized() else None
+    if hydra is None or hydra.mode != RunMode.MULTIRUN:
+        return run()
+    number = int(hydra.job.num)
+    running = _get_running(Path(hydra.sweep.dir).absolute(), number)
+    job = running.current = _get_job(running.sweep, number)
+    running.write()
+    try:
+        job.exit_code = run()
+    except BaseException as error:
+        job.exit_code, job.error = _describe_failure(error)
+        raise
+    finally:
+        running.current = None
+        running.write()
+    return job.exit_code
+
+
+def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob | None:
+    """Note the run's folder in the sweep.
+
+    Returns:
+        The place of the run in the sweep; None outside sweeps.
+    """
+    running, job = _running, _running.current if _running else None
+    if running is None or job is None:
+        return None
+    sweep = running.sweep
+    job.folder = os.path.relpath(folder.resolve(), sweep.folder.resolve())  # so `outputs/` can be moved as a whole
+    job.differs = [config.redact(each) for each in job.differs]
+    running.tracking, running.secrets = config.tracking, config.secrets()
+    _clean_multirun_file(sweep.folder, config.redact)
+    running.write()
+    return SweepJob(
+        id=sweep.id,
+        name=sweep.folder.name,
+        started_at=sweep.started_at,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        job=job.job,
+        differs=job.differs,
+    )
+
+
+def finish_sweep(code: int) -> int:
+    """Make and show the sweep's table, if there was a sweep, and send it to MLflow; return the exit code."""
+    global _running
+    running, _running = _running, None
+    if running is None:
+        return code
+    sweep = running.sweep
+    sweep.ended_at = datetime.now(UTC).isoformat()
+    running.write()
+    _clean_multirun_file(sweep.folder, running.redact)
+    from eval.runs.store import StoreError
+    from eval.workflows.sweep_table import make_table
+
+    try:
+        make_table(sweep, running.tracking, running.secrets)
+    except (OSError, StoreError, KeyboardInterrupt) as error:
+        why = f"stopped by {signal_of(error)}" if isinstance(error, KeyboardInterrupt) else error
+        again = f"make it with: python eval/sweep.py {sweep.folder.name}"
+        print(f"warning: the sweep's table could not be made: {why}; {again}", file=sys.stderr)
+    return code
+
+
+def _get_running(folder: Path, number: int) -> _RunningSweep:
+    global _running
+    if _running is None or _running.sweep.folder != folder or number == 0:
+        planned = list_sweep_jobs(folder / _MULTIRUN_FILE)  # also those that will never be reached
+        jobs = [Job(number, [remove_passwords(each) for each in differs]) for number, differs in enumerate(planned)]
+        _running = _RunningSweep(Sweep(folder, uuid.uuid4().hex[:12], datetime.now(UTC).isoformat(), jobs=jobs))
+        _clean_multirun_file(folder)  # a job may end before it is known what is secret
+    return _running
+
+
+def _get_job(sweep: Sweep, number: int) -> Job:
+    while len(sweep.jobs) <= number:  # other sweepers than Hydra's own decide as they go what comes next
+        sweep.jobs.append(Job(len(sweep.jobs), [remove_passwords(each) for each in get_task_overrides()]))
+    return sweep.jobs[number]
+
+
+def _describe_failure(error: BaseException) -> tuple[int | None, str]:
+    if isinstance(error, InterruptedRunError | KeyboardInterrupt):
+        return STOPPED, "stopped by Ctrl-C"
+    if is_mistake(error):
+        return USER_ERROR, remove_passwords(describe_mistake(error))
+    return None, f"a defect of this program ({type(error).__name__})"
+
+
+def _clean_multirun_file(folder: Path, redact: Callable[[str], str] = str) -> None:
+    """Remove secrets: Hydra keeps the command line as it was typed, an address with a password in it included."""
+    path = folder / _MULTIRUN_FILE
+    with suppress(OSError):
+        text = path.read_text("utf-8")
+        if (clean := redact(remove_passwords(text))) != text:
+            path.write_text(clean, "utf-8")

@@ -1,0 +1,134 @@
+"""The table of a sweep: a row for each job, and each job compared with the first, made from the runs' stores alone.
+
+result = make_table(read_sweep(folder), LocalTracking(), secrets=[])     # shown, kept in sweep.json, sent to MLflow
+result.jobs[1].summary.accuracy, result.comparisons[0].p_holm
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from eval.analysis.comparison.pairing import Answers, find_obstacle, pair_scores, read_answers
+from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_test
+from eval.analysis.summary.from_store import summarise_store
+from eval.analysis.summary.summary import Summary
+from eval.analysis.sweep import JobComparison, JobResult, SweepResult
+from eval.cli.command import FAILURES, FINISHED, STOPPED
+from eval.cli.paths import shown
+from eval.config.evaluation import build_part
+from eval.config.tracking import NoTracking, Tracking
+from eval.mlflow_export.exporter_launcher import SWEEP, ExporterLauncher
+from eval.reports.sweep_table import print_sweep, render_markdown
+from eval.runs.folder import DATABASE, format_resume_hint
+from eval.runs.mlflow_state import read_link
+from eval.runs.store import RunStore, StoreError, read_run_info
+from eval.workflows.sweep import Job, Sweep
+
+TABLE_FILE = "sweep.md"
+
+
+def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[str]) -> SweepResult:
+    """Make the table, print it, write it to the sweep's folder and send it to MLflow.
+
+    Raises:
+        StoreError: a run's store cannot be read.
+        OSError: the sweep's folder cannot be written.
+    """
+    result = build_result(sweep)
+    sweep.write(result.to_dict())
+    (sweep.folder / TABLE_FILE).write_text(render_markdown(result), "utf-8")
+    console = Console()
+    print_sweep(result, console)
+    _print(f"sweep: {shown(sweep.folder)}", console)
+    for job, its_result in zip(sweep.jobs, result.jobs, strict=True):
+        if its_result.exit_code == STOPPED and (run := sweep.find_run(job)):
+            _print(f"job {job.job}: {format_resume_hint(run)}", console)
+    if any(each.exit_code in (STOPPED, None) for each in result.jobs):
+        _print(f"then make the table again: {SWEEP.sync_command(sweep.folder)}", console)
+    if not isinstance(tracking, NoTracking):
+        _track(sweep.folder, tracking, secrets, console)
+    return result
+
+
+def _track(folder: Path, tracking: Tracking, secrets: Sequence[str], console: Console) -> None:
+    """Send the sweep's page. A failure of MLflow is a warning, and so is Ctrl-C."""
+    _print("sending the sweep's page to MLflow …", console)
+    with ExporterLauncher(tracking, folder, secrets, SWEEP) as exporter:
+        outcome = exporter.finish(lambda text: _print(text, console))
+    if outcome.warning:
+        print(f"warning: the sweep's page is not in MLflow: {outcome.warning}", file=sys.stderr)
+    elif outcome.view_line:
+        _print(outcome.view_line, console)
+
+
+def _print(text: str, console: Console) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def read_tracking(sweep: Sweep) -> Tracking | NoTracking:
+    """Return the tracking settings of the last job that had a run; user and password are the environment's now.
+
+    Raises:
+        UserError: MLflow cannot be used as the run used it, or the run's store cannot be read.
+    """
+    runs = [run for job in sweep.jobs if (run := sweep.find_run(job)) and (run / DATABASE).is_file()]
+    own = read_run_info(runs[-1]).part("tracking") if runs else {}
+    if not own:
+        return NoTracking()
+    tracking: Tracking | NoTracking = build_part(OmegaConf.create({"tracking": own}).tracking, "tracking")
+    tracking.check()
+    return tracking
+
+
+def build_result(sweep: Sweep) -> SweepResult:
+    """Return the result as the runs are now: one of them may have been resumed since.
+
+    Raises:
+        StoreError: a run's store cannot be read.
+    """
+    jobs = [_read_job(job, sweep.find_run(job)) for job in sweep.jobs]
+    return SweepResult([result for result, _ in jobs], _compare_jobs([answers for _, answers in jobs]))
+
+
+def _read_job(job: Job, run: Path | None) -> tuple[JobResult, Answers | None]:
+    """Return the job's result, and its answers if it has any."""
+    result = JobResult(**asdict(job))
+    if run is None or not (run / DATABASE).is_file():
+        return result, None
+    try:
+        with RunStore(run / DATABASE, read_only=True) as store:
+            summary, info = summarise_store(store), store.read_info()
+            if not store.keys():  # it ended before its first answer
+                return replace(result, error=job.error or summary.stopped), None
+            answers = read_answers(store)
+    except StoreError as error:
+        return replace(result, error=str(error)), None
+    floor = info.part("run").get("fail_under")
+    result = replace(result, run_id=info.run_id, error=None, exit_code=_choose_exit_code(summary, floor))
+    return replace(result, summary=summary, mlflow=read_link(run)), answers
+
+
+def _choose_exit_code(summary: Summary, floor: float | None) -> int:
+    if summary.stopped:
+        return STOPPED
+    below = floor is not None and (summary.accuracy or 0.0) < floor
+    return FAILURES if below or summary.n_error else FINISHED
+
+
+def _compare_jobs(answers: Sequence[Answers | None]) -> list[JobComparison]:
+    """Return each job after the first compared with the first."""
+    made = [_compare(job, answers[0], other) for job, other in enumerate(answers[1:], start=1)]
+    adjusted = iter(adjust_p_values([each.result.p for each in made if each.result]))
+    return [replace(each, p_holm=next(adjusted)) if each.result else each for each in made]
+
+
+def _compare(job: int, first: Answers | None, second: Answers | None) -> JobComparison:
+    if first is None or second is None:
+        return JobComparison(job=job, reason=f"{'job 0' if first is None else 'it'} has no answers")
+    if reason := find_obstacle(first, second):
+        return JobComparison(job=job, reason=reason)
+    return JobComparison(job=job, result=run_paired_test(pair_scores(first, second)))
