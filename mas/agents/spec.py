@@ -37,7 +37,7 @@ class ModelSettings:
 
 @dataclass
 class AgentSettings(ModelSettings):
-    """One agent (`gaia-design.md` "Agent Configuration"; its prompt comes with the prompt set)."""
+    """Settings of one agent; its prompt comes with the prompt set."""
 
     retry_limit: int = 3  # at least 1; the system's file in conf/system/ says what is counted
     tools: list[str] = field(default_factory=list)  # names from `system.tools`; agents that can use tools
