@@ -41,7 +41,7 @@ def task(arguments: list[str]) -> int:
 
     from rich.console import Console  # heavier, and only needed for runs that exist
 
-    from eval.analysis.comparison.comparing import compare_runs
+    from eval.analysis.comparison.compare_runs import compare_runs
     from eval.reports.comparison_page import write_comparison
     from eval.reports.comparison_table import print_comparison
     from eval.runs.folder import write_lines
@@ -52,7 +52,7 @@ def task(arguments: list[str]) -> int:
         if given.html:
             write_comparison(given.html, result)
         if given.json:
-            write_lines(given.json, [json.dumps(result, indent=2)])
+            write_lines(given.json, [json.dumps(result.to_dict(), indent=2)])
     except OSError as error:
         print(f"stopped: the comparison cannot be written: {error}", file=sys.stderr)
         return STOPPED

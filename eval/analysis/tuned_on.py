@@ -1,8 +1,7 @@
-"""Which questions of a run its prompts were tuned on: their score says little of any other question.
+"""Samples of a run that its prompts were tuned on: their score says little about any other sample.
 
-use = find_tuning_use([prompts], questions, files)    # for RunInfo.used_to_tune
-used = read_tuning_use(store.read_info())             # None: nothing is known of these prompts
-used.warning(80)            # "40 of the 80 questions were used to tune owned (20 for training, …"
+used = read_tuning_use(store.read_info())      # None: nothing is known of these prompts
+used.describe_warning(80)      # "40 of the 80 questions were used to tune owned (20 for training, …"
 """
 
 from collections.abc import Collection
@@ -14,59 +13,63 @@ from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 
 @dataclass(frozen=True)
 class UsedToTune:
-    """Ids of the run's questions; one that was learnt from may also have been picked by, and counts as the former."""
+    """Ids of the samples. A training sample that was also used for validation counts as a training sample."""
 
     prompts: str  # name of the set
-    learnt_from: frozenset[str]
-    picked_by: frozenset[str]
-    edited: tuple[str, ...] = ()  # sets whose marks are not those that were published: there may be more such questions
+    learnt_from: frozenset[str]  # training samples
+    picked_by: frozenset[str]  # validation samples
+    edited: tuple[str, ...] = ()  # sets whose tuned_on.json is not the published one: more samples may be affected
 
     @property
     def ids(self) -> frozenset[str]:
         return self.learnt_from | self.picked_by
 
     def among(self, ids: Collection[str]) -> "UsedToTune":
-        there = frozenset(ids)
-        return replace(self, learnt_from=self.learnt_from & there, picked_by=self.picked_by & there)
+        """Return the same for some samples alone."""
+        chosen = frozenset(ids)
+        return replace(self, learnt_from=self.learnt_from & chosen, picked_by=self.picked_by & chosen)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`owned (20 for training, 20 for validation)`."""
-        counts = ((len(self.learnt_from), "for training"), (len(self.picked_by), "for validation"))
-        return f"{self.prompts} ({', '.join(f'{count} {how}' for count, how in counts if count)})"
+        counts = ((len(self.learnt_from), "training"), (len(self.picked_by), "validation"))
+        return f"{self.prompts} ({', '.join(f'{count} for {role}' for count, role in counts if count)})"
 
-    def warning(self, n_questions: int, n_unscored: int = 0) -> str | None:
-        """What is to be said before they are asked; None: nothing.
+    def describe_warning(self, n_questions: int, n_unscored: int = 0) -> str | None:
+        """Return the warning to print before the run starts; None if there is none.
 
         Args:
-            n_questions: with a gold answer; of the others no score can flatter.
+            n_questions: with a target; the score of the others cannot flatter.
             n_unscored: without one.
         """
-        used, left = len(self.ids), n_questions - len(self.ids)
-        parts = [self._flatters(used, left, n_unscored) if used else None, describe_unknown(self.edited)]
-        return "; ".join(part for part in parts if part) or None if n_questions else None
+        if not n_questions:
+            return None
+        parts = [self._describe_use(n_questions, n_unscored) if self.ids else None, describe_unknown(self.edited)]
+        return "; ".join(part for part in parts if part) or None
 
-    def _flatters(self, used: int, left: int, n_unscored: int) -> str:
-        these = format_questions(used + left, n_unscored)
-        if not left:
-            every, them = (f"the one {these} was", "it") if used == 1 else (f"all {these} were", "them")
-            return f"{every} used to tune {self.told}: its score on {them} flatters, and no other is scored"
-        were = "was" if used == 1 else "were"
-        rest = "the other one" if left == 1 else f"the other {left}"
-        flatters = "its score on them flatters" if used > 1 else "its score on it flatters"
-        return f"{used} of the {these} {were} used to tune {self.told}: {flatters}; on {rest} it is reported separately"
+    def _describe_use(self, n_questions: int, n_unscored: int) -> str:
+        n_used = len(self.ids)
+        n_left, questions = n_questions - n_used, format_questions(n_questions, n_unscored)
+        if not n_left:
+            every, them = (f"the one {questions} was", "it") if n_used == 1 else (f"all {questions} were", "them")
+            return f"{every} used to tune {self.description}: its score on {them} flatters, and no other is scored"
+        were, them = ("was", "it") if n_used == 1 else ("were", "them")
+        rest = "the other one" if n_left == 1 else f"the other {n_left}"
+        used = f"{n_used} of the {questions} {were} used to tune {self.description}"
+        return f"{used}: its score on {them} flatters; on {rest} it is reported separately"
 
 
 def format_questions(n: int, n_unscored: int) -> str:
-    """`12 questions`, or which of them count: `12 questions with a gold answer`; of one only the noun."""
+    """Return `12 questions`, or `12 questions with a gold answer` if others have none; for one only the noun."""
     noun = "question" if n == 1 else f"{n} questions"
     return f"{noun} with a gold answer" if n_unscored else noun
 
 
 def describe_unknown(edited: Collection[str]) -> str | None:
-    """
+    """Return the sentence about prompt sets whose tuned_on.json was edited; None if there are none.
+
     Args:
-        edited: names of sets.
+        edited: their names.
     """
     if not edited:
         return None

@@ -1,191 +1,158 @@
-"""The questions that flipped between two runs, for the terminal: one line a question, the answers before the question.
+"""Runs compared, in the terminal: a table of numbers, the verdict in sentences, and the samples that flipped.
 
-console.print(flips_table(made, console.width))        # made: of eval.analysis.comparison.comparing.compare_runs
+print_comparison(compare_runs(folders, intersection=False), Console())
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eval.analysis.comparison.comparing import describe_flips
+from eval.analysis.comparison.compare_runs import ComparedRun, ComparisonResult, RunComparison, describe_answers
+from eval.analysis.comparison.comparison import HeldOut, Side
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.paired_means import MeanDifference
 from eval.cli.terminal_text import shorten_line
-from eval.reports.notes import NOT_AVAILABLE, format_p_value, format_percent, format_points
+from eval.reports.notes import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
 
 MAX_FLIPS = 20  # --html and --json have all
 SHORT_CHARS = 200  # of a question, an answer
 MIN_ID_CHARS = 8
-_LEGEND = "✓ right, ✗ wrong, ! error"
-# A terminal of so many columns has room for what was asked, and for its level too.
-_FOR_ASKED, _FOR_LEVEL = 80, 100
-
-
-def build_flips_table(made: Mapping[str, Any], width: int) -> Table:
-    """The first of them, those with the largest difference, for a terminal of so many columns."""
-    short = shorten_ids([flip["id"] for flip in made["flips"]])
-    cut = any(id != shown for id, shown in short.items())
-    caption = f"{_LEGEND}; whole ids: --json FILE" if cut else _LEGEND
-    table = Table(title=Text("questions that flipped"), caption=caption, caption_justify="left")
-    optional = [name for name, least in (("asked", _FOR_ASKED), ("level", _FOR_LEVEL)) if width >= least]
-    table.add_column("question", no_wrap=True)  # ids that are cut look alike
-    for heading in (made["against"], made["run"], "gold", *optional):
-        table.add_column(heading)
-    for flip, *sides in list(describe_flips(made))[:MAX_FLIPS]:
-        beside = {"asked": flip["question"], "level": flip["level"] or ""}
-        cells = (short[flip["id"]], *map(_said, sides), flip["target"], *(beside[name] for name in optional))
-        table.add_row(*map(build_cell, cells))
-    return table
-
-
-def build_cell(text: str) -> Text:
-    """Cut where its column ends. Not by the column's `no_wrap`: rich would then cut the short columns like the long."""
-    return Text(shorten_line(text, SHORT_CHARS), no_wrap=True, overflow="ellipsis")
-
-
-def shorten_ids(ids: Sequence[str]) -> dict[str, str]:
-    """Each id → the shortest prefix that tells it from the others, of 8 characters or more, the same for all."""
-    chars = next(n for n in count(MIN_ID_CHARS) if len({each[:n] for each in ids}) == len(set(ids)))
-    return {each: each[:chars] for each in ids}
-
-
-def _said(answers: Sequence[str]) -> str:
-    """`✓✗✓ 17, 18`: the verdicts of all epochs, then the answers that differ."""
-    marks, texts = zip(*(each.split(" ", 1) for each in answers), strict=True)
-    return f"{''.join(marks)} {', '.join(dict.fromkeys(texts))}"
-
-
 MAX_CHARS = 240  # of a setting
+_LEGEND = "✓ right, ✗ wrong, ! error"
 _SIDES_INTERVAL = "its 95% interval"
-# A terminal of so many columns has room for that (the difference has an interval of its own), and for padding.
-_FOR_SIDES_INTERVAL, _FOR_PADDING = 90, 80
-_MAX_SETTINGS = 3  # that are shown unasked
+# Columns that a terminal must have for: the sides' intervals, padding, the question's text, its level.
+_FOR_SIDES_INTERVAL, _FOR_PADDING, _FOR_QUESTION, _FOR_LEVEL = 90, 80, 80, 100
+_MAX_SETTINGS = 3  # that are listed without --settings
 _NOTHING = "options, prompts and tools are the same"
-_TOLD = {  # by name; the options that say the same
+_NAMED_OPTIONS = {  # name of a run's part → the options that say the same
     "system": ("system._target_", "system.name", "system.default_prompts"),
     "model": ("model.name",),
     "prompts": ("prompts",),
 }
 
-Numbers = tuple[str, str, str, str, str]  # what, of the first, of the second, difference, its interval
+Numbers = tuple[str, str, str, str, str]  # name, of the first, of the second, difference, its interval
 
 
-def print_comparison(result: Mapping[str, Any], console: Console, settings: bool = False) -> None:
-    """`settings`: list every setting in which two runs differ."""
-    if result["notice"]:
-        console.print(Text(result["notice"], style="bold yellow"))
-    for run in result["runs"]:
+def print_comparison(result: ComparisonResult, console: Console, settings: bool = False) -> None:
+    """Print the result; with `settings` every setting in which two runs differ."""
+    if result.notice:
+        console.print(Text(result.notice, style="bold yellow"))
+    for run in result.runs:
         console.print(Text(describe_run(run)), soft_wrap=True)
-    for made in result["comparisons"]:
-        console.print(_numbers_table(made, console.width))
-        differ = list_differences(made) if settings else shorten_differences(made, result["runs"])
-        for line in (*describe_verdict(made, len(result["comparisons"])), *made["notes"], *differ):
+    for made in result.comparisons:
+        console.print(_build_numbers_table(made, console.width))
+        differ = list_differences(made) if settings else shorten_differences(made, result.runs)
+        for line in (*describe_verdict(made, len(result.comparisons)), *made.notes, *differ):
             console.print(Text(line), soft_wrap=True)
-        if made["flips"]:
+        flips = made.made.flips
+        if flips:
             console.print(build_flips_table(made, console.width))
-        if (more := len(made["flips"]) - MAX_FLIPS) > 0:
+        if (more := len(flips) - MAX_FLIPS) > 0:
             console.print(Text(f"… and {more} more: --html FILE"))
 
 
-def describe_run(run: Mapping[str, Any]) -> str:
-    prompts = run["prompts"] or "none"
-    times = f", {run['epochs']} answers a question" if run["epochs"] > 1 else ""
-    return f"{run['label']}: {run['name']} (system {run['system']}, model {run['model']}, prompts {prompts}{times})"
+def describe_run(run: ComparedRun) -> str:
+    """Return one line about a run."""
+    times = f", {run.epochs} answers a question" if run.epochs > 1 else ""
+    return f"{run.label}: {run.name} (system {run.system}, model {run.model}, prompts {run.prompts or 'none'}{times})"
 
 
-def list_numbers(made: Mapping[str, Any]) -> Iterator[Numbers]:
-    """The rows of a pair's table."""
-    first, second = made["first"], made["second"]
+def list_numbers(comparison: RunComparison) -> Iterator[Numbers]:
+    """Yield the rows of a pair's table."""
+    made = comparison.made
+    first, second, accuracy = made.first, made.second, made.accuracy
     yield (
         "accuracy",
-        format_percent(first["accuracy"]),
-        format_percent(second["accuracy"]),
-        f"{format_points(made['difference'])} points",
-        _interval(made["ci95"], format_points),
+        format_percent(first.accuracy),
+        format_percent(second.accuracy),
+        f"{format_points(accuracy.difference)} points",
+        _format_interval(accuracy.ci95, format_points),
     )
-    yield _SIDES_INTERVAL, _interval(first["ci95"], format_percent), _interval(second["ci95"], format_percent), "", ""
-    yield from _not_tuned_on(made["used_to_tune"])
-    yield _row("lost by format", made["format_losses"], format_percent, format_points, " points")
-    if (cost := made["cost_usd"]) is None or cost["first"] or cost["second"]:  # of a simulated model: nothing
-        yield _row("cost an answer", cost, lambda each: f"${each:,.5f}", lambda each: f"{each:+,.5f}")
-    yield _row("time an answer", made["seconds"], lambda each: f"{each:,.2f} s", lambda each: f"{each:+,.2f}", " s")
-    yield _row("tokens an answer", made["tokens"], lambda each: f"{each:,.0f}", lambda each: f"{each:+,.0f}")
-    yield "tokens in all", f"{first['tokens']:,}", f"{second['tokens']:,}", "", ""
-    yield "cost in all", _money(first["cost_usd"]), _money(second["cost_usd"]), "", ""
-    yield "errors", _errors(first), _errors(second), "", ""
+    yield (
+        _SIDES_INTERVAL,
+        _format_interval(first.ci95, format_percent),
+        _format_interval(second.ci95, format_percent),
+        "",
+        "",
+    )
+    held_out = comparison.used_to_tune
+    if held_out and held_out.without and held_out.accuracies:
+        before, after = map(format_percent, held_out.accuracies)
+        change = f"{format_points(held_out.without.difference)} points"
+        bounds = _format_interval(held_out.without.ci95, format_points)
+        yield f"on the {held_out.n_without} not tuned on", before, after, change, bounds
+    yield _build_row("lost by format", made.format_losses, format_percent, format_points, " points")
+    if made.cost_usd is None or made.cost_usd.first or made.cost_usd.second:  # a simulated model costs nothing
+        yield _build_row("cost an answer", made.cost_usd, lambda n: f"${n:,.5f}", lambda n: f"{n:+,.5f}")
+    yield _build_row("time an answer", made.seconds, lambda n: f"{n:,.2f} s", lambda n: f"{n:+,.2f}", " s")
+    yield _build_row("tokens an answer", made.tokens, lambda n: f"{n:,.0f}", lambda n: f"{n:+,.0f}")
+    yield "tokens in all", f"{first.tokens:,}", f"{second.tokens:,}", "", ""
+    yield "cost in all", format_usd(first.cost_usd), format_usd(second.cost_usd), "", ""
+    yield "errors", _format_errors(first), _format_errors(second), "", ""
 
 
-def _not_tuned_on(told: Mapping[str, Any] | None) -> Iterator[Numbers]:
-    if told and (without := told["without"]):
-        first, second = map(format_percent, told["accuracies"])
-        difference = f"{format_points(without['difference'])} points"
-        yield (
-            f"on the {told['n_without']} not tuned on",
-            first,
-            second,
-            difference,
-            _interval(without["ci95"], format_points),
-        )
-
-
-def describe_verdict(made: Mapping[str, Any], n_comparisons: int) -> Iterator[str]:
-    """p and what it rests on, in sentences."""
-    n, epochs, shows = made["n_questions"], made["epochs"], made["smallest_difference"]
+def describe_verdict(comparison: RunComparison, n_comparisons: int) -> Iterator[str]:
+    """Yield sentences about p and its basis."""
+    accuracy = comparison.made.accuracy
+    n, epochs, shows = accuracy.n_questions, accuracy.epochs, accuracy.smallest_difference
     times = "" if epochs == 1 else f", each answered {epochs} times at least"
-    adjusted = (
-        f", {format_p_value(made['p_holm'])} as one of {n_comparisons} comparisons (Holm)" if n_comparisons > 1 else ""
-    )
-    yield f"p {format_p_value(made['p'])} by {made['test']}{adjusted}; {n} questions{times}"
-    if told := made["used_to_tune"]:
-        yield from _flattered(told, n, n_comparisons)
-    yield f"{made['run']} is better on {made['wins']} questions, worse on {made['losses']}, equal on {made['ties']}"
+    adjusted = ""
+    if n_comparisons > 1:
+        adjusted = f", {format_p_value(comparison.p_holm)} as one of {n_comparisons} comparisons (Holm)"
+    yield f"p {format_p_value(accuracy.p)} by {accuracy.test}{adjusted}; {n} questions{times}"
+    if comparison.used_to_tune:
+        yield from _describe_held_out(comparison.used_to_tune, n, n_comparisons)
+    won = f"{comparison.run} is better on {accuracy.wins} questions, worse on {accuracy.losses}"
+    yield f"{won}, equal on {accuracy.ties}"
     if shows is None:
         yield "so few questions show no difference reliably"
     else:
         yield f"these questions would show a true difference of {100 * shows:.1f} points in 80 of 100 such comparisons"
 
 
-def _flattered(told: Mapping[str, Any], n: int, n_comparisons: int) -> Iterator[str]:
-    """Whoever reads p must read this as well."""
-    whose = " and ".join(f"of {label}, {prompts}" for label, prompts in told["sets"].items())
-    used = f"all {n}" if told["without"] is None else f"{told['n_questions']} of the {n}"
-    yield f"warning: {used} questions were used to tune the prompts {whose}: p and difference over all of them flatter"
-    if (without := told["without"]) is None:
+def _describe_held_out(held_out: HeldOut, n: int, n_comparisons: int) -> Iterator[str]:
+    """Yield the warning that belongs to p."""
+    sets = " and ".join(f"of {label}, {prompts}" for label, prompts in held_out.sets.items())
+    used = f"all {n}" if held_out.without is None else f"{held_out.n_questions} of the {n}"
+    yield f"warning: {used} questions were used to tune the prompts {sets}: p and difference over all of them flatter"
+    if (without := held_out.without) is None:
         yield "no question is left that was not"
         return
     single = "" if n_comparisons == 1 else f", not adjusted for {n_comparisons} comparisons"
     yield (
-        f"on the other {told['n_without']}: {format_points(without['difference'])} points "
-        f"(95% interval {_interval(without['ci95'], format_points)}), "
-        f"p {format_p_value(without['p'])} by {without['test']}{single}"
+        f"on the other {held_out.n_without}: {format_points(without.difference)} points "
+        f"(95% interval {_format_interval(without.ci95, format_points)}), "
+        f"p {format_p_value(without.p)} by {without.test}{single}"
     )
 
 
-def list_differences(made: Mapping[str, Any]) -> Iterator[str]:
-    """In what the two runs differ beside the answers, one line each."""
+def list_differences(comparison: RunComparison) -> Iterator[str]:
+    """Yield every option, prompt and tool in which the two runs differ."""
+    differs = comparison.differs
+    kinds = {"option": differs.options, "prompt": differs.prompts, "tool": differs.tools}
     found = [
-        f"{kind.removesuffix('s')} {name}: {shorten_line(change, MAX_CHARS)}"
-        for kind, changed in made["differs"].items()
+        f"{kind} {name}: {shorten_line(change, MAX_CHARS)}"
+        for kind, changed in kinds.items()
         for name, change in changed.items()
     ]
     yield from found or [_NOTHING]
 
 
-def shorten_differences(made: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The same in a few lines: system, model, prompts, tools, scorer, and how many settings beside."""
-    sides = [next(run for run in runs if run["label"] == made[side]) for side in ("against", "run")]
-    differs = made["differs"]
-    renamed = {name: change for name in _TOLD if (change := _renamed(sides, name))}
-    found = [f"{name}: {change}" for name, change in renamed.items()]
-    if differs["prompts"]:
-        found.append(f"prompts that differ: {', '.join(differs['prompts'])}")
-    found += [f"tools of {agent}: {change}" for agent, change in differs["tools"].items()]
-    told = {key for name in renamed for key in _TOLD[name]} | {
-        f"system.agents.{each}.tools" for each in differs["tools"]
-    }
-    others = {key: change for key, change in differs["options"].items() if key not in told}
+def shorten_differences(comparison: RunComparison, runs: Sequence[ComparedRun]) -> Iterator[str]:
+    """Yield the same in a few lines: system, model, prompts, tools, scorer, and the number of other settings."""
+    first, second = (next(run for run in runs if run.label == label) for label in (comparison.against, comparison.run))
+    differs = comparison.differs
+    named = {name: change for name in _NAMED_OPTIONS if (change := _describe_change(first, second, name))}
+    found = [f"{name}: {change}" for name, change in named.items()]
+    if differs.prompts:
+        found.append(f"prompts that differ: {', '.join(differs.prompts)}")
+    found += [f"tools of {agent}: {change}" for agent, change in differs.tools.items()]
+    listed = {key for name in named for key in _NAMED_OPTIONS[name]}
+    listed |= {f"system.agents.{agent}.tools" for agent in differs.tools}
+    others = {key: change for key, change in differs.options.items() if key not in listed}
     found += [f"{key}: {others.pop(key)}" for key in list(others) if key.startswith("scorer.")]
     if len(others) > _MAX_SETTINGS:
         found.append(f"{len(others)} more settings differ: --settings")
@@ -194,48 +161,76 @@ def shorten_differences(made: Mapping[str, Any], runs: Sequence[Mapping[str, Any
     yield from (shorten_line(each, MAX_CHARS) for each in found or [_NOTHING])
 
 
-def _renamed(sides: Sequence[Mapping[str, Any]], name: str) -> str | None:
-    before, now = (side[name] or "none" for side in sides)
+def _describe_change(first: ComparedRun, second: ComparedRun, name: str) -> str | None:
+    before, now = (getattr(run, name) or "none" for run in (first, second))
     return f"{before} → {now}" if before != now else None
 
 
-def _row(
+def build_flips_table(comparison: RunComparison, width: int) -> Table:
+    """Return one line for each of the samples with the largest difference, for a terminal of so many columns."""
+    flips = comparison.made.flips
+    short = shorten_ids([flip.id for flip in flips])
+    cut = any(id != shown for id, shown in short.items())
+    caption = f"{_LEGEND}; whole ids: --json FILE" if cut else _LEGEND
+    table = Table(title=Text("questions that flipped"), caption=caption, caption_justify="left")
+    optional = [name for name, least in (("asked", _FOR_QUESTION), ("level", _FOR_LEVEL)) if width >= least]
+    table.add_column("question", no_wrap=True)  # ids that are cut look alike
+    for heading in (comparison.against, comparison.run, "gold", *optional):
+        table.add_column(heading)
+    for flip in flips[:MAX_FLIPS]:
+        optional_cells = {"asked": flip.question, "level": flip.level or ""}
+        answers = map(_join_epochs, describe_answers(flip))
+        cells = (short[flip.id], *answers, flip.target, *(optional_cells[name] for name in optional))
+        table.add_row(*map(build_cell, cells))
+    return table
+
+
+def build_cell(text: str) -> Text:
+    """Return one line, cut where its column ends. The column's own `no_wrap` would cut short columns like long ones."""
+    return Text(shorten_line(text, SHORT_CHARS), no_wrap=True, overflow="ellipsis")
+
+
+def shorten_ids(ids: Sequence[str]) -> dict[str, str]:
+    """Return each id → its shortest unambiguous prefix, of 8 characters or more, of one length for all."""
+    chars = next(n for n in count(MIN_ID_CHARS) if len({each[:n] for each in ids}) == len(set(ids)))
+    return {each: each[:chars] for each in ids}
+
+
+def _join_epochs(answers: Sequence[str]) -> str:
+    """Return `✓✗✓ 17, 18`: the verdicts of all epochs, then the answers that differ."""
+    marks, texts = zip(*(each.split(" ", 1) for each in answers), strict=True)
+    return f"{''.join(marks)} {', '.join(dict.fromkeys(texts))}"
+
+
+def _build_row(
     name: str,
-    means: Mapping[str, Any] | None,
-    amount: Callable[[float], str],
-    change: Callable[[float], str],
+    means: MeanDifference | None,
+    format_amount: Callable[[float], str],
+    format_change: Callable[[float], str],
     unit: str = "",
 ) -> Numbers:
     if means is None:
         return name, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, ""
-    return (
-        name,
-        amount(means["first"]),
-        amount(means["second"]),
-        change(means["difference"]) + unit,
-        _interval(means["ci95"], change),
-    )
+    interval = _format_interval(means.ci95, format_change)
+    change = format_change(means.difference) + unit
+    return name, format_amount(means.first), format_amount(means.second), change, interval
 
 
-def _interval(bounds: Sequence[float] | None, change: Callable[[float], str]) -> str:
-    return f"{change(bounds[0])} to {change(bounds[1])}" if bounds else NOT_AVAILABLE
+def _format_interval(bounds: Interval | None, format_bound: Callable[[float], str]) -> str:
+    return " to ".join(map(format_bound, bounds)) if bounds else NOT_AVAILABLE
 
 
-def _money(cost_usd: float | None) -> str:
-    return NOT_AVAILABLE if cost_usd is None else f"${cost_usd:,.4f}"
+def _format_errors(side: Side) -> str:
+    return ", ".join(f"{name} {count}" for name, count in side.errors_by_class.items()) or "none"
 
 
-def _errors(side: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in side["errors_by_class"].items()) or "none"
-
-
-def _numbers_table(made: Mapping[str, Any], width: int) -> Table:
-    padding = (0, 1) if width >= _FOR_PADDING else 0
-    table = Table(title=Text(f"{made['run']} compared with {made['against']}"), padding=padding)
+def _build_numbers_table(comparison: RunComparison, width: int) -> Table:
+    run, against = comparison.run, comparison.against
+    table = Table(title=Text(f"{run} compared with {against}"), padding=(0, 1) if width >= _FOR_PADDING else 0)
     table.add_column("", no_wrap=True)
-    for heading in (made["against"], made["run"], f"{made['run']} - {made['against']}", "95% interval"):
+    for heading in (against, run, f"{run} - {against}", "95% interval"):
         table.add_column(heading, justify="right", overflow="fold")
-    for row in list_numbers(made):
+    for row in list_numbers(comparison):
         if row[0] != _SIDES_INTERVAL or width >= _FOR_SIDES_INTERVAL:
             table.add_row(*map(Text, row))
     return table

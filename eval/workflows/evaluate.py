@@ -205,7 +205,7 @@ class _Run:
 
     def _warn_of_tuning(self, samples: Sequence[Sample]) -> None:
         used, scored = read_tuning_use(self.store.read_info()), {each.id for each in samples if each.target is not None}
-        if used and (warning := used.among(scored).warning(len(scored), len(samples) - len(scored))):
+        if used and (warning := used.among(scored).describe_warning(len(scored), len(samples) - len(scored))):
             self._line(f"warning: {warning}")
 
     def _line(self, text: str) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from eval.analysis.comparison.pairing import Answers, find_obstacle, pair_scores, read_answers
+from eval.analysis.comparison.answers import Answers, read_answers
+from eval.analysis.comparison.pairing import find_obstacle, pair_scores
 from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_test
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, Side, compare_answers
-from eval.analysis.comparison.pairing import build_answers
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet

@@ -132,7 +132,7 @@ def test_tools_and_options_that_differ_are_listed(tmp_path: Path, capsys: pytest
     assert "option" not in out, "the model's name is told already"
     assert "older than" not in out
     assert compare(first, run(tmp_path / "c", 4)) == FINISHED
-    assert "B is older than the note of which tools were offered" in capsys.readouterr().out
+    assert "B did not record which tools were offered" in capsys.readouterr().out
 
 
 def test_many_settings_that_differ_are_counted_and_listed_when_asked_for(

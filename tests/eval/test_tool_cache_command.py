@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from eval.analysis.comparison.comparing import compare_runs
+from eval.analysis.comparison.compare_runs import compare_runs
 from eval.cli.hydra_compat import composed
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
@@ -80,7 +80,7 @@ def test_a_search_is_made_each_time_once_a_run_or_once_for_all_runs(
     today = finished.summary["usage"]["oldest_cached_tool_result"][:10]
     line = f"tool results: 4 tool results come from other runs (cache.tools=shared), the oldest of {today}"
     assert line in finished.out.replace("\n", " ")
-    [comparison] = compare_runs([folders[0], folders[-1]], intersection=False)["comparisons"]
+    [comparison] = compare_runs([folders[0], folders[-1]], intersection=False).to_dict()["comparisons"]
     assert "4 tool calls of B were not made: another run had made them (cache.tools)" in comparison["notes"]
     record = finished.records["q1"]
     [span] = [each for each in record["trajectory"] if each["kind"] == "tool"]

@@ -1,43 +1,44 @@
-"""One run compared with another, question by question: accuracy, cost, time, tokens, format, and which answers flipped.
+"""One run compared with another, sample by sample: accuracy, cost, time, tokens, format, and which answers flipped.
 
-    made = comparison(answers_of(store), answers_of(other))
+    made = compare_answers(read_answers(store), read_answers(other))
     made.accuracy.difference, made.cost_usd.ci95, made.format_losses.difference
-    comparison(*map(answers_from, (parent_records, winner_records)))      # records without their store
+    compare_answers(*map(build_answers, (parent_records, winner_records)))      # records without their store
 
-Differences are the second's minus the first's. What is said of cost, time and tokens is per answer, all attempts in it.
+Differences are the second's minus the first's. Cost, time and tokens are per answer, all attempts included.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eval.analysis.comparison.given_answer import GivenAnswer
-from eval.analysis.comparison.pairing import Answers, pair_scores
+from eval.analysis.comparison.answers import Answers, GivenAnswer
+from eval.analysis.comparison.pairing import pair_scores
 from eval.analysis.statistics.intervals import Interval, compute_clustered_interval
 from eval.analysis.statistics.paired_means import MeanDifference, compare_means
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
+from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import NOT_RUN, PlannedQuestion
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two, on the questions that are compared."""
+    """One of the two runs, on the samples that are compared."""
 
-    accuracy: float  # mean over questions
+    accuracy: float  # mean over samples
     ci95: Interval | None
     n_answers: int
     n_correct: int
     errors_by_class: dict[str, int]
     tokens: int
-    cost_usd: float | None  # None: not known of all its answers
+    cost_usd: float | None  # None: unknown for some answer
     cached_calls: int  # that cost nothing, since another run had paid for them
     cached_tool_calls: int = 0  # that another run had made
 
 
 @dataclass(frozen=True)
 class Flip:
-    """A question on which one of them is better."""
+    """A sample on which one of the runs is better."""
 
     id: str
     level: str | None
@@ -50,14 +51,16 @@ class Flip:
 
 @dataclass(frozen=True)
 class Comparison:
+    """The second run compared with the first."""
+
     accuracy: PairedResult
     first: Side
     second: Side
-    cost_usd: MeanDifference | None  # over the questions of which both sides' cost is known; None: of none
+    cost_usd: MeanDifference | None  # over the samples whose cost is known on both sides; None: there are none
     seconds: MeanDifference | None
     tokens: MeanDifference | None
     format_losses: MeanDifference  # share of answers that could not be read, or were wrong in their format alone
-    unreadable: MeanDifference  # of these, those that could not be read
+    unreadable: MeanDifference  # share of answers that could not be read
     flips: list[Flip]  # the largest difference first
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,6 +72,20 @@ class Comparison:
             **{name: each.to_dict() if each else None for name, each in means.items()},
             "flips": [asdict(each) for each in self.flips],
         }
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Two runs compared on the samples that the prompts of neither were tuned on."""
+
+    sets: dict[str, str]  # label of the run → its prompt set and counts, in words
+    n_questions: int  # that prompts were tuned on
+    n_without: int
+    accuracies: tuple[float, float] | None  # of both on the others; None: none is left
+    without: PairedResult | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "without": self.without.to_dict() if self.without else None}
 
 
 def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> Comparison:
@@ -83,7 +100,7 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
     """
     chosen, whole = list(first.questions) if ids is None else list(ids), ids is None
     scores = pair_scores(first, second, ids)
-    asked = [(first.of_question(each, whole), second.of_question(each, whole)) for each in chosen]
+    asked = [(first.list_epochs(each, whole), second.list_epochs(each, whole)) for each in chosen]
     questions = [first.questions[each] for each in chosen]
     return Comparison(
         accuracy=run_paired_test(scores),
@@ -98,6 +115,38 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
     )
 
 
+def compare_held_out(
+    first: Answers, second: Answers, ids: Sequence[str], used: Mapping[str, UsedToTune | None]
+) -> HeldOut | None:
+    """Compare on the samples that no prompt was tuned on; None if none of the samples is known to have been used.
+
+    Args:
+        first: the run to compare with.
+        second: a run for which `find_obstacle` finds nothing on these samples.
+        ids: the samples that are compared.
+        used: label of each run → the samples that its prompts were tuned on.
+    """
+    found = {label: each.among(ids) for label, each in used.items() if each is not None}
+    sets = {label: each.description for label, each in found.items() if each.ids}
+    if not sets:
+        return None
+    known = frozenset[str]().union(*(each.ids for each in found.values()))
+    scores = pair_scores(first, second, [each for each in ids if each not in known])
+    accuracies = (_average([pair.first for pair in scores]), _average([pair.second for pair in scores]))
+    return HeldOut(
+        sets=sets,
+        n_questions=len(known),
+        n_without=len(scores),
+        accuracies=accuracies if scores else None,
+        without=run_paired_test(scores) if scores else None,
+    )
+
+
+def _average(scores: Sequence[Sequence[float]]) -> float:
+    """Return the mean over samples of each sample's mean."""
+    return sum(sum(each) / len(each) for each in scores) / len(scores) if scores else 0.0
+
+
 _Epochs = Sequence[GivenAnswer | None]
 _Asked = Sequence[tuple[_Epochs, _Epochs]]  # both sides' answers to each question
 
@@ -108,7 +157,7 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
     costs = [each.cost_usd for each in there]
     errors = Counter(NOT_RUN if each is None else each.error_class for each in answers)
     return Side(
-        accuracy=sum(sum(each) / len(each) for each in scores) / len(scores),
+        accuracy=_average(scores),
         ci95=compute_clustered_interval([(round(sum(each)), len(each)) for each in scores]),
         n_answers=len(answers),
         n_correct=sum(each.correct for each in there),
@@ -121,9 +170,9 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
 
 
 def _means(asked: _Asked, amount: Callable[[GivenAnswer], float | None]) -> MeanDifference | None:
-    """Over the questions that both sides have answered in part at least, and whose amounts are all known.
+    """Compare over the samples that both sides have answered in part at least, and whose amounts are all known.
 
-    Whoever decides by it has to look at `n_questions`: the others may be those that took most.
+    A caller that decides by it must look at `n_questions`: the other samples may be those that took most.
     """
     found = [(_mean(first, amount), _mean(second, amount)) for first, second in asked]
     return compare_means([(a, b) for a, b in found if a is not None and b is not None])
@@ -139,7 +188,7 @@ def _share(asked: _Asked, lost_by: Callable[[GivenAnswer], bool]) -> MeanDiffere
     lost = [
         Pair(*([float(each is not None and lost_by(each)) for each in epochs] for epochs in sides)) for sides in asked
     ]
-    first, second = (sum(sum(pair[side]) / len(pair[side]) for pair in lost) / len(lost) for side in (0, 1))
+    first, second = _average([pair.first for pair in lost]), _average([pair.second for pair in lost])
     tested = run_paired_test(lost)
     return MeanDifference(len(lost), first, second, tested.difference, tested.ci95)
 

@@ -45,7 +45,7 @@ def test_a_question_is_known_again_under_another_id() -> None:
     facts = find_tuning_use([prompts("first", None), tuned], planned("one?", "Two?", "Three?", "Four?"), {})
     used = read_use(facts)
     assert used == UsedToTune("mine", frozenset({"other-0", "other-1"}), frozenset({"other-2"}))
-    assert used.told == "mine (2 for training, 1 for validation)"
+    assert used.description == "mine (2 for training, 1 for validation)"
 
 
 def test_the_same_words_about_another_attachment_are_another_question() -> None:
@@ -82,11 +82,11 @@ def test_all_sets_of_a_resumed_run_count() -> None:
     ],
 )  # fmt: skip
 def test_the_warning_says_how_many_and_what_is_left(learnt: str, picked: str, n: int, expected: str | None) -> None:
-    assert UsedToTune("mine", frozenset(learnt), frozenset(picked)).warning(n) == expected
+    assert UsedToTune("mine", frozenset(learnt), frozenset(picked)).describe_warning(n) == expected
 
 
 def test_the_warning_says_which_questions_count_where_some_have_no_gold_answer() -> None:
-    warning = UsedToTune("mine", frozenset("a"), frozenset()).warning(4, n_unscored=3)
+    warning = UsedToTune("mine", frozenset("a"), frozenset()).describe_warning(4, n_unscored=3)
     assert warning is not None
     assert warning.startswith("1 of the 4 questions with a gold answer was used to tune mine")
 
@@ -100,8 +100,8 @@ def test_of_a_set_whose_marks_were_removed_nothing_is_known_and_that_is_told() -
     facts = find_tuning_use([prompts("mine", None), removed], planned("One?"), {})  # first the run's own copy
     used = read_use(facts)
     assert used == UsedToTune("mine", frozenset(), frozenset(), ("mine",))
-    assert used.warning(1) == EDITED
-    assert used.warning(0, n_unscored=1) is None
+    assert used.describe_warning(1) == EDITED
+    assert used.describe_warning(0, n_unscored=1) is None
 
 
 def test_marks_that_are_left_in_an_edited_file_still_count() -> None:
@@ -109,7 +109,7 @@ def test_marks_that_are_left_in_an_edited_file_still_count() -> None:
     used = read_use(find_tuning_use([edited], planned("One?", "Two?"), {}))
     assert used is not None
     assert used.ids == {"other-0"}
-    assert str(used.warning(2)).endswith(f"; {EDITED}")
+    assert str(used.describe_warning(2)).endswith(f"; {EDITED}")
 
 
 def test_a_later_session_with_other_prompts_does_not_forget_it_and_one_with_the_file_restored_does() -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from eval.analysis.comparison.comparing import compare_runs
+from eval.analysis.comparison.compare_runs import compare_runs
 from eval.reports.comparison_page import write_comparison
 from tests.eval.stored_run import answered, stored_run
 

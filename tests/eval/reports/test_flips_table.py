@@ -1,28 +1,35 @@
 import io
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from eval.analysis.comparison.answers import GivenAnswer, build_answers
+from eval.analysis.comparison.compare_runs import RunComparison
+from eval.analysis.comparison.comparison import Flip, compare_answers
+from eval.analysis.comparison.differences import Differences
 from eval.reports.comparison_table import build_flips_table, shorten_ids
+from tests.eval.stored_run import answered
 
 IDS = ["4b1f0c2a-0d1e-4f8a-9c55-000000000001", "4b1f0c2a-9d1e-4f8a-9c55-000000000002"]
 
 
-def given(text: str, correct: bool = False, error_class: str | None = None) -> dict[str, Any]:
-    return {"text": text, "correct": correct, "error_class": error_class}
+def given(text: str, correct: bool = False, error_class: str | None = None) -> GivenAnswer:
+    return GivenAnswer(1, correct, text, error_class, False, False, 1.0, 10, None, 0)
 
 
-def shown(width: int, *flips: dict[str, Any]) -> list[str]:
+def shown(width: int, *flips: Flip) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
-    console.print(build_flips_table({"run": "B", "against": "A", "flips": list(flips)}, width))
+    made = compare_answers(*(build_answers([answered("q1", text)]) for text in ("17", "18")))
+    comparison = RunComparison("B", "A", replace(made, flips=list(flips)), None, {}, Differences({}, {}, {}), ())
+    console.print(build_flips_table(comparison, width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
 
-def flip(id: str, first: list[Any], second: list[Any], target: str = "17") -> dict[str, Any]:
-    asked = {"question": "How many crates did Orlen ship in the month of March?\n" * 20, "level": "1"}
-    return {"id": id, "target": target, "first": first, "second": second, **asked}
+def flip(id: str, first: list[GivenAnswer], second: list[GivenAnswer | None]) -> Flip:
+    question = "How many crates did Orlen ship in the month of March?\n" * 20
+    return Flip(id, "1", question, "17", 1.0, tuple(first), tuple(second))
 
 
 @pytest.mark.parametrize(("columns", "headings"), [(60, 4), (80, 5), (120, 6)])

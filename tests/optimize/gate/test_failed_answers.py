@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
-from eval.analysis.comparison.pairing import build_answers
 from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record, Usage
 from eval.workflows.paired_evaluation import Arm, answers

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
-from eval.analysis.comparison.pairing import build_answers
 from eval.runs.record import Record, Usage
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError

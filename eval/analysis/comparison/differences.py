@@ -1,7 +1,7 @@
-"""In what two runs differ beside their answers: options, prompts, and the tools that their agents really had.
+"""Differences between two runs' options, prompts and tools.
 
-setup = setup_of(folder, store.read_info())
-differences(setup, other)["prompts"]      # {"planner": "3f2a90b1c7d2 → 91bc04e5aa10"}
+setup = read_setup(folder, store.read_info())
+find_differences(setup, other).prompts      # {"planner": "3f2a90b1c7d2 → 91bc04e5aa10"}
 """
 
 import hashlib
@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from eval.config.measured import changes
 from eval.runs.folder import read_kept_prompts
@@ -18,24 +17,34 @@ from mas.prompt_sets.prompt_set import PromptSet
 
 _DIGEST_CHARS = 12
 _NOTHING = "none"
-_RUNS_OWN = ("run.epochs",)  # told beside the numbers
+_SHOWN_ELSEWHERE = ("run.epochs",)  # with the numbers
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run was made with."""
+    """The parts that a run was made of."""
 
     system: str
     model: str
-    config: Mapping[str, Any]
-    prompts: PromptSet | None  # that it used last; None: none were kept
+    config: Mapping[str, object]
+    prompts: PromptSet | None  # used last; None: none were kept
     n_prompt_sets: int  # more than one: it was resumed with others
     tools: Mapping[str, list[str]]  # agent → names
-    tools_are_seen: bool  # as they were offered; false: as configured, by a run that did not note what was offered
+    tools_are_seen: bool  # as they were offered; False: as configured, by a run that did not record what was offered
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Options, prompts and tools that differ: name → "of the first → of the second"."""
+
+    options: dict[str, str]
+    prompts: dict[str, str]
+    tools: dict[str, str]
 
 
 def read_setup(folder: Path, info: RunInfo) -> Setup:
-    """
+    """Return the setup of a run.
+
     Raises:
         UserError: the prompts that the run has kept cannot be read.
     """
@@ -46,43 +55,43 @@ def read_setup(folder: Path, info: RunInfo) -> Setup:
         config=info.config,
         prompts=kept[-1] if kept else None,
         n_prompt_sets=len(kept),
-        tools=_configured(info) if info.tools is None else info.tools,
+        tools=_read_configured_tools(info) if info.tools is None else info.tools,
         tools_are_seen=info.tools is not None,
     )
 
 
-def find_differences(first: Setup, second: Setup) -> dict[str, dict[str, str]]:
-    """`options`, `prompts` and `tools`: name → "of the first → of the second"."""
+def find_differences(first: Setup, second: Setup) -> Differences:
+    """Return the differences between two setups."""
     options = changes(first.config, second.config)
-    return {
-        "options": {key: change for key, change in options.items() if key not in _RUNS_OWN},
-        "prompts": _between(_digests(first.prompts), _digests(second.prompts)),
-        "tools": _between(_names(first), _names(second)),
-    }
+    return Differences(
+        options={key: change for key, change in options.items() if key not in _SHOWN_ELSEWHERE},
+        prompts=_compare_values(_digest_prompts(first.prompts), _digest_prompts(second.prompts)),
+        tools=_compare_values(_join_tools(first), _join_tools(second)),
+    )
 
 
-def _configured(info: RunInfo) -> dict[str, list[str]]:
+def _read_configured_tools(info: RunInfo) -> dict[str, list[str]]:
     agents = info.part("system").get("agents") or {}
     return {name: sorted(each["tools"]) for name, each in agents.items() if each and each.get("tools")}
 
 
-def _between(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+def _compare_values(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
     pairs = {key: (before.get(key, _NOTHING), now.get(key, _NOTHING)) for key in {**before, **now}}
     return {key: f"{old} → {new}" for key, (old, new) in pairs.items() if old != new}
 
 
-def _digests(prompts: PromptSet | None) -> dict[str, str]:
-    """Agent → digest of its text, and how many demos it has."""
+def _digest_prompts(prompts: PromptSet | None) -> dict[str, str]:
+    """Return agent → digest of its text, and the number of its demos."""
     if prompts is None:
         return {}
-    return {agent: _digest(text, prompts.demos.get(agent, [])) for agent, text in prompts.texts.items()}
+    return {agent: _digest_prompt(text, prompts.demos.get(agent, [])) for agent, text in prompts.texts.items()}
 
 
-def _digest(text: str, demos: list[dict[str, Any]]) -> str:
+def _digest_prompt(text: str, demos: list[dict[str, object]]) -> str:
     content = text + ("\n" + json.dumps(demos) if demos else "")
     with_demos = f" with {len(demos)} demos" if demos else ""
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS] + with_demos
 
 
-def _names(setup: Setup) -> dict[str, str]:
+def _join_tools(setup: Setup) -> dict[str, str]:
     return {agent: ", ".join(names) or _NOTHING for agent, names in setup.tools.items()}

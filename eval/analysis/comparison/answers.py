@@ -1,0 +1,144 @@
+"""A run's answers as a comparison reads them, so small that runs of 10,000 samples fit in memory.
+
+answers = read_answers(store)
+answers.given["q1"][2].correct      # of the second epoch
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from sys import intern
+
+from eval.runs.record import PlannedQuestion, Record
+from eval.runs.run_info import digest_questions, digest_task
+from eval.runs.store import RunStore
+
+MAX_TEXT_CHARS = 600
+# Error classes of replies that could not be read: parse errors, empty ones, those cut at the token limit.
+UNREADABLE = ("malformed", "truncated")
+
+
+@dataclass(slots=True)
+class GivenAnswer:
+    """The answer to one sample in one epoch: verdict of the last attempt, usage of all, since all were paid for."""
+
+    attempt: int
+    correct: bool
+    text: str  # cut; empty: in error, or no answer
+    error_class: str | None  # None: no error
+    unreadable: bool  # a reply could not be read
+    format_lost: bool  # unreadable, or wrong in its format alone
+    seconds: float  # of work: without waiting for rate limits, free places and retries
+    tokens: int  # in and out
+    cost_usd: float | None  # None: unknown
+    cached_calls: int  # from the cache that runs share: they cost nothing this time
+    leaked: bool = False  # it met a web result that gives the sample away
+    cached_tool_calls: int = 0  # answered with the results of another run
+
+    @classmethod
+    def from_record(cls, record: Record) -> "GivenAnswer":
+        failed = record.error is not None
+        usage = record.usage
+        return cls(
+            attempt=record.attempt,
+            correct=record.correct,
+            text="" if failed or record.answer is None else str(record.answer)[:MAX_TEXT_CHARS],
+            error_class=intern(record.error_class or "unknown") if failed else None,
+            unreadable=record.error_class in UNREADABLE,
+            format_lost=record.error_class in UNREADABLE or record.parts.get("format_loss", 0.0) > 0,
+            seconds=max(record.wall_seconds - record.waited_seconds, 0.0),
+            tokens=usage.input_tokens + usage.output_tokens,
+            cost_usd=usage.cost_usd if usage.lm_calls else 0.0,  # no call was made
+            cached_calls=usage.cached_calls,
+            leaked=bool(record.leaks),
+            cached_tool_calls=usage.cached_tool_calls,
+        )
+
+    def add_usage(self, other: "GivenAnswer") -> None:
+        """Add the usage of another attempt."""
+        self.seconds += other.seconds
+        self.tokens += other.tokens
+        self.cached_calls += other.cached_calls
+        self.cached_tool_calls += other.cached_tool_calls
+        known = self.cost_usd is not None and other.cost_usd is not None
+        self.cost_usd = (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None
+
+
+Given = dict[str, dict[int, GivenAnswer]]  # sample id → epoch, from 1 → answer
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of a run, and the task that they belong to."""
+
+    questions: Mapping[str, PlannedQuestion]  # those with a target, by id
+    given: Given
+    epochs: int
+    scorer: object = None  # its configuration
+    files: Mapping[str, str] = field(default_factory=dict)  # sample id → SHA-256 of its attachment
+    questions_sha256: str = ""  # in any order
+    n_missing: int = 0  # answers that the run has not come to
+
+    @property
+    def question_ids(self) -> frozenset[str]:
+        return frozenset(self.questions)
+
+    @property
+    def task_version(self) -> str:
+        return digest_task(self.questions_sha256, self.scorer)
+
+    def list_epochs(self, sample_id: str, with_missing: bool = True) -> list[GivenAnswer | None]:
+        """Return the answers to a sample by epoch; missing ones are None, or left out."""
+        given = self.given.get(sample_id, {})
+        found = [given.get(epoch) for epoch in range(1, self.epochs + 1)]
+        return found if with_missing else [each for each in found if each is not None]
+
+    def count_leaked(self, ids: Iterable[str]) -> int:
+        """Return how many samples met a web result that gives them away."""
+        return sum(any(each and each.leaked for each in self.list_epochs(sample_id)) for sample_id in ids)
+
+    def list_scores(self, sample_id: str, with_missing: bool = True) -> tuple[float, ...]:
+        """Return 1 (right) or 0 (wrong, in error or missing) by epoch."""
+        return tuple(float(each is not None and each.correct) for each in self.list_epochs(sample_id, with_missing))
+
+
+def read_answers(store: RunStore) -> Answers:
+    """Return the answers of a run.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    info, planned = store.read_info(), store.planned()
+    files = info.task.file_sha256
+    return Answers(
+        questions={each.id: each for each in planned if each.target is not None},
+        given=collect_answers(store.records(without_trajectory=True)),
+        epochs=info.epochs,
+        scorer=info.config.get("scorer"),
+        files=files,
+        questions_sha256=digest_questions(planned, files),
+        n_missing=sum(len(store.missing(epoch)) for epoch in range(1, info.epochs + 1)),
+    )
+
+
+def build_answers(records: Iterable[Record]) -> Answers:
+    """Return the answers of a finished run from its records."""
+    kept = list(records)
+    questions = {
+        each.sample_id: PlannedQuestion(each.sample_id, each.question, each.file, each.target, each.level)
+        for each in kept
+        if each.target is not None
+    }
+    return Answers(questions, collect_answers(kept), max((each.epoch for each in kept), default=1))
+
+
+def collect_answers(records: Iterable[Record]) -> Given:
+    """Return the answers in all attempts, which may come in any order."""
+    found: Given = {}
+    for record in records:
+        epochs = found.setdefault(record.sample_id, {})
+        answer, before = GivenAnswer.from_record(record), epochs.get(record.epoch)
+        if before is not None:
+            answer, earlier = (answer, before) if answer.attempt > before.attempt else (before, answer)
+            answer.add_usage(earlier)
+        epochs[record.epoch] = answer
+    return found

@@ -1,0 +1,266 @@
+"""Read several runs and compare each with the first, for `eval/compare.py`.
+
+result = compare_runs([find_run("baseline"), find_run("careful")], intersection=False)
+result.comparisons[0].p_holm, result.comparisons[0].notes
+"""
+
+import string
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eval.analysis.comparison.answers import Answers, GivenAnswer, read_answers
+from eval.analysis.comparison.comparison import Comparison, Flip, HeldOut, compare_answers, compare_held_out
+from eval.analysis.comparison.differences import Differences, Setup, find_differences, read_setup
+from eval.analysis.comparison.pairing import CommonSamples, find_common, find_obstacle, have_same_scorer
+from eval.analysis.statistics.paired_tests import adjust_p_values
+from eval.analysis.tuned_on import UsedToTune, describe_unknown, read_tuning_use
+from eval.cli.paths import shown
+from eval.runs.folder import DATABASE, format_resume_hint
+from eval.runs.record import NOT_RUN
+from eval.runs.store import RunStore, StoreError
+from mas.runtime.errors import UserError
+from mas.simulation import SIMULATED_NOTICE
+
+_LABELS = string.ascii_uppercase
+_ASK = "--intersection compares the questions that both have in common and have answered"
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run as the result names it."""
+
+    label: str
+    name: str
+    folder: str
+    run_id: str
+    system: str
+    model: str
+    prompts: str | None
+    tools: dict[str, list[str]]
+    tools_are_seen: bool
+    epochs: int
+    n_missing: int
+    task_version: str
+    simulated: bool
+    rescored_from: str | None
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """A run compared with another, by their labels."""
+
+    run: str
+    against: str
+    made: Comparison
+    used_to_tune: HeldOut | None  # None: no sample is known to have been used to tune the prompts of either
+    left_out: dict[str, int]  # reason → samples
+    differs: Differences
+    notes: tuple[str, ...]  # facts without which the numbers cannot be read
+    p_holm: float = 1.0  # p, adjusted for the number of comparisons
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "against": self.against,
+            **self.made.to_dict(),
+            "used_to_tune": self.used_to_tune.to_dict() if self.used_to_tune else None,
+            "left_out": self.left_out,
+            "differs": asdict(self.differs),
+            "notes": self.notes,
+            "p_holm": self.p_holm,
+        }
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """All runs, each but the first compared with the first."""
+
+    runs: Sequence[ComparedRun]
+    comparisons: Sequence[RunComparison]
+
+    @property
+    def notice(self) -> str | None:
+        return SIMULATED_NOTICE if any(run.simulated for run in self.runs) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "runs": [asdict(run) for run in self.runs],
+            "comparisons": [each.to_dict() for each in self.comparisons],
+            "simulated": self.notice is not None,
+            "notice": self.notice,
+        }
+
+
+@dataclass(frozen=True)
+class _ReadRun:
+    label: str
+    folder: Path
+    run_id: str
+    simulated: bool
+    rescored_from: str | None
+    answers: Answers
+    setup: Setup
+    used: UsedToTune | None  # samples that its prompts were tuned on; None: unknown
+
+    def __str__(self) -> str:
+        return f"{self.label} ({self.folder.name})"
+
+
+def compare_runs(folders: Sequence[Path], intersection: bool) -> ComparisonResult:
+    """Compare each run with the first.
+
+    Args:
+        folders: of two runs at least; the first is the one that the others are compared with.
+        intersection: compare the samples that two runs have in common, if they have not answered the same samples.
+
+    Raises:
+        UserError: two runs cannot be compared, one is named twice, or a store cannot be read.
+    """
+    _check(folders)
+    runs = [_read_run(label, folder) for label, folder in zip(_LABELS, folders, strict=False)]
+    made = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
+    p_values = adjust_p_values([each.made.accuracy.p for each in made])
+    return ComparisonResult(
+        [_describe_run(run) for run in runs],
+        [replace(each, p_holm=p) for each, p in zip(made, p_values, strict=True)],
+    )
+
+
+def _check(folders: Sequence[Path]) -> None:
+    if len(folders) < 2:
+        raise UserError("one run alone cannot be compared; name two or more.")
+    if len(folders) > len(_LABELS):
+        raise UserError(f"{len(folders)} runs are too many for one table; name {len(_LABELS)} at most.")
+    real = [folder.resolve() for folder in folders]
+    if twice := next((folder for folder in folders if real.count(folder.resolve()) > 1), None):
+        raise UserError(f"{shown(twice)} is named twice; a run is compared with others.")
+
+
+def _read_run(label: str, folder: Path) -> _ReadRun:
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            info, answers = store.read_info(), read_answers(store)
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+    return _ReadRun(
+        label=label,
+        folder=folder,
+        run_id=info.run_id,
+        simulated=info.simulated,
+        rescored_from=info.rescored_from or None,
+        answers=answers,
+        setup=read_setup(folder, info),
+        used=read_tuning_use(info),
+    )
+
+
+def _describe_run(run: _ReadRun) -> ComparedRun:
+    setup = run.setup
+    return ComparedRun(
+        label=run.label,
+        name=run.folder.name,
+        folder=shown(run.folder),
+        run_id=run.run_id,
+        system=setup.system,
+        model=setup.model,
+        prompts=setup.prompts.name if setup.prompts else None,
+        tools={agent: list(names) for agent, names in setup.tools.items()},
+        tools_are_seen=setup.tools_are_seen,
+        epochs=run.answers.epochs,
+        n_missing=run.answers.n_missing,
+        task_version=run.answers.task_version,
+        simulated=run.simulated,
+        rescored_from=run.rescored_from,
+    )
+
+
+def _compare_pair(first: _ReadRun, second: _ReadRun, intersection: bool) -> RunComparison:
+    common = None
+    if reason := find_obstacle(first.answers, second.answers):
+        if not intersection:
+            raise UserError(_explain_refusal(first, second, reason))
+        common = find_common(first.answers, second.answers)
+        if not common.ids:
+            raise UserError(
+                f"{first} and {second} have no question in common that both have answered; nothing can be compared."
+            )
+    made = compare_answers(first.answers, second.answers, common.ids if common else None)
+    ids = common.ids if common else list(first.answers.questions)
+    used = {run.label: run.used for run in (first, second)}
+    return RunComparison(
+        run=second.label,
+        against=first.label,
+        made=made,
+        used_to_tune=compare_held_out(first.answers, second.answers, ids, used),
+        left_out=dict(common.left_out) if common else {},
+        differs=find_differences(first.setup, second.setup),
+        notes=(
+            *_list_pair_notes(first, second, common),
+            *_list_price_notes(first, second, made),
+            *(note for run in (first, second) for note in _list_run_notes(run, ids)),
+        ),
+    )
+
+
+def _explain_refusal(first: _ReadRun, second: _ReadRun, reason: str) -> str:
+    unfinished = [run for run in (first, second) if run.answers.n_missing]
+    if unfinished and reason.endswith("missing"):
+        hint = format_resume_hint(unfinished[0].folder)
+        return f"{first} and {second} cannot be compared yet: {reason}; {hint}, or add --intersection ({_ASK})."
+    return f"{first} and {second} had different tasks: {reason}; add --intersection ({_ASK}), or choose other runs."
+
+
+def _list_pair_notes(first: _ReadRun, second: _ReadRun, common: CommonSamples | None) -> Iterator[str]:
+    both = f"{first.label} and {second.label}"
+    if common:
+        n = sum(common.left_out.values())
+        reasons = "; ".join(f"{count} {reason}" for reason, count in common.left_out.items())
+        left_out = f"{n} left out" + (f" ({reasons})" if reasons else "")
+        yield f"only what {both} have in common: {len(common.ids)} questions; {left_out}"
+        if missing := first.answers.n_missing + second.answers.n_missing:
+            yield f"{missing} answers are still missing; here they are left out, not counted as wrong"
+    if not have_same_scorer(first.answers, second.answers):
+        yield f"{both} were scored by different rules: a difference may be that of the rules"
+    if first.answers.epochs != second.answers.epochs:
+        times = f"{first.answers.epochs} and {second.answers.epochs}"
+        yield f"each question was answered {times} times; the means of each question are compared"
+
+
+def _list_price_notes(first: _ReadRun, second: _ReadRun, made: Comparison) -> Iterator[str]:
+    known, n = made.cost_usd.n_questions if made.cost_usd else 0, made.accuracy.n_questions
+    if known < n:
+        yield f"the cost of {n - known} of {n} questions is unknown to one of them; they are not in its difference"
+    for run, side in ((first, made.first), (second, made.second)):
+        if side.cached_calls:
+            yield f"{side.cached_calls:,} calls of {run.label} cost nothing: another run had paid for them (cache.lm)"
+        if n := side.cached_tool_calls:
+            yield f"{n:,} tool calls of {run.label} were not made: another run had made them (cache.tools)"
+
+
+def _list_run_notes(run: _ReadRun, ids: Sequence[str]) -> Iterator[str]:
+    if run.used and (unknown := describe_unknown(run.used.edited)):
+        yield f"warning: {run.label}: {unknown}"
+    if n_leaked := run.answers.count_leaked(ids):
+        met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"
+        yield f"{run.label}: {n_leaked} {met} away (its report lists them); right answers to these prove little"
+    if run.rescored_from:
+        yield f"{run.label} holds the answers of {run.rescored_from}, scored again"
+    if run.setup.n_prompt_sets > 1:
+        yield f"{run.label} was resumed with other prompts; those used last are shown"
+    if not run.setup.tools_are_seen:
+        yield f"{run.label} did not record which tools were offered; those configured are shown"
+
+
+def describe_answers(flip: Flip) -> tuple[list[str], list[str]]:
+    """Return both sides' answers by epoch: "✓ 17", "✗ 18", "! malformed", "! not_run"."""
+    return list(map(_describe_answer, flip.first)), list(map(_describe_answer, flip.second))
+
+
+def _describe_answer(answer: GivenAnswer | None) -> str:
+    if answer is None:
+        return f"! {NOT_RUN}"
+    if answer.error_class:
+        return f"! {answer.error_class}"
+    return f"{'✓' if answer.correct else '✗'} {answer.text}"
