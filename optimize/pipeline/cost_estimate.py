@@ -64,7 +64,7 @@ def build_plan(
             f"budget.metric_calls={allowed} is too small: the baseline and the scoring of a single candidate take "
             f"{n_val} answers each; give it several times as many."
         )
-    cost = optimizer.cost(n_train, n_val, n_agents, allowed)
+    cost = optimizer.estimate_cost(n_train, n_val, n_agents, allowed)
     endless = cost.metric_calls >= UNLIMITED
     others = (budget.lm_calls, budget.tokens, budget.usd, budget.seconds)
     if endless and all(each is None for each in others):

@@ -1,41 +1,63 @@
-"""Phase 1: everything that can be seen to be wrong, and what the run will take, before anything is spent.
+"""Phase 1: every mistake that can be found, and what the run will take, before anything is spent.
 
-    splits = checked_splits(request, console)      # fixed; the scorer tried on gold answers and on nonsense
-    confirmed(request, splits, console)            # what can be shown, what it will take: shall it begin?
-    reflection_answers(run)                        # agents told apart; one reflection, which must be readable
+    splits = prepare_splits(request, console)       # the scorer is tried on targets and on nonsense
+    confirm_start(request, splits, console)         # shows power and estimate, and asks whether to begin
+    check_reflection_model(run)                     # one reflection, whose reply must be readable
 
-The configuration has been checked before (`OptimizeConfig.check`).
+The configuration was checked before (`OptimizeConfig.check`).
 """
 
 import sys
 from collections.abc import Collection
 from itertools import combinations
-from typing import Any
+from pathlib import Path
 
+import dspy
+from dspy.utils.exceptions import LMError
 from rich.console import Console
 
+from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError
 from mas.system import Program
+from optimize.gate.gate import GateSettings
 from optimize.gate.power import describe_margin, describe_power
 from optimize.pipeline.cost_estimate import Estimate, build_plan
-from optimize.pipeline.reflection_check import check_reflection
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.objective import check_scorer
+from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
 from optimize.session.config import TuningRequest
 from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
+REFLECTION_TRIES = 2
+EXAMPLE_AGENT = "clerk"
+EXAMPLE_PROMPTS = PromptSet(
+    "example", "example", {EXAMPLE_AGENT: "Read the note and report how many crates it speaks of."}, Path()
+)
+EXAMPLES = (
+    {
+        "Inputs": {"note": "Of the blue crates, four came on Monday and one went back."},
+        "Generated Outputs": {"crates": "I think it is about four crates, perhaps more."},
+        "Feedback": "Not what was asked for: reply with one whole number, and take off what went back.",
+    },
+    {
+        "Inputs": {"note": "Two crates are on the cart."},
+        "Generated Outputs": {"crates": "2"},
+        "Feedback": "This is fine.",
+    },
+)
+
 
 def prepare_splits(request: TuningRequest, console: Console) -> Splits:
-    """The splits, shown; the scorer is tried on their questions unless that costs something.
+    """Make and show the splits, and try the scorer on their questions unless its calls cost something.
 
     Raises:
         UserError: the data cannot be split, or the scorer is broken.
     """
     config = request.config
     splits = make_splits(config.base.data, config.splits, request.resolved.get("split"))
-    sizes = f"{len(splits.train)} to learn from, {len(splits.val)} to pick by, {len(splits.sealed)} sealed"
+    sizes = f"{len(splits.train)} training, {len(splits.val)} validation, {len(splits.sealed)} sealed test"
     _show(console, f"questions: {sizes}")
     known = splits.describe_known_to(request.prompts.tuned_on)
     for warning in (*splits.warnings, *((known,) if known else ())):
@@ -48,10 +70,10 @@ def prepare_splits(request: TuningRequest, console: Console) -> Splits:
 def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> None:
     """Show what the sealed questions can prove and what the run will take, and ask whether to begin.
 
-    A run that goes on has been asked before; a simulated model costs nothing.
+    A resumed run was confirmed before; a simulated model costs nothing.
 
     Raises:
-        UserError: the answer is no, nobody is there to be asked, or the budget does not even allow the sealed test.
+        UserError: the answer is no, nobody can be asked, or the budget does not even allow the sealed test.
     """
     config = request.config
     if config.optimizer.needs_reflection:
@@ -61,8 +83,8 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
     if config.resume:
         return
     estimate.check(config.budget)
-    _show(console, _power(config.gate, len(splits.sealed)))
-    for line in estimate.lines(config.budget):
+    _show(console, _describe_power(config.gate, len(splits.sealed)))
+    for line in estimate.format_lines(config.budget):
         _show(console, line)
     if not config.base.simulated:
         confirm(config.yes)
@@ -70,53 +92,11 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
         _check_scorer(request, splits)
 
 
-def check_reflection_model(run: TuningRun) -> None:
-    """See that a reflection would work: before the first answer, and paid for like any other.
-
-    Raises:
-        UserError: two agents cannot be told apart, or the model cannot be asked.
-        EndedError: its replies cannot be read, or the budget is used up.
-        HaltedError: it was stopped.
-    """
-    check_distinct_agents(run.program(run.parent.prompts), run.config.agents)
-    from dspy.utils.exceptions import LMError
-
-    try:
-        with run.use_reflection():
-            check_reflection(run.reflection_lm)
-    except (LMError, LimitReachedError) as error:
-        run.check_stopped()
-        if limit := _limit(error):
-            raise EarlyVerdictError("budget", f"{limit}, before there was a verdict") from error
-        cause = " ".join(f"{type(error).__name__}: {run.config.redact(str(error))}".split())
-        raise UserError(
-            f"the model that rewrites prompts could not be asked ({cause}); check reflection_model and model.*."
-        ) from error
-    run.check_stopped()
-
-
-def check_distinct_agents(program: Program, agents: Collection[str]) -> None:
-    """See that DSPy's GEPA will not show one agent the work of another: it knows them by their signatures alone.
-
-    Args:
-        program: with the prompts that the search begins with.
-        agents: that are tuned.
-
-    Raises:
-        UserError: two agents, one of them tuned, have the same fields and the same prompt.
-    """
-    for (one, first), (other, second) in combinations(program.named_predictors(), 2):
-        if (one in agents or other in agents) and first.signature.equals(second.signature):
-            raise UserError(
-                f"the agents {one} and {other} have the same fields and the same prompt, so that the search would take "
-                "the work of one for the other's: name the agent and its role in the first line of each prompt."
-            )
-
-
 def confirm(yes: bool) -> None:
-    """
+    """Ask whether to begin, unless `yes`.
+
     Raises:
-        UserError: the answer is not yes, or there is no terminal to ask at.
+        UserError: the answer is not yes, or there is no terminal.
     """
     if yes:
         return
@@ -132,24 +112,92 @@ def confirm(yes: bool) -> None:
         raise UserError("not begun; nothing was spent.")
 
 
-def _power(gate: Any, n_sealed: int) -> str:
+def check_reflection_model(run: TuningRun) -> None:
+    """Check that a reflection works, before the first answer; its requests are paid like any other.
+
+    Raises:
+        UserError: two agents cannot be distinguished, or the model cannot be reached.
+        EarlyVerdictError: its replies cannot be read, or the budget is used up.
+        RunStoppedError: the run was stopped.
+    """
+    check_distinct_agents(run.build_program(run.parent.prompts), run.config.agents)
+    try:
+        with run.use_reflection():
+            try_reflection(run.reflection_lm)
+    except (LMError, LimitReachedError) as error:
+        run.check_stopped()
+        if limit := _find_limit(error):
+            raise EarlyVerdictError("budget", f"{limit}, before there was a verdict") from error
+        cause = " ".join(f"{type(error).__name__}: {run.config.redact(str(error))}".split())
+        raise UserError(
+            f"the model that rewrites prompts could not be asked ({cause}); check reflection_model and model.*."
+        ) from error
+    run.check_stopped()
+
+
+def check_distinct_agents(program: Program, agents: Collection[str]) -> None:
+    """Check that DSPy's GEPA can distinguish the agents, which it knows by their signatures only.
+
+    Args:
+        program: with the prompts to start from.
+        agents: the tuned ones.
+
+    Raises:
+        UserError: two agents, one of them tuned, have the same fields and the same prompt.
+    """
+    for (one, first), (other, second) in combinations(program.named_predictors(), 2):
+        if (one in agents or other in agents) and first.signature.equals(second.signature):
+            raise UserError(
+                f"the agents {one} and {other} have the same fields and the same prompt, so that the search would take "
+                "the work of one for the other's: name the agent and its role in the first line of each prompt."
+            )
+
+
+def try_reflection(lm: dspy.BaseLM) -> str:
+    """Let the reflection model rewrite a prompt from invented examples, as the search does, and return the new text.
+
+    GEPA would spend its budget silently, without one proposal, on a model whose replies cannot be read. No question of
+    the data is shown. At most `REFLECTION_TRIES` proposals are requested, each with one request, or with two where DSPy
+    repeats it in another format.
+
+    Raises:
+        EarlyVerdictError: no reply could be read.
+        LMError: the model could not be reached.
+        LimitReachedError: the budget does not allow it; possibly as the cause of another error.
+    """
+    rewriter = PromptRewriter(EXAMPLE_PROMPTS, get_stop_reason=lambda: None, max_chars=None)
+    causes = []
+    for examples in (EXAMPLES, EXAMPLES[::-1]):  # in another order, because the same request may get the same reply
+        try:
+            with dspy.context(lm=lm):
+                return rewriter.rewrite_once(dict(EXAMPLE_PROMPTS.texts), {EXAMPLE_AGENT: examples}, EXAMPLE_AGENT)
+        except USELESS_REPLY as error:
+            causes.append(f"{type(error).__name__}: {error}".split("\n")[0][:200])
+    raise EarlyVerdictError(
+        "reflection_unparsable",
+        f"the reflection model's reply to an invented example could not be read, {REFLECTION_TRIES} times "
+        f"({causes[-1]}); choose another reflection_model, or increase model.max_tokens",
+    )
+
+
+def _describe_power(gate: GateSettings, n_sealed: int) -> str:
     if gate.objective == "cost":
         return describe_margin(n_sealed, gate.epochs, gate.margin)
     return describe_power(n_sealed, gate.epochs, min_gain=gate.min_gain)
 
 
 def _scoring_costs(request: TuningRequest) -> bool:
-    """A judge's calls do."""
+    """Return whether scoring calls a judge model."""
     return getattr(request.config.base.scorer, "judge", None) is not None
 
 
 def _check_scorer(request: TuningRequest, splits: Splits) -> None:
-    if wrong := check_scorer(request.config.base.scorer, (*splits.train, *splits.val)):
-        raise UserError(wrong)
+    if problem := check_scorer(request.config.base.scorer, (*splits.train, *splits.val)):
+        raise UserError(problem)
 
 
-def _limit(error: BaseException) -> LimitReachedError | None:
-    """The budget that refused the request: DSPy takes what is raised inside of one for a defect, and wraps it."""
+def _find_limit(error: BaseException) -> LimitReachedError | None:
+    """Return the budget's refusal, which DSPy wraps in another error."""
     current: BaseException | None = error
     while current is not None and not isinstance(current, LimitReachedError):
         current = current.__cause__

@@ -89,8 +89,8 @@ def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
     )
     if stopped:
         run.halt.interrupted = run.halt.interrupted or stop.interrupted
-        if run.ledger.over and not stop.interrupted:
-            raise EarlyVerdictError("budget", f"{run.ledger.over}, in the middle of the sealed test")
+        if run.ledger.refusal and not stop.interrupted:
+            raise EarlyVerdictError("budget", f"{run.ledger.refusal}, in the middle of the sealed test")
         raise RunStoppedError(stopped)
 
 
@@ -139,9 +139,9 @@ class _Ending(Stop):
         self._failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
 
     def heed(self, record: Record) -> None:
-        if record.error_class == QUOTA_OR_KEY and self._purse.over:
-            self.drain(self._purse.over)
-        elif reason := self._failures.heed(record):
+        if record.error_class == QUOTA_OR_KEY and self._purse.refusal:
+            self.drain(self._purse.refusal)
+        elif reason := self._failures.observe(record):
             self.drain(reason)
         else:
             super().heed(record)

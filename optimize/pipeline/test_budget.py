@@ -17,7 +17,7 @@ _UNITS = {"lm_calls": "requests"}
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
     """For the shortlist and the sealed test, until `run.purse.release()`."""
     after_search = count_fresh_answers(run) + count_test_answers(run)
-    run.ledger.keep_back(parent.answers(after_search, run.config.run.concurrency))
+    run.ledger.hold_back(parent.answers(after_search, run.config.run.concurrency))
 
 
 def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> None:
@@ -47,7 +47,7 @@ def _needed(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> Spend:
     """Prompts that were tuned are mostly longer: each side is taken at what its own answers took."""
     parents, winners = count_remaining_answers(run)
     at_once = run.config.run.concurrency
-    return parent.answers(parents, at_once).plus(winner.answers(winners, at_once))
+    return parent.answers(parents, at_once) + winner.answers(winners, at_once)
 
 
 def _amount(option: str, amount: float) -> str:

@@ -1,45 +1,22 @@
-"""What a tuning run has spent: scored answers, requests, tokens, money, time."""
+"""Budgets of a tuning run, and the ledger of its spending: scored answers, requests, tokens, money, time.
+
+    ledger = BudgetLedger(BudgetSettings(usd=5.0))
+    account = ledger.open_account(call_log_pay)
+    account.reserve()                       # LimitReachedError if the request may exceed a budget
+    account.settle(payment)
+    ledger.spend().cost_usd                 # 0.0013
+"""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
 
 from eval.runs.call_log import CallLog
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey
 
-
-@dataclass
-class Spend:
-    """Replayed requests are not in it: they were paid for before."""
-
-    metric_calls: int = 0  # answers scored in baseline and search, not those of shortlist and sealed test
-    lm_calls: int = 0  # requests sent, of the system and of the reflection, retries included
-    reflection_calls: int = 0  # of these
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0  # of the requests whose cost is known
-    unknown_cost_calls: int = 0  # of the others
-    seconds: float = 0.0  # wall time, of all sessions
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def plus(self, other: "Spend") -> "Spend":
-        return Spend(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
-
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
-
-    def minus(self, earlier: "Spend") -> "Spend":
-        """What came since."""
-        return Spend(**{name: value - getattr(earlier, name) for name, value in asdict(self).items()})
-
-
-REFLECTION = SampleKey("reflection", epoch=0)  # whose requests the reflection's are; answers are numbered from 1
+REFLECTION = SampleKey("reflection", epoch=0)  # pays for the reflection's requests; epochs of answers begin at 1
 _UNITS = {
     "metric_calls": "scored answers",
     "lm_calls": "requests",
@@ -50,19 +27,47 @@ _UNITS = {
 
 
 @dataclass
-class BudgetSettings:
-    """The `budget` part of the configuration; null: no limit."""
+class Spend:
+    """Resources used. Replayed requests do not count: they were paid before."""
 
-    metric_calls: int | None = 600  # answers scored in the search, its baseline included
-    lm_calls: int | None = None  # requests, of system and reflection together, sealed test included
-    tokens: int | None = None  # in and out
-    usd: float | None = None  # only with models whose price is known
-    seconds: float | None = None  # wall time, all sessions together
+    metric_calls: int = 0  # answers scored in baseline and search, without those of shortlist and sealed test
+    lm_calls: int = 0  # requests sent by the system and the reflection, retries included
+    reflection_calls: int = 0  # the reflection's part of `lm_calls`
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0  # of the requests with a known cost
+    unknown_cost_calls: int = 0  # requests with an unknown cost
+    seconds: float = 0.0  # wall time of all sessions
+
+    def to_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+    def __add__(self, other: "Spend") -> "Spend":
+        return Spend(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
+
+    def __sub__(self, other: "Spend") -> "Spend":
+        return Spend(**{name: value - getattr(other, name) for name, value in asdict(self).items()})
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass
+class BudgetSettings:
+    """The `budget` section of the configuration; null means no limit."""
+
+    metric_calls: int | None = 600  # answers scored in baseline and search
+    lm_calls: int | None = None  # requests of system and reflection together, sealed test included
+    tokens: int | None = None  # input and output together
+    usd: float | None = None  # requires models with a known price
+    seconds: float | None = None  # wall time of all sessions together
 
     def check(self) -> None:
-        """
+        """Check that every budget is positive.
+
         Raises:
-            UserError: a budget of nothing, or less.
+            UserError: a budget is zero or negative.
         """
         for option in fields(self):
             value = getattr(self, option.name)
@@ -74,9 +79,9 @@ class BudgetSettings:
 
 
 def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
-    """What a run paid in earlier sessions, by the log of its calls, from which no sample was forgotten.
+    """Return what earlier sessions paid, by the run's call log.
 
-    A resumed search scores its answers again, so none is counted as scored yet.
+    `metric_calls` is 0: a resumed search scores and counts its answers again.
     """
     total, reflection = call_log.total(), call_log.paid(REFLECTION)
     return Spend(
@@ -92,83 +97,79 @@ def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
 
 @dataclass
 class _Requests:
-    """Those of the system, or those of the reflection."""
+    """Requests in flight of one kind: the system's or the reflection's."""
 
-    dearest_tokens: float
-    dearest_usd: float
+    max_tokens: float  # of a single request so far
+    max_usd: float
     in_flight: int = 0
 
 
 @dataclass(frozen=True)
 class _Account:
-    """How one budget stands."""
+    """State of one budget at one moment."""
 
     name: str
     budget: float | None
     used: float
-    expected: float = 0.0  # of what is in flight
-    kept_back: float = 0.0
+    expected: float = 0.0  # estimate for the requests in flight
+    held_back: float = 0.0
 
     @property
-    def used_up(self) -> bool:
-        return self.budget is not None and self.used + self.expected >= self.budget - self.kept_back
+    def is_used_up(self) -> bool:
+        return self.budget is not None and self.used + self.expected >= self.budget - self.held_back
 
     @property
     def sentence(self) -> str:
         unit, option = _UNITS[self.name], f"budget.{self.name}={self.budget}"
         budget = _number(self.budget or 0)
         if self.used + self.expected < (self.budget or 0):
-            rest = f"{_number(self.kept_back)} of the run's {budget} {unit} are kept back for what follows"
+            rest = f"{_number(self.held_back)} of the run's {budget} {unit} are reserved for the phases after it"
             return f"the search has used its share: {rest} ({option})"
         if self.used < (self.budget or 0) and self.name != "lm_calls":
-            return f"what is in flight may use up the rest of the run's {budget} {unit} ({option})"
+            return f"the requests in flight may use up the rest of the run's {budget} {unit} ({option})"
         return f"the run has used its {budget} {unit} ({option})"
 
 
 @dataclass
 class BudgetLedger:
-    """Any thread."""
+    """Spending of a run against its budgets. Thread-safe."""
 
     budget: BudgetSettings
-    spent: Spend = field(default_factory=Spend)  # in earlier sessions; without `metric_calls`, which are counted anew
+    earlier: Spend = field(default_factory=Spend)  # of earlier sessions
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self._spend, self._began, self._lock = replace(self.spent), self.clock(), threading.Lock()
-        self._kept_back = Spend()
+        self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()
+        self._held_back = Spend()
         self._refused_request: _Account | None = None
         self._refused_answer: _Account | None = None
-        priced = max(1, self.spent.lm_calls - self.spent.unknown_cost_calls)
-        tokens = (self.spent.input_tokens + self.spent.output_tokens) / priced
-        self._system = _Requests(tokens, self.spent.cost_usd / priced)  # the mean: the dearest is not known any more
+        priced = max(1, self.earlier.lm_calls - self.earlier.unknown_cost_calls)
+        self._system = _Requests(self.earlier.tokens / priced, self.earlier.cost_usd / priced)  # means: no maximum kept
         self._reflection = replace(self._system)
 
     @property
-    def over(self) -> str | None:
-        """Why nothing more is begun, a sentence that names the option; None: nothing has been refused.
-
-        It stays, until `release`.
-        """
+    def refusal(self) -> str | None:
+        """The sentence why requests or answers are refused; None if none was refused since the last `release`."""
         refused = self._refused_request or self._refused_answer
         return refused.sentence if refused else None
 
     @property
-    def refused(self) -> str | None:
-        """Which budget that is, by its name without `budget.`."""
+    def refused_budget(self) -> str | None:
+        """The name of the budget that refused, without `budget.`."""
         refused = self._refused_request or self._refused_answer
         return refused.name if refused else None
 
     def spend(self) -> Spend:
-        """So far, without what is in flight."""
+        """Return the spending so far, without the requests in flight."""
         with self._lock:
             return self._now()
 
     def take_metric_call(self) -> bool:
-        """Before an answer that is to be scored; False: it may not be."""
+        """Count an answer that is to be scored; return False if the budget does not allow it."""
         with self._lock:
-            if self.over is None:
-                self._refused_answer = next((each for each in self._of_an_answer() if each.used_up), None)
-            if self.over is not None:
+            if self.refusal is None:
+                self._refused_answer = next((each for each in self._answer_accounts() if each.is_used_up), None)
+            if self.refusal is not None:
                 return False
             self._spend.metric_calls += 1
             return True
@@ -177,43 +178,43 @@ class BudgetLedger:
         """Return a `RunBudget` for the requests of one sample, or of the reflection.
 
         Args:
-            pay: called with the payment of each request that was sent, also of one that the server refused for free.
-            reflection: True for requests of the reflection.
+            pay: receives the payment of each request that was sent, including those the server refused for free.
+            reflection: the requests are the reflection's.
         """
         return LedgerAccount(self, self._reflection if reflection else self._system, pay)
 
     def reserve(self, requests: _Requests) -> None:
-        """Reserve one request of this kind. That the scored answers are used up is no reason to refuse it.
+        """Reserve one request of this kind. A used-up budget of scored answers does not refuse requests.
 
         Raises:
-            LimitReachedError: a budget may be exceeded. Every later request is refused too, until `release`.
+            LimitReachedError: a budget may be exceeded. All later requests are refused too, until `release`.
         """
         with self._lock:
             if self._refused_request is None:
-                self._refused_request = next((each for each in self._of_a_request() if each.used_up), None)
+                self._refused_request = next((each for each in self._request_accounts() if each.is_used_up), None)
             refused = self._refused_request
             if refused is None:
                 requests.in_flight += 1
                 return
         raise LimitReachedError(f"budget.{refused.name}", refused.sentence)
 
-    def keep_back(self, amount: Spend) -> None:
-        """Set aside so much of each budget for what follows the search, which ends the earlier for it."""
-        with self._lock:
-            self._kept_back = replace(amount)
-
-    def release(self) -> None:
-        """Give back what was set aside, and begin anew to refuse."""
-        with self._lock:
-            self._kept_back = Spend()
-            self._refused_request = self._refused_answer = None
-
     def settle(self, requests: _Requests, payment: Payment | None) -> None:
-        """Record how a reserved request of this kind ended; None if it was never sent."""
+        """Record the payment of a reserved request of this kind; None if it was never sent."""
         with self._lock:
             requests.in_flight -= 1
             if payment is not None:
                 self._pay(requests, payment)
+
+    def hold_back(self, amount: Spend) -> None:
+        """Hold back a part of each budget for the phases after the search."""
+        with self._lock:
+            self._held_back = replace(amount)
+
+    def release(self) -> None:
+        """Release what was held back, and forget earlier refusals."""
+        with self._lock:
+            self._held_back = Spend()
+            self._refused_request = self._refused_answer = None
 
     def _pay(self, requests: _Requests, payment: Payment) -> None:
         spend, tokens = self._spend, payment.input_tokens + payment.output_tokens
@@ -223,51 +224,36 @@ class BudgetLedger:
         spend.output_tokens += payment.output_tokens
         spend.cost_usd += payment.cost_usd or 0.0
         spend.unknown_cost_calls += payment.cost_usd is None
-        requests.dearest_tokens = max(requests.dearest_tokens, tokens)
-        requests.dearest_usd = max(requests.dearest_usd, payment.cost_usd or 0.0)
+        requests.max_tokens = max(requests.max_tokens, tokens)
+        requests.max_usd = max(requests.max_usd, payment.cost_usd or 0.0)
 
     def _now(self) -> Spend:
-        return replace(self._spend, seconds=self.spent.seconds + self.clock() - self._began)
+        return replace(self._spend, seconds=self.earlier.seconds + self.clock() - self._started)
 
-    def _of_an_answer(self) -> Iterator[_Account]:
-        kept_back = self._kept_back
-        yield _Account("metric_calls", self.budget.metric_calls, self._spend.metric_calls, 0, kept_back.metric_calls)
-        yield self._time()
+    def _answer_accounts(self) -> Iterator[_Account]:
+        budget, spend, held_back = self.budget, self._spend, self._held_back
+        yield _Account("metric_calls", budget.metric_calls, spend.metric_calls, 0, held_back.metric_calls)
+        yield self._time_account()
 
-    def _of_a_request(self) -> Iterator[_Account]:
-        budget, spend, kept_back = self.budget, self._spend, self._kept_back
+    def _request_accounts(self) -> Iterator[_Account]:
+        budget, spend, held_back = self.budget, self._spend, self._held_back
         kinds = (self._system, self._reflection)
-        yield _Account(
-            "lm_calls", budget.lm_calls, spend.lm_calls, sum(each.in_flight for each in kinds), kept_back.lm_calls
-        )
-        yield _Account(
-            "tokens",
-            budget.tokens,
-            spend.input_tokens + spend.output_tokens,
-            sum(each.in_flight * each.dearest_tokens for each in kinds),
-            kept_back.input_tokens + kept_back.output_tokens,
-        )
-        dearest_usd = max(each.dearest_usd for each in kinds)
-        yield _Account(
-            "usd",
-            budget.usd,
-            spend.cost_usd + spend.unknown_cost_calls * dearest_usd,
-            sum(each.in_flight * each.dearest_usd for each in kinds),
-            kept_back.cost_usd,
-        )
-        yield self._time()
+        in_flight = sum(each.in_flight for each in kinds)
+        tokens_in_flight = sum(each.in_flight * each.max_tokens for each in kinds)
+        usd_in_flight = sum(each.in_flight * each.max_usd for each in kinds)
+        used_usd = spend.cost_usd + spend.unknown_cost_calls * max(each.max_usd for each in kinds)
+        yield _Account("lm_calls", budget.lm_calls, spend.lm_calls, in_flight, held_back.lm_calls)
+        yield _Account("tokens", budget.tokens, spend.tokens, tokens_in_flight, held_back.tokens)
+        yield _Account("usd", budget.usd, used_usd, usd_in_flight, held_back.cost_usd)
+        yield self._time_account()
 
-    def _time(self) -> _Account:
-        return _Account("seconds", self.budget.seconds, self._now().seconds, 0, self._kept_back.seconds)
-
-
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    def _time_account(self) -> _Account:
+        return _Account("seconds", self.budget.seconds, self._now().seconds, 0, self._held_back.seconds)
 
 
 @dataclass(frozen=True)
 class LedgerAccount:
-    """Account in the ledger: what one sample, or the reflection, uses as its `RunBudget`."""
+    """`RunBudget` of one sample, or of the reflection, in a ledger."""
 
     ledger: BudgetLedger
     requests: _Requests
@@ -280,3 +266,7 @@ class LedgerAccount:
         self.ledger.settle(self.requests, payment)
         if payment is not None:
             self.pay(payment)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"

@@ -1,22 +1,24 @@
-"""DSPy's optimisers run as a part of another program: silent, reproducible, and without taking over its signals.
+"""The only module of `optimize/` that patches DSPy and GEPA or uses names that are not part of their public interface.
 
-DSPy 3.4.1 and gepa 0.1.4 print, draw progress bars, ask an example again that takes longer than 120 s (and pay for it
-again), put a handler of their own on Ctrl-C that turns it into a defect, and let one choice of GEPA's merge depend on
-the hash seed of the process. What they are is left as it is; only names in their modules are replaced, for the time of
-one search.
+DSPy 3.4.1 and gepa 0.1.4 print, draw progress bars, repeat an example (and its cost) after 120 s, install a handler of
+their own for Ctrl-C, and let one choice of GEPA's merge depend on the hash seed of the process. During a search,
+names in their modules are replaced; afterwards everything is as before.
 
-    undisturbed(lambda: dspy.GEPA(…).compile(student, trainset=…, valset=…))
+    run_isolated(lambda: dspy.GEPA(…).compile(student, trainset=…, valset=…))
+
+Written for these versions; other versions are refused at import, because a patch could silently do nothing.
 """
 
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
+from importlib.metadata import version
 from types import ModuleType, SimpleNamespace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import dspy
 import dspy.evaluate.evaluate
@@ -24,52 +26,81 @@ import dspy.teleprompt.bootstrap
 import dspy.teleprompt.random_search
 import gepa.core.engine
 import gepa.proposer.merge
+from dspy.primitives.base_module import BaseModule
+from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 from dspy.utils import parallelizer
 
+__all__ = ["BaseModule", "InstructionProposer", "Scored", "observe_draws", "run_isolated", "to_examples"]
+
+VERSIONS = {"dspy": "3.4.1", "gepa": "0.1.4"}
+for _package, _expected in VERSIONS.items():
+    if (_found := version(_package)) != _expected:
+        raise ImportError(f"{_package} {_found} is installed, and tuning is written for {_expected}; install that.")
+
 T = TypeVar("T")
-_ONE_AT_A_TIME = threading.Lock()  # the modules are the process's
+Scored = Sequence[tuple[dspy.Example, dspy.Prediction, float]]  # results of dspy.Evaluate
+_ONE_AT_A_TIME = threading.Lock()  # the patched modules belong to the process
 _LOGGERS = ("dspy", "gepa")
 _ABSENT = object()
 
 
 def run_isolated(work: Callable[[], T]) -> T:
-    """What `work` returns; it runs in a thread of its own, in the caller's context.
+    """Run `work` in a thread of its own, in the caller's context, and return its result.
 
-    DSPy handles Ctrl-C itself where it runs in the main thread; here the caller's handler gets it at once.
+    DSPy handles Ctrl-C itself where it runs in the main thread; this way the caller's handler gets it at once.
 
     Raises:
-        what `work` raises; KeyboardInterrupt without waiting for it to end.
+        Exception: as `work` raised it.
+        KeyboardInterrupt: without waiting for `work`.
     """
     outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            with _ONE_AT_A_TIME, _replaced(), dspy.context(trace=None, disable_history=True):
+            with _ONE_AT_A_TIME, _patched(), dspy.context(trace=None, disable_history=True):
                 outcome.set_result(work())
-        except BaseException as error:  # noqa: BLE001  it is the caller's
+        except BaseException as error:  # noqa: BLE001  re-raised for the caller
             outcome.set_exception(error)
 
     threading.Thread(target=copy_context().run, args=(run,), name="search", daemon=True).start()
     return outcome.result()
 
 
-class UntimedExecutor(parallelizer.ParallelExecutor):
-    """Asks each example once, however long it takes: a question has a deadline of its own."""
+@contextmanager
+def observe_draws(scored: Callable[[dspy.Module, Scored], None]) -> Iterator[None]:
+    """Call `scored` for each program that DSPy's random search evaluates; DSPy itself reports none before its end."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    class Evaluate(dspy.Evaluate):
+        def __call__(self, program: dspy.Module, *args: object, **settings: object) -> object:
+            result = super().__call__(program, *args, **settings)
+            scored(program, result.results)
+            return result
+
+    with _replace_names(dspy.teleprompt.random_search, Evaluate=Evaluate):
+        yield
+
+
+def to_examples(sample_ids: Sequence[str]) -> list[dspy.Example]:
+    """Return the questions as DSPy's optimizers take them: by id, without text or answer."""
+    return [dspy.Example(sample_id=each).with_inputs("sample_id") for each in sample_ids]
+
+
+class UntimedExecutor(parallelizer.ParallelExecutor):
+    """DSPy's executor without its timeout: each question has a deadline of its own."""
+
+    def __init__(self, *args: object, **settings: object) -> None:
         super().__init__(*args, **{**settings, "timeout": 0, "disable_progress_bar": True})
 
 
-class SortedSet(set[Any]):
-    """A set that is gone through in the order of its values."""
+class SortedSet(set[object]):
+    """Set that is iterated in the order of its values."""
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(sorted(super().__iter__()))
+    def __iter__(self) -> Iterator[object]:
+        return iter(sorted(super().__iter__()))  # type: ignore[type-var]
 
 
 @contextmanager
-def replace_names(module: ModuleType, **names: Any) -> Iterator[None]:
-    """The module's names stand for something else inside."""
+def _replace_names(module: ModuleType, **names: object) -> Iterator[None]:
     before = {name: vars(module).get(name, _ABSENT) for name in names}
     vars(module).update(names)
     try:
@@ -83,24 +114,24 @@ def replace_names(module: ModuleType, **names: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _replaced() -> Iterator[None]:
+def _patched() -> Iterator[None]:
     bar = functools.partial(parallelizer.tqdm.tqdm, disable=True)
     with ExitStack() as stack:
         for module, names in (
             (dspy.evaluate.evaluate, {"ParallelExecutor": UntimedExecutor}),
-            (dspy.teleprompt.bootstrap, {"print": _silent, "tqdm": SimpleNamespace(tqdm=bar)}),
-            (dspy.teleprompt.random_search, {"print": _silent}),
+            (dspy.teleprompt.bootstrap, {"print": _ignore, "tqdm": SimpleNamespace(tqdm=bar)}),
+            (dspy.teleprompt.random_search, {"print": _ignore}),
             (gepa.core.engine, {"tqdm": bar}),
             (gepa.proposer.merge, {"set": SortedSet}),
         ):
-            stack.enter_context(replace_names(module, **names))
+            stack.enter_context(_replace_names(module, **names))
         for name in _LOGGERS:
             stack.enter_context(_only_errors(logging.getLogger(name)))
         yield
 
 
-def _silent(*args: Any, **settings: Any) -> None:
-    """In place of `print`."""
+def _ignore(*args: object, **settings: object) -> None:
+    """Replace `print`."""
 
 
 @contextmanager

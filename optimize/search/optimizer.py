@@ -1,36 +1,41 @@
-"""What an optimiser gets, and what it owes: the contract between `optimize/run.py` and `optimize/optimizers/`.
+"""Contract of an optimizer: a search that proposes candidates.
 
-An optimiser is a dataclass whose fields are the keys of its file in `conf/optimizer/`; it imports nothing heavy before
-`search`.
+An optimizer is a dataclass whose fields are the keys of its file in `conf/optimizer/`. It imports nothing heavy before
+`search`, so that a configuration is checked in a moment.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from optimize.search.candidate import Candidate, Proposal
+from optimize.search.candidate import Proposal
+
+if TYPE_CHECKING:
+    import dspy
+
+    from optimize.search.objective import Objective
+    from optimize.search.student import Student
+
+ReportProposal = Callable[[Proposal], None]
 
 
 @dataclass(frozen=True)
-class Search:
-    """One search, ready to go. All of it is deterministic but the model's replies, which a resumed search replays."""
+class SearchBudget:
+    """Limits and resources of one search. All but the model's replies, which a resumed search replays, is reproducible.
 
-    parent: Candidate
-    student: Any  # optimize.search.student.Student: a dspy.Module that answers by sample id and never raises
-    metric: Callable[..., Any]  # optimize.search.objective.Objective, the five-argument metric that dspy.GEPA wants
-    train_ids: Sequence[str]
-    val_ids: Sequence[str]
-    reflection_lm: Any  # dspy.LM
-    seed: int
+    `get_stop_reason` returns why no more answers are possible (budget, Ctrl-C), or None while the search may go on.
+    """
+
+    metric_calls: int  # scored answers, the parent's on validation included
     threads: int  # answers at once
-    max_metric_calls: int  # that are left for the search itself
-    stopped: Callable[[], str | None]  # why nothing more is asked (budget, Ctrl-C); None: the search may go on
-    proposed: Callable[[Proposal], None]  # to be called once for each proposal, as soon as its fate is known
+    seed: int
+    reflection_lm: "dspy.BaseLM"
+    get_stop_reason: Callable[[], str | None]
 
 
 @dataclass(frozen=True)
 class SearchCost:
-    """What a search will take at most, for the estimate."""
+    """Upper limits of what a search takes, for the estimate."""
 
     metric_calls: int
     reflection_calls: int
@@ -38,27 +43,39 @@ class SearchCost:
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """What a search says about itself at its end."""
+    """Counts that an optimizer reports when its search ends."""
 
     reflections: int = 0  # requests for a better prompt
-    unparsable: int = 0  # of these: replies that no prompt could be read from
+    unparsable: int = 0  # replies to them from which no prompt could be read
 
 
 class Optimizer(Protocol):
-    """One way to look for better prompts."""
+    """A method of searching for better prompts."""
 
     name: str
-    needs_reflection: bool  # whether it asks a reflection model at all
+    needs_reflection: bool  # True: it uses a reflection model
 
     def check(self) -> None:
-        """
+        """Check the settings.
+
         Raises:
-            UserError: a setting makes no sense.
+            UserError: a setting is out of range.
         """
         ...
 
-    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost: ...
+    def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
+        """Return the upper limits for so many training questions, validation questions and tuned agents."""
+        ...
 
-    def search(self, search: Search) -> SearchOutcome:
-        """Look until the budget of metric calls is used, `search.stopped()` says why, or nothing is left to try."""
+    def search(
+        self, student: "Student", objective: "Objective", budget: SearchBudget, report: ReportProposal
+    ) -> SearchOutcome:
+        """Propose candidates until the budget is used, a stop is requested, or nothing is left to try.
+
+        Args:
+            student: the program with the prompts to start from.
+            objective: the metric, with training and validation questions.
+            budget: limits and resources.
+            report: receives each proposal once, as soon as it is decided, so that a killed search loses none.
+        """
         ...

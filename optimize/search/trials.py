@@ -1,26 +1,23 @@
-"""Trials: one example, answered by one program and scored, as often as an optimiser asks and paid for once.
+"""Trials: one question, answered by one program and scored, as often as an optimizer asks and paid for once.
 
-The same prompts, example and epoch again are answered from memory, and of several threads that ask at once only one
-goes to the model. Each first answer of a session is a metric call of the budget, and a row of `trials.db`. A trial that
-the budget, Ctrl-C or the model's provider kept from its end has `reached=False`: it is scored 0 at once, is kept
-nowhere, and means nothing.
+A repeated request with the same prompts, question and epoch is answered from memory; of several threads that ask at
+once, only one sends requests. Each first answer of a session is a metric call of the budget and a row of `trials.db`.
+A trial that the budget, Ctrl-C or the model's provider interrupted has `reached=False`: it scores 0, is not stored,
+and means nothing.
 
-    trials = Trials(runner, {"q1": example}, purse, folder / "trials.db")
-    trials.ask(program, digest(prompts), "q1").record.score      # 1.0
-    trials.answers(student, ["q1", "q2"])[0].record.score        # the same, several side by side
-    trials.over                                                  # None, or why nothing more is asked
+    trials = Trials(runner, {"q1": sample}, ledger, folder / "trials.db")
+    trials.run(program, digest(prompts), "q1").record.score      # 1.0
+    trials.stop_reason                                           # None, or why no more requests are sent
 """
 
 import asyncio
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
 
 import dspy
 
@@ -32,11 +29,14 @@ from eval.runs.record import Record
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.system import Program
-from optimize.search.budget import Spend
+from optimize.search.budget import BudgetLedger
 from optimize.search.server_failures import FailuresInARow
-from optimize.search.steps import Step, extract_steps
+from optimize.search.steps import Step, TraceEntry, extract_steps
 
 Key = tuple[str, str, int]  # digest of the prompts, sample id, epoch
+
+MAX_KEPT_ANSWERS = 400  # in memory, with trajectory and steps; older ones are replayed if asked for again
+_CANCEL_SECONDS = 5.0  # to wait for a cancelled answer that ignores it
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS trials(
@@ -58,14 +58,15 @@ wall_seconds = excluded.wall_seconds WHERE trials.error_class IS NOT NULL"""
 
 
 class TrialRows:
-    """Any thread. Written without waiting for the disk: kill -9 loses nothing."""
+    """Table of trials. Thread-safe. Written without waiting for the disk; `kill -9` loses nothing."""
 
     def __init__(self, path: Path) -> None:
-        """
+        """Open the table.
+
         Raises:
             sqlite3.Error, OSError: the file cannot be used.
         """
-        self._turns = threading.Lock()
+        self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
@@ -74,226 +75,190 @@ class TrialRows:
 
     def add(self, key: Key, record: Record) -> None:
         usage = record.usage
-        found = (record.score, record.error_class, usage.lm_calls, usage.cost_usd, record.wall_seconds)
-        with self._turns:
-            self._database.execute(_ADD, (*key, *found))
+        values = (record.score, record.error_class, usage.lm_calls, usage.cost_usd, record.wall_seconds)
+        with self._lock:
+            self._database.execute(_ADD, (*key, *values))
 
     def close(self) -> None:
-        with self._turns:
+        with self._lock:
             self._database.close()
-
-
-MAX_KEPT_ANSWERS = 400  # in memory, with trajectory and steps; the oldest go first and are replayed if asked for again
-_LAST_WORDS_SECONDS = 5.0  # for what is cancelled, and takes no notice
-
-
-class Purse(Protocol):
-    """What is used of `optimize.search.budget.BudgetLedger`; from any thread."""
-
-    def take_metric_call(self) -> bool: ...
-
-    def spend(self) -> Spend: ...
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a metric reads."""
-
-    record: Record
-    steps: list[tuple[Any, dict[str, Any], dspy.Prediction]] = field(default_factory=list)  # predictor, inputs, outputs
-    reached: bool = True  # False: it was not asked, or not to its end; the score means nothing
-
-
-class Student(Protocol):
-    """What is used of `optimize.search.student.Student`."""
-
-    def trial(self, sample_id: str, epoch: int, counted: bool) -> Trial: ...
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The same with steps that name their agents, for any copy of the program."""
+    """The answer to one question, as the metric and the optimizer read it."""
 
     record: Record
     steps: list[Step] = field(default_factory=list)
-    reached: bool = True
+    reached: bool = True  # False: interrupted or not begun; the score means nothing
 
 
 class Trials:
-    """Shared by all copies of a student. Any thread, but the agents' own event loop."""
+    """The answers of a session, shared by all copies of a student. Thread-safe, except on the agents' event loop."""
 
     def __init__(
         self,
         runner: Runner,
         samples: Mapping[str, Sample],
-        ledger: Purse,
+        ledger: BudgetLedger,
         path: Path,
-        stopped: Callable[[], str | None] = lambda: None,
+        get_stop_reason: Callable[[], str | None] = lambda: None,
         kept_answers: int = MAX_KEPT_ANSWERS,
     ) -> None:
-        """
+        """Create an empty memory.
+
         Args:
-            runner: its program counts for nothing; its `question` holds limits, call log and what is paid.
-            stopped: why nothing more is to be asked, as of now.
+            runner: its program is not used; its `question` sets limits, call log and payments.
+            samples: by id.
+            ledger: counts metric calls.
+            path: of the table `trials.db`.
+            get_stop_reason: returns why no more requests are to be sent, or None.
+            kept_answers: in memory.
         """
-        self.ledger, self.samples = ledger, samples
-        self.reason: str | None = None  # why nothing more is asked, if neither budget nor caller is the reason
-        self.failure: BaseException | None = None  # a defect of the harness itself; whoever searches is to raise it
+        self.ledger, self.samples, self.concurrency = ledger, samples, runner.concurrency
+        self.reason: str | None = None  # to stop, other than the budget or `get_stop_reason`
+        self.defect: BaseException | None = None  # of the harness itself; `check` raises it
         self.n_reached = self.n_metric_errors = 0  # different answers of this session, replayed ones included
         self.metric_error: str | None = None  # the first
-        self._runner, self._stopped, self._kept_answers = runner, stopped, kept_answers
-        self._turns = threading.Lock()
-        self._kept: OrderedDict[Key, Answered] = OrderedDict()
-        self._flights: dict[Key, Future[Answered]] = {}
+        self._runner, self._get_stop_reason, self._kept_answers = runner, get_stop_reason, kept_answers
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, Trial] = OrderedDict()
+        self._pending: dict[Key, Future[Trial]] = {}
         self._cancelled: asyncio.Future[None] | None = None  # of the agents' loop
         self._counted: set[Key] = set()
         self._reached: set[Key] = set()
         self._rows = TrialRows(path)
         self._failures = FailuresInARow(runner.concurrency)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Trials":
+    def __deepcopy__(self, memo: dict[int, object]) -> "Trials":
         return self
 
     @property
-    def over(self) -> str | None:
-        """Why nothing more is asked; None: the search may go on."""
-        return self.reason or self._stopped()
+    def stop_reason(self) -> str | None:
+        """The reason why no more requests are sent; None while the search may go on."""
+        return self.reason or self._get_stop_reason()
 
-    def end(self, reason: str) -> None:
-        """Ask nothing more; the first reason counts."""
+    def stop(self, reason: str) -> None:
+        """Send no more requests; the first reason is kept."""
         self.reason = self.reason or reason
 
     def cancel(self) -> None:
-        """Ask nothing more, and break off what is being asked."""
-        self.end("cancelled")
+        """Send no more requests, and cancel those in flight."""
+        self.stop("cancelled")
         background_loop().call_soon_threadsafe(self._cancel_now)
 
     def close(self) -> None:
         self._rows.close()
 
-    def answers(self, student: Student, ids: Sequence[str], epoch: int = 1, counted: bool = True) -> list[Trial]:
-        """Each example answered once by that student, as many at once as the runner has `concurrency`.
-
-        Raises:
-            what broke, if that is not a question's own failure.
-        """
-        with ThreadPoolExecutor(max(1, min(self._runner.concurrency, len(ids)))) as pool:
-            waiting = [pool.submit(copy_context().run, student.trial, each, epoch, counted) for each in ids]
-            trials = [each.result() for each in waiting]
-        self.check()
-        return trials
-
     def check(self) -> None:
-        """
-        Raises:
-            what broke, if that is not a question's own failure.
-        """
-        if self.failure is not None:
-            raise self.failure
+        """Raise the defect of the harness that ended the search, if there was one."""
+        if self.defect is not None:
+            raise self.defect
 
-    def ask(self, program: Program, candidate: str, sample_id: str, epoch: int = 1, counted: bool = True) -> Answered:
-        """
+    def run(self, program: Program, candidate: str, sample_id: str, epoch: int = 1, counted: bool = True) -> Trial:
+        """Return the trial of a question, from memory or by answering it.
+
         Args:
-            program: the system, with the prompts whose digest is `candidate`.
+            program: the system with the prompts whose digest is `candidate`.
+            candidate: digest of its prompts.
+            sample_id: the question.
+            epoch: each one has an answer of its own.
             counted: as a metric call.
         """
         key = (candidate, sample_id, epoch)
-        with self._turns:
+        with self._lock:
             if (kept := self._kept.get(key)) is not None:
                 self._kept.move_to_end(key)
                 return kept
-            flight = self._flights.get(key)
-            if mine := flight is None:
-                flight = self._flights[key] = Future()
-        if not mine:
-            return flight.result()
+            pending = self._pending.get(key)
+            if is_first := pending is None:
+                pending = self._pending[key] = Future()
+        if not is_first:
+            return pending.result()
         try:
-            answered = self._asked(program, key, counted)
+            trial = self._try(program, key, counted)
         except BaseException as error:
-            self._land(key)
-            flight.set_exception(error)
+            self._finish(key)
+            pending.set_exception(error)
             raise
-        self._land(key, answered)
-        flight.set_result(answered)
-        return answered
+        self._finish(key, trial)
+        pending.set_result(trial)
+        return trial
 
-    def _land(self, key: Key, answered: Answered | None = None) -> None:
-        with self._turns:
-            del self._flights[key]
-            if answered is None or not answered.reached:
+    def _finish(self, key: Key, trial: Trial | None = None) -> None:
+        with self._lock:
+            del self._pending[key]
+            if trial is None or not trial.reached:
                 return
-            self._kept[key] = answered
+            self._kept[key] = trial
             if len(self._kept) > self._kept_answers:
                 self._kept.popitem(last=False)
             if key not in self._reached:
                 self._reached.add(key)
-                self._note(answered.record)
+                self._count(trial.record)
 
-    def _note(self, record: Record) -> None:
+    def _count(self, record: Record) -> None:
         self.n_reached += 1
-        if reason := self._failures.heed(record):
-            self.end(reason)
+        if reason := self._failures.observe(record):
+            self.stop(reason)
         if record.error_class == SCORER:
             self.n_metric_errors += 1
             self.metric_error = self.metric_error or record.error
 
-    def _asked(self, program: Program, key: Key, counted: bool) -> Answered:
+    def _try(self, program: Program, key: Key, counted: bool) -> Trial:
         _, sample_id, epoch = key
         sample, sample_key = self.samples[sample_id], SampleKey(sample_id, epoch)
-        if self.over is None and (not counted or self._may_count(key)):
+        if self.stop_reason is None and (not counted or self._take_metric_call(key)):
             try:
-                if (answered := self._answered(program, sample, sample_key)) is not None:
-                    self._rows.add(key, answered.record)
-                    return answered
-            except Exception as error:  # noqa: BLE001  no optimiser lets it through: `check` raises it after the search
-                self.failure = self.failure or error
-                self.end(f"the answering itself failed: {error}")
+                if (trial := self._answer(program, sample, sample_key)) is not None:
+                    self._rows.add(key, trial.record)
+                    return trial
+            except Exception as error:  # noqa: BLE001  optimizers swallow it: `check` raises it after the search
+                self.defect = self.defect or error
+                self.stop(f"the answering itself failed: {error}")
         record = blank_record(self._runner.run_id, sample, sample_key, thread_id="")
-        record.score, record.explanation = 0.0, f"not asked: {self.over or 'no budget is left'}"
-        return Answered(record, reached=False)
+        record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
+        return Trial(record, reached=False)
 
-    def _may_count(self, key: Key) -> bool:
-        """Of one that has been in memory and is asked again nothing more is taken."""
-        with self._turns:
+    def _take_metric_call(self, key: Key) -> bool:
+        """Count a question once, also if its answer was dropped from memory and is replayed."""
+        with self._lock:
             if key not in self._counted and self.ledger.take_metric_call():
                 self._counted.add(key)
             return key in self._counted
 
-    def _answered(self, program: Program, sample: Sample, sample_key: SampleKey) -> Answered | None:
-        """None: it was kept from its end."""
-        noting, refused = _Noting(program), threading.Event()
-        runner = replace(self._runner, program=noting, question=lambda sample_key: self._question(sample_key, refused))
+    def _answer(self, program: Program, sample: Sample, sample_key: SampleKey) -> Trial | None:
+        """Answer and score a question; return None if that was interrupted."""
+        recorder, refused = _TraceRecorder(program), threading.Event()
+        runner = replace(self._runner, program=recorder, question=lambda sample_key: self._context(sample_key, refused))
         try:
-            record = run_blocking(self._watched(runner, sample, sample_key))
+            record = run_blocking(self._run_cancellable(runner, sample, sample_key))
         except CancelledError:
             return None
         if record is None or refused.is_set():
             return None
         if record.error_class == QUOTA_OR_KEY:
-            self.end(f"the model's provider takes no more calls, for want of quota or for the key ({record.error})")
+            self.stop(f"the model's provider takes no more calls, for want of quota or for the key ({record.error})")
             return None
-        return Answered(record, extract_steps(program, noting.trace, record.trajectory))
+        return Trial(record, extract_steps(program, recorder.trace, record.trajectory))
 
-    def _question(self, sample_key: SampleKey, refused: threading.Event) -> SampleContext:
-        """The question; that the budget refuses it a request is noted, since an agent may swallow the error."""
-        question = self._runner.question(sample_key)
+    def _context(self, sample_key: SampleKey, refused: threading.Event) -> SampleContext:
+        context = self._runner.question(sample_key)
+        return replace(context, budget=_WatchedBudget(context.budget, refused))
 
-        return replace(question, budget=_WatchedBudget(question.budget, refused))
-
-    async def _watched(self, runner: Runner, sample: Sample, sample_key: SampleKey) -> Record | None:
-        """On the agents' loop: the record, or None if it is cancelled."""
+    async def _run_cancellable(self, runner: Runner, sample: Sample, sample_key: SampleKey) -> Record | None:
+        """Return the record, or None if it is cancelled. Runs on the agents' loop."""
         if self._cancelled is None:
             self._cancelled = asyncio.get_running_loop().create_future()
         with dspy.context(disable_history=True):
             work = asyncio.ensure_future(runner.record_of(sample, sample_key))
-        waits: set[asyncio.Future[Any]] = {work, self._cancelled}
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, self._cancelled), return_when=asyncio.FIRST_COMPLETED)
             return work.result() if work.done() else None
         finally:
             if not work.done():
                 work.cancel()
-                await asyncio.wait({work}, timeout=_LAST_WORDS_SECONDS)
+                await asyncio.wait({work}, timeout=_CANCEL_SECONDS)
 
     def _cancel_now(self) -> None:
         if self._cancelled is None:
@@ -304,7 +269,7 @@ class Trials:
 
 @dataclass(frozen=True)
 class _WatchedBudget:
-    """A budget that notes a refusal, since an agent may swallow the error."""
+    """A budget that notes a refusal, because an agent may swallow the error."""
 
     budget: RunBudget
     refused: threading.Event
@@ -320,15 +285,15 @@ class _WatchedBudget:
         self.budget.settle(payment)
 
 
-class _Noting:
-    """The program, with the trace of its answer noted down; also of one that failed."""
+class _TraceRecorder:
+    """A program that keeps DSPy's trace of its answer, also of one that failed."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.trace: list[Any] = []
+        self.trace: list[TraceEntry] = []
 
-    async def acall(self, **inputs: Any) -> Any:
+    async def acall(self, *, question: str, file: str | Path | None) -> dspy.Prediction:
         try:
-            return await self.program.acall(**inputs)
+            return await self.program.acall(question=question, file=file)
         finally:
             self.trace = list(dspy.settings.trace or ())

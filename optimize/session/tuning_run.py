@@ -61,7 +61,7 @@ class TuningRun:
         self._program = base.system.build(base.model, self.parent.prompts, resources)
         missing.tell()
         samples = {each.id: each for each in (*splits.train, *splits.val)}
-        self.objective = Objective(samples)
+        self.objective = Objective(splits.train, splits.val)
         self.trials = Trials(self._runner(), samples, self.ledger, folder / TRIALS, lambda: self.halt.reason)
         stack.callback(self.trials.close)
         self.halt = Halt(self.config.run.drain_seconds, self._cancel)
@@ -102,11 +102,11 @@ class TuningRun:
             HaltedError: it was stopped.
         """
         with self.asking():
-            trials = self.trials.answers(self.student(prompts), self.val_ids, epoch, counted=epoch == 1)
+            trials = self.student(prompts).answer_all(self.val_ids, epoch, counted=epoch == 1)
         self.check_stopped()
         self.check_metric()
         if not all(trial.reached for trial in trials):
-            raise EarlyVerdictError("budget", f"{self.ledger.over or self.trials.over}, before there was a verdict")
+            raise EarlyVerdictError("budget", f"{self.ledger.refusal or self.trials.stop_reason}, before there was a verdict")
         return trials
 
     def _runner(self) -> Runner:
@@ -176,7 +176,7 @@ class TuningRun:
 
     def get_stop_reason(self) -> str | None:
         """Why nothing more is asked; None: the search may go on."""
-        return self.trials.over or self.ledger.over
+        return self.trials.stop_reason or self.ledger.refusal
 
     def check_stopped(self) -> None:
         """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from optimize.search.optimizers.rewriting import FAILURES_IN_A_ROW
+from optimize.search.optimizers.prompt_rewriter import FAILURES_IN_A_ROW
 from tests.eval.command_line import NO_SEARCH
 from tests.optimize.seal_questions import write_seal_questions
 from tests.optimize.sent import is_reflection

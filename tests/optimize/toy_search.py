@@ -31,8 +31,9 @@ from mas.simulation.model import ReplyEngine
 from mas.system import agent_names
 from mas.tools.tool_context import Resources
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings
-from optimize.search.candidate import PARENT, Candidate, Proposal
-from optimize.search.optimizer import Search, SearchOutcome
+from optimize.search.candidate import Proposal
+from optimize.search.optimizer import Optimizer, SearchBudget, SearchOutcome
+from optimize.search.objective import Objective
 from optimize.search.student import Student
 from optimize.search.trials import Trials
 
@@ -88,7 +89,7 @@ class _Counted:
         return self._reply(request)
 
 
-class ByScore:
+class ByScore(Objective):
     """Stands in for the objective: the record's score, and half a sentence."""
 
     def __call__(
@@ -115,7 +116,6 @@ class ToySearch:
     n_val: int
     max_metric_calls: int
     stopped: Callable[[], str | None]
-    metric: Any = field(default_factory=ByScore)
     proposals: list[Proposal] = field(default_factory=list)
     proposed: Any = None
 
@@ -127,30 +127,24 @@ class ToySearch:
     def val_ids(self) -> list[str]:
         return [each.id for each in toy()[1]["val"][: self.n_val]]
 
-    def search(self) -> Search:
-        return Search(
-            parent=Candidate(PARENT, self.student.prompts),
-            student=self.student,
-            metric=self.metric,
-            train_ids=self.train_ids,
-            val_ids=self.val_ids,
-            reflection_lm=self.reflection_lm,
-            seed=self.seed,
-            threads=self.threads,
-            max_metric_calls=self.max_metric_calls,
-            stopped=self.stopped,
-            proposed=self.proposed or self.proposals.append,
-        )
+    @property
+    def objective(self) -> Objective:
+        samples = toy()[1]
+        return ByScore(samples["train"][: self.n_train], samples["val"][: self.n_val])
 
-    def run(self, optimizer: Any) -> SearchOutcome:
+    @property
+    def budget(self) -> SearchBudget:
+        return SearchBudget(self.max_metric_calls, self.threads, self.seed, self.reflection_lm, self.stopped)
+
+    def run(self, optimizer: Optimizer) -> SearchOutcome:
         question = SampleContext(
             REFLECTION,
             call_log=self.call_log.for_sample(REFLECTION),
             budget=self.ledger.open_account(lambda payment: None, reflection=True),
         )
         with use_context(question):
-            outcome: SearchOutcome = optimizer.search(self.search())
-        return outcome
+            report = self.proposed or self.proposals.append
+            return optimizer.search(self.student, self.objective, self.budget, report)
 
     @property
     def told(self) -> list[Any]:
@@ -202,7 +196,7 @@ def toy_search(
         known = {each.id: each for split in samples.values() for each in split}
 
         def stopped() -> str | None:
-            return halted() or trials.reason or ledger.over
+            return halted() or trials.reason or ledger.refusal
 
         trials = Trials(runner, known, ledger, folder / "trials.db", stopped, kept_answers)
         with closing(trials):

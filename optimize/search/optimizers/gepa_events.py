@@ -1,8 +1,8 @@
-"""What GEPA tells of its search, event by event, put together to one `Proposal` for each candidate.
+"""Callback that turns the events of a GEPA search into one `Proposal` for each candidate.
 
-events = GepaEvents(search)
+events = GepaEvents(student, objective, budget, report)
 dspy.GEPA(…, gepa_kwargs={"callbacks": [events]}).compile(…)
-events.check()                  # raises what went wrong while a proposal was told: gepa itself lets nothing through
+events.check()                  # raises the exception of a handler, which gepa would only log
 """
 
 import functools
@@ -11,15 +11,20 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
+import dspy
+
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.search.optimizer import Search
+from optimize.search.objective import Objective
+from optimize.search.optimizer import ReportProposal, SearchBudget
+from optimize.search.student import Student
 
 Event = Mapping[str, Any]
+Handler = Callable[["GepaEvents", Event], None]
 
 
-def _guarded(handler: Callable[["GepaEvents", Event], None]) -> Callable[["GepaEvents", Event], None]:
-    """gepa logs what a callback raises and goes on; here it is kept, and ends the search."""
+def _guarded(handler: Handler) -> Handler:
+    """Keep what a handler raises, for `check`: gepa logs it and goes on."""
 
     @functools.wraps(handler)
     def guarded(self: "GepaEvents", event: Event) -> None:
@@ -33,43 +38,41 @@ def _guarded(handler: Callable[["GepaEvents", Event], None]) -> Callable[["GepaE
 
 @dataclass
 class _Iteration:
-    """One proposal in the making."""
+    """State of one proposal until it is decided."""
 
     number: int
-    began: Spend
+    spend_before: Spend
     parent: dict[str, str] = field(default_factory=dict)  # texts of the tuned agents
-    parents: Sequence[int] = ()  # as gepa numbers them
+    parents: Sequence[int] = ()  # gepa's numbers
     candidate: Candidate | None = None
-    before: float | None = None  # mean scores on the minibatch
-    after: float | None = None
+    score_before: float | None = None  # mean scores on the minibatch
+    score_after: float | None = None
     val_score: float | None = None
     cut_off: bool = False  # an answer was not reached
 
 
 class GepaEvents:
-    """A callback of gepa's. All of it runs in the thread of the search."""
+    """Callback of gepa. All handlers run in the thread of the search."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, student: Student, objective: Objective, budget: SearchBudget, report: ReportProposal) -> None:
         self.failure: Exception | None = None
-        self._search = search
+        self._parent, self._budget, self._report = student.initial_prompts, budget, report
+        self._ledger = student.trials.ledger
         self._ids = [PARENT]  # by gepa's number
         self._texts: list[dict[str, str]] = []
         self._val_scores: list[Mapping[int, float]] = []
-        self._number_of_val = {sample_id: number for number, sample_id in enumerate(search.val_ids)}
-        self._proposed = 0
-        self._now = _Iteration(0, self._spend())
+        self._val_numbers = {sample_id: number for number, sample_id in enumerate(objective.val_ids)}
+        self._n_proposed = 0
+        self._now = _Iteration(0, self._ledger.spend())
 
     def check(self) -> None:
-        """
-        Raises:
-            what was raised while an event was told.
-        """
+        """Raise the first exception of a handler, if there was one."""
         if self.failure is not None:
             raise self.failure
 
     @_guarded
     def on_iteration_start(self, event: Event) -> None:
-        self._now = _Iteration(event["iteration"], self._spend())
+        self._now = _Iteration(event["iteration"], self._ledger.spend())
 
     @_guarded
     def on_candidate_selected(self, event: Event) -> None:
@@ -79,12 +82,12 @@ class GepaEvents:
     def on_evaluation_end(self, event: Event) -> None:
         score = fmean(event["scores"])
         if event["candidate_idx"] is None:
-            self._now.after = score
+            self._now.score_after = score
         else:
-            self._now.before = score
-        self._now.cut_off |= _any_unreached(event["outputs"])
+            self._now.score_before = score
+        self._now.cut_off |= _is_any_unreached(event["outputs"])
         if event["candidate_idx"] is None and len(event["parent_ids"]) > 1:
-            self._now.before = self._best_of(event["parent_ids"], event["outputs"])
+            self._now.score_before = self._better_parent_score(event["parent_ids"], event["outputs"])
 
     @_guarded
     def on_proposal_end(self, event: Event) -> None:
@@ -101,72 +104,68 @@ class GepaEvents:
         self._texts.append(dict(event["candidate"]))
         self._val_scores.append(dict(event["scores_by_val_id"]))
         self._now.val_score = event["average_score"]
-        self._now.cut_off |= _any_unreached((event["outputs_by_val_id"] or {}).values())
+        self._now.cut_off |= _is_any_unreached((event["outputs_by_val_id"] or {}).values())
 
     @_guarded
     def on_candidate_accepted(self, event: Event) -> None:
         if self._now.candidate is not None:
             self._ids.append(self._now.candidate.id)
-            self._tell("accepted", f"{self._change('better')}, and kept")
+            self._decide("accepted", f"{self._describe_change('better')}, and kept")
 
     @_guarded
     def on_candidate_rejected(self, event: Event) -> None:
-        self._tell("rejected", self._change("no better"))
+        self._decide("rejected", self._describe_change("no better"))
 
     @_guarded
     def on_merge_rejected(self, event: Event) -> None:
-        self._tell("rejected", self._change("worse than the better parent"))
+        self._decide("rejected", self._describe_change("worse than the better parent"))
 
     @_guarded
     def on_iteration_end(self, event: Event) -> None:
         self._now.cut_off = True
-        self._tell("cut_off", "")
+        self._decide("cut_off", "")
 
     def _begin(self, texts: dict[str, str], origin: str) -> None:
-        self._proposed += 1
-        parent = self._search.parent.prompts
+        self._n_proposed += 1
+        parent = self._parent
         self._now.candidate = Candidate(
-            id=f"c{self._proposed:03}",
+            id=f"c{self._n_proposed:03}",
             prompts=replace(parent, texts={**parent.texts, **texts}, edited=(), provenance={}),
             parent_ids=tuple(self._ids[number] for number in self._now.parents),
             agents=tuple(agent for agent, text in texts.items() if text != self._now.parent.get(agent)),
             origin=origin,
         )
 
-    def _tell(self, decision: Decision, reason: str) -> None:
-        """Once for each candidate."""
+    def _decide(self, decision: Decision, reason: str) -> None:
+        """Report the candidate once."""
         now = self._now
         if now.candidate is None:
             return
         if now.cut_off:
-            decision, reason = "cut_off", self._search.stopped() or "its scoring was broken off"
-        self._search.proposed(
+            decision, reason = "cut_off", self._budget.get_stop_reason() or "its scoring was broken off"
+        self._report(
             Proposal(
                 now.candidate,
                 decision,
                 reason,
                 iteration=now.number,
-                minibatch_before=now.before,
-                minibatch_after=now.after,
+                minibatch_before=now.score_before,
+                minibatch_after=now.score_after,
                 val_score=now.val_score,
-                spend=self._spend().minus(now.began),
+                spend=self._ledger.spend() - now.spend_before,
             )
         )
         now.candidate = None
 
-    def _change(self, how: str) -> str:
-        before, after = self._now.before or 0.0, self._now.after or 0.0
+    def _describe_change(self, how: str) -> str:
+        before, after = self._now.score_before or 0.0, self._now.score_after or 0.0
         return f"{how} on its few questions ({before:.0%} → {after:.0%})"
 
-    def _best_of(self, parents: Iterable[int], outputs: Sequence[Any]) -> float:
-        """The better parent's mean on the validation questions that a merge is tried on."""
-        numbers = [self._number_of_val[output.trial.record.sample_id] for output in outputs]
+    def _better_parent_score(self, parents: Iterable[int], outputs: Sequence[dspy.Prediction]) -> float:
+        """Return the better parent's mean on the validation questions that a merge is tried on."""
+        numbers = [self._val_numbers[output.trial.record.sample_id] for output in outputs]
         return max(fmean(self._val_scores[parent][number] for number in numbers) for parent in parents)
 
-    def _spend(self) -> Spend:
-        spend: Spend = self._search.student.trials.ledger.spend()
-        return spend
 
-
-def _any_unreached(outputs: Iterable[Any]) -> bool:
+def _is_any_unreached(outputs: Iterable[dspy.Prediction | None]) -> bool:
     return any("trial" in output and not output.trial.reached for output in outputs if output is not None)

@@ -1,24 +1,28 @@
-"""GEPA: reads the feedback on a few answers, rewrites the prompt of an agent, and keeps what is better on them.
+"""GEPA: rewrites the prompt of an agent from the feedback on a few answers, and keeps it if they become better.
 
-Agrawal et al. 2025 (arXiv 2507.19457), as DSPy has it: a candidate that is strictly better on its minibatch is scored
-on all validation questions; parents are drawn from the candidates that are best on at least one of them.
+Agrawal et al. 2025 (arXiv 2507.19457), as implemented in DSPy: a candidate that is strictly better on its minibatch is
+scored on all validation questions; parents are drawn from the candidates that are best on at least one of them.
 
-    GepaOptimizer(minibatch_size=6).search(search)      # SearchOutcome(reflections=52, unparsable=1)
+    GepaOptimizer(minibatch_size=6).search(student, objective, budget, report)      # SearchOutcome(reflections=52, …)
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mas.runtime.errors import UserError
-from optimize.search.optimizer import Search, SearchCost, SearchOutcome
+from optimize.search.optimizer import ReportProposal, SearchBudget, SearchCost, SearchOutcome
+
+if TYPE_CHECKING:
+    from optimize.search.objective import Objective
+    from optimize.search.student import Student
 
 SELECTORS = ("round_robin", "all")
 
 
 @dataclass
 class GepaOptimizer:
-    """Its fields are the keys of `conf/optimizer/gepa.yaml`."""
+    """The fields are the keys of `conf/optimizer/gepa.yaml`."""
 
     name: str = "gepa"
     minibatch_size: int = 6
@@ -29,9 +33,10 @@ class GepaOptimizer:
     needs_reflection: bool = True
 
     def check(self) -> None:
-        """
+        """Check the settings.
+
         Raises:
-            UserError: a setting makes no sense.
+            UserError: a setting is out of range.
         """
         if self.minibatch_size < 1:
             raise UserError(f"optimizer.minibatch_size is {self.minibatch_size}; expected a whole number from 1 on.")
@@ -46,54 +51,51 @@ class GepaOptimizer:
                 "or null for no limit."
             )
 
-    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
-        """If no proposal is good enough to be scored on validation, which leaves the most budget for reflections."""
+    def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
+        """Assume that no proposal is scored on validation, which leaves most of the budget to reflections."""
         proposals = math.ceil(max(0, max_metric_calls - n_val) / (2 * min(self.minibatch_size, n_train)))
         return SearchCost(max_metric_calls, proposals * (n_agents if self.component_selector == "all" else 1))
 
-    def search(self, search: Search) -> SearchOutcome:
-        """To be called with the reflection's own question at work: reflection requests are logged and paid on it.
+    def search(
+        self, student: "Student", objective: "Objective", budget: SearchBudget, report: ReportProposal
+    ) -> SearchOutcome:
+        """Search with GEPA. Reflection requests are logged and paid in the caller's sample context.
 
-        The parent's scoring on validation counts against `max_metric_calls`, also where it is answered from memory.
+        The parent's scoring on validation counts as metric calls, also where it is answered from memory.
 
         Raises:
-            what `search.proposed` raises, or what broke in the answering.
+            Exception: what `report` raised, or a defect of the harness.
         """
-        from optimize.search.dspy_compat import run_isolated
-        from optimize.search.optimizers.gepa_events import GepaEvents
-        from optimize.search.optimizers.rewriting import PromptRewriter
-
-        events = GepaEvents(search)
-        rewriting = PromptRewriter(search.parent.prompts, search.stopped, self.max_instruction_chars)
-
-        def stop(state: Any) -> bool:
-            return bool(search.stopped() or rewriting.failed or events.failure)
-
-        run_isolated(lambda: self._compile(search, rewriting, {"callbacks": [events], "stop_callbacks": [stop]}))
-        events.check()
-        search.student.trials.check()
-        if rewriting.fault:
-            search.student.trials.end(rewriting.fault)
-        return SearchOutcome(rewriting.asked, rewriting.unparsable)
-
-    def _compile(self, search: Search, rewriting: Any, gepa_kwargs: dict[str, Any]) -> None:
         import dspy
 
-        def samples(ids: Any) -> list[Any]:
-            return [dspy.Example(sample_id=each).with_inputs("sample_id") for each in ids]
+        from optimize.search.dspy_compat import run_isolated, to_examples
+        from optimize.search.optimizers.gepa_events import GepaEvents
+        from optimize.search.optimizers.prompt_rewriter import PromptRewriter
+
+        events = GepaEvents(student, objective, budget, report)
+        rewriter = PromptRewriter(student.initial_prompts, budget.get_stop_reason, self.max_instruction_chars)
+
+        def is_over(state: object) -> bool:
+            return bool(budget.get_stop_reason() or rewriter.failure or events.failure)
 
         optimizer = dspy.GEPA(
-            metric=search.metric,
-            max_metric_calls=search.max_metric_calls,
-            reflection_minibatch_size=min(self.minibatch_size, len(search.train_ids)),
-            reflection_lm=search.reflection_lm,
-            instruction_proposer=rewriting,
+            metric=objective,
+            max_metric_calls=budget.metric_calls,
+            reflection_minibatch_size=min(self.minibatch_size, len(objective.train_ids)),
+            reflection_lm=budget.reflection_lm,
+            instruction_proposer=rewriter,
             component_selector=self.component_selector,
             skip_perfect_score=self.skip_perfect_score,
             use_merge=self.use_merge,
-            num_threads=search.threads,
+            num_threads=budget.threads,
             warn_on_score_mismatch=False,
-            seed=search.seed,
-            gepa_kwargs=gepa_kwargs,
+            seed=budget.seed,
+            gepa_kwargs={"callbacks": [events], "stop_callbacks": [is_over]},
         )
-        optimizer.compile(search.student, trainset=samples(search.train_ids), valset=samples(search.val_ids))
+        train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
+        run_isolated(lambda: optimizer.compile(student, trainset=train, valset=val))
+        events.check()
+        student.trials.check()
+        if rewriter.service_failure:
+            student.trials.stop(rewriter.service_failure)
+        return SearchOutcome(rewriter.requests, rewriter.unparsable)

@@ -34,7 +34,7 @@ from optimize.pipeline.reflection_check import ReflectionUnparsableError, check_
 from optimize.questions.splits import SplitSettings, make_splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
-from optimize.search.optimizers.rewriting import BRIEF
+from optimize.search.optimizers.prompt_rewriter import BRIEF
 from optimize.session.termination import EarlyVerdictError
 from tests.scripted_model import UNREADABLE, Answer, Reply, ScriptedModel, _response, all_text
 

@@ -51,7 +51,7 @@ def pay(ledger: BudgetLedger, payment: Payment | None, reflection: bool = False)
 def refusal(of: BudgetLedger, reflection: bool = False) -> LimitReachedError:
     with pytest.raises(LimitReachedError) as raised:
         reserve(of, reflection)
-    assert str(raised.value) == of.over
+    assert str(raised.value) == of.refusal
     return raised.value
 
 

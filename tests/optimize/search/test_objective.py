@@ -42,7 +42,7 @@ class Trial:
 
 def asked(made: Record, agent: str | None = None, reached: bool = True, objective: Objective | None = None) -> Any:
     sample = Sample(made.sample_id, made.question, target=made.target)
-    objective = objective or Objective({sample.id: sample})
+    objective = objective or Objective([sample])
     prediction = dspy.Prediction(final_answer=made.answer, trial=Trial(made, reached=reached))
     return objective(dspy.Example(sample_id=sample.id).with_inputs("sample_id"), prediction, None, agent, None)
 
@@ -204,7 +204,7 @@ def test_golds_of_one_kind_that_nothing_contains_have_the_same_feedback() -> Non
 
 def test_it_never_raises_and_counts_what_had_no_score() -> None:
     sample = Sample("q1", "What is it?", target="17")
-    objective = Objective({"q1": sample})
+    objective = Objective([sample])
     unscored = record("17", "17", score=None)
     by_scorer = record("17", "17", score=None, error="the scorer failed (KeyError: 'x')", error_class="scorer")
     failed = record("17", None, score=None, error="LMServerError: 500", error_class="infrastructure")
@@ -227,7 +227,7 @@ def test_it_never_raises_and_counts_what_had_no_score() -> None:
 
 
 def test_a_question_that_was_not_asked_is_no_error_and_no_lesson() -> None:
-    objective = Objective({"q1": Sample("q1", "What is it?", target="17")})
+    objective = Objective([Sample("q1", "What is it?", target="17")])
     told = asked(record("17", None), "solve", reached=False, objective=objective)
 
     assert (told.score, told.feedback) == (0.0, "The question was not asked.")
@@ -293,7 +293,7 @@ def made_records(draw: Any) -> Record:
 @settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(made_records())
 def test_no_feedback_quotes_the_gold_answer_wherever_it_stood(made: Record) -> None:
-    objective = Objective({"q1": Sample("q1", made.question, target=made.target)})
+    objective = Objective([Sample("q1", made.question, target=made.target)])
     for agent in agents(made):
         told = asked(made, agent, objective=objective).feedback
         assert quoted(made.target or "", told) is None, told

@@ -19,7 +19,7 @@ ANSWERED = Record("r", "q0", 1, 1, "t", "?", None, "1", "17", answer="17", score
 def told(records: Sequence[Record], always_failing: int = 0) -> list[str | None]:
     """After each."""
     failures = FailuresInARow(1, always_failing)
-    return [failures.heed(record) for record in records]
+    return [failures.observe(record) for record in records]
 
 
 def test_a_question_that_fails_again_and_again_is_no_sign_that_the_server_is_down() -> None:

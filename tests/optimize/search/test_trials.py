@@ -67,8 +67,8 @@ def test_each_first_answer_is_a_row_also_after_a_second_session(tmp_path: Path) 
 
 def test_another_epoch_is_a_fresh_answer_and_may_go_uncounted(search: ToySearch) -> None:
     ids = search.val_ids[:6]
-    first = search.trials.answers(search.student, ids)
-    fresh = search.trials.answers(search.student, ids, epoch=2, counted=False)
+    first = search.student.answer_all(ids)
+    fresh = search.student.answer_all(ids, epoch=2, counted=False)
     assert [trial.record.epoch for trial in fresh] == [2] * 6
     assert [trial.record.sample_id for trial in fresh] == ids
     assert search.model.sent >= 2 * 6 * CALLS_AN_ANSWER
@@ -129,7 +129,7 @@ def test_cancelling_ends_what_is_in_flight_at_once(tmp_path: Path) -> None:
         await asyncio.sleep(30)
 
     with toy_search(tmp_path, model=CountedModel(hang), threads=4) as search:
-        trials = search.trials.answers(search.student, search.val_ids)
+        trials = search.student.answer_all(search.val_ids)
         assert time.monotonic() - cancelled[0] < 3
         assert not any(trial.reached for trial in trials)
         assert search.model.sent == 4, "the rest was not begun"
@@ -142,14 +142,14 @@ def test_a_defect_of_the_harness_is_raised_and_not_scored(search: ToySearch, mon
     with pytest.raises(ZeroDivisionError):
         search.trials.check()
     with pytest.raises(ZeroDivisionError):
-        search.trials.answers(search.student, search.val_ids)
+        search.student.answer_all(search.val_ids)
 
 
 def test_questions_that_fail_are_answers_in_error(tmp_path: Path) -> None:
     """The simulated model's replies cannot be read now and then."""
     samples = toy()[1]["train"]
     with toy_search(tmp_path, max_metric_calls=60) as search:
-        trials = search.trials.answers(search.student, [each.id for each in samples])
+        trials = search.student.answer_all([each.id for each in samples])
         malformed = [trial for trial in trials if trial.record.error_class == "malformed"]
         assert malformed and all(trial.reached and trial.record.score is None for trial in malformed)
         assert search.trials.n_metric_errors == 0

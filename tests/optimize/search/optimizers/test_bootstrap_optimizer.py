@@ -135,4 +135,4 @@ def test_the_estimate_is_not_exceeded(tmp_path: Path) -> None:
     with toy_search(tmp_path, max_metric_calls=500) as search:
         search.run(BootstrapOptimizer(candidates=3))
         assert search.ledger.spend().metric_calls <= 60
-    assert BootstrapOptimizer().cost(30, 30, 3, 100).metric_calls == 100
+    assert BootstrapOptimizer().estimate_cost(30, 30, 3, 100).metric_calls == 100

@@ -227,5 +227,5 @@ def test_the_estimate_is_not_exceeded(tmp_path: Path) -> None:
             outcome = search.run(optimizer)
             assert search.ledger.spend().metric_calls <= expected.metric_calls
             assert outcome.reflections <= expected.reflection_calls
-    assert gepa().cost(30, 30, 7, 600) == SearchCost(600, 95)
-    assert gepa(minibatch_size=6, component_selector="all").cost(30, 30, 7, 600) == SearchCost(600, 7 * 48)
+    assert gepa().estimate_cost(30, 30, 7, 600) == SearchCost(600, 95)
+    assert gepa(minibatch_size=6, component_selector="all").estimate_cost(30, 30, 7, 600) == SearchCost(600, 7 * 48)

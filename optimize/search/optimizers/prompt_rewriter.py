@@ -1,0 +1,106 @@
+"""Proposer of new prompts from feedback: DSPy's own, with another brief and a count of what goes wrong.
+
+DSPy's brief tells the model to put "all niche and domain specific factual information" of the examples into the prompt,
+which leaks answers. And GEPA goes on silently when no reply can be read.
+
+    rewriter = PromptRewriter(parent, get_stop_reason=lambda: None, max_chars=8000)
+    rewriter({"plan": "…"}, {"plan": [{"Inputs": …, "Generated Outputs": …, "Feedback": …}]}, ["plan"])
+    rewriter.requests, rewriter.unparsable       # 1, 0
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from dspy.utils.exceptions import AdapterParseError, LMAuthError, LMBillingError, LMConfigurationError
+
+from mas.agents.chat_adapter import ChatAdapter
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
+from optimize.search.dspy_compat import InstructionProposer
+
+BRIEF = """\
+I gave an assistant instructions for one step of a larger task. You are given these instructions, examples of what it \
+was given and what it replied, and feedback on each reply.
+
+Write better instructions for the assistant.
+
+Read the examples and the feedback, and find out what the assistant does wrong, or leaves out, time and again. Say in \
+general terms what it has to do instead: how to read its input, which strategy to follow, what to check before it \
+replies, which form its reply must have. Keep what already works in the present instructions.
+
+The new instructions will be used for other questions than these. They must hold general rules only: no fact, name, \
+number, date, quotation, question or answer from the examples or the feedback, not even as an illustration."""
+
+TRIES = 2  # requests until a reply can be read
+MAX_FAILURES_IN_A_ROW = 10  # requests without a usable reply, after which the search gives up
+USELESS_REPLY = (AdapterParseError, EmptyReplyError, RefusedReplyError, TruncatedReplyError, ValueError)
+_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # every later request would fail as well
+
+Feedback = Mapping[str, Sequence[Mapping[str, object]]]  # agent → its calls with inputs, outputs, feedback
+
+
+class PromptRewriter(InstructionProposer):
+    """DSPy's proposer. An agent without a usable reply keeps its text; if no agent has one, nothing is proposed."""
+
+    def __init__(self, prompts: PromptSet, get_stop_reason: Callable[[], str | None], max_chars: int | None) -> None:
+        """Create a proposer.
+
+        Args:
+            prompts: new texts are normalized as this set's are, because GEPA looks agents up by their text.
+            get_stop_reason: returns why no more requests are to be sent, or None.
+            max_chars: maximum length of one agent's text; None: no limit.
+        """
+        super().__init__(
+            base_instructions=BRIEF,
+            max_chars=max_chars,
+            truncate_history_outputs=True,
+            adapter=ChatAdapter(),  # falls back to JSON; DSPy's default here reads JSON only
+        )
+        self.requests = self.unparsable = 0
+        self.failure: str | None = None  # why no more requests are worth sending
+        self.service_failure: str | None = None  # the same, if the cause is not what the model writes
+        self._prompts, self._get_stop_reason = prompts, get_stop_reason
+        self._failures_in_a_row = 0
+
+    def __call__(
+        self, candidate: dict[str, str], reflective_dataset: Feedback, components_to_update: list[str]
+    ) -> dict[str, str]:
+        """Return new texts by agent."""
+        agents = [agent for agent in components_to_update if agent in reflective_dataset]
+        texts = {agent: self._rewrite(candidate, reflective_dataset, agent) for agent in agents}
+        if self._get_stop_reason() is not None:
+            return {}
+        return {agent: text for agent, text in texts.items() if text is not None}
+
+    def rewrite_once(self, candidate: dict[str, str], feedback: Feedback, agent: str) -> str:
+        """Request one new text.
+
+        Raises:
+            Exception: one of `USELESS_REPLY` if the reply cannot be used, or a failure of the request.
+        """
+        texts: dict[str, str] = super().__call__(candidate, dict(feedback), [agent])
+        return texts[agent]
+
+    def _rewrite(self, candidate: dict[str, str], feedback: Feedback, agent: str) -> str | None:
+        for _ in range(TRIES):
+            if self._get_stop_reason() is not None or self.failure:
+                return None
+            try:
+                text = self.rewrite_once(candidate, feedback, agent)
+            except Exception as error:  # noqa: BLE001  GEPA would retry, and go on as if nothing had happened
+                self._count_failure(error)
+                continue
+            self.requests += 1
+            self._failures_in_a_row = 0
+            return replace(self._prompts, texts={agent: text}).texts[agent]
+        return None
+
+    def _count_failure(self, error: Exception) -> None:
+        if self._get_stop_reason() is not None:  # refused by the budget, which is no failure of the model
+            return
+        self.requests += 1
+        self.unparsable += isinstance(error, USELESS_REPLY)
+        self._failures_in_a_row += 1
+        if isinstance(error, _REFUSALS) or self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
+            self.failure = f"the reflection model gave no usable reply ({type(error).__name__}: {error})"
+            self.service_failure = None if isinstance(error, USELESS_REPLY) else self.failure
