@@ -1,4 +1,4 @@
-"""Phase 2: how good the prompts are that the search begins with, on the validation questions."""
+"""Phase 2: the score of the parent prompts on the validation questions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ from optimize.session.tuning_run import TuningRun
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerMeans:
-    """What one answer takes."""
+    """Mean usage of one answer."""
 
     lm_calls: float
     input_tokens: float
@@ -32,47 +32,44 @@ class AnswerMeans:
             seconds=fmean(record.wall_seconds for record in records),
         )
 
-    def answers(self, n: int, at_once: int) -> Spend:
-        """What n answers will take."""
+    def estimate_spend(self, n_answers: int, concurrency: int) -> Spend:
+        """Return the expected spend of so many answers."""
         return Spend(
-            lm_calls=round(n * self.lm_calls),
-            input_tokens=round(n * self.input_tokens),
-            output_tokens=round(n * self.output_tokens),
-            cost_usd=n * (self.cost_usd or 0.0),
-            seconds=n * self.seconds / at_once,
+            lm_calls=round(n_answers * self.lm_calls),
+            input_tokens=round(n_answers * self.input_tokens),
+            output_tokens=round(n_answers * self.output_tokens),
+            cost_usd=n_answers * (self.cost_usd or 0.0),
+            seconds=n_answers * self.seconds / concurrency,
         )
 
 
 @dataclass(frozen=True)
 class Baseline(AnswerMeans):
+    """Score and usage of the parent on the validation questions."""
+
     val_score: float  # 0 to 1; an answer in error counts as wrong
     ci95: Interval
     n_questions: int
 
 
 def measure_baseline(run: TuningRun) -> Baseline:
-    """Ask each validation question once; the search is answered from the same replies.
+    """Answer each validation question once; the search reuses these replies.
 
     Raises:
-        EndedError: the budget is used up, or the metric is broken.
-        HaltedError: it was stopped.
+        EarlyVerdictError: the budget is used up, or the metric is broken.
+        RunStoppedError: the run was stopped.
     """
     found = run.files.read("baseline")
     if found is not None:
         return Baseline(**{**found, "ci95": tuple(found["ci95"])})
-    records = [trial.record for trial in run.answers(run.parent.prompts)]
-    measured = _measured(records)
-    run.files.write("baseline", asdict(measured))
-    return measured
-
-
-def _measured(records: Sequence[Record]) -> Baseline:
-    correct = sum(record.correct for record in records)
-    interval = compute_accuracy_interval(correct, len(records))
+    records = [trial.record for trial in run.answer_validation(run.parent.prompts)]
+    interval = compute_accuracy_interval(sum(record.correct for record in records), len(records))
     assert interval is not None, "splits have at least two validation questions"
-    return Baseline(
+    measured = Baseline(
         val_score=fmean(record.score or 0.0 for record in records),
         ci95=interval,
         n_questions=len(records),
         **asdict(AnswerMeans.of(records)),
     )
+    run.files.write("baseline", asdict(measured))
+    return measured

@@ -84,7 +84,7 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
         return
     estimate.check(config.budget)
     _show(console, _describe_power(config.gate, len(splits.sealed)))
-    for line in estimate.format_lines(config.budget):
+    for line in estimate.lines(config.budget):
         _show(console, line)
     if not config.base.simulated:
         confirm(config.yes)

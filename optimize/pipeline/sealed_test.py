@@ -76,7 +76,7 @@ def _ask_all(run: TuningRun, arms: Sequence[Arm]) -> None:
 
 def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
     """What is left of both: no answer yet, or one that the model's server failed."""
-    evaluation = run.config.evaluation(run.config.gate.epochs, max(1, run.config.run.concurrency // len(arms)))
+    evaluation = run.config.build_evaluation(run.config.gate.epochs, max(1, run.config.run.concurrency // len(arms)))
     stop = _Ending(run)
     stopped = evaluate_pairs(
         arms,
@@ -88,7 +88,7 @@ def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
         lambda each: _on_the_runs_budget(run, each),
     )
     if stopped:
-        run.halt.interrupted = run.halt.interrupted or stop.interrupted
+        run.stop_request.interrupted = run.stop_request.interrupted or stop.interrupted
         if run.ledger.refusal and not stop.interrupted:
             raise EarlyVerdictError("budget", f"{run.ledger.refusal}, in the middle of the sealed test")
         raise RunStoppedError(stopped)
@@ -121,7 +121,7 @@ def _open(run: TuningRun, winner: PromptSet) -> EarlierUses:
     if told := describe_earlier_uses(before.questions, sealed.size, before.runs):
         run.show(f"  warning: {told}")
     record_use(sealed, run.run_id, winner)
-    run.note(
+    run.save_state(
         "sealed",
         sealed_opened_at=run.files.read("tuning").get("sealed_opened_at") or datetime.now(UTC).isoformat(),
         sealed_opened_before=before.runs,
@@ -169,7 +169,7 @@ def _answered(folder: Path) -> int:
 
 
 def _arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
-    return Arm(name, run.files.folder / SEALED / name, prompts, run.program(prompts))
+    return Arm(name, run.files.folder / SEALED / name, prompts, run.build_program(prompts))
 
 
 def _describe(run: TuningRun) -> RunInfo:
@@ -182,7 +182,7 @@ def _describe(run: TuningRun) -> RunInfo:
             describe_task(run.splits.sealed, plain.get("scorer"), getattr(config.data, "revision", None)),
             dataset_sha256=run.splits.sealed_digest,
         ),
-        tools=list_offered_tools(run.program(run.parent.prompts)),
+        tools=list_offered_tools(run.build_program(run.parent.prompts)),
         system=config.system.name,
         model=config.model_name,
         simulated=config.simulated,

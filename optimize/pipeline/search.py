@@ -67,4 +67,4 @@ def _check_outcome(run: TuningRun, outcome: SearchOutcome) -> None:
 def _has_better_candidate(run: TuningRun) -> bool:
     """Return whether the search is finished: without a better candidate it continues with a larger budget."""
     min_score = compute_min_score(run.config.gate, run.files.read("baseline")["val_score"])
-    return any((line["val_score"] or 0.0) >= min_score for line in filter_fully_scored(run.files.read_proposals()))
+    return any(line["val_score"] >= min_score for line in filter_fully_scored(run.files.read_proposals()))

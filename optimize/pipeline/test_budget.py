@@ -6,7 +6,7 @@ check_room(run, measured, winner)    # EndedError: the sealed test would not com
 
 from optimize.pipeline.baseline import AnswerMeans
 from optimize.pipeline.sealed_test import SEALED, count_remaining_answers, count_test_answers
-from optimize.pipeline.shortlist import count_fresh_answers
+from optimize.pipeline.shortlist import count_shortlist_answers
 from optimize.search.budget import Spend
 from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
@@ -16,8 +16,8 @@ _UNITS = {"lm_calls": "requests"}
 
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
     """For the shortlist and the sealed test, until `run.purse.release()`."""
-    after_search = count_fresh_answers(run) + count_test_answers(run)
-    run.ledger.hold_back(parent.answers(after_search, run.config.run.concurrency))
+    after_search = count_shortlist_answers(run) + count_test_answers(run)
+    run.ledger.hold_back(parent.estimate_spend(after_search, run.config.run.concurrency))
 
 
 def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> None:
@@ -47,7 +47,7 @@ def _needed(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> Spend:
     """Prompts that were tuned are mostly longer: each side is taken at what its own answers took."""
     parents, winners = count_remaining_answers(run)
     at_once = run.config.run.concurrency
-    return parent.answers(parents, at_once) + winner.answers(winners, at_once)
+    return parent.estimate_spend(parents, at_once) + winner.estimate_spend(winners, at_once)
 
 
 def _amount(option: str, amount: float) -> str:

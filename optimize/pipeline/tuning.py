@@ -24,7 +24,7 @@ from optimize.pipeline.search import run_search
 from optimize.pipeline.shortlist import choose_winner
 from optimize.pipeline.terminal import show_verdict
 from optimize.pipeline.test_budget import check_test_budget, reserve_test_budget
-from optimize.pipeline.verdict import test_winner, write_early_verdict
+from optimize.pipeline.verdict import judge_winner, write_early_verdict
 from optimize.session.config import TuningRequest
 from optimize.session.resuming import describe_resume
 from optimize.session.run_files import find_tuning_run
@@ -53,13 +53,13 @@ def tune(request: TuningRequest) -> int:
         run.show(f"run: {shown(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
             code = _through(run)
-            run.note(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
+            run.save_state(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
             tracked = exporter.finish(run.show)
         if tracked.warning:
             run.show(f"warning: {tracked.warning}")
         if tracked.view_line:
             run.show(tracked.view_line)
-    if run.halt.interrupted:
+    if run.stop_request.interrupted:
         raise InterruptedRunError
     return code
 
@@ -77,8 +77,8 @@ def _through(run: TuningRun) -> int:
     except RunStoppedError as halt:
         return _stopped(run, str(halt), *halt.options)
     except KeyboardInterrupt as interrupt:  # while nothing is asked, or for the third time
-        run.halt.interrupted = True
-        return _stopped(run, run.halt.reason or f"interrupted by {signal_of(interrupt)}")
+        run.stop_request.interrupted = True
+        return _stopped(run, run.stop_request.reason or f"interrupted by {signal_of(interrupt)}")
     show_verdict(run.files, run.console)
     verdict = run.files.read("verdict")
     if verdict["resumable"]:
@@ -107,9 +107,9 @@ def _phases(run: TuningRun) -> None:
     winner = choose_winner(run, proposals, measured)
     check_test_budget(run, measured, winner)
     _begin(run, "sealed", "6/8 sealed test")
-    test_winner(run, winner.candidate_id)
+    judge_winner(run, winner.candidate_id)
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
-    run.note(phase)
+    run.save_state(phase)
     run.show(line)

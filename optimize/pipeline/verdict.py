@@ -24,7 +24,7 @@ from optimize.session.termination import EarlyVerdictError, RunStoppedError
 from optimize.session.tuning_run import TuningRun
 
 
-def test_winner(run: TuningRun, candidate_id: str) -> None:
+def judge_winner(run: TuningRun, candidate_id: str) -> None:
     """Test it, judge it, and publish it or not.
 
     Raises:
@@ -37,7 +37,7 @@ def test_winner(run: TuningRun, candidate_id: str) -> None:
     run.show("7/8 gate")
     counted = impute_failures(parent_records, winner_records)
     made = compare_answers(build_answers(counted.parent), build_answers(counted.winner))
-    run.note("gate")
+    run.save_state("gate")
     mark_judged(run)
     verdict = judge(run.config.gate, made, leaks_blocked=False, too_long=[])  # neither has come so far
     content = _content(run, candidate_id, made, verdict, before, counted)
@@ -94,7 +94,7 @@ def _head(run: TuningRun, published: bool, finish_reason: str) -> dict[str, Any]
 
 def _best_on_validation(run: TuningRun) -> dict[str, Any] | None:
     """The candidate that picking on validation alone would have shipped, and its gain there."""
-    measured, scored = run.files.read("baseline"), filter_fully_scored(run.files.proposals())
+    measured, scored = run.files.read("baseline"), filter_fully_scored(run.files.read_proposals())
     if measured is None or not scored:
         return None
     best = max(scored, key=lambda line: line["val_score"])

@@ -1,10 +1,10 @@
 """Budgets of a tuning run, and the ledger of its spending: scored answers, requests, tokens, money, time.
 
-    ledger = BudgetLedger(BudgetSettings(usd=5.0))
-    account = ledger.open_account(call_log_pay)
-    account.reserve()                       # LimitReachedError if the request may exceed a budget
-    account.settle(payment)
-    ledger.spend().cost_usd                 # 0.0013
+ledger = BudgetLedger(BudgetSettings(usd=5.0))
+account = ledger.open_account(call_log_pay)
+account.reserve()                       # LimitReachedError if the request may exceed a budget
+account.settle(payment)
+ledger.spend().cost_usd                 # 0.0013
 """
 
 import threading

@@ -1,8 +1,8 @@
-"""The configuration of one tuning run, checked: `conf/optimize.yaml` → dataclasses. Nothing heavy is imported here.
+"""Configuration of a tuning run, `conf/optimize.yaml`, as checked dataclasses. Nothing heavy is imported here.
 
 config = read_config(composed)
-config.check()                        # the prompt set to begin with
-config.evaluation(epochs=5)           # the same as an evaluation's, for the answers that are scored
+config.check()                        # the prompt set to start from
+config.build_evaluation(epochs=5)     # the configuration of the sealed test
 """
 
 from collections.abc import Sequence
@@ -36,6 +36,7 @@ from optimize.gate.gate import GateSettings
 from optimize.publishing.publish import check_free, check_name
 from optimize.questions.splits import SplitSettings
 from optimize.search.budget import BudgetSettings
+from optimize.search.optimizer import Optimizer
 from optimize.session.run_files import MARKER, find_tuning_run
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
@@ -44,26 +45,26 @@ _NO_OPTIONS = ("experiment", "debug")
 
 @dataclass
 class ShortlistSettings:
-    """The `shortlist` part of the configuration."""
+    """The `shortlist` section of the configuration."""
 
-    size: int = 3  # best candidates that are scored again
-    epochs: int = 2  # fresh answers to each validation question
+    size: int = 3  # number of best candidates that are re-evaluated
+    epochs: int = 2  # new answers to each validation question
 
 
 @dataclass
 class TuningRunSettings:
-    """The `run` part."""
+    """The `run` section of the configuration."""
 
     dir: str | None = None  # the run's own folder; null: outputs/optimize/<time>_<name>
     concurrency: int = 16  # answers at once
     deadline_seconds: float = 900.0  # wall time of one answer
-    drain_seconds: float = 30.0  # for what is in flight when the run stops early
-    failed_answers: str = HALT  # sealed ones that the server fails each time: halt | against: they count so
+    drain_seconds: float = 30.0  # for requests in flight when the run stops early
+    failed_answers: str = HALT  # sealed answers that the server fails each time: halt | against the new prompts
 
 
 @dataclass
 class _Options:
-    """What is the same for every choice of parts."""
+    """Options that do not depend on the chosen parts."""
 
     prompts: str | None = None
     name: str = "tuned"
@@ -84,12 +85,12 @@ class _Options:
 
 @dataclass
 class OptimizeConfig:
-    """One tuning run; `base` holds what an evaluation has as well."""
+    """Configuration of one tuning run; `base` holds the parts that an evaluation has as well."""
 
     base: EvalConfig
-    optimizer: Any  # optimize.search.optimizer.Optimizer
+    optimizer: Optimizer
     name: str  # of the set to be published
-    agents: list[str]  # that are tuned
+    agents: list[str]  # the tuned ones
     reflection_model: str | None  # None: the run's own model
     seed: int
     yes: bool
@@ -101,19 +102,21 @@ class OptimizeConfig:
     run: TuningRunSettings
 
     def check(self) -> PromptSet:
-        """Everything that can be seen to be wrong before anything heavy is imported or anything is spent.
+        """Check everything that is possible before anything heavy is imported and anything is spent.
 
         Returns:
-            The prompt set to begin with.
+            The prompt set to start from.
 
         Raises:
-            UserError: the first thing that is wrong.
+            UserError: the first mistake.
         """
         self._check_resume()
         self._check_agents()
         prompts = self.base.check_system()
         if prompts is None:
-            raise UserError(f"prompts=null leaves nothing to begin with; name a set of system={self.base.system.name}.")
+            raise UserError(
+                f"prompts=null leaves no prompts to start from; name a set of system={self.base.system.name}."
+            )
         self.base.scorer.check()
         self.base.check_model()
         self.base.tracking.check()
@@ -128,8 +131,8 @@ class OptimizeConfig:
         self._check_places()
         return prompts
 
-    def evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
-        """The configuration of answers outside the search: fresh ones, kept like those of any evaluation."""
+    def build_evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
+        """Return the configuration of the sealed test, whose answers are stored like those of an evaluation."""
         run = RunSettings(
             concurrency=concurrency,
             epochs=epochs,
@@ -153,9 +156,9 @@ class OptimizeConfig:
         self.agents = self.agents or there
 
     def _check_resume(self) -> None:
-        """What would otherwise begin a new run, and pay for it, without a word."""
+        """Refuse an empty name, which would silently start and pay a new run."""
         if self.resume is not None and not self.resume.strip():
-            raise UserError("resume is empty; name the run to go on with (latest, a name or a path), or leave it out.")
+            raise UserError("resume is empty; name the run to resume (latest, a name or a path), or leave it out.")
 
     def _check_reflection_model(self) -> None:
         if self.reflection_model is None:
@@ -164,7 +167,7 @@ class OptimizeConfig:
             raise UserError("reflection_model is empty; name a model of the same server, or leave it out.")
         if self.base.model.simulated and self.reflection_model != self.base.model_name:
             raise UserError(
-                f"reflection_model={self.reflection_model} would not be asked, since model={self.base.model_name} "
+                f"reflection_model={self.reflection_model} would not be used, since model={self.base.model_name} "
                 "simulates the reflection as well; leave it out, or choose a real model."
             )
 
@@ -179,7 +182,7 @@ class OptimizeConfig:
             )
 
     def _check_cost_is_known(self) -> None:
-        """Else the search would be paid for, and no set could pass. What judging costs is no part of an answer's."""
+        """Refuse objective=cost without prices: no set could pass. The cost of judging is not part of an answer's."""
         if self.gate.objective != "cost":
             return
         if self.base.model.simulated:
@@ -195,7 +198,7 @@ class OptimizeConfig:
 
     def _check_places(self) -> None:
         shelf = PROJECT_ROOT / "prompts"
-        if self.resume:  # the name may be another one now, or taken by now
+        if self.resume:  # with another name than before, or one that is taken meanwhile
             check_free(self.name, shelf, find_tuning_run(self.resume).name)
             return
         check_free(self.name, shelf)
@@ -204,18 +207,18 @@ class OptimizeConfig:
         folder = Path(self.run.dir)
         if (folder / MARKER).exists():
             raise UserError(
-                f"run.dir={folder} already holds a tuning run; go on with it by resume={folder}, or name a new folder."
+                f"run.dir={folder} already holds a tuning run; resume it with resume={folder}, or name a new folder."
             )
         if (folder / DATABASE).exists() or (folder / "config.yaml").exists():
             raise UserError(f"run.dir={folder} already holds another run; name a new folder.")
 
 
 def read_config(composed: DictConfig) -> OptimizeConfig:
-    """Check a composed configuration and make its parts.
+    """Check a composed configuration and build its parts.
 
     Raises:
         UserError: a value of the wrong kind, out of range, or missing.
-        OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` turns it into a sentence.
+        OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` prints it as one sentence.
     """
     parts = {name: build_part(composed[name], name) for name in (*PARTS, "optimizer")}
     rest = {key: value for key, value in composed.items() if key not in (*parts, *_NO_OPTIONS)}
@@ -234,8 +237,8 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
         prompts=plain.prompts,
         split=plain.split or parts["data"].default_split,
     )
-    kept = ("name", "agents", "reflection_model", "seed", "yes", "resume", "splits", "budget", "shortlist", "gate")
-    return OptimizeConfig(base, optimizer, run=plain.run, **{name: getattr(plain, name) for name in kept})
+    own = ("name", "agents", "reflection_model", "seed", "yes", "resume", "splits", "budget", "shortlist", "gate")
+    return OptimizeConfig(base, optimizer, run=plain.run, **{name: getattr(plain, name) for name in own})
 
 
 def _check_ranges(plain: _Options) -> None:
@@ -253,18 +256,20 @@ def _check_ranges(plain: _Options) -> None:
 
 @dataclass(frozen=True)
 class TuningRequest:
+    """A checked command line."""
+
     config: OptimizeConfig
     resolved: dict[str, Any]  # the same as plain dictionaries
-    prompts: PromptSet  # to begin with
+    prompts: PromptSet  # to start from
     command: Sequence[str]  # the overrides as typed
-    shelf: Path = PROJECT_ROOT / "prompts"  # where a set is published
+    shelf: Path = PROJECT_ROOT / "prompts"  # folder in which a set is published
 
     @property
     def configuration(self) -> str:
-        """Without secrets, YAML."""
+        """The configuration as YAML, without secrets."""
         text = yaml.safe_dump(self.resolved, sort_keys=False, allow_unicode=True)
         return self.config.redact(remove_passwords(text))
 
     @property
-    def scorer_settings(self) -> Any:
+    def scorer_settings(self) -> object:
         return yaml.safe_load(self.configuration).get("scorer")

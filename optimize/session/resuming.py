@@ -1,10 +1,10 @@
-"""Going on with a tuning run that stopped: its own command line, and the check that it still is the same run.
+"""Start and resume of a tuning run: its command line, the check that it is unchanged, and its first facts.
 
     python optimize/run.py resume=latest                    # as it was started
     python optimize/run.py resume=latest budget.usd=10      # with more money
 
-The search begins anew, comes to the same, and is answered from the run's own log as far as it had come; phases that
-were over are not gone through again.
+Finished phases are skipped. An interrupted search is repeated: it is reproducible, and the run's call log replays its
+replies up to where it stopped.
 """
 
 import json
@@ -28,13 +28,13 @@ from optimize.session.config import TuningRequest
 from optimize.session.run_files import RunFiles, find_tuning_run
 
 RESUME = "resume"
-# Options that may change between the sessions of a run, or whole branches of them.
+# Options, or whole branches of them, that may change between the sessions of a run.
 OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "tracking", "experiment", "debug")
 OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env")
 
 
 def restore_arguments(arguments: Sequence[str]) -> list[str]:
-    """A command line with what the run was started with put before what is given now.
+    """Insert the overrides that the run was started with before those given now.
 
     Raises:
         UserError: there is no such run.
@@ -46,24 +46,22 @@ def restore_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
-    """What a later session takes over of a command line; what holds a secret is kept nowhere, and given anew."""
+    """Return the overrides that a later session repeats; those that contain a secret are not stored."""
     own = (f"{RESUME}=", "yes=", "run.dir=")
     kept = [remove_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
     return [each for each in kept if redact(each) == each]
 
 
 def find_parent_set(run: str) -> str:
-    """The prompts that the run began with, as it has kept them: the set itself may have been edited since."""
+    """Return the folder of the prompts that the run started from: a copy, since the set may have been edited."""
     return str(find_tuning_run(run) / "candidates" / PARENT)
 
 
-def check_unchanged(folder: Path, now: Mapping[str, Any]) -> None:
-    """
-    Args:
-        now: the configuration as the run's folder would keep it, without secrets.
+def check_unchanged(folder: Path, now: Mapping[str, object]) -> None:
+    """Check that the configuration, without secrets, is the one that the run was started with.
 
     Raises:
-        UserError: the run was started with other options.
+        UserError: an option that belongs to the run differs.
     """
     before = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
     found = {
@@ -73,48 +71,48 @@ def check_unchanged(folder: Path, now: Mapping[str, Any]) -> None:
     }
     if found:
         listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:10])
-        raise UserError(f"the tuning run was started otherwise ({listed}); go on with its own options, or start anew.")
+        raise UserError(f"the tuning run has other options ({listed}); resume it with its own, or start a new run.")
 
 
 def describe_resume(folder: Path, *options: str) -> str:
-    """The command that goes on with the run."""
+    """Return a sentence with the command that resumes the run."""
     name = folder.name if folder.parent == OUTPUTS / "optimize" else shown(folder)
     return f"go on with: {format_command('run.py')} {shlex.join([f'resume={name}', *options])}"
 
 
 def format_command(script: str) -> str:
-    """One of `optimize/`'s commands, to be pasted into a shell in the current folder."""
+    """Return a command of `optimize/` as it is typed in the current folder."""
     return f"python {shlex.quote(shown(PROJECT_ROOT / 'optimize' / script))}"
 
 
 def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> float:
-    """
-    Args:
-        origin: who runs what, as a run in MLflow says it.
+    """Check a resumed run, or write the files of a new one, and update its facts.
 
     Returns:
-        Wall time of the sessions before, in seconds.
+        Wall time of earlier sessions, in seconds.
 
     Raises:
         UserError: the run was started with other options, or its questions have changed.
     """
     before = files.read("tuning") or {}
-    seconds_before = _seconds_of(before, files.folder)
+    seconds_before = _sum_seconds(before, files.folder)
     if before:
         check_unchanged(files.folder, yaml.safe_load(request.configuration))
         splits.check_same(files.read("splits"))
-        files.remove("verdict")  # that a budget was used up: it may be a larger one now
+        files.remove("verdict")  # it says that a budget was used up, which may be larger now
     else:
         files.write_text("config.yaml", request.configuration)
         files.write("splits", splits.to_dict())
-        files.keep(Candidate(PARENT, request.prompts))
+        files.save_candidate(Candidate(PARENT, request.prompts))
     files.write("command", filter_overrides(request.command, request.config.redact))
     files.update(**_facts(request, splits, before, seconds_before), origin=origin)
     return seconds_before
 
 
-def _facts(request: TuningRequest, splits: Splits, before: Mapping[str, Any], seconds_before: float) -> dict[str, Any]:
-    """What `tuning.json` says from now on; `before`: what it said."""
+def _facts(
+    request: TuningRequest, splits: Splits, before: Mapping[str, Any], seconds_before: float
+) -> dict[str, object]:
+    """Return the facts for tuning.json, some of which stay as they were `before`."""
     config, now = request.config, datetime.now(UTC).isoformat()
     return {
         "run_id": before.get("run_id") or uuid.uuid4().hex[:12],
@@ -136,8 +134,8 @@ def _facts(request: TuningRequest, splits: Splits, before: Mapping[str, Any], se
     }
 
 
-def _seconds_of(before: Mapping[str, Any], folder: Path) -> float:
-    """Wall time of the sessions before; one that was killed took until its last reply, as far as anybody knows."""
+def _sum_seconds(before: Mapping[str, Any], folder: Path) -> float:
+    """Return the wall time of earlier sessions; a killed one is taken to have ended with its last reply."""
     if not before:
         return 0.0
     if before["ended_at"]:

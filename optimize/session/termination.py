@@ -1,26 +1,18 @@
-"""How a tuning run may end: by its verdict, or without one."""
+"""The ways in which a tuning run ends before its verdict, and its exit codes."""
 
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED, handle_signals
 from optimize.gate.gate import FinishReason
 
-BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  # over, and no prompts were judged
-
-
-def compute_exit_code(verdict: Mapping[str, Any]) -> int:
-    """Of a run that has this verdict (`eval.cli.command`): an honest no is 0, and nothing else may be taken for one."""
-    if verdict["resumable"]:
-        return STOPPED
-    return FAILURES if verdict["finish_reason"] in BROKEN else FINISHED
+BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  # the run could not judge any prompts
 
 
 class EarlyVerdictError(Exception):
-    """The run has come to its end in the middle of a phase, for a reason that is a result."""
+    """The run ends in the middle of a phase, for a reason that is its verdict."""
 
     def __init__(self, finish_reason: FinishReason, sentence: str) -> None:
         super().__init__(sentence)
@@ -28,52 +20,58 @@ class EarlyVerdictError(Exception):
 
 
 class RunStoppedError(Exception):
-    """It stopped and can go on: the message says why."""
+    """The run stopped and can be resumed; the message is the reason."""
 
-    def __init__(self, why: str, *options: str) -> None:
-        """`options`: without which it cannot go on, such as `name=ANOTHER_NAME`."""
-        super().__init__(why)
+    def __init__(self, reason: str, *options: str) -> None:
+        """`options`: required to resume it, such as `name=ANOTHER_NAME`."""
+        super().__init__(reason)
         self.options = options
 
 
-_PATIENCE = 2  # signals that end the run in order; the next one ends the process
+def compute_exit_code(verdict: Mapping[str, object]) -> int:
+    """Return the exit code of a run with this verdict. A set that is rejected by the gate gives 0, as a published one.
+
+    See `eval.cli.command` for the codes.
+    """
+    if verdict["resumable"]:
+        return STOPPED
+    return FAILURES if verdict["finish_reason"] in BROKEN else FINISHED
 
 
-class Halt:
-    """Once: nothing new is asked, and what is in flight may finish. Again, or `drain_seconds` later: cancelled."""
+_SIGNALS_IN_ORDER = 2  # signals that end the run in order; the next one ends the process
+
+
+class StopRequest:
+    """A request to stop. First, no new requests are sent; at a second signal or after `drain_seconds`, `cancel()`."""
 
     def __init__(self, drain_seconds: float, cancel: Callable[[], None]) -> None:
-        self.reason: str | None = None  # the first one given
+        self.reason: str | None = None  # the first one
         self.interrupted = False  # by a signal
         self._drain_seconds, self._cancel = drain_seconds, cancel
         self._signals = 0
         self._timer: threading.Timer | None = None
 
-    def ask(self, reason: str) -> None:
-        """Start nothing new."""
-        self.reason = self.reason or reason
-
     @contextmanager
-    def on_signals(self) -> Iterator[None]:
-        """Ctrl-C and its like are its own inside."""
+    def handle_signals(self) -> Iterator[None]:
+        """Handle Ctrl-C and the like inside the block."""
         try:
-            with handle_signals(self._signalled):
+            with handle_signals(self._receive):
                 yield
         finally:
             if self._timer:
                 self._timer.cancel()
 
-    def _signalled(self, reason: str) -> None:
+    def _receive(self, reason: str) -> None:
         self.interrupted = True
         self._signals += 1
-        self.ask(f"interrupted by {reason}")
-        if self._signals > _PATIENCE:
+        self.reason = self.reason or f"interrupted by {reason}"
+        if self._signals > _SIGNALS_IN_ORDER:
             raise KeyboardInterrupt
-        if self._signals == _PATIENCE:
+        if self._signals == _SIGNALS_IN_ORDER:
             self._cancel()
             return
         print(
-            f"stopping ({self.reason}): nothing new is asked; what is in flight has {self._drain_seconds:g} s to "
+            f"stopping ({self.reason}): no new requests are sent; those in flight have {self._drain_seconds:g} s to "
             "finish. To stop now: Ctrl-C again",
             file=sys.stderr,
             flush=True,

@@ -171,7 +171,7 @@ class Planted:
     def check(self) -> None:
         """Nothing can be wrong."""
 
-    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> Any:
+    def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> Any:
         from optimize.search.optimizer import SearchCost
 
         return SearchCost(2 * n_val, 0)

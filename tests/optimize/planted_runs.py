@@ -34,8 +34,10 @@ from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from optimize.pipeline.terminal import show_finished_run
 from optimize.pipeline.tuning import tune
-from optimize.search.candidate import Candidate, Proposal
-from optimize.search.optimizer import Search, SearchCost, SearchOutcome
+from optimize.search.candidate import PARENT, Candidate, Proposal
+from optimize.search.objective import Objective
+from optimize.search.optimizer import ReportProposal, SearchBudget, SearchCost, SearchOutcome
+from optimize.search.student import Student
 from optimize.session.config import OptimizeConfig, TuningRequest, read_config
 from tests.optimize.tuning_command import NAME, Tuned
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _Engine, _response, all_text, system_text
@@ -60,23 +62,25 @@ class Planted:
     needs_reflection: bool = False
     name: str = "planted"
     whole: bool = False  # the texts stand in place of the parent's, not after them
-    during: Callable[[Search], None] = lambda search: None
+    during: Callable[[], None] = lambda: None
 
     def check(self) -> None:
         """Nothing can be wrong."""
 
-    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
+    def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         return SearchCost(2 * n_val, 0)
 
-    def search(self, search: Search) -> SearchOutcome:
-        self.during(search)
-        parent = search.parent.prompts
+    def search(
+        self, student: Student, objective: Objective, budget: SearchBudget, report: ReportProposal
+    ) -> SearchOutcome:
+        self.during()
+        parent = student.initial_prompts
         for number, more in enumerate(self.candidates, start=1):
             before = {agent: "" if self.whole else f"{text}\n\n" for agent, text in parent.texts.items()}
             texts = {agent: before[agent] + text for agent, text in more.items()}
             prompts = replace(parent, texts={**parent.texts, **texts}, edited=(), provenance={})
-            candidate = Candidate(f"c{number:03}", prompts, (search.parent.id,), tuple(more), "planted")
-            search.proposed(Proposal(candidate, "accepted", "planted", val_score=self.val_score))
+            candidate = Candidate(f"c{number:03}", prompts, (PARENT,), tuple(more), "planted")
+            report(Proposal(candidate, "accepted", "planted", val_score=self.val_score))
         return self.outcome
 
 

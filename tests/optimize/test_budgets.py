@@ -181,7 +181,9 @@ def test_a_budget_that_runs_out_in_the_sealed_test_scores_nothing_wrong_and_goes
     run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
     budget = left_alone.spend.lm_calls - 40
     with monkeypatch.context() as patched:
-        patched.setattr(AnswerMeans, "answers", lambda self, n, at_once: Spend())  # an estimate that is far too low
+        patched.setattr(
+            AnswerMeans, "estimate_spend", lambda self, n_answers, concurrency: Spend()
+        )  # an estimate that is far too low
         assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget}"], tmp_path / "shelf") == 3
     assert server.asked == budget
     assert run.verdict["finish_reason"] == "budget"
@@ -211,7 +213,7 @@ def test_a_sealed_test_that_was_begun_is_not_gone_on_with_if_the_rest_does_not_f
     run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
     budget = left_alone.spend.lm_calls - 40
     with monkeypatch.context() as patched:
-        patched.setattr(AnswerMeans, "answers", lambda self, n, at_once: Spend())
+        patched.setattr(AnswerMeans, "estimate_spend", lambda self, n_answers, concurrency: Spend())
         assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget}"], tmp_path / "shelf") == 3
     assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget + 10}"], tmp_path / "shelf") == 3
     assert "requests more, and" in run.verdict["reasons"][0]

@@ -16,7 +16,7 @@ from eval.scorers.function import FunctionScorer
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.gate import FinishReason
-from optimize.search.optimizer import Search, SearchOutcome
+from optimize.search.optimizer import SearchOutcome
 from optimize.session.config import OptimizeConfig
 from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Planted, planted_run
 from tests.optimize.tuning_command import NAME, Tuned, tuning_command
@@ -107,7 +107,7 @@ def test_nothing_better_on_validation_ends_the_run_unopened(tmp_path: Path) -> N
 
 def test_luck_on_validation_does_not_open_the_sealed_questions(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"plan": "This helps nobody."})
-    verdict = ended(tuned, "no_accepted_candidate", "asked afresh", "sealed test was not opened")
+    verdict = ended(tuned, "no_accepted_candidate", "re-evaluated", "sealed test was not run")
     assert verdict["best_val"] == {"candidate_id": "c001", "val_gain": pytest.approx(0.8)}
     assert "picking on validation alone would have shipped c001 (+80.0 points there)" in tuned.out
     assert not (tmp_path / "sealed_sets.jsonl").exists()
@@ -243,7 +243,7 @@ def test_a_run_that_could_test_nothing_ends_again_with_the_code_that_says_so(tmp
 def test_a_name_that_was_taken_in_the_meantime_costs_no_verdict(tmp_path: Path) -> None:
     texts, model = {"finalize": ALWAYS}, Obedient()
 
-    def taken(search: Search) -> None:
+    def taken() -> None:
         (tmp_path / "prompts" / NAME).mkdir(parents=True)
 
     first = planted_run(tmp_path, optimizer=Planted([texts], during=taken), model=model)

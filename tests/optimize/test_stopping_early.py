@@ -392,7 +392,7 @@ def test_of_two_processes_in_one_folder_the_second_is_refused(new_run: NewRun, s
     assert run.session() == 0
 
 
-def test_a_verdict_that_a_budget_was_used_up_is_replaced_by_the_real_one(
+def test_a_verdict_that_a_budget_was_used_up_is_patched_by_the_real_one(
     server: SimulatedServer, tmp_path: Path
 ) -> None:
     run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_BOOTSTRAP)

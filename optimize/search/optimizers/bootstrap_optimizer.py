@@ -58,18 +58,18 @@ class BootstrapOptimizer:
 
         train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
         random.Random(budget.seed).shuffle(train)  # DSPy's own draws always have the same seeds
-        optimizer = dspy.BootstrapFewShotWithRandomSearch(
-            metric=objective,
-            metric_threshold=1.0,
-            max_bootstrapped_demos=self.max_demos,
-            max_labeled_demos=0,  # a label would be the target
-            num_candidate_programs=self.candidates - 1,
-            num_threads=budget.threads,
-            max_errors=10**9,
-        )
         draws = range(_NOT_SHUFFLED, self.candidates - 1)
 
         def compile_draws() -> None:
+            optimizer = dspy.BootstrapFewShotWithRandomSearch(
+                metric=objective,
+                metric_threshold=1.0,
+                max_bootstrapped_demos=self.max_demos,
+                max_labeled_demos=0,  # a label would be the target
+                num_candidate_programs=self.candidates - 1,
+                num_threads=budget.threads,
+                max_errors=10**9,
+            )
             demo_draws = DemoDraws(student, objective, budget, report)
             try:
                 demo_draws.score_parent()

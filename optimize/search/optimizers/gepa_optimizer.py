@@ -78,22 +78,26 @@ class GepaOptimizer:
         def is_over(state: object) -> bool:
             return bool(budget.get_stop_reason() or rewriter.failure or events.failure)
 
-        optimizer = dspy.GEPA(
-            metric=objective,
-            max_metric_calls=budget.metric_calls,
-            reflection_minibatch_size=min(self.minibatch_size, len(objective.train_ids)),
-            reflection_lm=budget.reflection_lm,
-            instruction_proposer=rewriter,
-            component_selector=self.component_selector,
-            skip_perfect_score=self.skip_perfect_score,
-            use_merge=self.use_merge,
-            num_threads=budget.threads,
-            warn_on_score_mismatch=False,
-            seed=budget.seed,
-            gepa_kwargs={"callbacks": [events], "stop_callbacks": [is_over]},
-        )
         train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
-        run_isolated(lambda: optimizer.compile(student, trainset=train, valset=val))
+
+        def compile_student() -> None:
+            optimizer = dspy.GEPA(
+                metric=objective,
+                max_metric_calls=budget.metric_calls,
+                reflection_minibatch_size=min(self.minibatch_size, len(objective.train_ids)),
+                reflection_lm=budget.reflection_lm,
+                instruction_proposer=rewriter,
+                component_selector=self.component_selector,
+                skip_perfect_score=self.skip_perfect_score,
+                use_merge=self.use_merge,
+                num_threads=budget.threads,
+                warn_on_score_mismatch=False,
+                seed=budget.seed,
+                gepa_kwargs={"callbacks": [events], "stop_callbacks": [is_over]},
+            )
+            optimizer.compile(student, trainset=train, valset=val)
+
+        run_isolated(compile_student)
         events.check()
         student.trials.check()
         if rewriter.service_failure:

@@ -37,6 +37,6 @@ def test_what_more_answers_will_take(cost_usd: float | None, told: float) -> Non
     measured = Baseline(
         0.5, (0.4, 0.6), 10, lm_calls=3.2, input_tokens=100, output_tokens=10, cost_usd=cost_usd, seconds=2
     )
-    assert measured.answers(100, at_once=4) == Spend(
+    assert measured.estimate_spend(100, concurrency=4) == Spend(
         lm_calls=320, input_tokens=10_000, output_tokens=1_000, cost_usd=told, seconds=50.0
     )

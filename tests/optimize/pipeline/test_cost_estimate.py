@@ -34,7 +34,7 @@ class Greedy:
 
     def check(self) -> None: ...
 
-    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
+    def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         return SearchCost(max_metric_calls, max_metric_calls // 6 * n_agents)
 
     def search(self, search: Any) -> Any: ...
@@ -42,7 +42,7 @@ class Greedy:
 
 @dataclass
 class Modest(Greedy):
-    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
+    def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         return SearchCost(min(max_metric_calls, 5 * n_val), 0)
 
 

@@ -29,8 +29,8 @@ from optimize.pipeline.preflight import (
     confirm,
     confirm_start,
     prepare_splits,
+    try_reflection,
 )
-from optimize.pipeline.reflection_check import ReflectionUnparsableError, check_reflection
 from optimize.questions.splits import SplitSettings, make_splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
@@ -85,7 +85,7 @@ class Modest:
 
     def check(self) -> None: ...
 
-    def cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
+    def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         return SearchCost(min(max_metric_calls, 300), 40)
 
     def search(self, search: Any) -> Any: ...
@@ -148,7 +148,7 @@ class Terminal(io.StringIO):
 def test_the_splits_are_shown_and_the_scorer_is_tried(console: Console) -> None:
     splits = prepare_splits(request(), console)
     assert len(splits.sealed) == 69
-    assert shown(console) == "questions: 69 to learn from, 69 to pick by, 69 sealed\n"
+    assert shown(console) == "questions: 69 training, 69 validation, 69 sealed test\n"
 
 
 def test_a_named_split_is_shared_out_and_warnings_are_shown(console: Console) -> None:
@@ -283,7 +283,7 @@ class Run:
     halted: Exception | None = None
     inside: bool = False
 
-    def program(self, prompts: Any) -> Any:
+    def build_program(self, prompts: Any) -> Any:
         return Same(*self.prompts)
 
     @contextmanager
@@ -302,7 +302,7 @@ def lm(model: ScriptedModel) -> Any:
 
 def test_a_readable_reflection_is_one_request_made_as_the_search_makes_it() -> None:
     model = Rewriter(NEW)
-    assert check_reflection(lm(model)) == "Report one whole number."
+    assert try_reflection(lm(model)) == "Report one whole number."
     (text,) = (all_text(each) for _, each in model.requests)
     assert " ".join(BRIEF.split()) in " ".join(text.split())
     assert "crates" in text
@@ -310,15 +310,15 @@ def test_a_readable_reflection_is_one_request_made_as_the_search_makes_it() -> N
 
 
 def test_the_simulated_reflection_passes() -> None:
-    assert "crates" in check_reflection(SimulatedModel().create_reflection_lm())
+    assert "crates" in try_reflection(SimulatedModel().create_reflection_lm())
 
 
 @pytest.mark.parametrize("bad", [UNREADABLE, {"new_instruction": " "}, Reply("[[ ## new_instruct", "length")])
 def test_one_bad_reply_is_forgiven_and_two_are_not(bad: Answer) -> None:
     first_try = 2 if bad is UNREADABLE else 1  # DSPy asks once more, for JSON
-    assert check_reflection(lm(Rewriter(*[bad] * first_try, NEW))) == "Report one whole number."
-    with pytest.raises(ReflectionUnparsableError, match="could not be read, 2 times") as caught:
-        check_reflection(lm(Rewriter(bad)))
+    assert try_reflection(lm(Rewriter(*[bad] * first_try, NEW))) == "Report one whole number."
+    with pytest.raises(EarlyVerdictError, match="could not be read, 2 times") as caught:
+        try_reflection(lm(Rewriter(bad)))
     assert caught.value.finish_reason == "reflection_unparsable"
     assert "\n" not in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""Which candidates are asked afresh, and which of them is tested."""
+"""Candidates that are re-evaluated, and the one that is tested."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from optimize.search.candidate import Candidate, Proposal
-from optimize.search.optimizer import Search, SearchOutcome
+from optimize.search.objective import Objective
+from optimize.search.optimizer import ReportProposal, SearchBudget, SearchOutcome
+from optimize.search.student import Student
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, Planted, planted_run
 
 
@@ -16,14 +18,16 @@ class Scored(Planted):
 
     found: Sequence[tuple[str, float | None, Any]] = ()
 
-    def search(self, search: Search) -> SearchOutcome:
-        parent = search.parent.prompts
+    def search(
+        self, student: Student, objective: Objective, budget: SearchBudget, report: ReportProposal
+    ) -> SearchOutcome:
+        parent = student.initial_prompts
         for number, (text, score, decision) in enumerate(self.found, start=1):
             texts: Mapping[str, str] = {**parent.texts, "finalize": text or parent.texts["finalize"]}
             candidate = Candidate(
                 f"c{number:03}", replace(parent, texts=dict(texts)), ("parent",), ("finalize",), "planted"
             )
-            search.proposed(Proposal(candidate, decision, "planted", val_score=score))
+            report(Proposal(candidate, decision, "planted", val_score=score))
         return SearchOutcome()
 
 
@@ -56,7 +60,7 @@ def test_it_is_the_fresh_answers_that_decide(tmp_path: Path) -> None:
     assert all(each["cost_usd"] > 0 for each in (first, second, third))
     assert tuned.verdict["winner"]["candidate_id"] == "c002"
     assert tuned.verdict["best_val"]["candidate_id"] == "c001"
-    assert "  c001: 20.0% asked afresh (100.0% in the search)" in tuned.out
+    assert "  c001: 20.0% re-evaluated (100.0% in the search)" in tuned.out
 
 
 def test_the_room_for_the_sealed_test_is_that_of_both_sides(tmp_path: Path) -> None:
@@ -75,10 +79,10 @@ def test_the_room_for_the_sealed_test_is_that_of_both_sides(tmp_path: Path) -> N
 def test_a_single_candidate_is_spoken_of_as_one(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"finalize": "Lucky."})
     (reason,) = tuned.verdict["reasons"]
-    assert reason.startswith("asked afresh, the only candidate was not better than the prompts it began with")
+    assert reason.startswith("re-evaluated, the only candidate was not better than the prompts it began with")
     several = Scored([], found=[("Lucky.", 1.0, "accepted"), ("Luckier.", 1.0, "accepted")])
     (reason,) = planted_run(tmp_path / "two", optimizer=several).verdict["reasons"]
-    assert reason.startswith("asked afresh, none of the best 2 was better than")
+    assert reason.startswith("re-evaluated, none of the best 2 was better than")
 
 
 def test_a_shortlist_that_is_there_is_not_asked_again(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_without_a_budget_nothing_is_refused_and_everything_is_counted() -> None
     assert 0 < spend.seconds < 60
     spend.seconds = 0.0
     assert spend == Spend(1, 4, 1, 110, 25, 0.75, 1)
-    assert held.over is None
+    assert held.refusal is None
 
 
 def test_requests_are_counted_exactly_with_those_in_flight() -> None:
@@ -88,15 +88,15 @@ def test_requests_are_counted_exactly_with_those_in_flight() -> None:
     third.settle(None)  # it was never sent
     assert held.spend().lm_calls == 2
     refusal(held)
-    assert held.over == str(error), "what was refused once stays refused"
+    assert held.refusal == str(error), "what was refused once stays refused"
 
 
 def test_what_is_used_up_is_no_reason_to_stop_before_somebody_wants_more() -> None:
     held = ledger(lm_calls=1)
     pay(held, FREE)
-    assert held.over is None, "a resumed run has it all spent, and has to go through its replies again"
+    assert held.refusal is None, "a resumed run has it all spent, and has to go through its replies again"
     refusal(held)
-    assert held.over is not None
+    assert held.refusal is not None
 
 
 def test_money_in_flight_is_taken_to_be_as_much_as_the_dearest_request() -> None:
@@ -105,7 +105,7 @@ def test_money_in_flight_is_taken_to_be_as_much_as_the_dearest_request() -> None
     pay(held, cost(0.1))
     in_flight = [reserve(held) for _ in range(2)]  # 0.4 spent, then 0.7 expected
     error = refusal(held)
-    assert str(error) == "what is in flight may use up the rest of the run's 1 US dollars (budget.usd=1.0)"
+    assert str(error) == "the requests in flight may use up the rest of the run's 1 US dollars (budget.usd=1.0)"
     for account in in_flight:
         account.settle(cost(0.1))
     assert held.spend().cost_usd == pytest.approx(0.6)
@@ -121,7 +121,9 @@ def test_the_reflections_requests_are_not_taken_for_the_systems() -> None:
     for _ in range(20):  # 710 spent, 10 each
         reserve(held)
     reserve(held, reflection=True)
-    assert str(refusal(held)).startswith("what is in flight may use up the rest of the run's 1,000 tokens (budget.tok")
+    assert str(refusal(held)).startswith(
+        "the requests in flight may use up the rest of the run's 1,000 tokens (budget.tok"
+    )
 
 
 def test_a_request_of_unknown_cost_is_taken_for_the_dearest() -> None:
@@ -143,14 +145,14 @@ def test_time_is_that_of_all_sessions() -> None:
     now[0] = 110.0
     assert held.spend().seconds == 60.0
     assert not held.take_metric_call()
-    assert held.over == "the run has used its 60 seconds (budget.seconds=60.0)"
+    assert held.refusal == "the run has used its 60 seconds (budget.seconds=60.0)"
     assert refusal(held).limit == "budget.seconds"
 
 
 def test_answers_are_counted_and_their_end_refuses_no_request() -> None:
     held = ledger(metric_calls=2)
     assert [held.take_metric_call() for _ in range(4)] == [True, True, False, False]
-    assert held.over == "the run has used its 2 scored answers (budget.metric_calls=2)"
+    assert held.refusal == "the run has used its 2 scored answers (budget.metric_calls=2)"
     pay(held, FREE)
     assert held.spend().metric_calls == 2
 
@@ -164,15 +166,15 @@ def test_no_answer_is_begun_once_a_request_was_refused() -> None:
 
 def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> None:
     held = ledger(lm_calls=5, usd=1.0)
-    held.keep_back(Spend(lm_calls=3, cost_usd=0.5))
+    held.hold_back(Spend(lm_calls=3, cost_usd=0.5))
     pay(held, cost(0.1))
     pay(held, cost(0.1))
     error = refusal(held)
     assert str(error) == (
-        "the search has used its share: 3 of the run's 5 requests are kept back for what follows (budget.lm_calls=5)"
+        "the search has used its share: 3 of the run's 5 requests are reserved for the phases after it (budget.lm_calls=5)"
     )
     held.release()
-    assert held.over is None
+    assert held.refusal is None
     for _ in range(3):
         pay(held, cost(0.1))
     assert str(refusal(held)) == "the run has used its 5 requests (budget.lm_calls=5)"
@@ -181,7 +183,7 @@ def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> 
 @pytest.mark.parametrize("kept_back", [Spend(metric_calls=2), Spend(metric_calls=9)])
 def test_answers_are_kept_back_as_well(kept_back: Spend) -> None:
     held = ledger(metric_calls=3)
-    held.keep_back(kept_back)
+    held.hold_back(kept_back)
     assert [held.take_metric_call() for _ in range(3)] == [kept_back.metric_calls == 2, False, False]
     held.release()
     assert held.take_metric_call()
@@ -261,7 +263,7 @@ def test_threads_at_once_keep_the_bound_and_the_count(seed: int) -> None:
         for worker in workers:
             worker.join()
     assert budget_usd - threads * 0.03 <= by_money.spend().cost_usd < budget_usd + 0.03 * threads
-    assert by_money.over is not None
+    assert by_money.refusal is not None
     assert by_count.spend().lm_calls == budget_calls
 
 
@@ -285,7 +287,7 @@ def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Pat
     before = read_earlier_spend(log, seconds=7.0)
     log.close()
     assert before == Spend(0, 6, 2, 500, 100, 1.25, 1, 7.0)
-    assert before.minus(held.spend()).lm_calls == 0
+    assert (before - held.spend()).lm_calls == 0
     resumed = ledger(before, lm_calls=8, usd=1.75)
     reserve(resumed)
     assert refusal(resumed).limit == "budget.usd", "1.25 + 0.25 for the unknown one + 0.25 in flight; 0.25 is the mean"

@@ -346,7 +346,7 @@ def test_a_judge_is_asked_about_two_examples_only() -> None:
 
 
 def test_a_scorer_that_cannot_tell_is_named_with_the_question() -> None:
-    assert "gives 0 on question q0 with the gold answer itself" in str(check_scorer(Judge(lambda *_: False), EXAMPLES))
+    assert "gives 0 on question q0 with the target itself" in str(check_scorer(Judge(lambda *_: False), EXAMPLES))
     assert "gives 1 on question q0 with nonsense" in str(check_scorer(Judge(lambda *_: True), EXAMPLES))
     not_a_number = [Sample("q7", "Who?", target="Figolth")]
     told = str(check_scorer(NumericScorer(), not_a_number))
@@ -356,4 +356,4 @@ def test_a_scorer_that_cannot_tell_is_named_with_the_question() -> None:
 
 
 def test_questions_without_gold_answers_cannot_be_scored() -> None:
-    assert "None of the questions has a gold answer" in str(check_scorer(GaiaScorer(), [Sample("q", "What?")]))
+    assert "No question has a target" in str(check_scorer(GaiaScorer(), [Sample("q", "What?")]))

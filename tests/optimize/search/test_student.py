@@ -99,7 +99,7 @@ def test_of_an_agent_with_tools_only_the_call_that_ends_its_request_is_a_step(tm
     program = build(ScriptedModel(answering(expert=in_turn([Call("calculator", {"expression": "6*7"})], answer))))
     with toy_search(tmp_path, program=program, prompts=prompts) as search:
         steps = search.student.trial(search.val_ids[0]).steps
-        (expert,) = [step for step in steps if step[0] is program.expert]
+        (expert,) = [step for step in steps if step[0] == "expert"]
         assert expert[2].expert_answer == "42"
         assert "tools" not in expert[1]
         (turn,) = expert[1]["history"].messages
@@ -113,7 +113,7 @@ def test_a_reply_that_nobody_could_read_is_a_step_of_its_agent(tmp_path: Path) -
     program = system.build(ScriptedModel(script), prompts, Resources())
     with toy_search(tmp_path, program=program, prompts=prompts) as search:
         steps = search.student.trial(search.val_ids[0]).steps
-        planned = [step for step in steps if step[0] is program.planner]
+        planned = [step for step in steps if step[0] == "planner"]
         assert [list(step[2].keys()) for step in planned] == [["research_steps", "expert_steps"], ["unreadable_reply"]]
         _, inputs, outputs = planned[1]
         assert outputs.unreadable_reply == UNREADABLE
@@ -132,5 +132,5 @@ def test_for_demos_an_agent_shows_its_last_readable_step_alone(tmp_path: Path) -
 
     with toy_search(tmp_path, program=program, prompts=prompts) as search:
         assert decisions(search.student) == ["reject", "approve"]
-        assert decisions(search.student.for_demos()) == ["approve"]
-        assert decisions(search.student.for_demos().deepcopy()) == ["approve"]
+        assert decisions(search.student.copy_for_demos()) == ["approve"]
+        assert decisions(search.student.copy_for_demos().deepcopy()) == ["approve"]

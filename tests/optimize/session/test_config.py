@@ -38,7 +38,7 @@ def test_all_agents_are_tuned_unless_some_are_named() -> None:
 
 def test_answers_outside_the_search_have_the_same_terms_and_their_own_epochs() -> None:
     config = configured("run.deadline_seconds=7", "limits.lm_calls=3", "tools.max_output_chars=9", "run.dir=/nowhere")
-    evaluation = config.evaluation(epochs=5, concurrency=2)
+    evaluation = config.build_evaluation(epochs=5, concurrency=2)
     assert (evaluation.run.epochs, evaluation.run.concurrency, evaluation.run.deadline_seconds) == (5, 2, 7)
     assert (evaluation.run.dir, evaluation.cache.lm) == (None, "off"), "fresh answers, in a folder of the run's"
     assert evaluation.cache.tools == "run", "nothing of another run's"

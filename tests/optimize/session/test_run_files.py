@@ -26,8 +26,8 @@ def test_a_candidate_says_what_it_was_tuned_on_and_its_parent_only_what_that_was
     prompts = replace(PROMPTS, tuned_on=before)
     files.write("splits", {"tuned_on": {"learnt_from": ["cc"], "picked_by": ["dd"]}})
     for candidate in (Candidate(PARENT, prompts), Candidate("c001", prompts), Candidate("c002", PROMPTS)):
-        files.keep(candidate)
-    parent, derived, first = (files.candidate(id, ["plan", "solve"], "toy") for id in (PARENT, "c001", "c002"))
+        files.save_candidate(candidate)
+    parent, derived, first = (files.read_candidate(id, ["plan", "solve"], "toy") for id in (PARENT, "c001", "c002"))
     assert parent.tuned_on == before
     assert derived.tuned_on == TunedOn(frozenset({"aa", "cc"}), frozenset({"bb", "dd"}))
     assert first.tuned_on == TunedOn(frozenset({"cc"}), frozenset({"dd"}))
@@ -62,15 +62,15 @@ def _full() -> str:
 
 def test_proposals_come_in_their_order_with_their_prompts(tmp_path: Path) -> None:
     files = RunFiles(tmp_path)
-    assert files.proposals() == []
+    assert files.read_proposals() == []
     files.clear_proposals()
     for number in (1, 2):
         files.add_proposal(proposal(number))
-    first, second = files.proposals()
+    first, second = files.read_proposals()
     assert (first["candidate_id"], second["candidate_id"]) == ("c001", "c002")
     assert (first["agents"], first["parent_ids"], first["spend"]["lm_calls"]) == (["plan"], ["parent"], 1)
     assert "candidate" not in first and "Plan." not in json.dumps(first), "the prompts are in their own folder"
-    assert files.candidate("c002", ["plan", "solve"], "toy").texts == PROMPTS.texts
+    assert files.read_candidate("c002", ["plan", "solve"], "toy").texts == PROMPTS.texts
 
 
 def test_a_half_line_is_no_proposal(tmp_path: Path) -> None:
@@ -78,17 +78,17 @@ def test_a_half_line_is_no_proposal(tmp_path: Path) -> None:
     files.add_proposal(proposal(1))
     with (tmp_path / "proposals.jsonl").open("a") as file:
         file.write('{"candidate_id": "c0')
-    assert [line["candidate_id"] for line in files.proposals()] == ["c001"]
+    assert [line["candidate_id"] for line in files.read_proposals()] == ["c001"]
 
 
 def test_another_candidate_of_the_same_id_takes_its_place(tmp_path: Path) -> None:
     files = RunFiles(tmp_path)
-    files.keep(Candidate("c001", PROMPTS))
+    files.save_candidate(Candidate("c001", PROMPTS))
     before = (tmp_path / "candidates" / "c001").stat().st_ino
-    files.keep(Candidate("c001", PROMPTS))
+    files.save_candidate(Candidate("c001", PROMPTS))
     assert (tmp_path / "candidates" / "c001").stat().st_ino == before, "the same is left alone"
-    files.keep(Candidate("c001", replace(PROMPTS, texts={"plan": "Other.", "solve": "S."})))
-    assert files.candidate("c001", ["plan", "solve"], "toy").texts["plan"] == "Other."
+    files.save_candidate(Candidate("c001", replace(PROMPTS, texts={"plan": "Other.", "solve": "S."})))
+    assert files.read_candidate("c001", ["plan", "solve"], "toy").texts["plan"] == "Other."
 
 
 def test_no_secret_is_written(tmp_path: Path) -> None:
@@ -97,10 +97,10 @@ def test_no_secret_is_written(tmp_path: Path) -> None:
     files.add_proposal(replace(proposal(1, reason="the server said key-123"), candidate=Candidate("c001", said)))
     files.write("verdict", {"reasons": ["key-123"]})
     assert not [each for each in tmp_path.rglob("*") if each.is_file() and b"key-123" in each.read_bytes()]
-    kept = files.candidate("c001", ["plan", "solve"], "toy")
+    kept = files.read_candidate("c001", ["plan", "solve"], "toy")
     assert (kept.texts["plan"], kept.demos["solve"][0]["result"]) == ("Use ***.", "2 ***")
     inode = (tmp_path / "candidates" / "c001").stat().st_ino
-    files.keep(Candidate("c001", said))
+    files.save_candidate(Candidate("c001", said))
     assert (tmp_path / "candidates" / "c001").stat().st_ino == inode, "it is the same one"
 
 

@@ -130,7 +130,7 @@ def test_an_example_of_an_agent_with_tools_holds_its_calls_and_no_tools(tmp_path
 
 
 def test_the_estimate_is_not_exceeded(tmp_path: Path) -> None:
-    expected = BootstrapOptimizer(candidates=3).cost(12, 12, 3, 500)
+    expected = BootstrapOptimizer(candidates=3).estimate_cost(12, 12, 3, 500)
     assert (expected.metric_calls, expected.reflection_calls) == (60, 0)
     with toy_search(tmp_path, max_metric_calls=500) as search:
         search.run(BootstrapOptimizer(candidates=3))

@@ -22,11 +22,11 @@ from tests.optimize.toy_search import CountedModel, toy, toy_search
 DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
 MERGE = """
 import gepa.proposer.merge as merge, random
-from optimize.search.dspy_compat import _replaced
+from optimize.search.dspy_compat import _patched
 agents = [f"agent{number}" for number in range(12)]
 programs = [dict.fromkeys(agents, text) for text in ("old", "one", "two")]
 for each, text in zip(programs, ("kept", "kept", "changed")): each["agent0"] = text
-with _replaced():
+with _patched():
     found = merge.sample_and_attempt_merge_programs_by_common_predictors(
         [0.1, 0.5, 0.5], random.Random(0), [1, 2], ([], []), programs, [[None], [0], [0]])
 print(found)
@@ -222,7 +222,7 @@ def test_a_merge_does_not_depend_on_the_hash_seed_of_the_process() -> None:
 def test_the_estimate_is_not_exceeded(tmp_path: Path) -> None:
     for selector, agents in (("round_robin", 3), ("all", 3)):
         optimizer = gepa(component_selector=selector)
-        expected = optimizer.cost(12, 12, agents, 80)
+        expected = optimizer.estimate_cost(12, 12, agents, 80)
         with toy_search(tmp_path / selector) as search:
             outcome = search.run(optimizer)
             assert search.ledger.spend().metric_calls <= expected.metric_calls

@@ -1,4 +1,4 @@
-from optimize.session.masked_replies import MaskedReplies
+from optimize.session.tuning_run import MaskedReplies
 
 
 class Kept(dict[str, str]):
