@@ -1,38 +1,37 @@
-"""The `dspy.LM` that agents hold: native tools as the profile says, one way for synchronous callers and others."""
+"""The `dspy.LM` of an agent: our engines and retries, and native tools as the profile says."""
 
 import dataclasses
-from typing import Any
 
 import dspy
-from dspy.clients.base_lm import BaseLM
 from dspy.utils.exceptions import LMAuthError, LMBillingError, LMConfigurationError, LMError, LMUnexpectedError
 
 from mas.llm.call_policy import CallPolicy
+from mas.llm.dspy_engine import AsyncEngine, Engine
 from mas.llm.engine import AgentEngine, SyncAgentEngine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
 from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.text import encodable
 
-FREE_TERMS = CallPolicy()
-_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # of every request to come, too
+DEFAULT_POLICY = CallPolicy()
+_SERVER_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # the server will refuse every further request
 
 
 class AgentLM(dspy.LM):
-    """`dspy.LM` over an engine of our own, whose retries replace DSPy's.
+    """`dspy.LM` over our engines, whose retries replace DSPy's.
 
-    With an engine of one's own, DSPy takes every model for one without function calling; the profile knows better.
+    DSPy assumes that a model with a custom engine has no function calling; here the profile decides.
     """
 
     def __init__(
         self,
         model: str,
-        engine: Any,
-        async_engine: Any,
+        engine: Engine,
+        async_engine: AsyncEngine,
         *,
         native_tools: bool,
         deadline_seconds: float,
-        policy: CallPolicy = FREE_TERMS,
-        **settings: Any,
+        policy: CallPolicy = DEFAULT_POLICY,
+        **settings: object,
     ) -> None:
         policy = dataclasses.replace(policy, deadline_seconds=deadline_seconds)
         engines = {"engine": SyncAgentEngine(engine, policy), "async_engine": AgentEngine(async_engine, policy)}
@@ -45,57 +44,61 @@ class AgentLM(dspy.LM):
     def supports_function_calling(self) -> bool:
         return self.native_tools
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The same, waited for. On the agents' own loop, which waiting would block: one attempt, and no deadline."""
+    def __call__(self, *args: object, **kwargs: object) -> list[object]:
+        """Run `acall` and wait for it. On the agents' own loop, which must not block: one attempt, no deadline."""
         if may_block() and dspy.settings.send_stream is None:  # a stream belongs to the loop that opened it
-            return run_blocking(self._acall_for_a_thread(*args, **kwargs))
-        _mend(kwargs)
+            return run_blocking(self._acall_within_deadline(*args, **kwargs))
+        _replace_surrogates(kwargs)
         try:
-            return super().__call__(*args, **kwargs)
+            result: list[object] = super().__call__(*args, **kwargs)
         except LMError as error:
-            raise _noted(error) from error.__cause__
+            raise _translate_error(error) from error.__cause__
+        return result
 
-    async def _acall_for_a_thread(self, *args: Any, **kwargs: Any) -> Any:
+    async def _acall_within_deadline(self, *args: object, **kwargs: object) -> list[object]:
         context = current_context()
         if context is None:
             return await self.acall(*args, **kwargs)
         async with context.within_deadline():
             return await self.acall(*args, **kwargs)
 
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+    async def acall(self, *args: object, **kwargs: object) -> list[object]:
         """Ask the model, with retries.
 
         Raises:
-            LMTimeoutError: sending and receiving took `deadline_seconds` in all, even if bytes were still dripping in.
-            LimitReachedError: the question has spent what it may.
+            LMTimeoutError: sending and receiving took `deadline_seconds` in all, even if bytes were still arriving.
+            LimitReachedError: a limit of the sample or the run was reached.
         """
-        _mend(kwargs)
+        _replace_surrogates(kwargs)
         try:
             with model_call():
-                return await super().acall(*args, **kwargs)
+                result: list[object] = await super().acall(*args, **kwargs)
         except LMError as error:
-            raise _noted(error) from error.__cause__
+            raise _translate_error(error) from error.__cause__
+        return result
 
-    def dump_state(self) -> dict[str, Any]:
-        """Model and parameters; the engine holds connections and keys and is made anew from the profile."""
-        state: dict[str, Any] = BaseLM.dump_state(self)
+    def dump_state(self) -> dict[str, object]:
+        """Return model and parameters; the profile creates new engines, which hold connections and keys."""
+        state: dict[str, object] = dspy.BaseLM.dump_state(self)
         return state
 
 
-def _noted(error: Any) -> Exception:
-    """The error; a limit that was reached as itself, which DSPy takes for a defect of the engine.
+def _translate_error(error: LMError) -> Exception:
+    """Return the limit that DSPy wrapped as an unexpected engine error, or the error itself.
 
-    That the server refuses every request is noted on the question: an agent may swallow the error.
+    That the server refuses every request is noted in the sample's context as well: an agent may swallow the error.
     """
-    told: Exception = error
-    if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, LimitReachedError):
-        told = error.__cause__
-    elif isinstance(error, _REFUSALS) and (context := current_context()) is not None:
+    cause: BaseException | None = error.__cause__
+    if isinstance(error, LMUnexpectedError) and isinstance(cause, LimitReachedError):
+        return cause
+    if isinstance(error, _SERVER_REFUSALS) and (context := current_context()) is not None:
         context.server_refusal = " ".join(f"{type(error).__name__}: {error}".split())
-    return told
+    translated: Exception = error
+    return translated
 
 
-def _mend(kwargs: dict[str, Any]) -> None:
-    """Replace lone surrogates in the messages, in place: DSPy tells its adapters' own lists by their identity."""
-    if messages := kwargs.get("messages"):
+def _replace_surrogates(kwargs: dict[str, object]) -> None:
+    """Replace lone surrogates in the messages, in place: DSPy recognises its adapters' own lists by identity."""
+    messages = kwargs.get("messages")
+    if isinstance(messages, list):
         messages[:] = encodable(messages)

@@ -1,14 +1,12 @@
-"""One request on the accounts of its question and its run: reserved before it is sent, settled once its end is known.
+"""Accounting of one request: reserved in the run's budget before it is sent, settled once its outcome is known.
 
-with billed(context) as bill:                        # LimitReachedError: nothing may be sent any more
-    bill.pay(Payment(100, 0, 20, cost_usd=0.0013))    # or bill.refused(); neither: it was never sent
+with reserve_budget(context) as reservation:              # LimitReachedError: nothing more may be sent
+    reservation.pay(Payment(100, 0, 20, cost_usd=0.0013))
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dspy._vendor.lm15.transports import ConnectError
-from dspy._vendor.lm15.transports import TransportError as NetworkError
 from dspy.lm15 import (
     AuthError,
     BillingError,
@@ -20,11 +18,14 @@ from dspy.lm15 import (
     ServerError,
 )
 
+from mas.llm.dspy_engine import ConnectError, ConnectionFailure
 from mas.llm.prices import Price
 from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.trace import Span
 
-_NOTHING_OWED = Payment(cost_usd=0.0, refused=True)
+# Errors that cost nothing. 5xx too: providers bill replies, and it has none. 408 and 504 are errors of another class.
+_REFUSED = (AuthError, BillingError, InvalidRequestError, RateLimitError, ServerError)
+_NEVER_SENT = (CapabilityError, ConfigurationError, LockTimeoutError)
 
 
 class BudgetReservation:
@@ -32,61 +33,58 @@ class BudgetReservation:
 
     def __init__(self, context: SampleContext) -> None:
         context.reserve_lm_call()
-        self._budget, self._settled = context.budget, False
+        self._budget, self._is_settled = context.budget, False
 
     def pay(self, payment: Payment) -> None:
-        """It was answered, or cut off and perhaps billed."""
-        self._end(payment)
+        """Settle a request that was answered, or aborted and perhaps billed."""
+        self._settle(payment)
 
-    def refused(self) -> None:
-        """It was sent, and the server did nothing for it."""
-        self._end(_NOTHING_OWED)
+    def refuse(self) -> None:
+        """Settle a request that the server refused without charge."""
+        self._settle(Payment(cost_usd=0.0, refused=True))
 
     def close(self) -> None:
-        """Nothing more is to come of it."""
-        if not self._settled:
-            self._end(None)
+        """Release the reservation if nothing has settled it: the request was never sent."""
+        if not self._is_settled:
+            self._settle(None)
 
-    def _end(self, payment: Payment | None) -> None:
-        self._settled = True
+    def _settle(self, payment: Payment | None) -> None:
+        self._is_settled = True
         self._budget.settle(payment)
 
 
 @contextmanager
 def reserve_budget(context: SampleContext) -> Iterator[BudgetReservation]:
-    """
+    """Reserve one request for the block; release the reservation at its end unless it was settled.
+
     Raises:
-        LimitReachedError: the question, or the run that it belongs to, may not ask any more.
+        LimitReachedError: a limit of the sample or the run's budget is used up.
     """
-    bill = BudgetReservation(context)
+    reservation = BudgetReservation(context)
     try:
-        yield bill
+        yield reservation
     finally:
-        bill.close()
-
-
-# A 5xx is among them: providers bill replies, and it has none. 408 and 504 are errors of another class.
-_REFUSED = (AuthError, BillingError, InvalidRequestError, RateLimitError, ServerError)
-_NEVER_SENT = (CapabilityError, ConfigurationError, LockTimeoutError)
+        reservation.close()
 
 
 @contextmanager
-def record_aborted_cost(price: Price | None, bill: BudgetReservation, current: Span) -> Iterator[None]:
-    """What ends the request inside goes on its way; the span and the run's account say what it may have cost."""
+def record_aborted_cost(price: Price | None, reservation: BudgetReservation, current: Span) -> Iterator[None]:
+    """Settle the reservation when the block fails: free if the server refused, else with an unknown cost."""
     try:
         yield
     except BaseException as error:
         if isinstance(error, _REFUSED):
-            bill.refused()
-        elif not _never_sent(error):
+            reservation.refuse()
+        elif not _was_never_sent(error):
             is_free = price is not None and not (price.input_usd_per_million or price.output_usd_per_million)
             cost_usd = 0.0 if is_free else None
             current.attributes["cost_usd"] = cost_usd
-            bill.pay(Payment(cost_usd=cost_usd))
+            reservation.pay(Payment(cost_usd=cost_usd))
         raise
 
 
-def _never_sent(error: BaseException) -> bool:
+def _was_never_sent(error: BaseException) -> bool:
     if isinstance(error, _NEVER_SENT):
         return True
-    return isinstance(error.__cause__, ConnectError) or type(error.__cause__) is NetworkError  # no free connection
+    cause = error.__cause__
+    return isinstance(cause, ConnectError) or type(cause) is ConnectionFailure  # the latter: no free connection

@@ -1,33 +1,35 @@
-"""What a model can take, as its profile says: refused before it is sent, or noticed when the server cut it in silence.
+"""Policy of an LM's requests: endpoint, limits of the model, price, rate limiter, retries and deadline.
 
-Ollama answers a prompt that is longer than its context with 200 OK, having thrown away the beginning: the system prompt
-and the question. The only trace is `usage.prompt_tokens`, which counts what was left. No tokenizer is asked: a text of
-more than 2,000 characters is taken for cut if there is less than one token for every 8 of them (English has about 4
-characters a token, and a run of one repeated character counts once), or if the prompt fills the whole context.
+    CallPolicy("https://api.openai.com/v1", ModelLimits("gpt-4o"), price=Price(2.5, 10.0), num_retries=3)
 
-    Limits("qwen3", detect_truncation=True).check_whole(request, prompt_tokens=2050)     # TruncatedPromptError
+Ollama answers a prompt that is longer than its context with 200 OK after dropping its beginning: the system prompt and
+the question. The only trace is `usage.prompt_tokens`, the count of what was left. Without a tokenizer, a prompt of more
+than 2,000 characters counts as truncated if the server counted less than one token per 8 characters (English has about
+4 characters per token; a run of one repeated character counts once), or if the prompt fills the whole context.
+
+    ModelLimits("qwen3", detect_truncation=True).check_not_truncated(request, 2050)     # TruncatedPromptError
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from dspy._vendor.lm15.types import Part
 from dspy.lm15 import Request, TextPart, ToolCallPart, ToolResultPart
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
+from mas.llm.dspy_engine import Part
 from mas.llm.prices import Price
+from mas.llm.rate_limiter import RateLimiter
 from mas.runtime.lm_errors import TruncatedPromptError
 
-MIN_CHARS = 2_000  # shorter prompts are not judged
+MIN_CHARS = 2_000  # shorter prompts are not checked
 MAX_CHARS_PER_TOKEN = 8
 _RUN = re.compile(r"(.)\1+", re.DOTALL)  # tokenizers have single tokens for long runs of spaces or dashes
 
 
 @dataclass(frozen=True)
 class ModelLimits:
-    """The fields of a profile that say what may be sent; its keys are in the messages."""
+    """Inputs and context length that a model supports, from its profile, whose keys the messages name."""
 
     model: str = ""
     takes_images: bool = True
@@ -36,12 +38,12 @@ class ModelLimits:
     detect_truncation: bool = False
 
     def check_inputs(self, request: Request) -> None:
-        """See that the model can take what is about to be sent.
+        """Check that the model supports all inputs of a request before it is sent.
 
         Raises:
-            LMUnsupportedFeatureError: an image or a sound, and its profile says that it cannot.
+            LMUnsupportedFeatureError: it holds an image or a sound, and the profile does not allow that.
         """
-        kinds = {part.type for part in _parts(request)}
+        kinds = {part.type for part in _iterate_parts(request)}
         for kind, taken, key in (("image", self.takes_images, "images"), ("audio", self.takes_audio, "audio")):
             if kind in kinds and not taken:
                 raise LMUnsupportedFeatureError(
@@ -51,19 +53,21 @@ class ModelLimits:
                 )
 
     def check_not_truncated(self, request: Request, prompt_tokens: int | None) -> None:
-        """See that the model read all that was sent; nothing is judged if the server counted nothing.
+        """Check that the model read the whole prompt; skipped if the server did not count its tokens.
 
         Raises:
-            TruncatedPromptError: it can only have read a part.
+            TruncatedPromptError: it can only have read a part of it.
         """
         if not self.detect_truncation or not prompt_tokens:
             return
         if self.context_tokens is not None and prompt_tokens >= self.context_tokens:
-            raise self._cut(f"it counted {prompt_tokens} tokens, all that its context of {self.context_tokens} holds")
-        if prompt_tokens * MAX_CHARS_PER_TOKEN < (chars := _counted_chars(request, prompt_tokens)):
-            raise self._cut(f"it counted {prompt_tokens} tokens for {chars} characters")
+            raise self._describe_truncation(
+                f"it counted {prompt_tokens} tokens, all that its context of {self.context_tokens} holds"
+            )
+        if prompt_tokens * MAX_CHARS_PER_TOKEN < (chars := _count_chars(request, prompt_tokens)):
+            raise self._describe_truncation(f"it counted {prompt_tokens} tokens for {chars} characters")
 
-    def _cut(self, why: str) -> TruncatedPromptError:
+    def _describe_truncation(self, why: str) -> TruncatedPromptError:
         return TruncatedPromptError(
             f"{self.model} read only a part of the prompt: {why}; give the server a longer context (if the count is "
             "wrong: model.detect_truncation=false)",
@@ -71,27 +75,27 @@ class ModelLimits:
         )
 
 
-def _counted_chars(request: Request, prompt_tokens: int) -> int:
-    """Characters sent, runs of one character counted once; 0 if there are too few to tell."""
-    texts = list(_texts(request))
+def _count_chars(request: Request, prompt_tokens: int) -> int:
+    """Return the characters sent, with runs of one character counted once; 0 if there are too few to judge."""
+    texts = list(_iterate_texts(request))
     if sum(map(len, texts)) <= max(MIN_CHARS, prompt_tokens * MAX_CHARS_PER_TOKEN):
-        return 0  # the usual case, without a look at every character
+        return 0  # the usual case, without reading every character
     chars = sum(len(_RUN.sub(r"\1", text)) for text in texts)
     return chars if chars > MIN_CHARS else 0
 
 
-def _texts(request: Request) -> Iterator[str]:
+def _iterate_texts(request: Request) -> Iterator[str]:
     if isinstance(request.system, str):
         yield request.system
-    for part in _parts(request):
+    for part in _iterate_parts(request):
         if isinstance(part, TextPart):
             yield part.text
         elif isinstance(part, ToolCallPart):
             yield str(part.input)
 
 
-def _parts(request: Request) -> Iterator[Part]:
-    """Every part of every message, and those inside of tool results."""
+def _iterate_parts(request: Request) -> Iterator[Part]:
+    """Yield every part of every message and of tool results."""
     if request.system is not None and not isinstance(request.system, str):
         yield from request.system
     for message in request.messages:
@@ -106,13 +110,13 @@ NO_LIMITS = ModelLimits()
 
 @dataclass(frozen=True)
 class CallPolicy:
-    """Shared by all calls of one LM; the gate by all LMs of a profile."""
+    """Settings shared by all calls of one LM; all LMs of a profile share the rate limiter."""
 
-    url: str = ""  # of the endpoint, as replies are kept under it; "offline": the simulated model
+    url: str = ""  # endpoint, part of the key of stored replies; "offline": the simulated model
     limits: ModelLimits = NO_LIMITS
     price: Price | None = None  # None: unknown
-    rate_limiter: Any = None  # mas.llm.rate_limiter.RateLimiter; None: any number of requests at once
-    counts_tokens: bool = False  # the gate limits tokens a minute: it is told how many a request will need
+    rate_limiter: RateLimiter | None = None  # None: any number of requests at once
+    counts_tokens: bool = False  # the rate limiter limits tokens per minute and needs an estimate of each request's
     num_retries: int = 0
-    retry_base_seconds: float = 1.0  # bound of the first wait
+    retry_base_seconds: float = 1.0  # upper bound of the first wait
     deadline_seconds: float = float("inf")  # of a call with its retries

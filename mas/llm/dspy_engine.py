@@ -1,16 +1,27 @@
-"""DSPy's native engine, bound to one OpenAI-compatible endpoint and to nothing else.
+"""Everything in `mas/llm` that uses internals of DSPy: its engines, the types and errors of its vendored `lm15`.
 
-By itself the engine routes on a model's name and would send an unknown one to the provider it resembles. It also has
-no form for audio, and takes a context overflow for one only where the server words it as OpenAI does.
+No other module of `mas/llm` imports `dspy._vendor` or `dspy.clients`. The versions that this was written for are
+checked on import.
 
-    engine, async_engine = engines("http://127.0.0.1:8000/v1", "none", 4, 900.0, "max_tokens")
+DSPy's native engine is bound here to one OpenAI-compatible endpoint: by itself it would choose the provider by the
+model's name. It also gets a wire format for audio, and recognises context overflows that are not worded as OpenAI's.
+
+    engine, async_engine = create_chat_engines("http://127.0.0.1:8000/v1", "none", 4, 900.0, "max_tokens")
 """
 
 import dataclasses
 import functools
+import os
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Protocol
 
+import dspy
+from dspy._vendor.lm15.serde import message_to_dict, request_to_dict, response_from_dict, response_to_dict
+from dspy._vendor.lm15.transports import ConnectError
+from dspy._vendor.lm15.transports import TransportError as ConnectionFailure
+from dspy._vendor.lm15.types import Part
+from dspy.clients.engines import AsyncLiteLLMEngine, LiteLLMEngine
 from dspy.clients.engines.lm15_engine import AsyncLM15Engine, LM15Engine, timeouts_for
 from dspy.clients.lm15_boundary import request_kwargs
 from dspy.lm15 import (
@@ -20,22 +31,69 @@ from dspy.lm15 import (
     InvalidRequestError,
     OpenAIChatCompat,
     ProviderDefinition,
+    ProviderLM,
     Request,
+    Resolution,
     Response,
     RouterConfig,
     TextPart,
 )
 
+from mas.runtime.errors import UserError
+
+__all__ = [
+    "AsyncEngine",
+    "ConnectError",
+    "ConnectionFailure",
+    "Engine",
+    "Part",
+    "create_chat_engines",
+    "create_litellm_engines",
+    "message_to_dict",
+    "request_to_dict",
+    "response_from_dict",
+    "response_to_dict",
+]
+
+OLDEST, TOO_NEW = (3, 4, 1), (3, 5)  # DSPy 3.5 changes the contract between LMs and engines
 PROVIDER = "model-server"
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _OVERFLOW = re.compile(r"context[ _](?:length|size|window)", re.IGNORECASE)
 
 
+def check_dspy_version(version: str) -> None:
+    """Check that these internals of DSPy are those that the code was written for.
+
+    Raises:
+        UserError: DSPy is too old or too new.
+    """
+    if not OLDEST <= tuple(map(int, re.findall(r"\d+", version)[:3])) < TOO_NEW:
+        raise UserError(
+            f"DSPy {version} is installed, but the model client (mas/llm/dspy_engine.py) uses internals of DSPy 3.4; "
+            "install it with: pip install 'dspy>=3.4.1,<3.5'."
+        )
+
+
+check_dspy_version(dspy.__version__)
+
+
+class Engine(Protocol):
+    """Sends one request, without retries. The part of DSPy's engine contract that our LMs use."""
+
+    def complete(self, request: Request) -> Response: ...
+
+
+class AsyncEngine(Protocol):
+    """Asynchronous counterpart of `Engine`."""
+
+    async def complete(self, request: Request) -> Response: ...
+
+
 @functools.cache
 def create_chat_engines(
     base_url: str, api_key: str, max_connections: int, deadline_seconds: float, max_tokens_field: str
-) -> tuple[Any, Any]:
-    """The two engines of an endpoint; they and all their copies share its connections."""
+) -> tuple[Engine, AsyncEngine]:
+    """Return the engines of an endpoint; equal arguments give the same ones, which share their connections."""
     compat = dataclasses.replace(OpenAIChatCompat.preset("openai"), max_tokens_field=max_tokens_field)
     config = RouterConfig(
         providers=(ProviderDefinition.chat(AccessPolicy(provider=PROVIDER, base_url=base_url), compat=compat),),
@@ -46,15 +104,27 @@ def create_chat_engines(
     return ChatEngine(config), AsyncChatEngine(config)
 
 
-class _OneEndpoint:
-    """Whatever the model is called, it is asked at this endpoint."""
+@functools.cache
+def create_litellm_engines(
+    api_key: str | None, base_url: str | None, deadline_seconds: float
+) -> tuple[Engine, AsyncEngine]:
+    """Return engines over LiteLLM, which is imported with the first request; equal arguments give the same ones."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import fetches a list of prices
+    options: dict[str, object] = {"timeout": deadline_seconds}
+    options |= {"api_key": api_key} if api_key else {}
+    options |= {"api_base": base_url} if base_url else {}
+    return LiteLLMEngine(**options), AsyncLiteLLMEngine(**options)
 
-    def resolve(self, model: str) -> Any:
+
+class _OneEndpoint:
+    """Sends every request to the one endpoint of the configuration, whatever the model's name."""
+
+    def resolve(self, model: str) -> Resolution:
         return super().resolve(f"{PROVIDER}:{model.partition('/')[2]}")  # type: ignore[misc]
 
-    def _target(self, request: Request, *, streaming: bool = False) -> tuple[Any, Request]:
+    def _target(self, request: Request, *, streaming: bool = False) -> tuple[ProviderLM, Request]:
         provider, routed = super()._target(request, streaming=streaming)  # type: ignore[misc]
-        return provider, _with_audio(routed)
+        return provider, _encode_audio(routed)
 
 
 class ChatEngine(_OneEndpoint, LM15Engine):
@@ -62,63 +132,62 @@ class ChatEngine(_OneEndpoint, LM15Engine):
         try:
             return super().complete(request)
         except InvalidRequestError as error:
-            raise _named(error) from error.__cause__
+            raise _classify_overflow(error) from error.__cause__
 
 
 class AsyncChatEngine(_OneEndpoint, AsyncLM15Engine):
     async def complete(self, request: Request) -> Response:
         try:
-            # As the class above does, but not in a thread: our key is a text, nothing is loaded here. A thread costs
-            # 0.04 ms of CPU a call (measured), and the call then queues for the interpreter when that is busy.
+            # Like the base class, but without its thread for loading a key: ours is a text. A thread costs 0.04 ms of
+            # CPU per call (measured), and the call then queues for the interpreter when that is busy.
             provider, routed = self._target(request)
-            response: Response = await provider.complete(routed)
-            return response
+            return await provider.complete(routed)
         except InvalidRequestError as error:
-            raise _named(error) from error.__cause__
+            raise _classify_overflow(error) from error.__cause__
 
 
-def _named(error: InvalidRequestError) -> InvalidRequestError:
-    """The error under its right name: vLLM, llama.cpp and Ollama say only in words that the context is too short."""
+def _classify_overflow(error: InvalidRequestError) -> InvalidRequestError:
+    """Return a ContextLengthError where vLLM, llama.cpp or Ollama say only in words that the context is too short."""
     if isinstance(error, ContextLengthError) or not _OVERFLOW.search(error.message):
         return error
     return ContextLengthError(error.message, status=error.status, provider=error.provider)
 
 
-def _with_audio(request: Request) -> Request:
-    """The request with its messages as they go over the wire, if there is a sound among them.
+def _encode_audio(request: Request) -> Request:
+    """Return the request with its messages in wire format if they contain audio.
 
-    A text stands in for each sound while the engine's own code writes the messages.
+    The engine encodes the messages with a placeholder text for each sound, which is then replaced.
     """
     sounds: dict[str, AudioPart] = {}
 
-    def stand_in(part: Any) -> Any:
+    def replace_sound(part: Part) -> Part:
         if not isinstance(part, AudioPart):
             return part
-        mark = f"[sound {len(sounds)} of {id(request)}]"
-        sounds[mark] = part
-        return TextPart(mark)
+        placeholder = f"[sound {len(sounds)} of {id(request)}]"
+        sounds[placeholder] = part
+        return TextPart(placeholder)
 
     messages = tuple(
-        dataclasses.replace(message, parts=tuple(stand_in(part) for part in message.parts))
+        dataclasses.replace(message, parts=tuple(replace_sound(part) for part in message.parts))
         for message in request.messages
     )
     if not sounds:
         return request
     silent = dataclasses.replace(request, messages=messages)
-    wire = [_resounding(message, sounds) for message in request_kwargs(silent, "chat")["messages"]]
+    wire = [_insert_sounds(message, sounds) for message in request_kwargs(silent, "chat")["messages"]]
     extensions = {**(request.config.extensions or {}), "messages": wire}
     return dataclasses.replace(silent, config=dataclasses.replace(request.config, extensions=extensions))
 
 
-def _resounding(message: dict[str, Any], sounds: dict[str, AudioPart]) -> dict[str, Any]:
+def _insert_sounds(message: Mapping[str, object], sounds: Mapping[str, AudioPart]) -> Mapping[str, object]:
     content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-    if not any(block.get("text") in sounds for block in blocks):
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if not isinstance(blocks, list) or not any(block.get("text") in sounds for block in blocks):
         return message
-    return {**message, "content": [_block(block, sounds.get(block.get("text", ""))) for block in blocks]}
+    return {**message, "content": [_encode_block(block, sounds.get(block.get("text", ""))) for block in blocks]}
 
 
-def _block(block: dict[str, Any], sound: AudioPart | None) -> dict[str, Any]:
+def _encode_block(block: Mapping[str, object], sound: AudioPart | None) -> Mapping[str, object]:
     if sound is None:
         return block
     return {"type": "input_audio", "input_audio": {"data": sound.data, "format": AUDIO_FORMATS[sound.media_type]}}

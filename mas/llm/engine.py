@@ -1,30 +1,29 @@
-"""Every request to a language model passes here.
+"""Engines through which every request to a language model passes.
 
-    call log, shared cache → [ limits of question and run → turn at the gate → span → server → cost → log → acceptance ]
+    call log, shared cache → [ limits of sample and run → rate limiter → span → server → cost → call log → validation ]
 
-The part in brackets is one attempt, and one span; `mas/llm/retrying.py` says which are repeated. Outside a run nothing
-is limited and nothing is kept. The call's deadline bounds what its attempts take to send and to receive, together;
-waiting for a turn or for the next attempt is not counted. A synchronous call on the agents' own loop, which waiting
-would block, gets one plain attempt.
+The part in brackets is one attempt and one span; `mas/llm/retrying.py` decides which failures are retried. Outside a
+run nothing is limited and nothing is stored. The deadline of a call bounds the time that its attempts spend sending and
+receiving, together; waiting for the rate limiter or for the next attempt is not counted. A synchronous call on the
+agents' own loop, which waiting would block, gets one plain attempt.
 
-    dspy.LM("openai/any", engine=SyncAgentEngine(inner, terms), async_engine=AgentEngine(inner, terms))
+    AgentLM("openai/any", engine, async_engine, native_tools=True, deadline_seconds=180.0)      # wraps both
 """
 
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-from dspy._vendor.lm15.serde import request_to_dict
 from dspy.lm15 import RateLimitError, Request, Response
 from dspy.utils.exceptions import LMTimeoutError
 
 from mas.llm.budget_reservation import BudgetReservation, record_aborted_cost, reserve_budget
 from mas.llm.call_policy import CallPolicy
+from mas.llm.dspy_engine import AsyncEngine, Engine, request_to_dict
 from mas.llm.prices import FREE
-from mas.llm.rate_limiter import BackoffTooLongError
+from mas.llm.rate_limiter import BackoffTooLongError, RequestPermit
 from mas.llm.replay import Source, StoredReplies
 from mas.llm.reply_validation import check_not_empty, record_cost, validate_reply
 from mas.llm.retrying import SERVER_FAULTS, build_retry_policy
@@ -32,9 +31,9 @@ from mas.runtime.sample_context import SampleContext, SampleKey, current_context
 from mas.runtime.trace import span
 
 MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
-CHARS_PER_TOKEN = 4  # of what a request is taken to need at the gate; the server's own count comes with the reply
+CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
-_ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not read
+_ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not parse
 
 
 @dataclass
@@ -43,24 +42,25 @@ class _Call:
 
     request: Request
     context: SampleContext
-    content: dict[str, Any] = field(init=False)  # the request as JSON
+    content: dict[str, object] = field(init=False)  # the request as JSON
     deadline_seconds: float  # of all attempts together
     attempts: int = 0
     worked_seconds: float = 0.0  # sending and receiving
-    idle_since: float = field(default_factory=time.monotonic)  # when it came, or when its last attempt ended
+    idle_since: float = field(default_factory=time.monotonic)  # begin of the call, or end of its last attempt
 
     def __post_init__(self) -> None:
         self.content = request_to_dict(self.request)
 
-    def remaining_seconds(self) -> float:
-        """Of its own time or its question's, whichever is less."""
+    def get_seconds_left(self) -> float:
+        """Return the time left to the call or to its sample, whichever is less."""
         return min(self.deadline_seconds - self.worked_seconds, self.context.seconds_left)
 
     @asynccontextmanager
-    async def working(self) -> AsyncIterator[None]:
-        """
+    async def limit_work(self) -> AsyncIterator[None]:
+        """Count the block as work, and cancel it at the call's deadline.
+
         Raises:
-            LMTimeoutError: all its attempts together have taken its time.
+            LMTimeoutError: all attempts together took longer than the deadline.
         """
         began = time.monotonic()
         try:
@@ -74,103 +74,105 @@ class _Call:
         finally:
             self.worked_seconds += time.monotonic() - began
 
-    def shown(self) -> dict[str, Any]:
-        """The request as the record keeps it."""
-        return {key: _without_media(value) for key, value in self.content.items() if key != "model"}
+    def describe(self) -> dict[str, object]:
+        """Return the request as records store it: media are replaced by their size."""
+        return {key: _omit_media(value) for key, value in self.content.items() if key != "model"}
 
     @property
     def is_repeat(self) -> bool:
-        """Whether it is sent because of a failure: of the attempt before, or of a reply that DSPy could not read."""
+        """True after a failed attempt or a reply that DSPy could not parse."""
         return self.attempts > 1 or _ASKS_FOR_JSON in str(self.content.get("system"))
 
-    def attributes(self) -> dict[str, Any]:
-        """What the span of the newest attempt says of it at its beginning."""
+    def span_attributes(self) -> dict[str, object]:
+        """Return the attributes with which the span of the current attempt begins."""
         waited = {"waited_seconds": round(time.monotonic() - self.idle_since, 4)}
         return {"attempt": self.attempts, **waited, **({"retry": True} if self.is_repeat else {})}
 
-    def tokens(self) -> int:
-        """What the request and its reply will about cost."""
+    def estimate_tokens(self) -> int:
+        """Estimate the tokens of the request and its reply."""
         reply_tokens = min(TYPICAL_REPLY_TOKENS, self.request.config.max_tokens or TYPICAL_REPLY_TOKENS)
-        return len(str(self.shown())) // CHARS_PER_TOKEN + reply_tokens
+        return len(str(self.describe())) // CHARS_PER_TOKEN + reply_tokens
 
 
 class AgentEngine:
-    """An asynchronous engine of DSPy's LM over another one. Copies share the connections."""
+    """Asynchronous engine around another one. Copies share the connections."""
 
-    def __init__(self, inner: Any, policy: CallPolicy) -> None:
+    def __init__(self, inner: AsyncEngine, policy: CallPolicy) -> None:
         self.inner, self.policy = inner, policy
 
     async def complete(self, request: Request) -> Response:
-        """The reply, kept or new.
+        """Return a stored or a new reply.
 
         Raises:
-            LimitReachedError: the question, or its run, may not ask any more.
+            LimitReachedError: a limit of the sample or the run was reached.
             LM15Error: the request failed, after its retries.
-            LMTimeoutError: no whole answer in time.
-            TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: no whole answer came back.
+            LMTimeoutError: there was no complete reply in time.
+            TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: the reply is not valid.
         """
-        context, terms = current_context() or SampleContext(SampleKey("")), self.policy
-        call = _Call(request, context, terms.deadline_seconds)
-        kept = StoredReplies(call.context, terms.url, call.content)
-        if (found := kept.find()) is not None:
-            return self._taken_from(call, *found)
-        attempts = build_retry_policy(call.context, terms.num_retries, terms.retry_base_seconds, call.remaining_seconds)
-        response: Response = await attempts(self._attempt, call, kept)
+        context, policy = current_context() or SampleContext(SampleKey("")), self.policy
+        call = _Call(request, context, policy.deadline_seconds)
+        stored = StoredReplies(call.context, policy.url, call.content)
+        if (found := stored.find()) is not None:
+            return self._replay(call, *found)
+        retries = build_retry_policy(context, policy.num_retries, policy.retry_base_seconds, call.get_seconds_left)
+        response: Response = await retries(self._attempt, call, stored)
         return response
 
-    def _taken_from(self, call: _Call, response: Response, source: Source) -> Response:
-        """As if it came from the server: it counts, and is as whole or as truncated as it was then."""
+    def _replay(self, call: _Call, response: Response, source: Source) -> Response:
+        """Count and validate a stored reply as if it came from the server."""
         call.attempts += 1
         call.context.count_lm_call()
-        attributes = {**call.attributes(), source: True}
-        with span("lm", call.request.model, inputs=call.shown(), **attributes) as current:
+        attributes = {**call.span_attributes(), source: True}
+        with span("lm", call.request.model, inputs=call.describe(), **attributes) as current:
             record_cost(response, FREE if source == "cached" else self.policy.price, call.context, current)
             return validate_reply(call.request, response, self.policy.limits, current)
 
-    async def _attempt(self, call: _Call, kept: StoredReplies) -> Response:
-        """One request. It is paid for before its reply is kept: a run killed in between pays again and counts both."""
+    async def _attempt(self, call: _Call, stored: StoredReplies) -> Response:
+        """Send one request. Its cost is settled before the reply is stored: if the process dies in between, it is
+        sent and paid again, and both are counted."""
         call.attempts += 1
-        with reserve_budget(call.context) as bill:
+        with reserve_budget(call.context) as reservation:
             try:
-                async with self._admitted(call) as slot:
-                    return await self._answered(call, kept, slot, bill)
+                async with self._admit(call) as permit:
+                    return await self._send(call, stored, permit, reservation)
             finally:
                 call.idle_since = time.monotonic()
 
-    async def _answered(self, call: _Call, kept: StoredReplies, permit: Any, bill: BudgetReservation) -> Response:
-        terms = self.policy
-        with span("lm", call.request.model, inputs=call.shown(), **call.attributes()) as current:
-            terms.limits.check_inputs(call.request)
-            with record_aborted_cost(terms.price, bill, current):
-                response = await self._sent(call, permit)
-            bill.pay(record_cost(response, terms.price, call.context, current))
+    async def _send(
+        self, call: _Call, stored: StoredReplies, permit: RequestPermit | None, reservation: BudgetReservation
+    ) -> Response:
+        policy = self.policy
+        with span("lm", call.request.model, inputs=call.describe(), **call.span_attributes()) as current:
+            policy.limits.check_inputs(call.request)
+            with record_aborted_cost(policy.price, reservation, current):
+                response = await self._receive(call, permit)
+            reservation.pay(record_cost(response, policy.price, call.context, current))
             check_not_empty(response)
-            kept.keep(response)
-            return validate_reply(call.request, response, terms.limits, current)
+            stored.store(response)
+            return validate_reply(call.request, response, policy.limits, current)
 
     @asynccontextmanager
-    async def _admitted(self, call: _Call) -> AsyncIterator[Any]:
-        """A slot at the gate; None if there is no gate."""
-        if self.policy.rate_limiter is None:
+    async def _admit(self, call: _Call) -> AsyncIterator[RequestPermit | None]:
+        """Wait for the rate limiter's permit; None without a rate limiter."""
+        limiter = self.policy.rate_limiter
+        if limiter is None:
             yield None
             return
-        async with AsyncExitStack() as stack:
-            with call.context.pause_working_time():
-                tokens = call.tokens() if self.policy.counts_tokens else 0
-                try:
-                    slot = await stack.enter_async_context(
-                        self.policy.rate_limiter.admit(tokens, call.remaining_seconds)
-                    )
-                except BackoffTooLongError as error:
-                    message = f"{error}: the server has asked for a pause that is longer than this call may last"
-                    raise RateLimitError(message, retry_after=error.seconds) from error
-            yield slot
+        tokens = call.estimate_tokens() if self.policy.counts_tokens else 0
+        with call.context.pause_working_time():
+            try:
+                permit = await limiter.acquire(tokens, call.get_seconds_left)
+            except BackoffTooLongError as error:
+                message = f"{error}: the server has asked for a pause that is longer than this call may last"
+                raise RateLimitError(message, retry_after=error.seconds) from error
+        with permit:
+            yield permit
 
-    async def _sent(self, call: _Call, permit: Any) -> Response:
-        """The server's reply; the gate is told how it went."""
+    async def _receive(self, call: _Call, permit: RequestPermit | None) -> Response:
+        """Return the server's reply, and report the outcome to the rate limiter."""
         try:
-            async with call.working():
-                response: Response = await self.inner.complete(call.request)
+            async with call.limit_work():
+                response = await self.inner.complete(call.request)
         except RateLimitError as error:
             if permit is not None:
                 permit.record_rate_limit(error.retry_after)
@@ -183,40 +185,40 @@ class AgentEngine:
             permit.record_success()
         return response
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "AgentEngine":
+    def __deepcopy__(self, memo: dict[int, object]) -> "AgentEngine":
         return self
 
 
 class SyncAgentEngine:
-    """The synchronous counterpart: one attempt, without gate, log and cache."""
+    """Synchronous counterpart: one attempt, without rate limiter, call log and cache."""
 
-    def __init__(self, inner: Any, policy: CallPolicy) -> None:
+    def __init__(self, inner: Engine, policy: CallPolicy) -> None:
         self.inner, self.policy = inner, policy
 
     def complete(self, request: Request) -> Response:
-        context, terms = current_context() or SampleContext(SampleKey("")), self.policy
-        call = _Call(request, context, terms.deadline_seconds, attempts=1)
+        context, policy = current_context() or SampleContext(SampleKey("")), self.policy
+        call = _Call(request, context, policy.deadline_seconds, attempts=1)
         with (
-            reserve_budget(context) as bill,
-            span("lm", request.model, inputs=call.shown(), **call.attributes()) as current,
+            reserve_budget(context) as reservation,
+            span("lm", request.model, inputs=call.describe(), **call.span_attributes()) as current,
         ):
-            terms.limits.check_inputs(request)
-            with record_aborted_cost(terms.price, bill, current):
-                response: Response = self.inner.complete(request)
-            bill.pay(record_cost(response, terms.price, context, current))
+            policy.limits.check_inputs(request)
+            with record_aborted_cost(policy.price, reservation, current):
+                response = self.inner.complete(request)
+            reservation.pay(record_cost(response, policy.price, context, current))
             check_not_empty(response)
-            return validate_reply(request, response, terms.limits, current)
+            return validate_reply(request, response, policy.limits, current)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "SyncAgentEngine":
+    def __deepcopy__(self, memo: dict[int, object]) -> "SyncAgentEngine":
         return self
 
 
-def _without_media(value: Any) -> Any:
-    """Megabytes of an image would be in the record once for every request that carries it."""
+def _omit_media(value: object) -> object:
+    """Replace base64 data by its size: a record would hold an image once for each request that carries it."""
     if isinstance(value, list):
-        return [_without_media(item) for item in value]
+        return [_omit_media(item) for item in value]
     if not isinstance(value, dict):
         return value
     if value.get("type") in MEDIA_KINDS and isinstance(data := value.get("data"), str):
         return {**value, "data": f"[{len(data)} characters of base64]"}
-    return {key: _without_media(item) for key, item in value.items()}
+    return {key: _omit_media(item) for key, item in value.items()}

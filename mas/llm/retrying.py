@@ -1,10 +1,10 @@
-"""Which failures of a request pass, and how long to wait before it is sent again: the only retry layer there is.
+"""Retries of failed requests: which failures are transient, and how long to wait. The only retry layer there is.
 
-DSPy's, LiteLLM's and the HTTP client's own retries are off. The wait is drawn evenly between 0 and a bound that doubles
-("full jitter", https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); a server's `Retry-After` is
-obeyed instead. A wait that would outlast the call or its question is not begun: the failure is final at once.
+The retries of DSPy, LiteLLM and the HTTP client are off. The wait is uniform between 0 and a bound that doubles ("full
+jitter", https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), unless the server names one with
+`Retry-After`. A failure is final at once if the wait would outlast the call or its sample.
 
-    await retrying(context, num_retries=3, base_seconds=1.0, left_seconds=lambda: 180.0)(send_once)
+    await build_retry_policy(context, num_retries=3, base_seconds=1.0, get_seconds_left=lambda: 180.0)(send_once)
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from tenacity.wait import wait_random_exponential
 from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import SampleContext
 
-MAX_WAIT_SECONDS = 60.0  # of a wait that no server asked for
+MAX_WAIT_SECONDS = 60.0  # unless the server asks for a longer one
 SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)
-PASSING = (RateLimitError, *SERVER_FAULTS, LockTimeoutError)  # a used-up quota is none: BillingError
+TRANSIENT = (RateLimitError, *SERVER_FAULTS, LockTimeoutError)  # an exhausted quota is a BillingError, and final
 
 
 def build_retry_policy(
-    context: SampleContext, num_retries: int, base_seconds: float, remaining_seconds: Callable[[], float]
+    context: SampleContext, num_retries: int, base_seconds: float, get_seconds_left: Callable[[], float]
 ) -> AsyncRetrying:
-    """The retries of one call: `await retrying(…)(function, argument)`; its last failure is raised as it was.
+    """Return the retry policy of one call; called with a function and its arguments, it raises the last failure.
 
     Args:
-        context: the waits are waiting, not its work.
-        num_retries: at most so many after the first try.
-        base_seconds: bound of the first wait.
-        left_seconds: of the call's or the question's time, whichever is less; a wait may not be as long.
+        context: its working time is paused during the waits.
+        num_retries: maximum number after the first attempt.
+        base_seconds: upper bound of the first wait.
+        get_seconds_left: returns the time left to the call; a wait must be shorter.
     """
 
     async def sleep(seconds: float) -> None:
@@ -42,22 +42,22 @@ def build_retry_policy(
     jitter = wait_random_exponential(multiplier=base_seconds, max=MAX_WAIT_SECONDS)
 
     def wait(state: RetryCallState) -> float:
-        asked: float | None = getattr(_failure(state), "retry_after", None)
-        return jitter(state) if asked is None else asked
+        retry_after: float | None = getattr(_get_failure(state), "retry_after", None)
+        return jitter(state) if retry_after is None else retry_after
 
     def stop(state: RetryCallState) -> bool:
-        return state.attempt_number > num_retries or state.upcoming_sleep >= remaining_seconds()
+        return state.attempt_number > num_retries or state.upcoming_sleep >= get_seconds_left()
 
-    return AsyncRetrying(sleep=sleep, stop=stop, wait=wait, retry=_worth_another_try, reraise=True)
+    return AsyncRetrying(sleep=sleep, stop=stop, wait=wait, retry=_is_worth_retrying, reraise=True)
 
 
-def _worth_another_try(state: RetryCallState) -> bool:
-    """A fault that passes is retried; a reply that makes no sense (bad JSON, HTML, nothing at all) once."""
-    error = _failure(state)
-    if isinstance(error, PASSING):
+def _is_worth_retrying(state: RetryCallState) -> bool:
+    """Return true for transient faults, and once for a meaningless reply (bad JSON, HTML, nothing at all)."""
+    error = _get_failure(state)
+    if isinstance(error, TRANSIENT):
         return True
     return state.attempt_number == 1 and (isinstance(error, EmptyReplyError) or type(error) is ProviderError)
 
 
-def _failure(state: RetryCallState) -> BaseException | None:
+def _get_failure(state: RetryCallState) -> BaseException | None:
     return state.outcome.exception() if state.outcome is not None else None

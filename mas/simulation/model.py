@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm.profiles.model import AgentModel, LimitChange
+from mas.llm.adaptive_limit import LimitChange
+from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:

@@ -1,25 +1,23 @@
 """Models of any provider that LiteLLM knows: `conf/model/litellm.yaml`.
 
-LiteLLM takes seconds to load and some 100 MB of memory, so it is imported with the first request and only here. DSPy's
-engines over it are wrapped like any other: each request is a span, and the deadline is that of the whole call.
+LiteLLM takes seconds to load and about 100 MB of memory, so it is imported with the first request and for this profile
+alone. DSPy's engines over it are wrapped like any other.
 
-    LiteLLMModel("anthropic/claude-sonnet-4-5").create_lm(AgentModel())      # the key: ANTHROPIC_API_KEY
+    LiteLLMModel("anthropic/claude-sonnet-4-5").create_lm(AgentModel())      # with the key in ANTHROPIC_API_KEY
 """
 
-import functools
 import importlib.util
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mas.llm.profiles.profile import MIN_SECRET_CHARS, ModelProfile
 from mas.runtime.errors import UserError
 
-# LiteLLM would otherwise fetch its list of prices from the internet while it is imported.
-LOCAL_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+if TYPE_CHECKING:
+    from mas.llm.dspy_engine import AsyncEngine, Engine
 
-
-# Where LiteLLM looks for the keys of the providers most in use.
+# Environment variables in which LiteLLM looks for the keys of common providers.
 USUAL_KEYS = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
@@ -35,7 +33,7 @@ USUAL_KEYS = {
 
 @dataclass
 class LiteLLMModel(ModelProfile):
-    """Its fields are the keys of `conf/model/litellm.yaml`; `name` is LiteLLM's `<provider>/<model>`."""
+    """Profile whose fields are the keys of `conf/model/litellm.yaml`; `name` is LiteLLM's `<provider>/<model>`."""
 
     def check(self) -> None:
         for name in self.names:
@@ -51,7 +49,7 @@ class LiteLLMModel(ModelProfile):
             self._check_keys()
 
     def _check_keys(self) -> None:
-        """For the usual providers; asking LiteLLM itself would take the seconds that its import takes."""
+        """Check the keys of common providers; LiteLLM's own check would take the seconds of its import."""
         for name in self.names:
             variables = USUAL_KEYS.get(name.partition("/")[0], ())
             if variables and not any(os.environ.get(variable) for variable in variables):
@@ -61,7 +59,7 @@ class LiteLLMModel(ModelProfile):
                 )
 
     def secrets(self) -> list[str]:
-        """The named key, and those that LiteLLM finds by itself under its providers' usual names."""
+        """Return the key of `api_key_env`, and those that LiteLLM finds by itself."""
         usual = (f"{name.partition('/')[0].upper()}_API_KEY" for name in self.names)
         keys = {os.environ.get(variable) or "" for variable in (self.api_key_env or "", *usual)}
         return sorted(key for key in keys if len(key) >= MIN_SECRET_CHARS)
@@ -69,17 +67,7 @@ class LiteLLMModel(ModelProfile):
     def _dspy_name(self, name: str) -> str:
         return name
 
-    def _engines(self) -> tuple[Any, Any]:
-        return _shared_engines(self._key(), self.base_url, self.call_deadline_seconds)
+    def _create_engines(self) -> tuple["Engine", "AsyncEngine"]:
+        from mas.llm.dspy_engine import create_litellm_engines
 
-
-@functools.cache
-def _shared_engines(api_key: str | None, base_url: str | None, deadline_seconds: float) -> tuple[Any, Any]:
-    from dspy.clients.engines import AsyncLiteLLMEngine, LiteLLMEngine
-
-    for name, value in LOCAL_PRICES.items():
-        os.environ.setdefault(name, value)
-    options: dict[str, Any] = {"timeout": deadline_seconds}
-    options |= {"api_key": api_key} if api_key else {}
-    options |= {"api_base": base_url} if base_url else {}
-    return LiteLLMEngine(**options), AsyncLiteLLMEngine(**options)
+        return create_litellm_engines(self._key(), self.base_url, self.call_deadline_seconds)

@@ -1,25 +1,27 @@
-"""One question to a model server about itself, before a run: what it has loaded, how long its context is.
+"""Models that vLLM and Ollama serve on one's own machines: `conf/model/vllm.yaml`, `conf/model/ollama.yaml`.
 
-ask_server("http://127.0.0.1:11434/api/ps", 5.0)      # {"models": [{"name": "qwen3:latest", …}]}
+Before a run, the server is asked which models it has and how long their context is. Tested against stand-ins that
+answer as documented, not against vLLM or Ollama.
 """
 
 import json
 from dataclasses import dataclass
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
 
+QUICK_SECONDS = 10.0  # for every query but the loading of a model, which may take as long as a call
+
 
 def query_server(
-    url: str, timeout_seconds: float, body: dict[str, Any] | None = None, api_key: str | None = None
-) -> dict[str, Any] | None:
-    """The JSON object that it answers with; None: it knows no such address or no such model (404).
+    url: str, timeout_seconds: float, body: dict[str, object] | None = None, api_key: str | None = None
+) -> dict[str, object] | None:
+    """Return the JSON object at a URL of a model server; None if it has no such address or model (404).
 
     Raises:
-        UserError: no answer in time, or none that can be read.
+        UserError: there was no usable answer in time.
     """
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {api_key}"} if api_key else {})}
     request = Request(url, None if body is None else json.dumps(body).encode(), headers)
@@ -42,12 +44,18 @@ def query_server(
     return answer
 
 
-QUICK_SECONDS = 10.0
+def _list_objects(answer: dict[str, object] | None, key: str) -> list[dict[str, object]]:
+    items = (answer or {}).get(key)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 @dataclass
 class VllmModel(OpenAIChatModel):
-    """Its fields are the keys of `conf/model/vllm.yaml`."""
+    """Profile whose fields are the keys of `conf/model/vllm.yaml`.
+
+    vLLM refuses a prompt that is too long with an error of its own. `GET /v1/models` returns the context length with
+    which it was started (`max_model_len`).
+    """
 
     base_url: str | None = "http://127.0.0.1:8000/v1"
     max_tokens_field: str = "max_tokens"
@@ -57,29 +65,30 @@ class VllmModel(OpenAIChatModel):
     def check(self) -> None:
         super().check()
         url = f"{(self.base_url or '').rstrip('/')}/models"
-        listed = (query_server(url, QUICK_SECONDS, api_key=self._key()) or {}).get("data") or []
+        listed = _list_objects(query_server(url, QUICK_SECONDS, api_key=self._key()), "data")
         served = {model.get("id"): model.get("max_model_len") for model in listed}
         for name in self.names:
             if name not in served:
                 there = ", ".join(map(str, served)) or "none"
                 raise UserError(f"vLLM serves no model {name}; model.name must be one of: {there}.")
-            self._check_context(name, served[name])
-
-    def _check_context(self, name: str, length: int | None) -> None:
-        if self.context_tokens is not None and length is not None and length < self.context_tokens:
-            raise UserError(
-                f"vLLM was started with a context of {length} tokens for {name}, fewer than "
-                f"model.context_tokens={self.context_tokens}; start it with --max-model-len {self.context_tokens}, or "
-                "lower model.context_tokens."
-            )
-
-
-QUICK_SECONDS = 10.0  # for everything but loading a model, which may take as long as a call
+            length = served[name]
+            if self.context_tokens is not None and isinstance(length, int) and length < self.context_tokens:
+                raise UserError(
+                    f"vLLM was started with a context of {length} tokens for {name}, fewer than "
+                    f"model.context_tokens={self.context_tokens}; start it with --max-model-len "
+                    f"{self.context_tokens}, or lower model.context_tokens."
+                )
 
 
 @dataclass
 class OllamaModel(OpenAIChatModel):
-    """Its fields are the keys of `conf/model/ollama.yaml`."""
+    """Profile whose fields are the keys of `conf/model/ollama.yaml`.
+
+    Ollama's `/v1` ignores a context length in a request (`options.num_ctx`), has a short one by default, and truncates
+    longer prompts silently. So the length is checked before a run through its own API (https://docs.ollama.com/api):
+    `POST /api/show` describes the model, `POST /api/generate` without a prompt loads it, `GET /api/ps` returns the
+    context with which it is loaded.
+    """
 
     base_url: str | None = "http://127.0.0.1:11434/v1"
     max_tokens_field: str = "max_tokens"
@@ -89,21 +98,21 @@ class OllamaModel(OpenAIChatModel):
     def check(self) -> None:
         super().check()
         for name in self.names:
-            self._check_abilities(name)
+            self._check_capabilities(name)
             if self.context_tokens is not None:
                 self._check_context(name, self.context_tokens)
 
-    def _check_abilities(self, name: str) -> None:
-        shown = self._ask("/api/show", {"model": name})
-        if shown is None:
+    def _check_capabilities(self, name: str) -> None:
+        model = self._query("/api/show", {"model": name})
+        if model is None:
             raise UserError(f"Ollama has no model {name}; get it with `ollama pull {name}`, or see `ollama list`.")
-        able = shown.get("capabilities")
-        for key, ability in (("native_tools", "tools"), ("takes_images", "vision")):
-            if able is not None and getattr(self, key) and ability not in able:
-                raise UserError(f"Ollama says that {name} cannot do {ability}; set model.{key}=false.")
+        capabilities = model.get("capabilities")
+        for key, capability in (("native_tools", "tools"), ("takes_images", "vision")):
+            if isinstance(capabilities, list) and getattr(self, key) and capability not in capabilities:
+                raise UserError(f"Ollama says that {name} cannot do {capability}; set model.{key}=false.")
 
     def _check_context(self, name: str, needed: int) -> None:
-        loaded = self._loaded_context(name)
+        loaded = self._load_context(name)
         if loaded is None:
             raise UserError(
                 f"Ollama does not say with how much context it has loaded {name} (it is probably too old to); update "
@@ -116,19 +125,20 @@ class OllamaModel(OpenAIChatModel):
                 "model.context_tokens."
             )
 
-    def _loaded_context(self, name: str) -> int | None:
-        """Tokens of context with which the model is in memory, where it is put if it is not there yet."""
-        if (running := self._running(name)) is None:
-            self._ask("/api/generate", {"model": name, "stream": False}, self.call_deadline_seconds)
-            running = self._running(name)
-        return None if running is None else running.get("context_length")
+    def _load_context(self, name: str) -> int | None:
+        """Return the context length of the loaded model, after loading it if necessary."""
+        if (running := self._find_running(name)) is None:
+            self._query("/api/generate", {"model": name, "stream": False}, self.call_deadline_seconds)
+            running = self._find_running(name)
+        length = None if running is None else running.get("context_length")
+        return length if isinstance(length, int) else None
 
-    def _running(self, name: str) -> dict[str, Any] | None:
-        models = (self._ask("/api/ps") or {}).get("models") or []
+    def _find_running(self, name: str) -> dict[str, object] | None:
+        models = _list_objects(self._query("/api/ps"), "models")
         return next((each for each in models if each.get("name") in (name, f"{name}:latest")), None)
 
-    def _ask(
-        self, path: str, body: dict[str, Any] | None = None, timeout_seconds: float = QUICK_SECONDS
-    ) -> dict[str, Any] | None:
+    def _query(
+        self, path: str, body: dict[str, object] | None = None, timeout_seconds: float = QUICK_SECONDS
+    ) -> dict[str, object] | None:
         root = (self.base_url or "").rstrip("/").removesuffix("/v1")
         return query_server(root + path, timeout_seconds, body, self._key())

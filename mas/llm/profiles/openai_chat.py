@@ -1,16 +1,19 @@
 """Models behind an OpenAI-compatible chat endpoint, over DSPy's native engine.
 
-An explicit engine lifts DSPy's silent cap of 100 connections and keeps `OPENAI_BASE_URL` and its like from switching
+Our own engine avoids DSPy's silent limit of 100 connections, and that `OPENAI_BASE_URL` and similar variables switch
 the client to LiteLLM.
 
     OpenAIChatModel(name="gpt-4o-mini", api_key_env="OPENAI_API_KEY").create_lm(AgentModel(temperature=0.7))
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mas.llm.profiles.profile import ModelProfile
 from mas.runtime.reachable import check_reachable
+
+if TYPE_CHECKING:
+    from mas.llm.dspy_engine import AsyncEngine, Engine
 
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_TOKENS_FIELDS = ("max_completion_tokens", "max_tokens")
@@ -20,7 +23,7 @@ MAX_TOKENS_FIELDS = ("max_completion_tokens", "max_tokens")
 class OpenAIChatModel(ModelProfile):
     """Profile of a model reached over HTTP; its fields are the keys of `conf/model/*.yaml`."""
 
-    max_tokens_field: str = "max_completion_tokens"  # how the server calls `max_tokens`: older ones know only that
+    max_tokens_field: str = "max_completion_tokens"  # name of `max_tokens` in requests; older servers know only that
 
     def check(self) -> None:
         super().check()
@@ -29,12 +32,12 @@ class OpenAIChatModel(ModelProfile):
 
     def _check_ranges(self) -> None:
         super()._check_ranges()
-        self._need("max_tokens_field", self.max_tokens_field in MAX_TOKENS_FIELDS, " or ".join(MAX_TOKENS_FIELDS))
+        self._require("max_tokens_field", self.max_tokens_field in MAX_TOKENS_FIELDS, " or ".join(MAX_TOKENS_FIELDS))
 
     def _dspy_name(self, name: str) -> str:
         return f"openai/{name}"
 
-    def _engines(self) -> tuple[Any, Any]:
+    def _create_engines(self) -> tuple["Engine", "AsyncEngine"]:
         from mas.llm.dspy_engine import create_chat_engines
 
         key = self._key() or "none"

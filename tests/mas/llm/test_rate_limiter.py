@@ -26,22 +26,22 @@ def tell(permit: RequestPermit, outcome: str) -> None:
         permit.record_server_error()
 
 
-def reasons(rate_limiter: RateLimiter) -> list[str]:
-    return [entry["reason"] for entry in rate_limiter.history]
+def reasons(limiter: RateLimiter) -> list[str]:
+    return [entry["reason"] for entry in limiter.history]
 
 
 @given(st.integers(1, 50), st.lists(st.tuples(seconds, seconds, outcomes), max_size=60))
 @settings(max_examples=60, deadline=None)
 def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests):
-    gate, passed = RateLimiter(ceiling), []
+    limiter, passed = RateLimiter(ceiling), []
 
     async def request(arrives: float, takes: float, outcome: str) -> None:
         await asyncio.sleep(arrives)
-        async with gate.admit(1) as slot:
-            assert 1 <= gate.in_flight <= gate.policy.limit <= ceiling
+        with await limiter.acquire(1) as permit:
+            assert 1 <= limiter.in_flight <= limiter.policy.limit <= ceiling
             await asyncio.sleep(takes)
-            tell(slot, outcome)
-            assert 1 <= gate.policy.limit <= ceiling
+            tell(permit, outcome)
+            assert 1 <= limiter.policy.limit <= ceiling
         passed.append(outcome)
 
     async def all_of_them() -> None:
@@ -49,7 +49,7 @@ def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests
 
     run_in_virtual_time(all_of_them())
     assert sorted(passed) == sorted(outcome for _, _, outcome in requests)
-    assert gate.in_flight == 0
+    assert limiter.in_flight == 0
 
 
 @given(
@@ -58,13 +58,13 @@ def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests
 )
 @settings(max_examples=60, deadline=None)
 def test_first_come_first_served_however_large(requests, rates):
-    gate, entered = RateLimiter(3, *rates), []
+    limiter, entered = RateLimiter(3, *rates), []
 
     async def request(number: int, tokens: int, outcome: str) -> None:
-        async with gate.admit(tokens) as slot:
+        with await limiter.acquire(tokens) as permit:
             entered.append(number)
             await asyncio.sleep(0.2)
-            tell(slot, outcome)
+            tell(permit, outcome)
 
     async def all_of_them() -> None:
         await asyncio.gather(*[request(number, *given) for number, given in enumerate(requests)])
@@ -76,60 +76,60 @@ def test_first_come_first_served_however_large(requests, rates):
 @given(st.lists(st.tuples(seconds, seconds, st.none() | seconds, outcomes), max_size=60), st.sampled_from([None, 600]))
 @settings(max_examples=60, deadline=None)
 def test_a_storm_of_cancellations_swallows_no_place(requests, per_minute):
-    gate = RateLimiter(4, per_minute)
+    limiter = RateLimiter(4, per_minute)
 
     async def request(arrives: float, takes: float, cancelled_after: float | None, outcome: str) -> None:
         await asyncio.sleep(arrives)
         try:
-            async with asyncio.timeout(cancelled_after), gate.admit(1) as slot:
-                await asyncio.sleep(takes)
-                tell(slot, outcome)
+            async with asyncio.timeout(cancelled_after):
+                with await limiter.acquire(1) as permit:
+                    await asyncio.sleep(takes)
+                    tell(permit, outcome)
         except TimeoutError:
             pass
 
     async def all_of_them() -> None:
         await asyncio.gather(*[request(*given) for given in requests])
-        assert gate.in_flight == 0
-        async with asyncio.timeout(200), gate.admit(1):
-            assert gate.in_flight == 1
+        assert limiter.in_flight == 0
+        async with asyncio.timeout(200):
+            with await limiter.acquire(1):
+                assert limiter.in_flight == 1
 
     run_in_virtual_time(all_of_them())
 
 
 def test_a_pause_beyond_the_deadline_is_not_waited_for():
-    gate = RateLimiter(4)
+    limiter = RateLimiter(4)
 
     async def all_of_them() -> None:
-        async with gate.admit(1) as slot:
-            slot.record_rate_limit(30.0)
-        began = gate.now()
-        with pytest.raises(BackoffTooLongError, match="30 s"):
-            async with gate.admit(1, lambda: 20):
-                pass
-        assert gate.now() == began
-        async with gate.admit(1, lambda: 40):
-            assert gate.now() == pytest.approx(began + 30, abs=0.01)
+        with await limiter.acquire(1) as permit:
+            permit.record_rate_limit(30.0)
+        began = limiter.now()
+        with pytest.raises(BackoffTooLongError, match="30 s"), await limiter.acquire(1, lambda: 20):
+            pass
+        assert limiter.now() == began
+        with await limiter.acquire(1, lambda: 40):
+            assert limiter.now() == pytest.approx(began + 30, abs=0.01)
 
     run_in_virtual_time(all_of_them())
 
 
 def test_a_pause_is_told_on_coming_however_long_the_queue_is():
-    gate = RateLimiter(1)
+    limiter = RateLimiter(1)
 
     async def patient() -> None:
-        async with gate.admit(1):
+        with await limiter.acquire(1):
             pass
 
     async def all_of_them() -> None:
-        async with gate.admit(1) as slot:
-            slot.record_rate_limit(30.0)
+        with await limiter.acquire(1) as permit:
+            permit.record_rate_limit(30.0)
         queue = [asyncio.create_task(patient()) for _ in range(3)]
         await asyncio.sleep(1)
-        began = gate.now()
-        with pytest.raises(BackoffTooLongError, match="29 s"):
-            async with gate.admit(1, lambda: 20):
-                pass
-        assert gate.now() == began
+        began = limiter.now()
+        with pytest.raises(BackoffTooLongError, match="29 s"), await limiter.acquire(1, lambda: 20):
+            pass
+        assert limiter.now() == began
         await asyncio.gather(*queue)
 
     run_in_virtual_time(all_of_them())
@@ -137,19 +137,19 @@ def test_a_pause_is_told_on_coming_however_long_the_queue_is():
 
 def test_a_pause_is_told_to_the_whole_queue_once_its_first_has_been_told():
     async def all_of_them() -> list[float]:
-        gate, told = RateLimiter(64, requests_per_minute=60), []
+        limiter, told = RateLimiter(64, requests_per_minute=60), []
 
         async def impatient() -> None:
             try:
-                async with gate.admit(1, lambda: 1.0):
+                with await limiter.acquire(1, lambda: 1.0):
                     pass
             except BackoffTooLongError:
-                told.append(gate.now() - 1000.0)
+                told.append(limiter.now() - 1000.0)
 
-        async with gate.admit(1) as slot:
+        with await limiter.acquire(1) as permit:
             queue = [asyncio.create_task(impatient()) for _ in range(5)]
             await asyncio.sleep(0.5)
-            slot.record_rate_limit(10.0)
+            permit.record_rate_limit(10.0)
         await asyncio.gather(*queue)
         return told
 
@@ -158,83 +158,82 @@ def test_a_pause_is_told_to_the_whole_queue_once_its_first_has_been_told():
 
 def test_who_has_queued_for_long_still_has_the_patience_for_a_short_pause():
     async def all_of_them() -> float:
-        gate = RateLimiter(64, requests_per_minute=1)
+        limiter = RateLimiter(64, requests_per_minute=1)
 
         async def request(place: int) -> None:
-            async with gate.admit(1, lambda: 5.0) as slot:
+            with await limiter.acquire(1, lambda: 5.0) as permit:
                 if place < 4:
-                    slot.record_rate_limit(3.0)
+                    permit.record_rate_limit(3.0)
 
         await asyncio.gather(*[request(place) for place in range(5)])
-        return gate.now() - 1000.0
+        return limiter.now() - 1000.0
 
     assert run_in_virtual_time(all_of_them()) == pytest.approx(240, abs=1)
 
 
 def test_a_pause_that_is_not_waited_for_costs_nothing_of_the_rate():
     async def all_of_them() -> float:
-        gate = RateLimiter(64, requests_per_minute=60)
-        async with gate.admit(1) as slot:
-            slot.record_rate_limit(1.5)
+        limiter = RateLimiter(64, requests_per_minute=60)
+        with await limiter.acquire(1) as permit:
+            permit.record_rate_limit(1.5)
         for _ in range(10):
-            with pytest.raises(BackoffTooLongError):
-                async with gate.admit(1, lambda: 1.0):
-                    pass
-        began = gate.now()
-        async with gate.admit(1):
-            return gate.now() - began
+            with pytest.raises(BackoffTooLongError), await limiter.acquire(1, lambda: 1.0):
+                pass
+        began = limiter.now()
+        with await limiter.acquire(1):
+            return limiter.now() - began
 
     assert run_in_virtual_time(all_of_them()) == pytest.approx(1.5, abs=1e-3)
 
 
 def test_many_refusals_of_requests_sent_before_the_cut_are_one_episode():
-    gate = RateLimiter(64)
+    limiter = RateLimiter(64)
 
     async def request(place: int) -> None:
-        async with gate.admit(1) as slot:
+        with await limiter.acquire(1) as permit:
             await asyncio.sleep(1 + place / 100)
-            slot.record_rate_limit(0.0)
+            permit.record_rate_limit(0.0)
 
     async def all_of_them() -> None:
         await asyncio.gather(*[request(place) for place in range(64)])
 
     run_in_virtual_time(all_of_them())
-    assert reasons(gate).count("rate limit") == 1
-    assert gate.policy.limit == 63  # as many as the server was still working on at the first refusal
+    assert reasons(limiter).count("rate limit") == 1
+    assert limiter.policy.limit == 63  # as many as the server was still working on at the first refusal
 
 
 def test_a_cut_halves_what_is_not_in_use():
-    gate = RateLimiter(64)
+    limiter = RateLimiter(64)
 
     async def one() -> None:
-        async with gate.admit(1) as slot:
-            slot.record_rate_limit(None)
+        with await limiter.acquire(1) as permit:
+            permit.record_rate_limit(None)
 
     run_in_virtual_time(one())
-    assert gate.history[-1] == {"seconds": 0.0, "limit": 16, "reason": "rate limit"}
+    assert limiter.history[-1] == {"seconds": 0.0, "limit": 16, "reason": "rate limit"}
 
 
 @pytest.mark.parametrize(("retry_after", "pause"), [(7.0, 7.0), (3600.0, 60.0), (math.inf, 60.0), (0.0, 0.25)])
 def test_nothing_is_sent_before_the_time_the_server_gave_up_to_a_minute(retry_after, pause):
     async def two() -> float:
-        gate = RateLimiter(64)
-        async with gate.admit(1) as slot:
-            slot.record_rate_limit(retry_after)
-        refused = gate.now()
-        async with gate.admit(1):
-            return gate.now() - refused
+        limiter = RateLimiter(64)
+        with await limiter.acquire(1) as permit:
+            permit.record_rate_limit(retry_after)
+        refused = limiter.now()
+        with await limiter.acquire(1):
+            return limiter.now() - refused
 
     assert run_in_virtual_time(two()) == pytest.approx(pause, abs=1e-5)
 
 
 def test_without_a_time_the_pauses_double_until_something_gets_through():
     async def pauses() -> list[float]:
-        gate, gaps = RateLimiter(64), []
+        limiter, gaps = RateLimiter(64), []
         for outcome in ["refused", "refused", "refused", "succeeded", "refused", "succeeded"]:
-            async with gate.admit(1) as slot:
-                tell(slot, outcome)
+            with await limiter.acquire(1) as permit:
+                tell(permit, outcome)
             if outcome == "refused":
-                gaps.append(gate.policy.hold_until - gate.now())
+                gaps.append(limiter.policy.hold_until - limiter.now())
         return gaps
 
     assert run_in_virtual_time(pauses()) == pytest.approx([0.25, 0.5, 1.0, 0.25], abs=1e-5)
@@ -242,23 +241,23 @@ def test_without_a_time_the_pauses_double_until_something_gets_through():
 
 def test_however_long_it_refuses_the_server_is_asked_again_every_few_seconds():
     async def gaps() -> list[float]:
-        gate, sent = RateLimiter(64), []
+        limiter, sent = RateLimiter(64), []
         for _ in range(50):
-            async with gate.admit(1) as slot:
-                sent.append(gate.now())
-                slot.record_rate_limit(None)
+            with await limiter.acquire(1) as permit:
+                sent.append(limiter.now())
+                permit.record_rate_limit(None)
         return [later - earlier for earlier, later in itertools.pairwise(sent)]
 
     assert max(run_in_virtual_time(gaps())) == pytest.approx(16.0, abs=1e-3)
 
 
 def test_after_a_server_fault_nothing_grows_for_a_while_and_nothing_is_cut():
-    gate = RateLimiter(64)
+    limiter = RateLimiter(64)
 
     async def request(number: int) -> None:
-        async with gate.admit(1) as slot:
+        with await limiter.acquire(1) as permit:
             if number == 0:
-                return slot.record_server_error()
+                return permit.record_server_error()
             await asyncio.sleep(9.9 if number <= 32 else 1)
         return None
 
@@ -266,19 +265,19 @@ def test_after_a_server_fault_nothing_grows_for_a_while_and_nothing_is_cut():
         await asyncio.gather(*[request(number) for number in range(70)])
 
     run_in_virtual_time(all_of_them())
-    assert reasons(gate) == ["start", "server fault: growth paused", "growth"]
-    paused, grown = gate.history[1:]
+    assert reasons(limiter) == ["start", "server fault: growth paused", "growth"]
+    paused, grown = limiter.history[1:]
     assert (paused["limit"], grown["limit"] > 32, grown["seconds"] > 10) == (32, True, True)
 
 
 def test_without_refusals_the_limit_opens_to_its_ceiling_before_the_first_reply():
-    gate = RateLimiter(64)
+    limiter = RateLimiter(64)
 
     async def request() -> float:
-        async with gate.admit(1) as slot:
-            entered = gate.now()
+        with await limiter.acquire(1) as permit:
+            entered = limiter.now()
             await asyncio.sleep(1)
-            slot.record_success()
+            permit.record_success()
         return entered
 
     async def all_of_them() -> list[float]:
@@ -286,34 +285,34 @@ def test_without_refusals_the_limit_opens_to_its_ceiling_before_the_first_reply(
 
     entered = run_in_virtual_time(all_of_them())
     assert max(entered) - min(entered) < 0.1
-    assert gate.history[-1]["limit"] == 64
+    assert limiter.history[-1]["limit"] == 64
 
 
 def test_after_a_cut_the_limit_comes_back():
-    gate = RateLimiter(64)
+    limiter = RateLimiter(64)
 
     async def request(place: int) -> None:
         if place < 2:
-            async with gate.admit(1) as slot:
-                slot.record_rate_limit(None)
-        async with gate.admit(1) as slot:
+            with await limiter.acquire(1) as permit:
+                permit.record_rate_limit(None)
+        with await limiter.acquire(1) as permit:
             await asyncio.sleep(60)
-            slot.record_success()
+            permit.record_success()
 
     async def all_of_them() -> None:
         await asyncio.gather(*[request(place) for place in range(200)])
 
     run_in_virtual_time(all_of_them())
-    assert min(entry["limit"] for entry in gate.history) < 32
-    assert gate.history[-1]["limit"] == 64
+    assert min(entry["limit"] for entry in limiter.history) < 32
+    assert limiter.history[-1]["limit"] == 64
 
 
-async def _times_sent(rate_limiter: RateLimiter, requests: int, tokens: int) -> list[float]:
+async def _times_sent(limiter: RateLimiter, requests: int, tokens: int) -> list[float]:
     async def request() -> float:
-        async with rate_limiter.admit(tokens) as slot:
-            sent = rate_limiter.now()
+        with await limiter.acquire(tokens) as permit:
+            sent = limiter.now()
             await asyncio.sleep(0.2)
-            slot.record_success()
+            permit.record_success()
         return sent
 
     return await asyncio.gather(*[request() for _ in range(requests)])
@@ -338,11 +337,11 @@ def test_a_known_token_rate_counts_large_requests_in_full_and_lets_the_largest_p
 
 def test_a_server_that_refuses_a_declared_rate_is_obeyed():
     async def two() -> float:
-        gate = RateLimiter(64, requests_per_minute=6000)
-        async with gate.admit(1) as slot:
-            slot.record_rate_limit(5.0)
-        async with gate.admit(1):
-            return gate.history[-1]["seconds"]
+        limiter = RateLimiter(64, requests_per_minute=6000)
+        with await limiter.acquire(1) as permit:
+            permit.record_rate_limit(5.0)
+        with await limiter.acquire(1):
+            return limiter.history[-1]["seconds"]
 
     assert run_in_virtual_time(two()) == pytest.approx(5.0, abs=1e-3)
 
@@ -365,34 +364,32 @@ class FixedRate:
         return True
 
 
-async def _through_the_gate(
-    rate_limiter: RateLimiter, server: FixedRate, requests: int, jitter: random.Random
-) -> float:
+async def _through_the_gate(limiter: RateLimiter, server: FixedRate, requests: int, jitter: random.Random) -> float:
     async def worker(left: Iterator[int]) -> None:
         for _ in left:
             while not await ask():
                 pass
 
     async def ask() -> bool:
-        async with rate_limiter.admit(1) as slot:
-            if good := await server.ask(rate_limiter.now()):
-                slot.record_success()
+        with await limiter.acquire(1) as permit:
+            if good := await server.ask(limiter.now()):
+                permit.record_success()
             else:
-                slot.record_rate_limit(server.retry_after)
+                permit.record_rate_limit(server.retry_after)
         if not good:
             await asyncio.sleep(server.retry_after or jitter.uniform(0, 1))
         return good
 
     left = iter(range(requests))
     await asyncio.gather(*[worker(left) for _ in range(64)])
-    return rate_limiter.now() - 1000.0  # virtual time starts there
+    return limiter.now() - 1000.0  # virtual time starts there
 
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
 def test_a_bucket_that_is_empty_at_first_says_nothing_of_the_rate(retry_after):
-    gate, server = RateLimiter(64), FixedRate(retry_after)
+    limiter, server = RateLimiter(64), FixedRate(retry_after)
     server.level = 0.0
-    duration = run_in_virtual_time(_through_the_gate(gate, server, 1000, random.Random(7)))
+    duration = run_in_virtual_time(_through_the_gate(limiter, server, 1000, random.Random(7)))
     assert server.good == 1000
     assert server.rejected < 80
     assert duration < 22  # 20 s at the server's rate
@@ -411,37 +408,37 @@ class Closed(FixedRate):
 
 
 def test_a_server_that_was_closed_at_first_is_used_to_the_full_once_it_opens():
-    gate, server = RateLimiter(64), Closed(None)
-    duration = run_in_virtual_time(_through_the_gate(gate, server, 1000, random.Random(7)))
+    limiter, server = RateLimiter(64), Closed(None)
+    duration = run_in_virtual_time(_through_the_gate(limiter, server, 1000, random.Random(7)))
     assert server.rejected < 40
     assert duration < 5 + 22
 
 
 def test_one_refusal_before_anything_has_got_through_delays_one_request():
     async def one_after_the_other() -> float:
-        gate = RateLimiter(64)
-        async with gate.admit(1) as slot:
-            slot.record_rate_limit(None)
+        limiter = RateLimiter(64)
+        with await limiter.acquire(1) as permit:
+            permit.record_rate_limit(None)
         for _ in range(20):
-            async with gate.admit(1) as slot:
-                slot.record_success()
-        return gate.now() - 1000.0
+            with await limiter.acquire(1) as permit:
+                permit.record_success()
+        return limiter.now() - 1000.0
 
     assert run_in_virtual_time(one_after_the_other()) < 0.3
 
 
 def test_slow_start_grows_by_what_gets_through():
     async def limits() -> list[int]:
-        gate, seen = RateLimiter(64), []
+        limiter, seen = RateLimiter(64), []
 
         async def request() -> None:
-            async with gate.admit(1) as slot:
-                seen.append(gate.policy.limit)
+            with await limiter.acquire(1) as permit:
+                seen.append(limiter.policy.limit)
                 await asyncio.sleep(0.2)
-                slot.record_success()
+                permit.record_success()
 
-        async with gate.admit(1) as slot:
-            slot.record_rate_limit(None)
+        with await limiter.acquire(1) as permit:
+            permit.record_rate_limit(None)
         await asyncio.gather(*[request() for _ in range(100)])
         return seen
 
@@ -452,33 +449,33 @@ def test_slow_start_grows_by_what_gets_through():
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
 def test_an_unknown_rate_is_found_and_little_is_wasted(retry_after):
-    gate, server = RateLimiter(64), FixedRate(retry_after)
-    duration = run_in_virtual_time(_through_the_gate(gate, server, 1000, random.Random(7)))
+    limiter, server = RateLimiter(64), FixedRate(retry_after)
+    duration = run_in_virtual_time(_through_the_gate(limiter, server, 1000, random.Random(7)))
     assert server.good == 1000
     assert server.rejected < 80
     assert server.good / duration > 0.93 * 50
-    assert reasons(gate).count("rate limit") == reasons(gate).count("cooldown over") <= 10
+    assert reasons(limiter).count("rate limit") == reasons(limiter).count("cooldown over") <= 10
 
 
 def test_a_pace_that_is_confirmed_is_asked_more_and_more_seldom():
-    gate, server = RateLimiter(64), FixedRate(1.0)
-    run_in_virtual_time(_through_the_gate(gate, server, 4000, random.Random(7)))
-    cuts = [entry["seconds"] for entry in gate.history if entry["reason"] == "rate limit"]
+    limiter, server = RateLimiter(64), FixedRate(1.0)
+    run_in_virtual_time(_through_the_gate(limiter, server, 4000, random.Random(7)))
+    cuts = [entry["seconds"] for entry in limiter.history if entry["reason"] == "rate limit"]
     gaps = [later - earlier for earlier, later in itertools.pairwise(cuts)]
     assert max(gaps[:3]) < 5
     assert gaps[-1] > 15
 
 
 def test_history_is_bounded_keeps_its_start_and_is_json():
-    gate = RateLimiter(64)
+    limiter = RateLimiter(64)
 
     async def many() -> None:
         for _ in range(LENGTH):
-            async with gate.admit(1) as slot:
-                slot.record_rate_limit(0.0)
+            with await limiter.acquire(1) as permit:
+                permit.record_rate_limit(0.0)
 
     run_in_virtual_time(many())
-    history = json.loads(json.dumps(gate.history))
+    history = json.loads(json.dumps(limiter.history))
     assert len(history) == LENGTH
     assert history[0] == {"seconds": 0.0, "limit": 32, "reason": "start"}
     assert [entry["seconds"] for entry in history] == sorted(entry["seconds"] for entry in history)
@@ -486,30 +483,30 @@ def test_history_is_bounded_keeps_its_start_and_is_json():
 
 def test_an_end_told_twice_is_a_defect_of_the_caller():
     async def twice() -> None:
-        async with RateLimiter(2).admit(1) as slot:
-            slot.record_success()
-            slot.record_rate_limit(None)
+        with await RateLimiter(2).acquire(1) as permit:
+            permit.record_success()
+            permit.record_rate_limit(None)
 
-    with pytest.raises(RuntimeError, match="told twice"):
+    with pytest.raises(RuntimeError, match="recorded twice"):
         run_in_virtual_time(twice())
 
 
 def test_a_failure_inside_gives_the_place_back():
-    gate = RateLimiter(1)
+    limiter = RateLimiter(1)
 
     async def failing() -> None:
-        async with gate.admit(1):
+        with await limiter.acquire(1):
             raise KeyError
 
     with pytest.raises(KeyError):
         run_in_virtual_time(failing())
-    assert gate.in_flight == 0
+    assert limiter.in_flight == 0
 
 
 def test_a_gate_serves_one_loop_after_the_other():
-    gate = RateLimiter(2, requests_per_minute=6000)
-    assert len(run_in_virtual_time(_times_sent(gate, 5, 1))) == 5
-    assert len(run_in_virtual_time(_times_sent(gate, 5, 1))) == 5
+    limiter = RateLimiter(2, requests_per_minute=6000)
+    assert len(run_in_virtual_time(_times_sent(limiter, 5, 1))) == 5
+    assert len(run_in_virtual_time(_times_sent(limiter, 5, 1))) == 5
 
 
 def test_a_gate_that_lets_nobody_pass_is_refused():
