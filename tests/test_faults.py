@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.runner import Runner
+from eval.execution.runner import SampleRunner
+from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.openai_chat import OpenAIChatModel
@@ -106,22 +107,19 @@ async def ask(schedule: Any, *, deadline_seconds: float = 30.0, swallowing: bool
     with fault_server(schedule) as server:
         profile = OpenAIChatModel(name="faults", base_url=server.base_url, **settings)
         program = ToySystem().build(profile, None, Resources())
-        runner = Runner(
+        runner = SampleRunner(
             run_id="run-1",
             program=Swallowing(program) if swallowing else program,
             scorer=GaiaScorer(),
-            concurrency=1,
             deadline_seconds=deadline_seconds,
-            listener=lambda thread_id, sample: lambda level, event, fields: None,
             redact=lambda text: text,
-            finished=lambda record: None,
         )
+        stop = StopController()
         record = await runner.record_of(Sample("q1", "What is 6 * 7?", target=ANSWER), SampleKey("q1"))
-        runner.stop.heed(record)
+        stop.observe(record)
         requests = server.requests()
-    return Outcome(
-        [each["fault"] for each in requests], record, runner.stop.reason, [each["seconds"] for each in requests]
-    )
+    reason = str(stop.reason) if stop.reason else None
+    return Outcome([each["fault"] for each in requests], record, reason, [each["seconds"] for each in requests])
 
 
 def lasting(name: str) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def _told(command: Callable[[], int]) -> int:
     try:
         with handle_signals(
             _interrupt, CLOSED
-        ):  # until `eval.execution.stop_controller` takes over for the questions, and again from then on
+        ):  # until `eval.execution.termination` takes over for the questions, and again from then on
             return command()
     except InterruptedRunError as interrupt:
         if str(interrupt):

@@ -1,15 +1,18 @@
-"""The questions of one session: asked side by side, each kept in the store as soon as it is finished.
+"""One session of a run: what its folder keeps before the first sample, its caches and budget, and its records.
 
-stopped = Questions(config, store, folder, logs, console).run(program, tries)      # None: all of them ended
+recorder = begin_session(folder, store, info, samples, prompts)
+reason = RunSession(config, recorder, folder, logs, console).run(executor, pending)     # None: nothing is left
+recorder.end(reason, gate_history=[])
 """
 
+import asyncio
 import gc
 import os
 import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,20 +25,20 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.execution.budget import Budget, SampleBudget, with_unseen
+from eval.execution.executors.contract import PendingSample
+from eval.execution.executors.local import LocalExecutor, SampleHooks
 from eval.execution.progress import RunProgress
-from eval.execution.runner import Runner, Try
-from eval.execution.stop_controller import Stop, signals_to
+from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog, SharedCache, ToolCache, remove_tool_results
 from eval.runs.folder import keep_prompts, read_kept_prompts
 from eval.runs.logs import RunLogs
-from eval.runs.record import PlannedQuestion, Record, Usage
+from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, dump_config, find_tuning_use
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.runtime.sample_context import RunBudget, SampleContext, SampleKey
 from mas.runtime.trace import Level, Listener
-from mas.system import Program
 
 
 def begin_session(
@@ -139,7 +142,10 @@ THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collecti
 
 @contextmanager
 def relax_gc() -> Iterator[None]:
-    """What is there now is looked at no more, and what comes is looked at more seldom."""
+    """Exclude today's objects from garbage collection and collect new ones more rarely: a fourth of a run's CPU time.
+
+    Left as it is, the collector looks through DSPy, LangGraph and their pydantic classes again and again.
+    """
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
@@ -153,128 +159,117 @@ def relax_gc() -> Iterator[None]:
 CALL_LOG = "calls.db"
 
 
-def spent_usd(store: RunStore, folder: Path) -> float:
-    """What the run has paid in all its sessions, as far as it is known: also for questions that have no row yet."""
+def read_spent_usd(store: RunStore, folder: Path) -> float:
+    """Return what the run has paid in all its sessions, as far as it is known; for samples without a record, too."""
     if not (folder / CALL_LOG).exists():
         return store.cost_usd()
-    with closing(_call_log(store, folder)) as call_log:
+    with closing(_open_call_log(store, folder)) as call_log:
         return store.cost_usd() + call_log.unfinished().known_cost_usd
 
 
-def _call_log(store: RunStore, folder: Path) -> CallLog:
+def _open_call_log(store: RunStore, folder: Path) -> CallLog:
     call_log = CallLog(folder / CALL_LOG)
     call_log.forget_finished(store.finished_keys())
     return call_log
 
 
 class RunSession:
-    """Made for one session of a run; its store is open for writing."""
+    """One session of a run: opens its caches, hands its samples to an executor, and keeps each record at once.
+
+    session = RunSession(config, recorder, folder, logs, console)
+    reason = session.run(executor, pending)            # None: all of them were answered
+    """
 
     def __init__(
-        self, config: EvalConfig, session: SessionRecorder, folder: Path, logs: RunLogs, console: Console
+        self,
+        config: EvalConfig,
+        recorder: SessionRecorder,
+        folder: Path,
+        logs: RunLogs,
+        console: Console,
+        stop: StopController | None = None,
     ) -> None:
+        """`stop`: shared with other runs; None: one of its own, by the limits in `config.run`."""
         run = config.run
-        self.config, self.session, self.store, self.folder = config, session, session.store, folder
+        self.config, self.recorder, self.store, self.folder = config, recorder, recorder.store, folder
         self.logs, self.console = logs, console
-        self.stop = Stop(run.drain_seconds, run.fail_fast, run.max_errors, run.max_seconds)
-        self.budget = Budget(run.max_cost_usd, self.stop.now, spent_usd(self.store, folder))
+        self.stop = stop or StopController(run.drain_seconds, run.fail_fast, run.max_errors, run.max_seconds)
+        self.budget = Budget(run.max_cost_usd, self.stop.stop_now, read_spent_usd(self.store, folder))
 
-    def run(self, program: Program, tries: Sequence[Try]) -> str | None:
-        """Ask them all.
+    def run(self, executor: LocalExecutor, pending: Sequence[PendingSample]) -> str | None:
+        """Run the samples.
 
         Returns:
             Why the run stopped before its end; None: it did not.
         """
-        with RunProgress(len(tries), self.console) as progress, self.asking(program, progress.update) as runner:
-            return self._run(runner, tries)
+        with (
+            RunProgress(len(pending), self.console) as progress,
+            self.executing(executor, pending, progress.update) as work,
+        ):
+            return run_to_end([work], self.stop)
 
     @contextmanager
-    def asking(
+    def executing(
         self,
-        program: Program,
-        shown: Callable[[Record], None],
-        on_terms: Callable[[SampleContext], SampleContext] = lambda each: each,
-    ) -> Iterator[Runner]:
-        """The runner that asks them, and that keeps what comes of it; for one session.
+        executor: LocalExecutor,
+        pending: Sequence[PendingSample],
+        show: Callable[[Record], None],
+        open_budget: Callable[[SampleContext], RunBudget] | None = None,
+    ) -> Iterator[Coroutine[object, object, None]]:
+        """Open what the samples use and yield the execution, to be awaited inside.
 
         Args:
-            program: to be asked.
-            shown: told of each finished question.
-            on_terms: a new question → the same on further terms, such as another budget than the run's own.
+            executor: of the run's program.
+            pending: samples to run.
+            show: called with each finished record.
+            open_budget: of a sample, in place of the run's own budget.
         """
         with ExitStack() as stack:
-            call_log = stack.enter_context(closing(_call_log(self.store, self.folder)))
-            self.session.note_unfinished(None)
+            call_log = stack.enter_context(closing(_open_call_log(self.store, self.folder)))
+            self.recorder.note_unfinished(None)
             cache = None
             if self.config.cache.lm == "shared":
                 cache = stack.enter_context(closing(SharedCache(OUTPUTS / "cache" / "lm.db")))
-            results = self._tool_results()
+            results = self._open_tool_results()
             if results is not None:
                 stack.enter_context(closing(results))
 
-            def question(sample_key: SampleKey) -> SampleContext:
-                budget = SampleBudget(sample_key, call_log, self.budget)
-                replies = call_log.for_sample(sample_key)
-                return on_terms(SampleContext(sample_key, self.config.limits, budget, replies, cache, results))
+            def open_context(key: SampleKey) -> SampleContext:
+                budget = SampleBudget(key, call_log, self.budget)
+                context = SampleContext(key, self.config.limits, budget, call_log.for_sample(key), cache, results)
+                return context if open_budget is None else replace(context, budget=open_budget(context))
 
-            def finished(record: Record) -> None:
-                sample_key = SampleKey(record.sample_id, record.epoch, record.attempt)
-                record.usage = with_unseen(record, call_log.paid(sample_key))
+            def keep(record: Record) -> None:
+                key = SampleKey(record.sample_id, record.epoch, record.attempt)
+                record.usage = with_unseen(record, call_log.paid(key))
                 self.store.write(record)
-                call_log.forget(sample_key)
-                shown(record)
+                call_log.forget(key)
+                show(record)
                 _log_question(record, self.logs)
 
-            yield self._runner(program, question, finished)
-            self._note_unfinished(call_log.unfinished())
-        if not self._something_left():
+            hooked = executor.with_hooks(SampleHooks(open_context, self._open_listener))
+            work = hooked.run(self.recorder.info, pending, keep, self.stop)
+            stack.callback(work.close)  # it was not awaited if an error came first
+            yield work
+            paid = call_log.unfinished()
+            self.recorder.note_unfinished(vars(paid) if paid.lm_calls else None)
+        if not self._has_pending():
             remove_tool_results(self.folder)
 
-    def _tool_results(self) -> ToolCache | None:
-        """What tools have returned before, to this run or to any; None: each call is made."""
-        run_id, redact = self.session.info.run_id, self.config.redact
+    def _open_tool_results(self) -> ToolCache | None:
+        """Return what tools returned earlier, to this run or to any; None: each call is made."""
+        run_id, redact = self.recorder.info.run_id, self.config.redact
         if self.config.cache.tools == "shared":
             return ToolCache.shared(OUTPUTS, run_id, redact)
         return ToolCache.of_run(self.folder, run_id, redact) if self.config.cache.tools == "run" else None
 
-    def _something_left(self) -> bool:
-        """Whether another session of this run could ask something, `run.retry_errors` included."""
+    def _has_pending(self) -> bool:
+        """Return whether another session could run a sample, with `run.retry_errors` too."""
         ids = [planned.id for planned in self.store.planned()]
         return bool(list_pending(ids, self.config.run.epochs, self.store.keys(), retry_errors=True))
 
-    def _note_unfinished(self, paid: Usage) -> None:
-        self.session.note_unfinished(vars(paid) if paid.lm_calls else None)
-
-    def _run(self, runner: Runner, tries: Sequence[Try]) -> str | None:
-        try:
-            with signals_to(self.stop), relax_gc():
-                run_blocking(runner.run(tries))
-        except StoreError as error:
-            return str(error)
-        except KeyboardInterrupt:  # a third time, or before the first question
-            self.stop.interrupted = True
-            return self.stop.reason or "interrupted by Ctrl-C"
-        return self.stop.reason
-
-    def _runner(
-        self, program: Program, question: Callable[[SampleKey], SampleContext], finished: Callable[[Record], None]
-    ) -> Runner:
-        return Runner(
-            run_id=self.session.info.run_id,
-            program=program,
-            scorer=self.config.scorer,
-            concurrency=self.config.run.concurrency,
-            deadline_seconds=self.config.run.deadline_seconds,
-            listener=self._listener,
-            redact=self.config.redact,
-            finished=finished,
-            question=question,
-            stop=self.stop,
-            cost_without_calls=0.0 if self.config.needs_model else None,
-        )
-
-    def _listener(self, thread_id: str, sample_key: SampleKey) -> Listener:
-        """The question's log lines. A log that cannot be written ends the run, never a question."""
+    def _open_listener(self, thread_id: str, sample_key: SampleKey) -> Listener:
+        """Return the writer of a sample's log lines. A log that cannot be written ends the run, never a sample."""
         try:
             listen = self.logs.listener(thread_id, sample_key.sample_id, sample_key.epoch, sample_key.attempt)
         except OSError as error:
@@ -290,7 +285,31 @@ class RunSession:
         return guarded
 
     def _no_log(self, error: OSError) -> None:
-        self.stop.now(f"the run's logs cannot be written ({error}): check that the disk has room")
+        self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
+
+
+def run_to_end(work: Sequence[Coroutine[object, object, None]], stop: StopController) -> str | None:
+    """Await the executions of one or several runs; Ctrl-C and its like stop all of them.
+
+    Returns:
+        Why they stopped before their end; None: they did not.
+    """
+
+    async def run_all() -> None:
+        if len(work) == 1:
+            await work[0]
+        else:
+            await stop.supervise([asyncio.create_task(each) for each in work])
+
+    try:
+        with stop.handle_signals(), relax_gc():
+            run_blocking(run_all())
+    except StoreError as error:
+        return str(error)
+    except KeyboardInterrupt:  # a third time, or before the first sample
+        stop.interrupted = True
+        return str(stop.reason or "interrupted by Ctrl-C")
+    return str(stop.reason) if stop.reason else None
 
 
 def _log_question(record: Record, logs: RunLogs) -> None:
@@ -308,9 +327,9 @@ def _log_question(record: Record, logs: RunLogs) -> None:
 
 
 class MissingServices:
-    """Keeps the sentences until the first question is asked; before that a mistake shall stand alone.
+    """Notes about services that are missing, printed before the first sample; until then a mistake is shown alone.
 
-    With a simulated model, which asks no service, nothing is told.
+    With a simulated model, which uses no service, nothing is printed.
     """
 
     def __init__(self, config: EvalConfig) -> None:
@@ -320,7 +339,7 @@ class MissingServices:
     def note(self, sentence: str) -> None:
         self._sentences.append(sentence)
 
-    def tell(self) -> None:
+    def print_notes(self) -> None:
         for sentence in [] if self._silent else self._sentences:
             print(f"note: {sentence}", file=sys.stderr)
         self._sentences.clear()

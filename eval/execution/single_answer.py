@@ -6,7 +6,7 @@ answered(Example("question", "What is 2 + 2?"), config, prompts, print).answer  
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.run_session import MissingServices
-from eval.execution.runner import Runner
+from eval.execution.runner import SampleRunner
 from eval.runs.record import Record
 from eval.scorers.score import Score
 from mas.prompt_sets.prompt_set import PromptSet
@@ -23,19 +23,16 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
     """
     missing = MissingServices(config)
     with config.system.open_resources(config.tools, missing.note) as resources:
-        runner = Runner(
+        runner = SampleRunner(
             run_id="ask",
             program=config.system.build(config.model, prompts, resources),
             scorer=_no_score,
-            concurrency=1,
             deadline_seconds=config.run.deadline_seconds,
-            listener=lambda _thread_id, _sample: lambda _level, _event, _fields: None,
             redact=config.redact,
-            finished=lambda _record: None,
-            question=lambda sample_key: SampleContext(sample_key, config.limits),
+            open_context=lambda sample_key: SampleContext(sample_key, config.limits),
             observer=observer,
         )
-        missing.tell()
+        missing.print_notes()
         return run_blocking(runner.record_of(sample, SampleKey(sample.id)))
 
 

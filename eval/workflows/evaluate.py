@@ -16,8 +16,9 @@ from eval.benchmarks.dataset import Sample, select
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
-from eval.execution.run_session import MissingServices, RunSession, SessionRecorder, begin_session, spent_usd
-from eval.execution.runner import Try
+from eval.execution.executors.contract import PendingSample
+from eval.execution.executors.local import LocalExecutor
+from eval.execution.run_session import MissingServices, RunSession, SessionRecorder, begin_session, read_spent_usd
 from eval.execution.tool_counts import list_offered_tools
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.files import write_reports, write_summary
@@ -32,7 +33,6 @@ from eval.workflows.sweep import add_run_to_sweep
 from mas.prompt_sets.prompt_set import PromptSet, digest, edited_note
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from mas.system import Program
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ def evaluate(request: Request) -> int:
     changes = _find_changes(resumed, request, info) if resumed else {}
     missing = MissingServices(config)
     with config.system.open_resources(config.tools, missing.note) as resources:
-        program = config.system.build(config.model, request.prompts, resources)
+        executor = LocalExecutor(config, request.prompts, resources)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
-        info = replace(info, tools=list_offered_tools(program), sweep=add_run_to_sweep(folder, config))
+        info = replace(info, tools=list_offered_tools(executor.program), sweep=add_run_to_sweep(folder, config))
         with _opened(folder) as store:
             run = _Run(request, folder, store, missing, split.notes)
             try:
-                return run.execute(program, samples, info, changes)
+                return run.execute(executor, samples, info, changes)
             except (OSError, StoreError) as error:  # a full disk: no question fails this way, the run's own files can
                 print(f"stopped: {error}; what is finished is in {folder / DATABASE}", file=sys.stderr)
                 print(format_resume_hint(folder), file=sys.stderr)
@@ -138,13 +138,15 @@ class _Run:
         self.missing, self.notes = missing, notes
         self.console = Console()
 
-    def execute(self, program: Program, samples: Sequence[Sample], info: RunInfo, changes: Mapping[str, str]) -> int:
+    def execute(
+        self, executor: LocalExecutor, samples: Sequence[Sample], info: RunInfo, changes: Mapping[str, str]
+    ) -> int:
         self._check_budget()
         if not self.config.run.resume and self.store.keys():  # another process began one since `check_free`
             raise UserError(f"{self.folder} already holds a run; go on with it by run.resume, or name a new folder.")
         session = begin_session(self.folder, self.store, info, samples, self.request.prompts, changes)
         with ExporterLauncher(self.config.tracking, self.folder, self.config.secrets()) as exporter:
-            summary, interrupted = self._questions(program, samples, session, changes)
+            summary, interrupted = self._run_samples(executor, samples, session, changes)
             self.store.close()
             tracked = exporter.finish(self._line)
         if tracked.link:
@@ -160,32 +162,31 @@ class _Run:
             raise InterruptedRunError  # a multirun must not go on to its next job
         return code
 
-    def _questions(
-        self, program: Program, samples: Sequence[Sample], session: SessionRecorder, changes: Mapping[str, str]
+    def _run_samples(
+        self, executor: LocalExecutor, samples: Sequence[Sample], session: SessionRecorder, changes: Mapping[str, str]
     ) -> tuple[Summary, bool]:
-        """Ask what is left, write the run's files; the summary, and whether it was interrupted."""
+        """Run what is pending and write the run's files; return the summary, and whether the run was interrupted."""
         with RunLogs(self.folder, redact=self.config.secrets()) as logs:
-            questions = RunSession(self.config, session, self.folder, logs, self.console)
-            tries = self._tries(samples)
-            self.missing.tell()
-            self._announce(len(tries), len(samples) * self.config.run.epochs)
+            running = RunSession(self.config, session, self.folder, logs, self.console)
+            pending = self._list_pending(samples)
+            self.missing.print_notes()
+            self._announce(len(pending), len(samples) * self.config.run.epochs)
             self._warn_of_tuning(samples)
-            logs.entry_point.info("run started", questions=len(tries), changes=dict(changes))
-            stopped = questions.run(program, tries)
-            if stopped is None and self._tries(samples, retry_errors=False):
+            logs.entry_point.info("run started", questions=len(pending), changes=dict(changes))
+            stopped = running.run(executor, pending)
+            if stopped is None and self._list_pending(samples, retry_errors=False):
                 stopped = WITHOUT_RECORD
             session.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])
             summary = write_reports(self.folder, self.store)
             logs.entry_point.info("run ended", stopped=stopped, accuracy=summary.accuracy)
-        return summary, questions.stop.interrupted
+        return summary, running.stop.interrupted
 
     def _check_budget(self) -> None:
-        budget, spent = self.config.run.max_cost_usd, spent_usd(self.store, self.folder)
+        budget, spent = self.config.run.max_cost_usd, read_spent_usd(self.store, self.folder)
         if budget is not None and spent >= budget:
             raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={budget:g}; give it more.")
 
-    def _tries(self, samples: Sequence[Sample], retry_errors: bool | None = None) -> list[Try]:
-        """What is left to run."""
+    def _list_pending(self, samples: Sequence[Sample], retry_errors: bool | None = None) -> list[PendingSample]:
         retry = self.config.run.retry_errors if retry_errors is None else retry_errors
         by_id = {sample.id: sample for sample in samples}
         sample_keys = list_pending(list(by_id), self.config.run.epochs, self.store.keys(), retry)

@@ -3,25 +3,24 @@
 The arms run at the same time, so that whatever happens to the model's server happens to all of them. Each leaves a
 folder that every other command can read: report, compare, sync. An arm that was cut short goes on where it was.
 
-    arms = [Arm("parent", folder / "parent", prompts, program), Arm("winner", folder / "winner", tuned, other)]
+    arms = [Arm("parent", folder / "parent", prompts, resources), Arm("winner", folder / "winner", tuned, resources)]
     run_arms(arms, config, samples, info, stop, console)      # None, or why it ended early
     answers(arms[0])                                            # its records
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
+from eval.execution.executors.local import LocalExecutor
 from eval.execution.progress import RunProgress
-from eval.execution.run_session import RunSession, begin_session, relax_gc
-from eval.execution.runner import Runner, Try, side_by_side
-from eval.execution.stop_controller import Stop, signals_to
+from eval.execution.run_session import RunSession, begin_session, run_to_end
+from eval.execution.termination import StopController
 from eval.reports.files import write_reports
 from eval.runs.folder import DATABASE
 from eval.runs.logs import RunLogs
@@ -30,9 +29,8 @@ from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
-from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import SampleContext
-from mas.system import Program
+from mas.runtime.sample_context import RunBudget, SampleContext
+from mas.system import Resources
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Arm:
     name: str
     folder: Path
     prompts: PromptSet
-    program: Program
+    resources: Resources
 
 
 def evaluate_pairs(
@@ -48,9 +46,9 @@ def evaluate_pairs(
     config: EvalConfig,
     samples: Sequence[Sample],
     info: RunInfo,
-    stop: Stop,
+    stop: StopController,
     console: Console,
-    on_terms: Callable[[SampleContext], SampleContext] = lambda question: question,
+    open_budget: Callable[[SampleContext], RunBudget] | None = None,
 ) -> str | None:
     """Ask every arm what is left of it, `config.run.epochs` times each question.
 
@@ -61,7 +59,7 @@ def evaluate_pairs(
         info: of each arm, apart from its prompts.
         stop: ends all of them.
         console: where the bar goes.
-        on_terms: as for `RunSession.asking`.
+        open_budget: of a sample, in place of the run's own budget.
 
     Returns:
         Why it ended early; None: every answer is there. What the model's server failed to answer is asked again by a
@@ -72,10 +70,10 @@ def evaluate_pairs(
     """
     with ExitStack() as stack:
         sessions = [_ArmSession(stack, arm, config, samples, info, stop, console) for arm in arms]
-        total = sum(len(each.tries) for each in sessions)
+        total = sum(len(each.pending) for each in sessions)
         progress = stack.enter_context(RunProgress(total, console))
-        work = [(stack.enter_context(each.asking(progress, on_terms)), each.tries) for each in sessions]
-        stopped = _run(work, stop) if total else None
+        work = [stack.enter_context(each.executing(progress, open_budget)) for each in sessions]
+        stopped = run_to_end(work, stop) if total else None
         for each in sessions:
             each.end(stopped)
     return stopped
@@ -97,7 +95,7 @@ class _ArmSession:
         config: EvalConfig,
         samples: Sequence[Sample],
         info: RunInfo,
-        stop: Stop,
+        stop: StopController,
         console: Console,
     ) -> None:
         self.arm, self.config = arm, config
@@ -107,29 +105,19 @@ class _ArmSession:
         except StoreError as error:
             raise UserError(f"{error}.") from error
         info = replace(info, prompts_sha256=digest(arm.prompts), epochs=config.run.epochs, command=[])
-        self.session = begin_session(arm.folder, self.store, info, samples, arm.prompts)
+        self.recorder = begin_session(arm.folder, self.store, info, samples, arm.prompts)
         by_id = {sample.id: sample for sample in samples}
         left = list_pending(list(by_id), config.run.epochs, self.store.keys(), retry_errors=True)
-        self.tries: list[Try] = [(by_id[sample_key.sample_id], sample_key) for sample_key in left]
+        self.pending = [(by_id[sample_key.sample_id], sample_key) for sample_key in left]
         logs = stack.enter_context(RunLogs(arm.folder, redact=config.secrets()))
-        self.questions = RunSession(config, self.session, arm.folder, logs, console)
-        self.questions.stop = stop
+        self.run = RunSession(config, self.recorder, arm.folder, logs, console, stop)
 
-    def asking(self, progress: RunProgress, on_terms: Callable[[SampleContext], SampleContext]) -> Any:
-        return self.questions.asking(self.arm.program, progress.update, on_terms)
+    def executing(
+        self, progress: RunProgress, open_budget: Callable[[SampleContext], RunBudget] | None
+    ) -> AbstractContextManager[Coroutine[object, object, None]]:
+        executor = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
+        return self.run.executing(executor, self.pending, progress.update, open_budget)
 
     def end(self, stopped: str | None) -> None:
-        self.session.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])
+        self.recorder.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])
         write_reports(self.arm.folder, self.store)
-
-
-def _run(work: Sequence[tuple[Runner, Sequence[Try]]], stop: Stop) -> str | None:
-    try:
-        with signals_to(stop), relax_gc():
-            run_blocking(side_by_side(work, stop))
-    except StoreError as error:
-        return str(error)
-    except KeyboardInterrupt:  # a third time, or before the first question
-        stop.interrupted = True
-        return stop.reason or "interrupted by Ctrl-C"
-    return stop.reason

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from eval.execution.stop_controller import QUOTA_OR_KEY, Stop
+from eval.execution.termination import QUOTA_OR_KEY, RunStoppedError, StopController
 from eval.execution.tool_counts import list_offered_tools
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
@@ -24,7 +24,7 @@ from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, Sa
 from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, format_ids, max_failing_questions
 from optimize.gate.sealed_log import EarlierUses, SealedSet, describe_earlier_uses, find_earlier_uses, record_use
 from optimize.search.server_failures import FailuresInARow, is_server_failure
-from optimize.session.termination import EarlyVerdictError, RunStoppedError
+from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"
@@ -77,7 +77,7 @@ def _ask_all(run: TuningRun, arms: Sequence[Arm]) -> None:
 def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
     """What is left of both: no answer yet, or one that the model's server failed."""
     evaluation = run.config.build_evaluation(run.config.gate.epochs, max(1, run.config.run.concurrency // len(arms)))
-    stop = _Ending(run)
+    stop = _TestStop(run)
     stopped = evaluate_pairs(
         arms,
         evaluation,
@@ -85,10 +85,10 @@ def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
         _describe(run),
         stop,
         run.console,
-        lambda each: _on_the_runs_budget(run, each),
+        lambda context: _open_budget(run, context),
     )
     if stopped:
-        run.stop_request.interrupted = run.stop_request.interrupted or stop.interrupted
+        run.stop.interrupted = run.stop.interrupted or stop.interrupted
         if run.ledger.refusal and not stop.interrupted:
             raise EarlyVerdictError("budget", f"{run.ledger.refusal}, in the middle of the sealed test")
         raise RunStoppedError(stopped)
@@ -130,7 +130,7 @@ def _open(run: TuningRun, winner: PromptSet) -> EarlierUses:
     return before
 
 
-class _Ending(Stop):
+class _TestStop(StopController):
     """If it is the budget that has refused a request, the others in flight are answered: they are paid for."""
 
     def __init__(self, run: TuningRun) -> None:
@@ -138,13 +138,13 @@ class _Ending(Stop):
         self._purse = run.ledger
         self._failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
 
-    def heed(self, record: Record) -> None:
+    def observe(self, record: Record) -> None:
         if record.error_class == QUOTA_OR_KEY and self._purse.refusal:
             self.drain(self._purse.refusal)
         elif reason := self._failures.observe(record):
-            self.drain(reason)
+            self.drain(reason, "server")
         else:
-            super().heed(record)
+            super().observe(record)
 
 
 def count_test_answers(run: TuningRun) -> int:
@@ -169,7 +169,7 @@ def _answered(folder: Path) -> int:
 
 
 def _arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
-    return Arm(name, run.files.folder / SEALED / name, prompts, run.build_program(prompts))
+    return Arm(name, run.files.folder / SEALED / name, prompts, run.resources)
 
 
 def _describe(run: TuningRun) -> RunInfo:
@@ -190,10 +190,10 @@ def _describe(run: TuningRun) -> RunInfo:
     )
 
 
-def _on_the_runs_budget(run: TuningRun, question: SampleContext) -> SampleContext:
-    """Return the context with the run's budget added to its own."""
+def _open_budget(run: TuningRun, context: SampleContext) -> RunBudget:
+    """Return the budget of a sample of the test: the tuning run's in addition to its own."""
     account = run.ledger.open_account(functools.partial(run.call_log.pay, SampleKey(SEALED)))
-    return replace(question, budget=_SealedTestBudget(question.budget, account))
+    return _SealedTestBudget(context.budget, account)
 
 
 @dataclass(frozen=True)

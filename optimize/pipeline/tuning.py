@@ -14,6 +14,7 @@ from rich.console import Console
 
 from eval.cli.command import STOPPED, InterruptedRunError, signal_of
 from eval.cli.paths import shown
+from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.runs.folder import make_run_folder
 from mas.simulation import SIMULATED_NOTICE
@@ -28,7 +29,7 @@ from optimize.pipeline.verdict import judge_winner, write_early_verdict
 from optimize.session.config import TuningRequest
 from optimize.session.resuming import describe_resume
 from optimize.session.run_files import find_tuning_run
-from optimize.session.termination import EarlyVerdictError, RunStoppedError, compute_exit_code
+from optimize.session.termination import EarlyVerdictError, compute_exit_code
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 
 
@@ -59,7 +60,7 @@ def tune(request: TuningRequest) -> int:
             run.show(f"warning: {tracked.warning}")
         if tracked.view_line:
             run.show(tracked.view_line)
-    if run.stop_request.interrupted:
+    if run.stop.interrupted:
         raise InterruptedRunError
     return code
 
@@ -77,8 +78,8 @@ def _through(run: TuningRun) -> int:
     except RunStoppedError as halt:
         return _stopped(run, str(halt), *halt.options)
     except KeyboardInterrupt as interrupt:  # while nothing is asked, or for the third time
-        run.stop_request.interrupted = True
-        return _stopped(run, run.stop_request.reason or f"interrupted by {signal_of(interrupt)}")
+        run.stop.interrupted = True
+        return _stopped(run, str(run.stop.reason or f"interrupted by {signal_of(interrupt)}"))
     show_verdict(run.files, run.console)
     verdict = run.files.read("verdict")
     if verdict["resumable"]:

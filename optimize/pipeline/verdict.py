@@ -10,6 +10,7 @@ from typing import Any
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, Side, compare_answers
 from eval.execution.scoring import SCORER
+from eval.execution.termination import RunStoppedError
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
@@ -20,7 +21,7 @@ from optimize.pipeline.sealed_test import mark_judged, run_sealed_test
 from optimize.publishing.provenance import Provenance, build_provenance
 from optimize.publishing.publish import REJECTED, NameTakenError, publish, reject
 from optimize.session.run_files import filter_fully_scored
-from optimize.session.termination import EarlyVerdictError, RunStoppedError
+from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
 

@@ -22,9 +22,9 @@ from pathlib import Path
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.runner import Runner, blank_record
+from eval.execution.runner import SampleRunner, blank_record
 from eval.execution.scoring import SCORER
-from eval.execution.stop_controller import QUOTA_OR_KEY
+from eval.execution.termination import QUOTA_OR_KEY
 from eval.runs.record import Record
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
@@ -98,24 +98,26 @@ class Trials:
 
     def __init__(
         self,
-        runner: Runner,
+        runner: SampleRunner,
         samples: Mapping[str, Sample],
         ledger: BudgetLedger,
         path: Path,
+        concurrency: int,
         get_stop_reason: Callable[[], str | None] = lambda: None,
         kept_answers: int = MAX_KEPT_ANSWERS,
     ) -> None:
         """Create an empty memory.
 
         Args:
-            runner: its program is not used; its `question` sets limits, call log and payments.
+            runner: its program is not used; its `open_context` sets limits, call log and payments.
             samples: by id.
             ledger: counts metric calls.
             path: of the table `trials.db`.
+            concurrency: answers at once.
             get_stop_reason: returns why no more requests are to be sent, or None.
             kept_answers: in memory.
         """
-        self.ledger, self.samples, self.concurrency = ledger, samples, runner.concurrency
+        self.ledger, self.samples, self.concurrency = ledger, samples, concurrency
         self.reason: str | None = None  # to stop, other than the budget or `get_stop_reason`
         self.defect: BaseException | None = None  # of the harness itself; `check` raises it
         self.n_reached = self.n_metric_errors = 0  # different answers of this session, replayed ones included
@@ -128,7 +130,7 @@ class Trials:
         self._counted: set[Key] = set()
         self._reached: set[Key] = set()
         self._rows = TrialRows(path)
-        self._failures = FailuresInARow(runner.concurrency)
+        self._failures = FailuresInARow(concurrency)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Trials":
         return self
@@ -230,7 +232,7 @@ class Trials:
     def _answer(self, program: Program, sample: Sample, sample_key: SampleKey) -> Trial | None:
         """Answer and score a question; return None if that was interrupted."""
         recorder, refused = _TraceRecorder(program), threading.Event()
-        runner = replace(self._runner, program=recorder, question=lambda sample_key: self._context(sample_key, refused))
+        runner = replace(self._runner, program=recorder, open_context=lambda key: self._context(key, refused))
         try:
             record = run_blocking(self._run_cancellable(runner, sample, sample_key))
         except CancelledError:
@@ -243,10 +245,10 @@ class Trials:
         return Trial(record, extract_steps(program, recorder.trace, record.trajectory))
 
     def _context(self, sample_key: SampleKey, refused: threading.Event) -> SampleContext:
-        context = self._runner.question(sample_key)
+        context = self._runner.open_context(sample_key)
         return replace(context, budget=_WatchedBudget(context.budget, refused))
 
-    async def _run_cancellable(self, runner: Runner, sample: Sample, sample_key: SampleKey) -> Record | None:
+    async def _run_cancellable(self, runner: SampleRunner, sample: Sample, sample_key: SampleKey) -> Record | None:
         """Return the record, or None if it is cancelled. Runs on the agents' loop."""
         if self._cancelled is None:
             self._cancelled = asyncio.get_running_loop().create_future()

@@ -16,7 +16,8 @@ from rich.console import Console
 
 from eval.cli.paths import shown
 from eval.execution.run_session import MissingServices
-from eval.execution.runner import Runner
+from eval.execution.runner import SampleRunner
+from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CallLog, SampleResults
 from eval.runs.folder import RunInUseError, RunLock
 from eval.runs.run_info import read_origin
@@ -36,7 +37,7 @@ from optimize.session.config import TuningRequest
 from optimize.session.progress import format_progress, show_progress
 from optimize.session.resuming import begin_session
 from optimize.session.run_files import MARKER, RunFiles
-from optimize.session.termination import EarlyVerdictError, RunStoppedError, StopRequest
+from optimize.session.termination import EarlyVerdictError
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
@@ -56,13 +57,14 @@ class TuningRun:
         self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
         self.ledger = BudgetLedger(self.config.budget, self._read_earlier_spend(seconds_before))
         base, missing = self.config.base, MissingServices(self.config.base)
-        resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
-        self._program = base.system.build(base.model, self.parent.prompts, resources)
-        missing.tell()
+        self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
+        self._program = base.system.build(base.model, self.parent.prompts, self.resources)
+        missing.print_notes()
         self.objective = Objective(splits.train, splits.val)
-        self.stop_request = StopRequest(self.config.run.drain_seconds, self._cancel)
+        self.stop = StopController(self.config.run.drain_seconds)
+        at_once = self.config.run.concurrency
         self.trials = Trials(
-            self._build_runner(), self.objective.samples, self.ledger, folder / TRIALS, lambda: self.stop_request.reason
+            self._build_runner(), self.objective.samples, self.ledger, folder / TRIALS, at_once, self._read_stop
         )
         stack.callback(self.trials.close)
 
@@ -102,18 +104,15 @@ class TuningRun:
             raise EarlyVerdictError("budget", f"{reason}, before there was a verdict")
         return trials
 
-    def _build_runner(self) -> Runner:
-        config = self.config
-        return Runner(
+    def _build_runner(self) -> SampleRunner:
+        base = self.config.base
+        return SampleRunner(
             run_id=self.run_id,
             program=self._program,  # each trial replaces it by its own copy
-            scorer=config.base.scorer,
-            concurrency=config.run.concurrency,
-            deadline_seconds=config.run.deadline_seconds,
-            listener=lambda thread_id, sample_key: lambda level, event, fields: None,
-            redact=config.redact,
-            finished=lambda record: None,
-            question=self._create_context,
+            scorer=base.scorer,
+            deadline_seconds=self.config.run.deadline_seconds,
+            redact=self.config.redact,
+            open_context=self._create_context,
         )
 
     def _create_context(self, sample_key: SampleKey) -> SampleContext:
@@ -155,8 +154,15 @@ class TuningRun:
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Inside the block, Ctrl-C stops the requests instead of the process, and progress is shown."""
-        with self.stop_request.handle_signals(), show_progress(self.console, self._format_progress):
+        with (
+            self.stop.handle_signals(),
+            self.stop.in_flight(self._cancel),
+            show_progress(self.console, self._format_progress),
+        ):
             yield
+
+    def _read_stop(self) -> str | None:
+        return str(self.stop.reason) if self.stop.reason else None
 
     def _cancel(self) -> None:
         """Cancel the requests in flight, the reflection's included."""
@@ -177,7 +183,7 @@ class TuningRun:
             RunStoppedError: by a signal, or because the model's server takes no more calls.
         """
         self.trials.check()
-        if reason := self.stop_request.reason or self.trials.reason:
+        if reason := self.stop.reason or self.trials.reason:
             raise RunStoppedError(reason)
 
     def check_metric(self) -> None:

@@ -19,7 +19,7 @@ from eval.analysis.comparison.compare_runs import compare_runs
 from eval.cli.hydra_compat import composed
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
-from eval.execution.stop_controller import Stop
+from eval.execution.termination import StopController
 from eval.runs.run_info import RunInfo
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.tools.tool_context import Resources
@@ -235,11 +235,11 @@ def test_side_by_side_programs_have_each_its_own_results(
         config = read_config(composed(overrides))
         prompts, info = config.read_prompts(), RunInfo(config={"system": {"name": "single_agent"}})
         assert prompts is not None
-        program = config.system.build(config.model, prompts, Resources(config.tools))
-        arms = [Arm(name, tmp_path / name, prompts, program) for name in ("parent", "winner")]
+        resources = Resources(config.tools)
+        arms = [Arm(name, tmp_path / name, prompts, resources) for name in ("parent", "winner")]
         samples = config.data.load(config.split).samples
         console = Console(file=io.StringIO())
-        assert evaluate_pairs(arms, config, samples, info, Stop(say=lambda line: None), console) is None
+        assert evaluate_pairs(arms, config, samples, info, StopController(say=lambda line: None), console) is None
         assert len(search.requests) == 2, "one of each"
     for arm in arms:
         assert sum(each.usage.replayed_tool_calls for each in answers(arm)) == 1

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part
-from eval.execution.runner import Runner
+from eval.execution.runner import SampleRunner
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.prompt_sets.prompt_set import read_prompt_set
@@ -23,6 +23,7 @@ from mas.runtime.sample_context import SampleKey
 from mas.simulation import SimulatedModel
 from mas.system import agent_names
 from mas.tools.tool_context import Resources
+from tests.eval.execution.sample_run import SampleRun
 
 
 def records(
@@ -33,17 +34,16 @@ def records(
     prompts = read_prompt_set(system.default_prompts, agent_names(system), system.name, PROJECT_ROOT)
     prompts = replace(prompts, texts={**prompts.texts, **(texts or {})})
     found: list[Record] = []
-    runner = Runner(
+    runner = SampleRunner(
         run_id="simulated",
         program=system.build(SimulatedModel(world=world, seed=seed), prompts, Resources()),
         scorer=GaiaScorer(),
-        concurrency=8,
         deadline_seconds=120,
-        listener=lambda _thread_id, _sample: lambda _level, _event, _fields: None,
         redact=str,
-        finished=found.append,
     )
-    run_blocking(runner.run([(sample, SampleKey(sample.id)) for sample in samples]))
+    run_blocking(
+        SampleRun(runner, found.append, concurrency=8).run([(sample, SampleKey(sample.id)) for sample in samples])
+    )
     return found
 
 

@@ -18,7 +18,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.execution.runner import Runner
+from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog, SampleResults
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.agent_lm import AgentLM
@@ -189,18 +189,15 @@ def toy_search(
                 budget=ledger.open_account(lambda payment: None),
             )
 
-        runner = Runner(
-            "tuning", None, scorer or GaiaScorer(), threads, 60.0, lambda *_: lambda *__: None, str, lambda _: None,
-            question,
-        )  # fmt: skip
+        built = program or system.build(model, prompts, Resources())
+        runner = SampleRunner("tuning", built, scorer or GaiaScorer(), 60.0, str, question)
         known = {each.id: each for split in samples.values() for each in split}
 
         def stopped() -> str | None:
             return halted() or trials.reason or ledger.refusal
 
-        trials = Trials(runner, known, ledger, folder / "trials.db", stopped, kept_answers)
+        trials = Trials(runner, known, ledger, folder / "trials.db", threads, stopped, kept_answers)
         with closing(trials):
-            built = program or system.build(model, prompts, Resources())
             student = Student(built, prompts, trials, agents)
             yield ToySearch(
                 model, trials, student, ledger, call_log, model.create_reflection_lm(), seed, threads, n_train, n_val,

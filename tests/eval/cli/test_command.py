@@ -17,7 +17,7 @@ from omegaconf.errors import MissingMandatoryValue
 from eval.cli.command import CLOSED, ENDING, InterruptedRunError, handle_signals, run_command, survive_broken_pipe
 from eval.cli.hydra_compat import get_task_overrides, get_typed_list
 from eval.cli.paths import PROJECT_ROOT
-from eval.execution.stop_controller import Stop, signals_to
+from eval.execution.termination import StopController
 from mas.runtime.errors import UserError
 
 Run = Callable[..., int]
@@ -159,7 +159,7 @@ def test_sigterm_outside_the_questions_ends_the_command_as_ctrl_c_does(
     own = signal.getsignal(signal.SIGTERM)
 
     def task(composed: DictConfig) -> int:
-        with signals_to(Stop()):
+        with StopController().handle_signals():
             pass
         os.kill(os.getpid(), signal.SIGTERM)  # as while reports are written
         return 0

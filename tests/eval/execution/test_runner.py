@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.runner import Runner
-from eval.execution.stop_controller import Stop
+from eval.execution.runner import SampleRunner
+from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.score import Score
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, current_context
 from mas.runtime.trace import event, keep_answer, keep_state, span
+from tests.eval.execution.sample_run import SampleRun
 
 Body = Callable[[str], Awaitable[dict[str, Any]]]
 
@@ -44,19 +45,17 @@ async def answer_42(question: str) -> dict[str, Any]:
     return {"final_answer": "42", "final_reasoning_trace": "because"}
 
 
-def runner_of(body: Body, finished: Callable[[Record], None], **changes: Any) -> tuple[Runner, Program]:
+def runner_of(body: Body, finished: Callable[[Record], None], **changes: Any) -> tuple[SampleRun, Program]:
     program = Program(body)
+    own = {name: changes.pop(name) for name in ("concurrency", "stop") if name in changes}
     settings: dict[str, Any] = {
         "run_id": "run-1",
         "program": program,
         "scorer": GaiaScorer(),
-        "concurrency": 3,
         "deadline_seconds": 5.0,
-        "listener": lambda thread_id, sample: lambda level, event, fields: None,
         "redact": lambda text: text,
-        "finished": finished,
     }
-    return Runner(**{**settings, **changes}), program
+    return SampleRun(SampleRunner(**{**settings, **changes}), finished, **own), program
 
 
 def once(samples: list[Sample]) -> list[tuple[Sample, SampleKey]]:
@@ -126,7 +125,7 @@ def test_thread_ids_are_each_questions_own() -> None:
         given[sample.sample_id] = thread_id
         return lambda level, event, fields: None
 
-    records = run(answer_42, samples(6), listener=listener)
+    records = run(answer_42, samples(6), open_listener=listener)
     assert {record.sample_id: record.thread_id for record in records} == given
     assert len(set(given.values())) == 6
 
@@ -292,9 +291,9 @@ def test_fail_fast_stops_at_the_first_error_and_keeps_what_is_done() -> None:
         return {"final_answer": "42"}
 
     records: list[Record] = []
-    runner, program = runner_of(body, records.append, concurrency=1, stop=Stop(fail_fast=True))
+    runner, program = runner_of(body, records.append, concurrency=1, stop=StopController(fail_fast=True))
     asyncio.run(runner.run(once(samples(5))))
-    assert runner.stop.reason is not None and runner.stop.reason.startswith("question 2 failed")
+    assert str(runner.stop.reason).startswith("question 2 failed")
     assert [record.sample_id for record in records] == ["0", "1", "2"]
     assert program.started == ["0?", "1?", "2?"]
 
@@ -359,7 +358,7 @@ def test_each_epoch_is_a_question_of_its_own() -> None:
 
 
 def limited(body: Body, **limits: Any) -> Record:
-    return one(body, question=lambda sample: SampleContext(sample, SampleLimits(**limits)))
+    return one(body, open_context=lambda sample: SampleContext(sample, SampleLimits(**limits)))
 
 
 async def two_calls(question: str) -> dict[str, Any]:
@@ -548,7 +547,7 @@ def test_judging_is_not_the_questions_own_spending() -> None:
         return Score(1.0, "fine")
 
     limits = SampleLimits(lm_calls=2, working_seconds=5.0)
-    assert one(body, scorer=judge, question=lambda sample: SampleContext(sample, limits)).score == 1.0
+    assert one(body, scorer=judge, open_context=lambda sample: SampleContext(sample, limits)).score == 1.0
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,14 @@ from rich.console import Console
 from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.hydra_compat import composed
 from eval.config.evaluation import EvalConfig, read_config
-from eval.execution.stop_controller import Stop
+from eval.execution.termination import StopController
 from eval.runs.folder import find_run
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
 from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey
-from mas.simulation import SimulatedModel
+from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.tools.tool_context import Resources
 
 EXAMPLES = ToyDataset(n_test=6).load("test").samples
@@ -51,7 +50,7 @@ def info(simulated: bool = True) -> RunInfo:
 def arms(config: EvalConfig, folder: Path, prompts: PromptSet) -> list[Arm]:
     shorter = replace(prompts, texts={**prompts.texts, "plan": "Plan."})
     return [
-        Arm(name, folder / name, each, config.system.build(SimulatedModel(), each, Resources(config.tools)))
+        Arm(name, folder / name, each, Resources(config.tools))
         for name, each in (("parent", prompts), ("winner", shorter))
     ]
 
@@ -59,12 +58,14 @@ def arms(config: EvalConfig, folder: Path, prompts: PromptSet) -> list[Arm]:
 def asked(
     made: Sequence[Arm],
     config: EvalConfig,
-    stop: Stop | None = None,
+    stop: StopController | None = None,
     **more: Any,
 ) -> tuple[str | None, str]:
     screen = io.StringIO()
     console = Console(file=screen)
-    reason = evaluate_pairs(made, config, EXAMPLES, info(), stop or Stop(say=lambda line: None), console, **more)
+    reason = evaluate_pairs(
+        made, config, EXAMPLES, info(), stop or StopController(say=lambda line: None), console, **more
+    )
     return reason, screen.getvalue()
 
 
@@ -118,18 +119,18 @@ class Ten:
 def test_what_is_there_is_not_asked_again(config: EvalConfig, prompts: PromptSet, tmp_path: Path) -> None:
     made, sent = arms(config, tmp_path, prompts), []
 
-    def counted(question: SampleContext) -> SampleContext:
-        return replace(question, budget=Counted(sent, question.key))
+    def counted(context: SampleContext) -> RunBudget:
+        return Counted(sent, context.key)
 
-    stop = Stop(say=lambda line: None)
-    stop.now("because")
-    assert asked(made, config, stop=stop, on_terms=counted)[0] == "because"
+    stop = StopController(say=lambda line: None)
+    stop.stop_now("because")
+    assert asked(made, config, stop=stop, open_budget=counted)[0] == "because"
     assert sent == [] and answers(made[0]) == []
-    assert asked(made[:1], config, on_terms=counted)[0] is None
+    assert asked(made[:1], config, open_budget=counted)[0] is None
     n = len(sent)
     assert n >= 3 * EPOCHS * len(EXAMPLES)
     before = [each.answer for each in answers(made[0])]
-    assert asked(made, config, on_terms=counted)[0] is None
+    assert asked(made, config, open_budget=counted)[0] is None
     assert n < len(sent) <= 2.5 * n, "the second arm alone"
     assert [each.answer for each in answers(made[0])] == before
 
@@ -139,10 +140,10 @@ def test_terms_hold_for_every_request_and_are_told_what_it_cost(
 ) -> None:
     paid: list[Payment | None] = []
 
-    def refused_after_ten(question: SampleContext) -> SampleContext:
-        return replace(question, budget=Ten(paid))
+    def refused_after_ten(context: SampleContext) -> RunBudget:
+        return Ten(paid)
 
-    assert asked(arms(config, tmp_path, prompts)[:1], config, on_terms=refused_after_ten)[0] is None
+    assert asked(arms(config, tmp_path, prompts)[:1], config, open_budget=refused_after_ten)[0] is None
     assert 10 <= len(paid) <= 10 + config.run.concurrency
     assert all(payment is not None and payment.input_tokens > 0 for payment in paid)
     assert any("no more" in (each.error or "") for each in answers(arms(config, tmp_path, prompts)[0]))

@@ -18,7 +18,7 @@ from scipy.stats import t as student
 
 from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import ToyDataset
-from eval.execution.runner import Runner
+from eval.execution.executors.local import LocalExecutor
 from eval.scorers.gaia import GaiaScorer, match_leniently
 from mas.simulation.skills.behaviour import Behaviour, World
 from tests.eval.command_line import EvalCommand
@@ -129,15 +129,15 @@ class Opened:
 @contextmanager
 def watched(folder: Path) -> Iterator[Opened]:
     """During a run."""
-    opened, run_questions = Opened(folder), Runner.run
+    opened, run_questions = Opened(folder), LocalExecutor.run
 
-    async def counted(runner: Runner, examples: Any) -> None:
+    async def counted(executor: LocalExecutor, *arguments: Any) -> None:
         opened.before_questions = len(opened.files)
-        await run_questions(runner, examples)
+        await run_questions(executor, *arguments)
 
     sys.addaudithook(opened.watch)  # cannot be taken off again, so it is switched off
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Runner, "run", counted)
+        patch.setattr(LocalExecutor, "run", counted)
         try:
             yield opened
         finally:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.runner import Runner
+from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
@@ -25,6 +25,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.simulation import SimulatedModel
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
+from tests.eval.execution.sample_run import SampleRun
 
 FREE = Payment(cost_usd=0.0)
 NO_LIMIT = BudgetSettings(metric_calls=None)
@@ -310,18 +311,16 @@ class Asking:
 def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() -> None:
     records: list[Record] = []
     held = ledger(lm_calls=5)
-    runner = Runner(
+    runner = SampleRunner(
         run_id="run-1",
         program=Asking(3),
         scorer=GaiaScorer(),
-        concurrency=1,
         deadline_seconds=30.0,
-        listener=lambda thread_id, sample_key: lambda level, event, fields: None,
         redact=lambda text: text,
-        finished=records.append,
-        question=lambda sample_key: SampleContext(sample_key, budget=held.open_account(lambda _: None)),
+        open_context=lambda sample_key: SampleContext(sample_key, budget=held.open_account(lambda _: None)),
     )
-    asyncio.run(runner.run([(Sample(name, f"{name}?", target="42"), SampleKey(name)) for name in "ab"]))
+    running = SampleRun(runner, records.append, concurrency=1)
+    asyncio.run(running.run([(Sample(name, f"{name}?", target="42"), SampleKey(name)) for name in "ab"]))
     first, second = records
     assert (first.error, first.score) == (None, 1.0)
     assert (second.error_class, second.limit, second.score) == ("limit", "budget.lm_calls", None)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.execution.stop_controller import Stop, signals_to, too_many_errors
+from eval.execution.termination import StopController, exceeds_errors
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT, told
 
@@ -30,14 +30,14 @@ from tests.eval.obedient_agent import AGENT, told
     ],
 )  # fmt: skip
 def test_when_a_run_is_hopeless(errors: int, finished: int, max_errors: float | None, expected: bool) -> None:
-    assert too_many_errors(errors, finished, max_errors) is expected
+    assert exceeds_errors(errors, finished, max_errors) is expected
 
 
 @dataclass
 class Work:
     """Workers that take `seconds` each, and what became of them."""
 
-    stop: Stop
+    stop: StopController
     ended: list[str] = field(default_factory=list)
 
     async def worker(self, name: str, seconds: float, stubborn: bool = False) -> None:
@@ -53,12 +53,12 @@ class Work:
     async def go(self, *seconds: float, stubborn: bool = False) -> float:
         started = time.monotonic()
         workers = [asyncio.create_task(self.worker(str(n), each, stubborn)) for n, each in enumerate(seconds)]
-        await self.stop.until_over(workers)
+        await self.stop.supervise(workers)
         return time.monotonic() - started
 
 
-def quiet(lines: list[str] | None = None, **settings: float) -> Stop:
-    return Stop(say=(lines if lines is not None else []).append, **settings)  # type: ignore[arg-type]
+def quiet(lines: list[str] | None = None, **settings: float) -> StopController:
+    return StopController(say=(lines if lines is not None else []).append, **settings)  # type: ignore[arg-type]
 
 
 def test_draining_lets_finish_what_can_and_then_cancels() -> None:
@@ -71,7 +71,7 @@ def test_draining_lets_finish_what_can_and_then_cancels() -> None:
 
     assert asyncio.run(run()) == pytest.approx(0.35, abs=0.2)
     assert work.ended == ["0", "1 cancelled"]
-    assert work.stop.reason == "enough"
+    assert str(work.stop.reason) == "enough"
     assert lines == [
         "stopping (enough): nothing new is started; what is in flight has 0.3 s to finish. To stop now: Ctrl-C"
     ]
@@ -82,29 +82,29 @@ def test_stopping_now_cancels_at_once_and_the_first_reason_stays() -> None:
 
     async def run() -> float:
         asyncio.get_running_loop().call_later(0.05, work.stop.drain, "first")
-        threading.Timer(0.1, work.stop.now, ("second",)).start()
+        threading.Timer(0.1, work.stop.stop_now, ("second",)).start()
         return await work.go(30, 30)
 
     assert asyncio.run(run()) < 1
-    assert (sorted(work.ended), work.stop.reason) == (["0 cancelled", "1 cancelled"], "first")
+    assert (sorted(work.ended), str(work.stop.reason)) == (["0 cancelled", "1 cancelled"], "first")
 
 
 def test_the_time_of_a_session_ends_by_draining() -> None:
     work = Work(quiet(max_seconds=0.05))
     asyncio.run(work.go(0.2))
     assert work.ended == ["0"]
-    assert work.stop.reason == "the run has taken 0.05 s (run.max_seconds)"
+    assert str(work.stop.reason) == "the run has taken 0.05 s (run.max_seconds)"
     unhurried = Work(quiet(max_seconds=30))
     asyncio.run(unhurried.go(0.01))
     assert unhurried.stop.reason is None
 
 
 def test_who_takes_no_notice_of_a_cancellation_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eval.execution.stop_controller._LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr("eval.execution.termination._CANCEL_SECONDS", 0.1)
     work = Work(quiet())
 
     async def run() -> float:
-        asyncio.get_running_loop().call_later(0.05, work.stop.now, "enough")
+        asyncio.get_running_loop().call_later(0.05, work.stop.stop_now, "enough")
         return await work.go(30, stubborn=True)
 
     assert asyncio.run(run()) < 5
@@ -118,7 +118,7 @@ def test_what_a_worker_raises_cancels_the_others_and_is_passed_on() -> None:
 
     async def run() -> None:
         tasks = [asyncio.create_task(work.worker("0", 30)), asyncio.create_task(failing())]
-        await work.stop.until_over(tasks)
+        await work.stop.supervise(tasks)
 
     with pytest.raises(OSError, match="no room"):
         asyncio.run(run())
@@ -128,7 +128,7 @@ def test_what_a_worker_raises_cancels_the_others_and_is_passed_on() -> None:
 def test_signals_are_the_stops_only_inside_and_go_back_to_whose_they_were() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     stop = quiet()
-    with signals_to(stop):
+    with stop.handle_signals():
         with pytest.raises(KeyboardInterrupt):  # nothing runs that could be stopped
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(1)
@@ -140,7 +140,7 @@ def test_a_thread_other_than_the_main_one_has_no_signals_to_give() -> None:
     entered: list[bool] = []
 
     def enter() -> None:
-        with signals_to(quiet()):
+        with quiet().handle_signals():
             entered.append(True)
 
     thread = threading.Thread(target=enter)

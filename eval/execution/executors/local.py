@@ -1,0 +1,102 @@
+"""Runs samples in this process: `run.concurrency` at once on one event loop.
+
+executor = LocalExecutor(config, prompts, resources)
+run_blocking(executor.run(info, pending, store.write, StopController()))
+"""
+
+import asyncio
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import dspy
+
+from eval.config.evaluation import EvalConfig
+from eval.execution.executors.contract import OnRecord, PendingSample
+from eval.execution.runner import SampleRunner, ignore_events
+from eval.execution.termination import QUOTA_OR_KEY, StopController
+from eval.runs.run_info import RunInfo
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.runtime.trace import Listener
+from mas.system import Resources
+
+
+@dataclass(frozen=True)
+class SampleHooks:
+    """What a session gives each sample: its caches and budget, and a log for its trace."""
+
+    open_context: Callable[[SampleKey], SampleContext] = SampleContext
+    open_listener: Callable[[str, SampleKey], Listener] = ignore_events  # thread id, sample → listener
+
+
+class LocalExecutor:
+    """An Executor (see `contract.py`)."""
+
+    def __init__(self, config: EvalConfig, prompts: PromptSet | None, resources: Resources) -> None:
+        """Build the program.
+
+        Raises:
+            UserError: it cannot be built, such as with a tool that cannot be loaded.
+        """
+        self.program = config.system.build(config.model, prompts, resources)
+        self._config, self._hooks = config, SampleHooks()
+
+    def with_hooks(self, hooks: SampleHooks) -> Self:
+        """Return an executor of the same program for one session."""
+        executor = copy.copy(self)
+        executor._hooks = hooks
+        return executor
+
+    async def run(
+        self, run_info: RunInfo, pending: Sequence[PendingSample], on_record: OnRecord, stop: StopController
+    ) -> None:
+        """Run the samples; see `Executor.run`."""
+        config = self._config
+        runner = SampleRunner(
+            run_id=run_info.run_id,
+            program=self.program,
+            scorer=config.scorer,
+            deadline_seconds=config.run.deadline_seconds,
+            redact=config.redact,
+            open_context=self._hooks.open_context,
+            open_listener=self._hooks.open_listener,
+            cost_without_calls=0.0 if config.needs_model else None,
+        )
+        await run_side_by_side(runner, pending, on_record, stop, config.run.concurrency)
+
+
+async def run_side_by_side(
+    runner: SampleRunner, pending: Sequence[PendingSample], on_record: OnRecord, stop: StopController, concurrency: int
+) -> None:
+    """Run the samples, at most `concurrency` at once; a finished record is handed over before the next sample starts.
+
+    Raises:
+        Exception: whatever `on_record` raises.
+    """
+    if not pending:
+        return
+    waiting = iter(pending)
+    with dspy.context(disable_history=True):
+        workers = [
+            asyncio.create_task(_work(runner, waiting, on_record, stop)) for _ in range(min(concurrency, len(pending)))
+        ]
+        await stop.supervise(workers)
+
+
+async def _work(
+    runner: SampleRunner, waiting: Iterator[PendingSample], on_record: OnRecord, stop: StopController
+) -> None:
+    while stop.reason is None and (pending := next(waiting, None)):
+        record = await runner.record_of(*pending)
+        if _is_cancelled():  # and the program ignored it
+            return
+        if record.error_class != QUOTA_OR_KEY:
+            on_record(record)
+        stop.observe(record)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,188 @@
+"""The one way to stop a run early: Ctrl-C, SIGTERM, a budget, too many errors, a server that is down, a full disk.
+
+There are two speeds. *Draining*: nothing new is started, and what is in flight may still finish within `drain_seconds`.
+*Now*: what is in flight is cancelled and leaves no record, so that the next session of the run takes it up again.
+
+    stop = StopController(drain_seconds=30)
+    with stop.handle_signals():
+        run_blocking(executor.run(info, pending, on_record, stop))
+    stop.reason                              # StopReason("signal", "interrupted by Ctrl-C"), or None
+
+Evaluating and tuning share it. Tuning registers how its search is broken off: `with stop.in_flight(cancel): …`
+"""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from eval.cli.command import handle_signals
+from eval.runs.record import Record
+
+QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare better
+MIN_JUDGED = 10  # finished samples before a share of errors is more than luck
+_CANCEL_SECONDS = 5.0  # for cancelled tasks to end: code that ignores cancellation must not keep the run from ending
+_MAX_SIGNALS = 2  # signals that end the run in order; the next one ends the process
+
+StopKind = Literal["signal", "limit", "errors", "server", "storage"]
+
+
+@dataclass(frozen=True)
+class StopReason:
+    """Reason why a run stopped before its end."""
+
+    kind: StopKind
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class RunStoppedError(Exception):
+    """The run stopped and can be resumed; the message says why."""
+
+    def __init__(self, reason: object, *options: str) -> None:
+        """`options`: overrides that a resumed run needs, such as `name=ANOTHER_NAME`."""
+        super().__init__(str(reason))
+        self.options = options
+
+
+def print_to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class StopController:
+    """Decides whether a run ends early, and cancels what is in flight. Any thread may stop it."""
+
+    def __init__(
+        self,
+        drain_seconds: float = 30.0,
+        fail_fast: bool = False,
+        max_errors: float | None = None,
+        max_seconds: float | None = None,
+        say: Callable[[str], None] = print_to_stderr,
+    ) -> None:
+        self.reason: StopReason | None = None  # the first one given; None: the run continues
+        self.interrupted = False  # by a signal: a multirun must not start its next job either
+        self._drain_seconds, self._say = drain_seconds, say
+        self._fail_fast, self._max_errors, self._max_seconds = fail_fast, max_errors, max_seconds
+        self._finished = self._errors = self._signals = 0
+        self._cancels: list[Callable[[], None]] = []  # of what is in flight
+        self._drain_timer: threading.Timer | None = None
+
+    def drain(self, message: str, kind: StopKind = "limit") -> None:
+        """Start nothing new and let what is in flight finish, for at most `drain_seconds`."""
+        if self.reason is not None:
+            return
+        self.reason = StopReason(kind, message)
+        if not self._cancels:
+            return
+        self._say(
+            f"stopping ({message}): nothing new is started; what is in flight has {self._drain_seconds:g} s to "
+            f"finish. To stop now: Ctrl-C{' again' if self.interrupted else ''}"
+        )
+        self._drain_timer = threading.Timer(self._drain_seconds, self._cancel)
+        self._drain_timer.daemon = True
+        self._drain_timer.start()
+
+    def stop_now(self, message: str, kind: StopKind = "limit") -> None:
+        """Start nothing new and cancel what is in flight."""
+        self.reason = self.reason or StopReason(kind, message)
+        self._cancel()
+
+    def observe(self, record: Record) -> None:
+        """Stop if a sample that has just been finished is a reason to."""
+        self._finished += 1
+        if record.error is None:
+            return
+        self._errors += 1
+        if record.error_class == QUOTA_OR_KEY:
+            self.stop_now(
+                f"the model's provider takes no more calls, for want of quota or for the key ({record.error})", "server"
+            )
+        elif self._fail_fast:
+            self.stop_now(f"question {record.sample_id} failed ({record.error}) and run.fail_fast is on", "errors")
+        elif exceeds_errors(self._errors, self._finished, self._max_errors):
+            share = f"{self._errors} of {self._finished} questions failed"
+            self.drain(f"{share} (run.max_errors={self._max_errors:g})", "errors")
+
+    @contextmanager
+    def handle_signals(self) -> Iterator[None]:
+        """Let Ctrl-C and its like stop the run inside, not the process."""
+        with handle_signals(self._on_signal):
+            yield
+
+    def _on_signal(self, name: str) -> None:
+        """The first signal drains, the second cancels; a third one, or one with nothing in flight, ends the process."""
+        self.interrupted = True
+        self._signals += 1
+        if not self._cancels or self._signals > _MAX_SIGNALS:
+            raise KeyboardInterrupt
+        if self.reason is None:
+            self.drain(f"interrupted by {name}", "signal")
+        else:
+            self.stop_now(f"interrupted by {name}", "signal")
+
+    @contextmanager
+    def in_flight(self, cancel: Callable[[], None]) -> Iterator[None]:
+        """Run the block as work that `cancel`, called from any thread, breaks off."""
+        self._cancels.append(cancel)
+        try:
+            yield
+        finally:
+            self._cancels.remove(cancel)
+            if self._drain_timer and not self._cancels:
+                self._drain_timer.cancel()
+
+    async def supervise(self, workers: Sequence["asyncio.Task[None]"]) -> None:
+        """Wait for all of them, for the first that raises, or for `stop_now`; none is running when this returns.
+
+        Raises:
+            Exception: whatever a worker raised.
+        """
+        loop, cancelled = asyncio.get_running_loop(), asyncio.Event()
+
+        def cancel() -> None:
+            loop.call_soon_threadsafe(cancelled.set)
+
+        if self.reason:
+            cancelled.set()
+        waits = [
+            asyncio.ensure_future(asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)),
+            asyncio.ensure_future(cancelled.wait()),
+        ]
+        timer = None
+        if self._max_seconds is not None:
+            message = f"the run has taken {self._max_seconds:g} s (run.max_seconds)"
+            timer = loop.call_later(self._max_seconds, self.drain, message)
+        try:
+            with self.in_flight(cancel):
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if timer:
+                timer.cancel()
+            for task in (*waits, *workers):
+                task.cancel()
+            await asyncio.wait(workers, timeout=_CANCEL_SECONDS)
+        for worker in workers:
+            if worker.done() and not worker.cancelled() and (error := worker.exception()):
+                raise error
+
+    def _cancel(self) -> None:
+        for cancel in list(self._cancels):
+            cancel()
+
+
+def exceeds_errors(errors: int, finished: int, max_errors: float | None) -> bool:
+    """Return whether a run is hopeless.
+
+    From 1 on `max_errors` is the number of errors to stop at; below, the share of the finished samples that may fail.
+    """
+    if max_errors is None:
+        return False
+    if max_errors >= 1:
+        return errors >= max_errors
+    return finished >= MIN_JUDGED and errors > max_errors * finished

@@ -1,0 +1,67 @@
+"""Every executor runs samples as its contract says. A new one is added to EXECUTORS."""
+
+import asyncio
+from collections.abc import Callable
+from inspect import signature
+
+import pytest
+
+from eval.cli.hydra_compat import composed
+from eval.config.evaluation import EvalConfig, read_config
+from eval.execution.executors.contract import Executor, PendingSample
+from eval.execution.executors.local import LocalExecutor
+from eval.execution.termination import StopController
+from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
+from mas.runtime.sample_context import SampleKey
+from mas.system import Resources
+
+EXECUTORS: list[Callable[[EvalConfig], Executor]] = [
+    lambda config: LocalExecutor(config, config.read_prompts(), Resources(config.tools)),
+]
+
+
+@pytest.fixture
+def config() -> EvalConfig:
+    return read_config(composed(["system=toy", "data=toy", "model=offline", "run.concurrency=2"]))
+
+
+@pytest.fixture
+def pending(config: EvalConfig) -> list[PendingSample]:
+    samples = config.data.load(config.split).samples[:3]
+    return [(sample, SampleKey(sample.id, epoch)) for epoch in (1, 2) for sample in samples]
+
+
+@pytest.mark.parametrize("build", EXECUTORS)
+def test_it_has_every_method_of_the_contract(build: Callable[[EvalConfig], Executor], config: EvalConfig) -> None:
+    executor = build(config)
+    assert isinstance(executor, Executor)
+    assert signature(type(executor).run) == signature(Executor.run)
+
+
+@pytest.mark.parametrize("build", EXECUTORS)
+def test_each_sample_ends_in_one_record(
+    build: Callable[[EvalConfig], Executor], config: EvalConfig, pending: list[PendingSample]
+) -> None:
+    records: list[Record] = []
+    asyncio.run(build(config).run(RunInfo(run_id="r"), pending, records.append, StopController()))
+    assert sorted((each.sample_id, each.epoch) for each in records) == sorted(
+        (k.sample_id, k.epoch) for _, k in pending
+    )
+    assert {each.run_id for each in records} == {"r"}
+
+
+@pytest.mark.parametrize("build", EXECUTORS)
+def test_it_starts_nothing_after_a_stop_and_passes_on_what_the_store_raises(
+    build: Callable[[EvalConfig], Executor], config: EvalConfig, pending: list[PendingSample]
+) -> None:
+    stop, records = StopController(say=lambda line: None), list[Record]()
+    stop.stop_now("enough")
+    asyncio.run(build(config).run(RunInfo(run_id="r"), pending, records.append, stop))
+    assert records == []
+
+    def fail(record: Record) -> None:
+        raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        asyncio.run(build(config).run(RunInfo(run_id="r"), pending, fail, StopController()))
