@@ -1,1 +1,1 @@
-"""What the researcher and the expert can call: one tool a file."""
+"""Tools that agents can call, one module each."""

@@ -1,10 +1,10 @@
-"""The files that belong to the question being answered.
+"""Files that are attached to the question.
 
-A tool names a file by its bare name; only names in the question's own set resolve. A path of any kind (absolute,
-`../`, a link, a NUL) is not such a name, so nothing else on the machine can be reached.
+A tool names a file by its bare name, and only the question's own names are found. A path of any kind (absolute, `../`,
+a link, a NUL) is not such a name, so nothing else on the machine can be reached.
 
-    with attached([Path("/data/sales.xlsx")]):
-        resolve("sales.xlsx")      # Path("/data/sales.xlsx")
+    with use_attachments([Path("/data/sales.xlsx")]):
+        find_attachment("sales.xlsx")      # Path("/data/sales.xlsx")
 """
 
 import functools
@@ -18,7 +18,7 @@ _files: ContextVar[dict[str, Path] | None] = ContextVar("attached_files", defaul
 
 
 class AttachmentNotFoundError(Exception):
-    """No file of this question has that name."""
+    """The question has no file of that name."""
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def use_attachments(files: Iterable[Path]) -> Iterator[None]:
 
 
 def find_attachment(name: str) -> Path:
-    """The path behind a bare file name.
+    """Return the path of an attached file.
 
     Raises:
         AttachmentNotFoundError: the question has no such file; the message lists those it has.
@@ -45,12 +45,12 @@ def find_attachment(name: str) -> Path:
 
 
 def list_attachments() -> dict[str, Path]:
-    """All files of the question: bare name to path."""
+    """Return the paths of the question's files by bare name."""
     return dict(_files.get() or {})
 
 
 def digest_attachments() -> list[tuple[str, str]]:
-    """Bare name and SHA-256 of each file of the question, by name; one that cannot be read has an empty digest."""
+    """Return name and SHA-256 of the question's files, sorted; a file that cannot be read has an empty digest."""
     return [(name, _digest(path)) for name, path in sorted(list_attachments().items())]
 
 
@@ -64,6 +64,6 @@ def _digest(path: Path) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _digest_of(path: Path, mtime_ns: int, size: int) -> str:
-    """Read once as long as time and size stay as they are."""
+    """Return the digest of a file, read once as long as its time and size do not change."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

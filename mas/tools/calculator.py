@@ -1,4 +1,4 @@
-"""Arithmetic for the agents, evaluated by simpleeval and never by `eval`.
+"""Tool that calculates, with simpleeval and never with `eval`.
 
 An attribute walk escapes from `eval` with an empty `__builtins__` in one line (docs/explanation/decisions.md 10). Here
 the expression is parsed, every kind of syntax that is not arithmetic is refused, and each operator and function checks
@@ -16,7 +16,7 @@ import operator
 import re
 import statistics
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -27,6 +27,8 @@ MAX_FACTORIAL = 1_000
 MAX_ROUND_DIGITS = 1_000
 
 Number = int | float
+_Value = TypeVar("_Value")
+_Function = Callable[..., Any]  # of the evaluator: each checks its arguments when it is called
 
 _ALLOWED_SYNTAX = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.Name, ast.Constant),
@@ -51,7 +53,7 @@ def calculator(expression: str) -> ToolResult:
     text = re.sub(r"\bmath\.", "", expression.strip())  # models like to write math.sqrt(2)
     _check_text(text)
     try:
-        result = _evaluate(text, _parsed(text))
+        result = _evaluate(text, _parse(text))
     except (ArithmeticError, TypeError, ValueError, RecursionError, MemoryError) as error:
         raise ToolError(f"{_clip(expression)} cannot be calculated: {str(error) or type(error).__name__}.") from error
     if not isinstance(result, int | float):
@@ -78,8 +80,8 @@ def _check_text(text: str) -> None:
         raise ToolError(f"These characters have no place in an expression: {_clip(' '.join(strange))}")
 
 
-def _parsed(text: str) -> ast.expr:
-    """The syntax tree, after everything but arithmetic on ints and floats has been refused."""
+def _parse(text: str) -> ast.expr:
+    """Return the syntax tree; refuse everything but arithmetic on ints and floats."""
     try:
         tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
@@ -98,17 +100,17 @@ def _evaluate(text: str, tree: ast.expr) -> object:
     from simpleeval import EvalWithCompoundTypes, InvalidExpression, NameNotDefined
 
     evaluator = EvalWithCompoundTypes(operators=_operators(), names={"pi": math.pi, "e": math.e, "tau": math.tau})
-    evaluator.functions = _functions()  # replaces its own, which build lists, dicts and random numbers
+    evaluator.functions = _functions()  # instead of its own, which build lists, dicts and random numbers
     try:
-        return _checked(evaluator.eval(text, previously_parsed=tree))
+        return _check_value(evaluator.eval(text, previously_parsed=tree))
     except NameNotDefined as error:
         raise ToolError(f"The name {error.name!r} is unknown; the constants are pi, e, tau.") from error
     except InvalidExpression as error:
         raise ToolError(f"{_clip(str(error))} The functions are {' '.join(_functions())}.") from error
 
 
-def _checked(value: Any) -> Any:
-    """The value itself, unless it is too big to go on with or is no real number."""
+def _check_value(value: _Value) -> _Value:
+    """Return the value; refuse what is too large to calculate with or is not a real number."""
     if isinstance(value, int) and value.bit_length() > MAX_RESULT_BITS:
         raise OverflowError(f"the result has more than {int(MAX_RESULT_BITS * math.log10(2))} digits")
     if isinstance(value, float) and not math.isfinite(value):
@@ -118,32 +120,32 @@ def _checked(value: Any) -> Any:
     return value
 
 
-def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `function` take numbers alone (no lists: `[1] * 10**9`) and check its result."""
+def _bound(function: _Function) -> _Function:
+    """Make `function` accept only numbers (no lists: `[1] * 10**9`) and check its result."""
 
     @functools.wraps(function)
-    def call(*values: Any) -> Any:
+    def call(*values: object) -> object:
         for value in values:
             if not isinstance(value, int | float):
                 raise TypeError("a number was expected, not a list or a function's name")
-        return _checked(function(*values))
+        return _check_value(function(*values))
 
     return call
 
 
-def _over_list(function: Callable[[list[Number]], Any]) -> Callable[..., Any]:
-    """`function` on numbers given one by one or as one list."""
+def _accept_list(function: _Function) -> _Function:
+    """Make a function of a list accept numbers one by one, too."""
 
-    def call(*values: Any) -> Any:
+    def call(*values: object) -> object:
         numbers = list(values[0]) if len(values) == 1 and isinstance(values[0], list | tuple) else list(values)
         if not numbers:
             raise ValueError("at least one number is needed")
-        return _bounded(lambda *given: function(list(given)))(*numbers)
+        return _bound(lambda *given: function(list(given)))(*numbers)
 
     return call
 
 
-def _power(base: Number, exponent: Number) -> Any:
+def _power(base: Number, exponent: Number) -> object:
     if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
         _refuse_above((abs(base).bit_length() - 1) * exponent)
     return base**exponent
@@ -169,7 +171,7 @@ def _perm(n: int, k: int | None = None) -> int:
 
 
 def _refuse_above(bits: float) -> None:
-    """Before computing: `bits` is a lower bound of the result's size."""
+    """Refuse to compute a result of which `bits` is a lower bound of the size."""
     if bits > MAX_RESULT_BITS:
         raise OverflowError(f"the result would have more than {int(MAX_RESULT_BITS * math.log10(2))} digits")
 
@@ -180,19 +182,19 @@ def _round(number: Number, digits: int | None = None) -> Number:
     return round(number, digits)
 
 
-def _operators() -> dict[type[ast.AST], Callable[..., Any]]:
-    plain: dict[type[ast.AST], Callable[..., Any]] = {
+def _operators() -> dict[type[ast.AST], _Function]:
+    plain: dict[type[ast.AST], _Function] = {
         **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Pow: _power},
         **{ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod},
         **{ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_},
         **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le},
         **{ast.Gt: operator.gt, ast.GtE: operator.ge},
     }
-    return {syntax: _bounded(function) for syntax, function in plain.items()}
+    return {syntax: _bound(function) for syntax, function in plain.items()}
 
 
 @functools.cache
-def _functions() -> dict[str, Callable[..., Any]]:
+def _functions() -> dict[str, _Function]:
     names = (
         "sqrt cbrt exp log log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh degrees "
         "radians hypot fmod gamma lgamma isqrt gcd lcm floor ceil trunc"
@@ -200,10 +202,10 @@ def _functions() -> dict[str, Callable[..., Any]]:
     single = {name: getattr(math, name) for name in names.split()}
     single |= {"abs": abs, "int": int, "float": float, "pow": _power, "round": _round}
     single |= {"factorial": _factorial, "comb": _comb, "perm": _perm}
-    several: dict[str, Callable[..., Any]] = {"min": min, "max": max, "sum": sum, "prod": math.prod}
+    several: dict[str, _Function] = {"min": min, "max": max, "sum": sum, "prod": math.prod}
     several |= {"mean": statistics.mean, "median": statistics.median, "stdev": statistics.stdev}
-    return {name: _bounded(function) for name, function in single.items()} | {
-        name: _over_list(function) for name, function in several.items()
+    return {name: _bound(function) for name, function in single.items()} | {
+        name: _accept_list(function) for name, function in several.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""From the dotted name in `conf/system/` to the function that a tool is."""
+"""Loading of the tools that `conf/system/` names, and of the services that they need."""
 
 import importlib
 from collections.abc import Callable, Collection, Iterator
@@ -12,7 +12,7 @@ from mas.tools.tool_context import Resources
 
 
 def load_function(dotted: str) -> Callable[..., Any]:
-    """The function behind `package.module.function`.
+    """Return the function of the name `package.module.function`.
 
     Raises:
         UserError: there is no such module, or nothing callable of that name in it.
@@ -29,12 +29,12 @@ def load_function(dotted: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-BROWSER = "browser"  # the name that stands for all tools of the browser in an agent's list
+BROWSER = "browser"  # stands for all tools of the browser in an agent's list
 NO_CONTACT = (
     "tools.web.contact is empty: Wikipedia asks for a mail address or page in the user agent and may refuse; give it "
     "with tools.web.contact=me@example.org."
 )
-_OF_WIKIPEDIA = frozenset(("wikipedia_search", "wikipedia_page"))
+_WIKIPEDIA_TOOLS = frozenset(("wikipedia_search", "wikipedia_page"))
 
 
 @contextmanager
@@ -44,10 +44,10 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
     Args:
         settings: of the run.
         names: of the tools that any agent may call.
-        say: told once of each service that is missing; the run goes on without it.
+        say: called once for each service that is missing; the run continues without it.
     """
     with ExitStack() as stack:
-        opened: dict[str, Any] = {}
+        opened: dict[str, object] = {}
         if "web_search" in names:
             from mas.tools.web.web_search import describe_missing_search
 
@@ -66,7 +66,7 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
 
 
 def describe_missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:
-    """What a run's user should know where one of these tools will ask Wikipedia: web search, too, if it has no key."""
+    """Return a sentence for the user if a tool, such as web search without a key, lacks a contact for Wikipedia."""
     falls_back = "web_search" in names and settings.fall_back_to_wikipedia and not settings.search_api_key
-    asked = falls_back or not _OF_WIKIPEDIA.isdisjoint(names)
-    return NO_CONTACT if asked and not settings.contact else None
+    uses_wikipedia = falls_back or not _WIKIPEDIA_TOOLS.isdisjoint(names)
+    return NO_CONTACT if uses_wikipedia and not settings.contact else None

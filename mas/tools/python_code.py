@@ -1,4 +1,4 @@
-"""The tool that runs Python code: variables last as long as the question, and nothing of the machine is in reach.
+"""Tool that runs Python code in a sandbox; variables last as long as the question.
 
     await python("x = 20")             # "(no output: print a value, or end the code with an expression)"
     await python("x + 1")              # "21"
@@ -31,21 +31,21 @@ async def python(code: str) -> ToolResult:
     code: Python source text, such as "import math\\nprint(math.comb(49, 6))".
     """
     settings = get_settings(SandboxSettings)
-    text = _checked(code, settings)
+    text = _check(code, settings)
     context = current_context()
     if context is None:
         interpreter = Interpreter(settings, list_attachments())
         try:
-            return await _shown(interpreter, text, settings)
+            return await _run(interpreter, text, settings)
         finally:
             interpreter.close()
     if BELONGING not in context.tool_state:
         interpreter = context.tool_state[BELONGING] = Interpreter(settings, list_attachments())
         context.on_close.append(interpreter.close)
-    return await _shown(context.tool_state[BELONGING], text, settings)
+    return await _run(context.tool_state[BELONGING], text, settings)
 
 
-def _checked(code: str, settings: SandboxSettings) -> str:
+def _check(code: str, settings: SandboxSettings) -> str:
     if not code.strip():
         raise ToolError("The code is empty; write Python such as print(6 * 7).")
     if len(code) > settings.max_code_chars:
@@ -53,7 +53,7 @@ def _checked(code: str, settings: SandboxSettings) -> str:
     return code
 
 
-async def _shown(interpreter: Interpreter, code: str, settings: SandboxSettings) -> ToolResult:
+async def _run(interpreter: Interpreter, code: str, settings: SandboxSettings) -> ToolResult:
     try:
         cell = await interpreter.run(code)
     except SessionLostError as error:
@@ -66,17 +66,17 @@ async def _shown(interpreter: Interpreter, code: str, settings: SandboxSettings)
     except TimeSpentError as error:
         allowed = settings.seconds_per_question
         raise ToolError(f"This question has used its {allowed:g} s of python; answer without running code.") from error
-    return _text(cell, settings.max_output_chars)
+    return _to_result(cell, settings.max_output_chars)
 
 
-def _text(cell: Cell, max_chars: int) -> ToolResult:
-    """Printed text first, then the value or the traceback; each cut says how much is missing."""
+def _to_result(cell: Cell, max_chars: int) -> ToolResult:
+    """Return the printed text, then the value or the traceback; each cut says how much is missing."""
     reply, parts, truncated = cell.reply, [], False
     if cell.fresh_after_loss:
         parts.append(FRESH)
     shown = ((reply.output, reply.output_cut), (reply.value, reply.value_cut), (reply.error, reply.error_cut))
     for text, missing in shown:
-        kept = text[:max_chars]  # the sandbox has cut it already, if its program is still the one that was started
+        kept = text[:max_chars]  # usually cut already; but the code may have replaced the sandbox's program
         missing += len(text) - len(kept)
         if kept:
             parts.append(kept.rstrip("\n"))

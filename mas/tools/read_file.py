@@ -1,10 +1,10 @@
-"""The tool that shows an attached file as text: one page at a time, a range of lines, or those that match a search.
+"""Tool that reads an attached file as text: page by page, a range of lines, or the lines that match a search.
 
-with attached([Path("/data/towns.csv")]):
+with use_attachments([Path("/data/towns.csv")]):
     read_file("towns.csv")                     # "towns.csv: table with 2 columns and 12 rows …"
     read_file("towns.csv", search="rome")      # the matching rows, two rows around each
     read_file("towns.csv", lines="100-140")    # these rows
-    read_file("data.zip", member="a/b.csv")    # of an archive, as if it were attached itself
+    read_file("data.zip", member="a/b.csv")    # a member of an archive
 """
 
 import re
@@ -17,7 +17,7 @@ from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, select_
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import Excerpt, ToolError, ToolResult
 
-_SURROGATES = re.compile("[\ud800-\udfff]")  # cannot be sent as utf-8
+_SURROGATES = re.compile("[\ud800-\udfff]")  # UTF-8 cannot encode them
 
 
 @mark_untrusted
@@ -45,39 +45,39 @@ def read_file(
     lines: return only these lines, or rows as they are numbered in a table: "7" or "100-140"; of a workbook, PDF,
     presentation or e-book of each sheet, page, slide or chapter, so give `sheet` too; `search` looks in them alone.
     """
-    document = _attached_document(file, _text(member) or None)
+    document = _read_attachment(file, _to_text(member) or None)
     name = f"{file}: {member}" if member else file
-    parts = _chosen(document, file, _text(sheet))
-    parts, found = _narrowed(parts, name, document.unit, _text(lines), _text(search))
+    parts = _choose_parts(document, file, _to_text(sheet))
+    parts, found = _filter_lines(parts, name, document.unit, _to_text(lines), _to_text(search))
     pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
     if not 1 <= page <= len(pages):
         raise ToolError(f"There is no page {page}: {file} has the pages 1 to {len(pages)} for this call.")
-    header = _header(name, document, found, page, len(pages))
+    header = _format_header(name, document, found, page, len(pages))
     text = _SURROGATES.sub("\ufffd", f"{header}\n\n{pages[page - 1]}")
     shown = Excerpt(name, document.summary, len(header) + 2, len(text), has_line_marks=bool(search))
     return ToolResult(text, kind="file", excerpts=[shown], is_temporary=document.is_incomplete)
 
 
-def _text(given: str | int | None) -> str:
-    """A model may give a number where a name or a range is asked for."""
+def _to_text(given: str | int | None) -> str:
+    """Return the argument as text: a model may give a number for a name or a range."""
     return "" if given is None else str(given).strip()
 
 
-def _attached_document(file: str, member: str | None) -> Document:
+def _read_attachment(file: str, member: str | None) -> Document:
     try:
         return read_document(find_attachment(file), member)
     except AttachmentNotFoundError as error:
         raise ToolError(f"{error}; give one of these names without a path.") from error
 
 
-def _chosen(document: Document, file: str, sheet: str) -> list[Part]:
+def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
     names = [part.name for part in document.parts if part.name]
     if not sheet:
         return document.parts
     if not names:
         raise ToolError(f"{file} has no sheets; call read_file again without `sheet`.")
     if document.unit != "sheet":
-        return _in_range(document, file, sheet)
+        return _choose_range(document, file, sheet)
     chosen = [part for part in document.parts if part.name == sheet]
     chosen = chosen or [part for part in document.parts if part.name.strip().casefold() == sheet.casefold()]
     if not chosen:
@@ -85,8 +85,8 @@ def _chosen(document: Document, file: str, sheet: str) -> list[Part]:
     return chosen
 
 
-def _in_range(document: Document, file: str, wanted: str) -> list[Part]:
-    """Pages, slides or chapters by number: "4", "page 4" or "3-5"."""
+def _choose_range(document: Document, file: str, wanted: str) -> list[Part]:
+    """Return pages, slides or chapters by number: "4", "page 4" or "3-5"."""
     found = re.fullmatch(rf"(?:{document.unit}s? ?)?(\d{{1,6}})(?: ?[-\u2013] ?(\d{{1,6}}))?", wanted, re.IGNORECASE)
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not 1 <= first <= last <= len(document.parts):
@@ -97,8 +97,8 @@ def _in_range(document: Document, file: str, wanted: str) -> list[Part]:
     return document.parts[first - 1 : last]
 
 
-def _narrowed(parts: list[Part], file: str, unit: str, numbers: str, wanted: str) -> tuple[list[Part], str]:
-    """To a range of lines, and among those to the ones that match; in words, what is shown."""
+def _filter_lines(parts: list[Part], file: str, unit: str, numbers: str, wanted: str) -> tuple[list[Part], str]:
+    """Return the parts with the lines of a range that match a search, and a description of them."""
     found = []
     if numbers:
         parts, words = select_lines(parts, numbers, file, unit)
@@ -109,7 +109,7 @@ def _narrowed(parts: list[Part], file: str, unit: str, numbers: str, wanted: str
     return parts, "; ".join(found)
 
 
-def _header(file: str, document: Document, found: str, page: int, pages: int) -> str:
+def _format_header(file: str, document: Document, found: str, page: int, pages: int) -> str:
     rest = f"page {page} of {pages}"
     if page < pages:
         rest += f"; the rest: page={page + 1}"

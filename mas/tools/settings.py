@@ -8,7 +8,7 @@ from mas.tools.http.settings import WebSettings
 from mas.tools.sandbox.settings import SandboxSettings
 from mas.tools.tool_context import ToolLimits
 
-MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
+MIN_SECRET_CHARS = 8  # a placeholder like "x" is not a secret, and replacing it would spoil every text
 
 
 @dataclass
@@ -21,12 +21,13 @@ class ToolSettings(ToolLimits):
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
 
     def secrets(self) -> list[str]:
-        """The values that no log, record or report may ever show."""
+        """Return the values that no log, record or report may show."""
         key = self.web.search_api_key
         return [key] if len(key) >= MIN_SECRET_CHARS else []
 
     def check(self) -> None:
-        """
+        """Check the settings of all tools.
+
         Raises:
             UserError: a setting is out of range.
         """

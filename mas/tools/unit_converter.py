@@ -1,4 +1,4 @@
-"""Unit conversion by pint, with a strict reading of what pint is given.
+"""Tool that converts units, with pint and a strict check of its input.
 
 pint's parser also computes (`9**9**7`), so it never gets the whole text (docs/explanation/decisions.md 10): the number
 is read by a regular expression, and the units may hold one-digit exponents only, never a power of a power.
@@ -12,7 +12,10 @@ import functools
 import math
 import re
 import tokenize
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pint
 
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -38,12 +41,14 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
     """
     import pint
 
-    value, from_unit = _split(quantity)
-    registry = _registry()
+    amount, from_unit = _split_quantity(quantity)
+    registry = _load_registry()
     try:
-        source, target = _unit(registry, from_unit), _unit(registry, to_unit)
-        converted = registry.Quantity(value, source).to(target)
-        return ToolResult(f"{_rounded(converted.magnitude, _offset(registry, source, target))} {converted.units}")
+        source, target = _parse_unit(registry, from_unit), _parse_unit(registry, to_unit)
+        converted = registry.Quantity(amount, source).to(target)
+        return ToolResult(
+            f"{_format_rounded(converted.magnitude, _convert_zero(registry, source, target))} {converted.units}"
+        )
     except pint.DimensionalityError as error:
         raise ToolError(
             f"{from_unit} is {error.dim1 or error.units1} and {to_unit} is {error.dim2 or error.units2}, "
@@ -57,22 +62,22 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
 
 
 @functools.cache
-def _registry() -> Any:
-    """Built once: reading the table of units takes 0.1 s."""
+def _load_registry() -> "pint.UnitRegistry[float]":
+    """Return pint's units, loaded once: it takes 0.1 s."""
     import pint
 
     return pint.UnitRegistry()
 
 
 def _pint_failures() -> tuple[type[Exception], ...]:
-    """What pint raises on a text that is no unit: its own errors, and whatever escapes its parser."""
+    """Return the errors that pint raises for a text that is not a unit; some of them escape its parser."""
     import pint
 
     escaping = (AssertionError, ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
     return (pint.errors.PintError, tokenize.TokenError, RecursionError, *escaping)
 
 
-def _split(quantity: str) -> tuple[float, str]:
+def _split_quantity(quantity: str) -> tuple[float, str]:
     if _THOUSANDS.match(quantity):
         raise ToolError(f"{quantity!r} holds a comma: write 1000 for a thousand and 1.5 for one and a half.")
     found = _QUANTITY.fullmatch(quantity)
@@ -81,10 +86,10 @@ def _split(quantity: str) -> tuple[float, str]:
     return float(found[1]), found[2].strip()
 
 
-def _unit(registry: Any, text: str) -> Any:
-    """The pint unit of a text.
+def _parse_unit(registry: "pint.UnitRegistry[float]", text: str) -> "pint.Unit":
+    """Return the pint unit of a text.
 
-    As written first, since case matters (mW, MW); then in lower case (Meters) and as one word (light years).
+    The text is tried as written, since case matters (mW, MW), in lower case (Meters), and as one word (light years).
     """
     import pint
 
@@ -101,14 +106,14 @@ def _unit(registry: Any, text: str) -> Any:
     raise ToolError(f"the unit {text!r} is unknown; write its English name or its symbol, such as meter or m.")
 
 
-def _offset(registry: Any, source: Any, target: Any) -> float:
-    """What zero becomes, for temperatures: the size of the numbers in which the rounding error arose."""
+def _convert_zero(registry: "pint.UnitRegistry[float]", source: "pint.Unit", target: "pint.Unit") -> float:
+    """Return zero converted, for temperatures: the size of the numbers in which the rounding error arose."""
     if source.dimensionality != {"[temperature]": 1}:
         return 0.0
     return float(registry.Quantity(0.0, source).to(target).magnitude)
 
 
-def _rounded(value: float, offset: float) -> str:
+def _format_rounded(value: float, offset: float) -> str:
     if not math.isfinite(value):
         raise OverflowError("the result is too large")
     if offset:  # 32 fahrenheit are 0 celsius, not 5.7e-14
