@@ -98,15 +98,15 @@ def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
     for column in ("reason", *optional):
         table.add_column(column)
     for each in tuning.proposals:
-        fresh = tuning.shortlist.get(str(each["candidate_id"])) or {}
-        beside = {"from": each.get("parent_ids"), "agents": each.get("agents")}
+        fresh = tuning.shortlist.get(each.candidate_id) or {}
+        beside = {"from": each.parent_ids, "agents": each.agents}
         cells = [
-            str(each["candidate_id"]),
-            str(each.get("decision") or ""),
-            _percent(each.get("val_score")),
+            each.candidate_id,
+            each.decision,
+            _percent(each.val_score),
             _percent(fresh.get("fresh_score")),
-            str(each.get("reason") or ""),
-            *(", ".join(beside[name] or ()) for name in optional),
+            each.reason,
+            *(", ".join(beside[name]) for name in optional),
         ]
         table.add_row(*map(build_cell, cells))
     console.print(table)

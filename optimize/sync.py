@@ -13,14 +13,14 @@ everything: it could not be reached, or refused something.
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
 
 from eval.cli.command import exit_now, run_cli
 from eval.cli.hydra_compat import MISTAKES
 from eval.config.tracking import Tracking
-from eval.workflows.sync import RunSource, run_sync
+from eval.workflows.sync import JsonObject, RunSource, run_sync
 from optimize.mlflow_export.folder import read_tuning
 from optimize.mlflow_export.tuning_export import TUNING, TuningExport
 from optimize.session.config import read_config
@@ -40,7 +40,7 @@ class TuningRuns(RunSource):
     def find(self, name: str) -> Path:
         return find_tuning_run(name)
 
-    def read_tracking(self, folder: Path) -> dict[str, Any]:
+    def read_tracking(self, folder: Path) -> JsonObject:
         return dict(read_tuning(folder).config.get("tracking") or {})
 
     def read_secrets(self, folder: Path) -> Sequence[str]:

@@ -1,14 +1,13 @@
 """A run's prompts as versions in MLflow's Prompt Registry, one prompt an agent, linked to the run.
 
 `prompts/` in git stays the authority: a text is registered when a run has used it, and only if no version of that
-prompt has the very same text. All sets of a system share its prompts, since MLflow compares versions of one prompt
-only; an alias says which version a set has now. MLflow links by tags: `mlflow.linkedPrompts` of the run, and the
-experiments of a prompt, which its pages filter by. `MlflowClient.link_prompt_version_to_run` and `register_prompt` do
-the same, but reach for the process's own tracking URI and active experiment.
+prompt has the same text. All sets of a system share its prompts, since MLflow compares versions of one prompt only; an
+alias names the version that a set has now. MLflow links by tags: `mlflow.linkedPrompts` of the run, and the experiments
+of a prompt, which its pages filter by. `MlflowClient.link_prompt_version_to_run` and `register_prompt` do the same, but
+use the process's own tracking URI and active experiment.
 
-An agent's worked examples (demos) are a part of its prompt, so they are one of the version: its template is the text,
-a line that says what follows, and the examples as JSON. Whoever reads the template sees the whole, MLflow compares the
-whole, and `template.partition(DEMOS_MARK)` gives the text alone.
+An agent's worked examples (demos) are a part of its prompt, so they are a part of the version: its template is the
+text, a line that says what follows, and the examples as JSON. `template.partition(DEMOS_MARK)` gives the text alone.
 
     register_prompts(run, read_prompt_set("baseline", AGENTS, "gaia", root))
     # [LinkedPrompt(name="gaia.planner", version="3"), …]        with the alias "baseline", if is_now=True
@@ -18,10 +17,14 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from eval.mlflow_export.tracked_run import TrackedRun
 from mas.prompt_sets.prompt_set import PromptSet
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import PromptVersion
 
 LINKED_PROMPTS_TAG = "mlflow.linkedPrompts"
 EXPERIMENTS_TAG = "_mlflow_experiment_ids"  # ",1,7,": commas on both sides, since pages search for ",1,"
@@ -39,11 +42,11 @@ class LinkedPrompt(NamedTuple):
 
 
 def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False) -> list[LinkedPrompt]:
-    """Register what is new, link all to the run; doing it again changes nothing.
+    """Register new texts, and link all to the run; doing it again changes nothing.
 
     Args:
         prompts: all sets that the run has used, the last one last.
-        is_now: the last set is as it is used now, so its alias shall name these versions. Not for a run that is only
+        is_now: the last set is as it is used now, so its alias is set to these versions. Not for a run that is only
             completed: the set may have newer texts by now.
 
     Raises:
@@ -60,18 +63,18 @@ def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False)
 
 
 def build_prompt_name(system: str, agent: str) -> str:
-    """`<system>.<agent>`; MLflow allows no other characters than these."""
+    """Return `<system>.<agent>`; MLflow allows no other characters than these."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{system}.{agent}")
 
 
 def build_alias(set_name: str) -> str:
-    """MLflow keeps `latest` and `v1` for itself, and allows no other characters than these; `champion` is earned."""
+    """Return the alias of a set. MLflow reserves `latest` and `v1`; `champion` is set by tuning runs only."""
     alias = re.sub(r"[^A-Za-z0-9_-]", "_", set_name)
     return f"set-{alias}" if re.fullmatch(_RESERVED, alias, re.IGNORECASE) else alias
 
 
 def build_template(prompts: PromptSet, agent: str) -> str:
-    """The agent's text, and its demos behind `DEMOS_MARK`; if MLflow has no room for them, how many there are."""
+    """Return the agent's text, and its demos after `DEMOS_MARK`; only their number if they are too long for MLflow."""
     text, demos = prompts.texts[agent], prompts.demos.get(agent)
     if not demos:
         return text
@@ -85,7 +88,7 @@ def build_template(prompts: PromptSet, agent: str) -> str:
 def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
     name, text = build_prompt_name(prompts.system, agent), build_template(prompts, agent)
     _show_in_experiment(run, name)
-    version = next((each for each in _versions(run.client, name) if each.template == text), None)
+    version = next((each for each in _list_versions(run.client, name) if each.template == text), None)
     if version is None:
         tags = {DIGEST_TAG: hashlib.sha256(text.encode()).hexdigest(), "harness.prompts": prompts.name}
         version = run.client.create_prompt_version(name, text, f"prompts={prompts.name}: {prompts.description}", tags)
@@ -93,24 +96,24 @@ def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
 
 
 def set_alias(run: TrackedRun, alias: str, linked: LinkedPrompt) -> None:
-    """Have the alias name that version, if it does not yet."""
+    """Set the alias to that version, if it is not yet."""
     named = find_aliased_version(run.client, linked.name, alias)
     if named is None or str(named.version) != linked.version:
         run.client.set_prompt_alias(linked.name, alias, linked.version)
 
 
-def find_aliased_version(client: Any, name: str, alias: str) -> Any:
-    """The version that an alias names, None if there is no such alias: a search tells no version's aliases."""
+def find_aliased_version(client: "MlflowClient", name: str, alias: str) -> "PromptVersion | None":
+    """Return the version that an alias names, None if there is none: a search does not return aliases."""
     from mlflow import MlflowException
 
     try:
         return client.get_prompt_version_by_alias(name, alias)
-    except MlflowException:  # there is no such alias yet; if something else is wrong, the next call says so
+    except MlflowException:  # there is no such alias yet; after any other failure the next call raises
         return None
 
 
 def _show_in_experiment(run: TrackedRun, name: str) -> None:
-    """Make the prompt if there is none, and have the experiment's page list it."""
+    """Create the prompt if there is none, and list it on the experiment's page."""
     prompt = run.client.get_prompt(name)
     if prompt is None:
         run.client.create_prompt(name, None, {EXPERIMENTS_TAG: f",{run.experiment_id},"})
@@ -120,8 +123,8 @@ def _show_in_experiment(run: TrackedRun, name: str) -> None:
         run.client.set_prompt_tag(name, EXPERIMENTS_TAG, f",{','.join([*listed, run.experiment_id])},")
 
 
-def _versions(client: Any, name: str) -> Sequence[Any]:
-    """All versions of a prompt, the newest first."""
+def _list_versions(client: "MlflowClient", name: str) -> "Sequence[PromptVersion]":
+    """Return all versions of a prompt, the newest first."""
     found, token = [], None
     while True:
         page = client.search_prompt_versions(name, _PAGE_VERSIONS, token)

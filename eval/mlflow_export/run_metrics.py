@@ -1,26 +1,27 @@
-"""The numbers of a run page that `summary.json` does not have: per agent, per tool, latencies, accuracy by kind.
+"""Numbers of a run's page that `summary.json` does not have: per agent, per tool, latencies, accuracy by tag.
 
-Added up record by record, so that a run's trajectories need not be in memory.
+They are added up record by record, so that a run's trajectories need not be in memory.
 
     numbers = RunNumbers()
     for record in store.records(): numbers.add(record)
-    numbers.metrics()["agents/critic_expert_reject_rate"]      # 0.25
+    numbers.build_metrics()["agents/critic_expert_reject_rate"]      # 0.25
 """
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from eval.execution.tool_counts import has_failed
 from eval.runs.record import PlannedQuestion, Record
+from mas.runtime.trace import Span as Step
 
-MAX_VALUES = 20  # of one of the dataset's tags; with more it names questions rather than kinds of them
+MAX_VALUES = 20  # of one of the dataset's tags; with more it identifies single questions
 _REJECTED = "reject"
 
 
 class _Final(NamedTuple):
-    """What is kept of the last attempt at one question and epoch."""
+    """Facts of the last attempt at one sample and epoch."""
 
     attempt: int
     scored: bool
@@ -29,7 +30,7 @@ class _Final(NamedTuple):
 
 
 class RunNumbers:
-    """Calls and seconds over all attempts, as all were paid for; latencies and accuracies over the last ones."""
+    """Calls and seconds over all attempts, since all were paid for; latencies and accuracies over the last ones."""
 
     def __init__(self) -> None:
         self._final: dict[tuple[str, int], _Final] = {}
@@ -42,32 +43,33 @@ class RunNumbers:
         self._lm_seconds: list[float] = []
 
     def add(self, record: Record) -> None:
-        """The order does not matter, except that a record must come once."""
+        """Add a record, in any order, and each once."""
         key = (record.sample_id, record.epoch)
         if key not in self._final or record.attempt > self._final[key].attempt:
             self._final[key] = _Final(record.attempt, record.scored, record.correct, record.wall_seconds)
         for step in record.trajectory:
-            self._add_step(step)
+            self._add_step(Step(**step))
 
-    def _add_step(self, step: Mapping[str, Any]) -> None:
-        kind, name, failed = step["kind"], str(step["name"]), bool(step.get("error"))
-        if kind == "agent":
+    def _add_step(self, step: Step) -> None:
+        name, failed = step.name, bool(step.error)
+        if step.kind == "agent":
             self._agent_calls[name] += 1
             self._agent_errors[name] += failed
-            for event in step.get("events") or []:
+            for event in step.events:
                 if event.get("name") == "decision":
                     self._decisions[name] += 1
                     self._rejections[name] += event.get("decision") == _REJECTED
-        elif kind == "tool":
+        elif step.kind == "tool":
             self._tool_calls[name] += 1
-            self._tool_errors[name] += has_failed(step)
-        elif kind == "lm" and step.get("end_seconds") is not None and not _kept(step):
-            self._lm_seconds.append(step["end_seconds"] - step["start_seconds"])
+            self._tool_errors[name] += has_failed(vars(step))
+        elif step.kind == "lm" and step.end_seconds is not None and not _is_replayed(step):
+            self._lm_seconds.append(step.seconds)
 
-    def metrics(self, planned: Iterable[PlannedQuestion] = (), epochs: int = 1) -> dict[str, float]:
-        """
+    def build_metrics(self, planned: Iterable[PlannedQuestion] = (), epochs: int = 1) -> dict[str, float]:
+        """Return all metrics under their names in MLflow.
+
         Args:
-            planned: the run's questions, whose tags make the kinds; those without a record count as wrong.
+            planned: the run's questions with their tags; those without a record count as wrong.
             epochs: as planned.
         """
         found: dict[str, float] = {}
@@ -81,10 +83,10 @@ class RunNumbers:
             found[f"tools/{name}_errors"] = self._tool_errors[name]
         question_seconds = [each.seconds for each in self._final.values()]
         found |= _percentiles("latency/question", question_seconds) | _percentiles("latency/lm_call", self._lm_seconds)
-        return found | self._by_kind(list(planned), epochs)
+        return found | self._by_tag(list(planned), epochs)
 
-    def _by_kind(self, planned: list[PlannedQuestion], epochs: int) -> dict[str, float]:
-        """Over the rows that the summary counts: every record with a gold answer, and what of the plan has none."""
+    def _by_tag(self, planned: list[PlannedQuestion], epochs: int) -> dict[str, float]:
+        """Return accuracies over the answers that the summary counts: all with a target, and all that are missing."""
         verdicts: defaultdict[str, list[bool]] = defaultdict(list)
         for (sample_id, _), final in self._final.items():
             if final.scored:
@@ -104,10 +106,9 @@ class RunNumbers:
         }
 
 
-def _kept(step: Mapping[str, Any]) -> bool:
-    """Whether the reply came from the run's call log or the shared cache: no latency of the model's."""
-    noted = step.get("attributes") or {}
-    return bool(noted.get("replayed") or noted.get("cached"))
+def _is_replayed(step: Step) -> bool:
+    """Return whether the reply came from the run's call log or the shared cache, so its latency is not the model's."""
+    return bool(step.attributes.get("replayed") or step.attributes.get("cached"))
 
 
 def _percentiles(name: str, seconds: list[float]) -> dict[str, float]:

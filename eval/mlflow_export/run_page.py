@@ -1,9 +1,9 @@
 """The page of a run in MLflow: params, tags, metrics, the dataset as input, and the files of its folder.
 
-Made from the store's `RunInfo`, the summary once there is one, and `RunNumbers`. Missing
-keys leave out what they would have shown. Written as often as one likes: only what differs is sent.
+Made from the store's `RunInfo`, the summary once there is one, and `RunNumbers`. It can be written any number of times:
+only what differs from MLflow's page is sent.
 
-    page = build_page(store.read_info(), summary, numbers.metrics(), redact=config.redact)
+    page = build_page(store.read_info(), summary, numbers.build_metrics(), redact=config.redact)
     write_page(run, page)
     write_artifacts(run, run_folder, prompts)
 """
@@ -14,17 +14,18 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summary import AccuracyWithout, EpochNumbers, Summary
-from eval.mlflow_export.tracked_run import TrackedRun
+from eval.mlflow_export.tracked_run import TrackedRun, to_ms
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Usage
 from eval.runs.run_info import RunInfo, RunState
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
+
+JsonObject = Mapping[str, Any]  # of the configuration
 
 MAX_PARAM_CHARS = 500  # MLflow itself takes 6000
 MAX_TAG_CHARS = 5000  # MLflow itself takes 8000
@@ -51,7 +52,7 @@ _PLAIN_METRICS = {*_FIRST, *_COUNTS, *vars(Usage())}
 
 @dataclass(frozen=True)
 class RunPage:
-    """What MLflow shall know of a run; empty where nothing is known yet."""
+    """Content of a run's page; empty where nothing is known yet."""
 
     params: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -67,11 +68,12 @@ def build_page(
     folder_name: str = "",
     redact: Callable[[str], str] = str,
 ) -> RunPage:
-    """
+    """Build the page of an evaluation.
+
     Args:
         info: of the run.
         summary: None while the run has not ended.
-        numbers: of `RunNumbers.metrics`.
+        numbers: of `RunNumbers.build_metrics`.
         folder_name: of the run.
         redact: takes secrets out; every param and tag goes through it.
     """
@@ -85,33 +87,33 @@ def build_page(
 
 
 def build_run_name(info: RunInfo, folder_name: str) -> str:
-    """The run's own name, or its folder's, which has the time in it; lists of runs show a simulation by it alone."""
+    """Return the run's own name, or its folder's, marked if it is a simulation: lists of runs show nothing else of it."""
     given = info.part("run").get("name")
     name = str(given or folder_name or info.run_id or "run")
     return f"{name} (simulated)" if info.simulated else name
 
 
 def flatten_params(info: RunInfo) -> Iterator[tuple[str, str]]:
-    """The resolved configuration, flat; without a model's settings where no model of ours is asked."""
+    """Return the resolved configuration under dotted names, without model settings if no model of ours is called."""
     shown = {**info.config, "model": {"name": "none"}} if info.model == "none" else info.config
-    for key, text in _flattened(shown):
+    for key, text in _flatten(shown):
         yield _name(key), text
 
 
 def read_status(summary: Summary) -> str:
-    """KILLED: the run did not come to all its questions."""
+    """Return KILLED for a run that ended before all its questions did, else FINISHED."""
     return "KILLED" if summary.stopped else "FINISHED"
 
 
 def read_start_ms(info: RunInfo) -> int:
-    """Since 1970; now, if the store does not say."""
-    return _ms(info.started_at) if info.started_at else round(time.time() * 1000)
+    """Return the start in milliseconds since 1970; now, if it is unknown."""
+    return to_ms(info.started_at) if info.started_at else round(time.time() * 1000)
 
 
 def read_end_ms(state: RunState) -> int | None:
-    """Of the last session that ended; None: unknown."""
+    """Return the end of the last session that ended, in milliseconds since 1970; None: unknown."""
     ended = [session.ended_at for session in state.sessions if session.ended_at]
-    return _ms(ended[-1]) if ended else None
+    return to_ms(ended[-1]) if ended else None
 
 
 def write_page(run: TrackedRun, page: RunPage) -> None:
@@ -140,9 +142,9 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
 
 
 def list_outdated_metrics(wanted: Mapping[str, float], shown: Mapping[str, float]) -> list[str]:
-    """Numbers of ours that a resumed run has no more: MLflow cannot delete a metric, NaN takes its place.
+    """Return our metrics that a resumed run does not have any more: MLflow cannot delete a metric, so NaN replaces it.
 
-    Those that somebody else has added to the run are left alone.
+    Metrics that somebody else has added to the run are left alone.
     """
     if not wanted:
         return []
@@ -155,10 +157,7 @@ def _is_ours(name: str) -> bool:
 
 
 def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> list[str]:
-    """Copy the run's files; those that are not there are left out. Returns the names of what was sent.
-
-    `prompts`: folder in the run's → the set in it.
-    """
+    """Send the run's files that exist, and its prompts (folder in the run's → the set in it); return their names."""
     present = [name for name in ARTIFACTS if (folder / name).exists()]
     for name in present:
         run.client.log_artifact(run.run_id, str(folder / name))
@@ -169,7 +168,7 @@ def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptS
 
 
 def _log_dataset(run: TrackedRun, dataset: Mapping[str, str]) -> None:
-    """MLflow keeps one input for each name and digest, however often it is sent."""
+    """Add the dataset as input of the run; MLflow keeps one input for each name and digest."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     seen = Dataset(dataset["name"], dataset["digest"], "code", dataset["source"], profile=dataset["profile"])
@@ -208,8 +207,8 @@ def _tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
     return {_name(name): text for name, text in found.items() if text}
 
 
-def _models(system: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, str]:
-    """The model of each agent: the first of these that is given, as `mas.llm.profiles.profile` has it."""
+def _models(system: JsonObject, model: JsonObject) -> dict[str, str]:
+    """Return the model of each agent, chosen as `mas.llm.profiles.profile` does."""
     of_system, of_model = system.get("agents") or {}, model.get("agents") or {}
     return {
         agent: str(
@@ -282,24 +281,16 @@ def _without(name: str, numbers: AccuracyWithout) -> dict[str, float | None]:
     return {metric: numbers.accuracy_without, **_interval(metric, numbers.accuracy_without_ci95)}
 
 
-def _flattened(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Leaves under their dotted path; lists as JSON."""
+def _flatten(tree: JsonObject, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the leaves under their dotted path; lists as JSON."""
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:
-            yield from _flattened(value, f"{prefix}{key}.")
+            yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _name(text: str) -> str:
-    """MLflow allows only these characters in a name, and takes it for a path, which must be a plain one."""
+    """Replace characters that MLflow does not allow in a name, and what makes it an unusual path."""
     parts = re.sub(r"[^\w\-. /]", "_", text, flags=re.ASCII).split("/")
     return "/".join(part for part in parts if part.strip(". "))[:250]
-
-
-def _ms(moment: str) -> int:
-    return round(datetime.fromisoformat(moment).timestamp() * 1000)
-
-
-def _json(text: str | None, default: Any) -> Any:
-    return json.loads(text) if text else default

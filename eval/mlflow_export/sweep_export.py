@@ -15,6 +15,8 @@ from eval.mlflow_export.exporter_process import Export, run_exporter
 from eval.mlflow_export.tracked_run import HOST_TAG, PARENT_TAG, PID_TAG, RUN_TAG, TrackedRun, open_run, to_ms
 from eval.runs.run_info import SweepJob
 
+JsonObject = dict[str, Any]
+
 SWEEP_FILE, TABLE_FILE = "sweep.json", "sweep.md"
 FILES = (SWEEP_FILE, TABLE_FILE, "multirun.yaml")
 _MAX_NOTE_CHARS = 5000  # MLflow itself takes 8000
@@ -57,8 +59,8 @@ class SweepExport(Export):
         sweep = self._read_sweep()
         return _open_parent(self.settings, sweep["id"], self.folder.name, sweep["started_at"], {})
 
-    def _read_sweep(self) -> dict[str, Any]:
-        sweep: dict[str, Any] = json.loads((self.folder / SWEEP_FILE).read_text("utf-8"))
+    def _read_sweep(self) -> JsonObject:
+        sweep: JsonObject = json.loads((self.folder / SWEEP_FILE).read_text("utf-8"))
         return sweep
 
     def end(self) -> None:
@@ -87,7 +89,7 @@ class SweepExport(Export):
                 if child.data.tags.get(key) != value:
                     parent.client.set_tag(child.info.run_id, key, value)
 
-    def _write_figures(self, sweep: Mapping[str, Any]) -> None:
+    def _write_figures(self, sweep: JsonObject) -> None:
         client, run_id = self.run.client, self.run.run_id
         figures: dict[str, float | None] = {"jobs": len(sweep["jobs"])}
         for row in sweep["jobs"]:

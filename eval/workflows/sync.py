@@ -46,6 +46,8 @@ from mas.runtime.errors import UserError
 if TYPE_CHECKING:
     from eval.mlflow_export.exporter_process import Export, Redact
 
+JsonObject = dict[str, Any]
+
 
 class RunSource:
     """A kind of run that can be sent to MLflow after its end."""
@@ -63,7 +65,7 @@ class RunSource:
         """
         raise NotImplementedError
 
-    def read_tracking(self, folder: Path) -> dict[str, Any]:
+    def read_tracking(self, folder: Path) -> JsonObject:
         """Return the run's own configuration of tracking; empty if it says nothing."""
         raise NotImplementedError
 
@@ -87,7 +89,7 @@ class Evaluations(RunSource):
     def find(self, name: str) -> Path:
         return find_run(name)
 
-    def read_tracking(self, folder: Path) -> dict[str, Any]:
+    def read_tracking(self, folder: Path) -> JsonObject:
         own = read_run_info(folder).part("tracking")
         state = read_state(folder)
         if str(own.get("_target_")).endswith(f".{NoTracking.__name__}") and state and state.run_id:

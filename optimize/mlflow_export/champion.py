@@ -1,15 +1,15 @@
-"""A published set in MLflow's Prompt Registry: one version an agent, and the alias `champion` on the best there is.
+"""A published set in MLflow's Prompt Registry: one version for each agent, and the alias `champion`.
 
 | Alias                | Names                                                                                  |
 |----------------------|----------------------------------------------------------------------------------------|
 | the set's name       | the set's versions, as for every set that a run has used                               |
 | `champion`           | the set that was published last, by a tuning run with a real model                     |
-| `champion-simulated` | the same of simulated models: their sets show that all works, and must displace nobody |
+| `champion-simulated` | the same of simulated models: their sets must not replace one of a real model       |
 
-Only a verdict with `published: true` moves anything, and each tuning run does so once. Sent again, it leaves alone what
-somebody has moved since by hand; sent late, it does not displace a set that was published after it.
+Only a verdict with `published: true` moves an alias, and each tuning run does so once. Sent again, it keeps an alias
+that somebody has moved by hand; sent late, it does not replace a set that was published after it.
 
-    crown(parent, tuning)          # "moved" | "superseded" | None: not published
+    promote_champion(parent, tuning)          # "moved" | "superseded" | None: not published
     # then, anywhere:  mlflow.genai.load_prompt("prompts:/gaia.planner@champion").template
 """
 
@@ -40,27 +40,27 @@ def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | 
     Raises:
         MlflowException: MLflow cannot be reached or refuses; the next call goes on.
     """
-    prompts = tuning.prompts(str(tuning.verdict["winner"]["candidate_id"])) if tuning.published else None
-    if prompts is None or _done(parent):
+    prompts = tuning.read_prompts(str(tuning.verdict["winner"]["candidate_id"])) if tuning.published else None
+    if prompts is None or _is_done(parent):
         return None
     named = replace(prompts, name=str(tuning.facts["name"]))
     linked = register_prompts(parent, named, is_now=True)
     ended_ms = tuning.end_ms if tuning.facts.get("ended_at") else tuning.start_ms
     since = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    outcome = _moved(parent, linked, CHAMPION_SIMULATED if tuning.simulated else CHAMPION, since)
+    outcome = _move_alias(parent, linked, CHAMPION_SIMULATED if tuning.simulated else CHAMPION, since)
     parent.client.set_tag(parent.run_id, PROMOTED_TAG, outcome)
     return outcome
 
 
-def _done(parent: TrackedRun) -> bool:
+def _is_done(parent: TrackedRun) -> bool:
     return PROMOTED_TAG in parent.client.get_run(parent.run_id).data.tags
 
 
-def _moved(parent: TrackedRun, linked: Sequence[LinkedPrompt], alias: str, since: str) -> Promotion:
-    """All agents' or none: half of a set is none that was tested."""
+def _move_alias(parent: TrackedRun, linked: Sequence[LinkedPrompt], alias: str, since: str) -> Promotion:
+    """Move the alias of all agents or of none: half of a set was never tested."""
     tag = f"harness.{alias}_since"
-    reigning = [find_aliased_version(parent.client, each.name, alias) for each in linked]
-    if any(version is not None and version.tags.get(tag, "") > since for version in reigning):
+    current = [find_aliased_version(parent.client, each.name, alias) for each in linked]
+    if any(version is not None and version.tags.get(tag, "") > since for version in current):
         return "superseded"
     for each in linked:
         parent.client.set_prompt_version_tag(each.name, each.version, tag, since)

@@ -1,23 +1,23 @@
-"""A tuning run as its folder has it at one moment: all that MLflow is told comes from here, with secrets taken out.
+"""A tuning run as its folder has it at one moment: the source of everything that goes to MLflow, without secrets.
 
     tuning = read_tuning(outputs / "optimize" / "2026-11-21_10-00-00_tuned", redact=config.redact)
     tuning.verdict["published"], len(tuning.proposals)     # False, 43
-    tuning.prompts("c004").texts["planner"]                # "You are …"
+    tuning.read_prompts("c004").texts["planner"]                # "You are …"
 
-What a phase has yet to write is empty here; a half-written last line of `proposals.jsonl` is none yet.
+What a phase has not written yet is empty; a half-written last line of `proposals.jsonl` is ignored.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import remove_passwords
+from eval.mlflow_export.tracked_run import to_ms
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT
@@ -26,19 +26,42 @@ from optimize.session.run_files import MARKER as FACTS
 CONFIG, VERDICT = "config.yaml", "verdict.json"
 PROPOSALS, SHORTLIST = "proposals.jsonl", "shortlist.json"
 SOURCES = (FACTS, CONFIG, VERDICT, PROPOSALS, SHORTLIST, "splits.json", "leaks.json", "report.md")
-DECIDED = ("accepted", "rejected")  # decisions that stand, also when the search is replayed
+DECIDED = ("accepted", "rejected")  # decisions that stay, also when the search is replayed
 
 Redact = Callable[[str], str]
+
+Json = Any  # what json.loads returns
+JsonObject = dict[str, Any]
+Tree = TypeVar("Tree", JsonObject, list[JsonObject])
+
+
+@dataclass(frozen=True)
+class ProposalRow:
+    """A line of `proposals.jsonl`: a candidate and its fate in the search (`optimize.search.candidate.Proposal`)."""
+
+    candidate_id: str
+    decision: str  # accepted, rejected or cut_off
+    parent_ids: Sequence[str] = ()
+    agents: Sequence[str] = ()
+    origin: str = ""
+    reason: str = ""
+    iteration: int | None = None
+    minibatch_before: float | None = None
+    minibatch_after: float | None = None
+    val_score: float | None = None
+    spend: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class TuningSnapshot:
+    """A tuning run's files, as they were read."""
+
     folder: Path
-    facts: dict[str, Any]  # tuning.json
-    config: dict[str, Any]
-    proposals: list[dict[str, Any]]  # in their order, each candidate once
-    verdict: dict[str, Any]  # empty: there is none yet
-    shortlist: dict[str, dict[str, Any]]  # candidate → its fresh scores; PARENT may be among them
+    facts: JsonObject  # tuning.json
+    config: JsonObject
+    proposals: list[ProposalRow]  # in their order, each candidate once
+    verdict: JsonObject  # empty: there is none yet
+    shortlist: dict[str, JsonObject]  # candidate → its fresh scores; PARENT may be among them
     redact: Redact
 
     @property
@@ -55,15 +78,15 @@ class TuningSnapshot:
 
     @property
     def sealed_opened(self) -> bool:
-        """Whether any candidate was tried on the sealed questions, be it a part of them."""
+        """True if any candidate was tested on sealed questions, even on a part of them."""
         return bool(self.verdict.get("sealed")) or (self.folder / "sealed").is_dir() or bool(self._opened_at)
 
     @property
     def opened_ms(self) -> int | None:
-        """When they were opened, since 1970; None: they were not. An older run has noted only when it began."""
+        """When they were opened, or else the run's start, in milliseconds since 1970; None: they were not opened."""
         if not self.sealed_opened:
             return None
-        return _ms(self._opened_at) if self._opened_at else self.start_ms
+        return to_ms(self._opened_at) if self._opened_at else self.start_ms
 
     @property
     def _opened_at(self) -> str:
@@ -71,32 +94,32 @@ class TuningSnapshot:
 
     @property
     def place(self) -> str:
-        """Of the folder in the project: no path of a machine."""
+        """The folder's path in the project, which names no machine."""
         inside = self.folder.is_relative_to(PROJECT_ROOT)
         return self.folder.relative_to(PROJECT_ROOT).as_posix() if inside else self.folder.name
 
     @property
     def name(self) -> str:
-        return self.shown_name(str(self.facts.get("name") or self.folder.name))
+        return self.mark_simulated(str(self.facts.get("name") or self.folder.name))
 
-    def shown_name(self, name: str) -> str:
-        """As lists of runs show it, where nothing else says that it is a simulation."""
+    def mark_simulated(self, name: str) -> str:
+        """Mark the name of a simulation: lists of runs show nothing else of it."""
         return f"{name} (simulated)" if self.simulated else name
 
     @property
     def start_ms(self) -> int:
-        return _ms(str(self.facts["started_at"]))
+        return to_ms(str(self.facts["started_at"]))
 
     @property
     def end_ms(self) -> int:
-        """Since 1970; of a run that was killed, when it last wrote anything."""
+        """In milliseconds since 1970; for a run that was killed, when it last wrote anything."""
         if ended := self.facts.get("ended_at"):
-            return _ms(str(ended))
+            return to_ms(str(ended))
         written = [(self.folder / name).stat().st_mtime for name in (FACTS, PROPOSALS) if (self.folder / name).exists()]
         return round(max(written) * 1000)
 
-    def prompts(self, candidate_id: str) -> PromptSet | None:
-        """None: the folder has no such set, or not yet the whole of it."""
+    def read_prompts(self, candidate_id: str) -> PromptSet | None:
+        """Return a candidate's prompts; None if the folder does not have the whole set, or not yet."""
         folder = self.folder / "candidates" / candidate_id
         if not (folder / SET_FILE).is_file():
             return None
@@ -104,15 +127,17 @@ class TuningSnapshot:
         agents = [path.name.removesuffix(SUFFIX) for path in sorted(folder.glob(f"*{SUFFIX}"))]
         found = read_prompt_set(folder.absolute(), agents, system, folder)
         texts = {agent: self.redact(text) for agent, text in found.texts.items()}
-        return replace(found, name=candidate_id, texts=texts, demos=_redacted(found.demos, self.redact))
+        demos = {agent: _redact_tree(turns, self.redact) for agent, turns in found.demos.items()}
+        return replace(found, name=candidate_id, texts=texts, demos=demos)
 
-    def parent_prompts(self, proposal: Mapping[str, Any]) -> PromptSet | None:
-        """Of the candidate that the proposal was made from; of several, the first."""
-        return self.prompts(next(iter(proposal.get("parent_ids") or ()), PARENT))
+    def read_parent_prompts(self, proposal: ProposalRow) -> PromptSet | None:
+        """Return the prompts of the first parent of a proposal."""
+        return self.read_prompts(next(iter(proposal.parent_ids), PARENT))
 
 
 def read_tuning(folder: Path, redact: Redact = str) -> TuningSnapshot:
-    """
+    """Read a tuning run.
+
     Args:
         folder: of the tuning run.
         redact: takes secrets out of a text.
@@ -120,60 +145,63 @@ def read_tuning(folder: Path, redact: Redact = str) -> TuningSnapshot:
     Raises:
         UserError: it holds no tuning run, or one of its files cannot be read; it may just be being written.
     """
-    facts = _json(folder / FACTS, redact)
-    if not facts or "run_id" not in facts or "started_at" not in facts:
+    facts = _read_json(folder / FACTS, {}, redact)
+    if "run_id" not in facts or "started_at" not in facts:
         raise UserError(f"{folder.name} holds no tuning run: it has no {FACTS} with run_id and started_at in it.")
-    shortlist = _json(folder / SHORTLIST, redact) or []
+    shortlist: list[JsonObject] = _read_json(folder / SHORTLIST, [], redact)
     return TuningSnapshot(
         folder=folder,
         facts=facts,
-        config=_config(folder / CONFIG, redact),
-        proposals=_proposals(folder / PROPOSALS, redact),
-        verdict=_json(folder / VERDICT, redact) or {},
+        config=_read_config(folder / CONFIG, redact),
+        proposals=_read_proposals(folder / PROPOSALS, redact),
+        verdict=_read_json(folder / VERDICT, {}, redact),
         shortlist={str(row["candidate_id"]): row for row in shortlist},
         redact=redact,
     )
 
 
 def read_file_states(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Differs when a file has been written since."""
+    """Return a value that differs after a file has been written."""
     found = [(name, (folder / name).stat()) for name in SOURCES if (folder / name).exists()]
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
 
 
-def _proposals(file: Path, redact: Redact) -> list[dict[str, Any]]:
-    """A resumed search writes a proposal again; one whose scoring was cut off may have been decided since."""
-    found: dict[str, dict[str, Any]] = {}
-    *lines, _ = _text(file).split("\n")
+def _read_proposals(file: Path, redact: Redact) -> list[ProposalRow]:
+    """Read each candidate once: a resumed search writes a proposal again, and may decide one that was cut off."""
+    found: dict[str, ProposalRow] = {}
+    *lines, _ = _read_text(file).split("\n")
+    names = [each.name for each in fields(ProposalRow)]
     for line in lines:
-        row = _redacted(_parsed(line, file), redact)
-        known = found.get(row["candidate_id"])
-        if known is None or known["decision"] not in DECIDED:
-            found[row["candidate_id"]] = row
+        row: JsonObject = _redact_tree(_parse(line, file), redact)
+        proposal = ProposalRow(**{name: row[name] for name in names if row.get(name) is not None})
+        known = found.get(proposal.candidate_id)
+        if known is None or known.decision not in DECIDED:
+            found[proposal.candidate_id] = proposal
     return list(found.values())
 
 
-def _config(file: Path, redact: Redact) -> dict[str, Any]:
+def _read_config(file: Path, redact: Redact) -> JsonObject:
     try:
-        found = yaml.safe_load(remove_passwords(_text(file)))
+        found = yaml.safe_load(remove_passwords(_read_text(file)))
     except yaml.YAMLError as error:
-        raise UserError(f"{file.parent.name}/{file.name} is no YAML; the run was to write it as such.") from error
-    return _redacted(found, redact) if isinstance(found, dict) else {}
+        raise UserError(f"{file.parent.name}/{file.name} is not valid YAML; restore the file of the run.") from error
+    return _redact_tree(found, redact) if isinstance(found, dict) else {}
 
 
-def _json(file: Path, redact: Redact) -> Any:
-    text = _text(file)
-    return _redacted(_parsed(text, file), redact) if text else None
+def _read_json(file: Path, default: Tree, redact: Redact) -> Tree:
+    text = _read_text(file)
+    found: Tree = _redact_tree(_parse(text, file), redact) if text else default
+    return found or default
 
 
-def _parsed(text: str, file: Path) -> Any:
+def _parse(text: str, file: Path) -> Json:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise UserError(f"{file.parent.name}/{file.name} is not whole: {error}; let the run end first.") from error
+        raise UserError(f"{file.parent.name}/{file.name} is not complete: {error}; let the run end first.") from error
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text("utf-8")
     except FileNotFoundError:
@@ -182,13 +210,9 @@ def _text(file: Path) -> str:
         raise UserError(f"{file} cannot be read ({error}); check its permissions.") from error
 
 
-def _redacted(value: Any, redact: Redact) -> Any:
+def _redact_tree(value: Json, redact: Redact) -> Json:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {redact(str(key)): _redacted(item, redact) for key, item in value.items()}
-    return [_redacted(item, redact) for item in value] if isinstance(value, list) else value
-
-
-def _ms(moment: str) -> int:
-    return round(datetime.fromisoformat(moment).timestamp() * 1000)
+        return {redact(str(key)): _redact_tree(item, redact) for key, item in value.items()}
+    return [_redact_tree(item, redact) for item in value] if isinstance(value, list) else value

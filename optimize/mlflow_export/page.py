@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, flatten_params
 from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG, TrackedRun, search_runs
@@ -35,7 +35,7 @@ _MAX_FILE_CHARS = 20_000_000
 
 
 def build_tuning_page(tuning: TuningSnapshot, openings: int) -> RunPage:
-    """`openings`: how many earlier runs in this MLflow have opened its sealed questions."""
+    """Build the page; `openings` is the number of earlier runs in this MLflow that used its sealed questions."""
     facts = {name: tuning.facts[name] for name in _FACTS if tuning.facts.get(name) is not None}
     params = {
         **dict(flatten_params(RunInfo(config=tuning.config))),
@@ -52,7 +52,7 @@ def write_files(parent: TrackedRun, tuning: TuningSnapshot, openings: int) -> No
     """Send the run's files that MLflow does not have as they are now."""
     files = {name: _file(tuning, name) for name in SOURCES if (tuning.folder / name).is_file() and name != CONFIG}
     if tuning.config:
-        files[CONFIG] = _yaml(tuning.config)
+        files[CONFIG] = _to_yaml(tuning.config)
     files.setdefault("report.md", build_report(tuning, openings))
     digests = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in sorted(files.items())}
     there = parent.client.get_run(parent.run_id).data.tags.get(FILES_TAG)
@@ -70,8 +70,8 @@ def _file(tuning: TuningSnapshot, name: str) -> str:
     return clean_text(tuning.redact(text), _MAX_FILE_CHARS)
 
 
-def _yaml(config: Mapping[str, Any]) -> str:
-    """From what was read, which has no password in an address any more."""
+def _to_yaml(config: Mapping[str, object]) -> str:
+    """Write what was read, which has no password in an address any more."""
     import yaml
 
     return str(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
@@ -95,8 +95,8 @@ def _tags(tuning: TuningSnapshot, openings: int) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
-def _origin(origin: Mapping[str, Any]) -> dict[str, str]:
-    """Who, where and from which state of the code; the process may be another one by now, and is not told here."""
+def _origin(origin: Mapping[str, object]) -> dict[str, str]:
+    """Return the tags of user, machine and state of the code, without the process, which may be another one by now."""
     own = {
         name: _text(value) for name, value in origin.items() if value is not None and name not in (HOST_TAG, PID_TAG)
     }
@@ -119,13 +119,13 @@ def _metrics(tuning: TuningSnapshot) -> dict[str, float]:
     }
     found |= flatten_metrics("spend", verdict.get("spend") or tuning.facts.get("spend"))
     found |= select_finite({"sealed_opened_before": tuning.facts.get("sealed_opened_before")})
-    decisions = Counter(str(each["decision"]) for each in tuning.proposals)
+    decisions = Counter(each.decision for each in tuning.proposals)
     found |= {f"proposals.{name}": float(decisions[name]) for name in ("accepted", "rejected", "cut_off")}
-    scores_seen = select_finite({each["candidate_id"]: each.get("val_score") for each in tuning.proposals})
+    scores_seen = select_finite({each.candidate_id: each.val_score for each in tuning.proposals})
     return found | ({"best_val_score": max(scores_seen.values())} if scores_seen else {})
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -136,7 +136,7 @@ def count_openings(
     until_ms: int | None = None,
     besides: str = "",
 ) -> int:
-    """Count the tuning runs of these experiments that have used these sealed questions in a sealed test.
+    """Count the tuning runs in some experiments that have used the sealed questions with this digest.
 
     Each use makes the next result less reliable. MLflow sees what a machine's own log cannot: the tuning runs of
     everybody who works with the same server.
@@ -154,7 +154,7 @@ def count_openings(
 
 
 def _read_opened_ms(run: "Run") -> int:
-    """When the run used them; of a run that was sent before this was noted, when it began."""
+    """Return when the run used them; its start, if that was not noted."""
     return int(run.data.tags.get(OPENED_AT_TAG) or run.info.start_time)
 
 

@@ -6,24 +6,23 @@ Written from the run's files alone, so that it can be made again; the numbers ar
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
-from optimize.mlflow_export.folder import TuningSnapshot
+from optimize.mlflow_export.folder import JsonObject, TuningSnapshot
 
 _COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
 
 
 def describe_tuning(tuning: TuningSnapshot, openings: int) -> str:
-    """Markdown. `openings`: how many earlier runs in this MLflow have opened its sealed questions."""
+    """Return Markdown; `openings` is the number of earlier runs in this MLflow that used its sealed questions."""
     parts = [f"**{SIMULATED_NOTICE}**"] if tuning.simulated else []
     return "\n\n".join([*parts, *_paragraphs(tuning, openings)])
 
 
 def build_report(tuning: TuningSnapshot, openings: int) -> str:
-    """`describe_tuning` under a title, the gate's reasons, and every proposal."""
+    """Return `describe_tuning` under a title, the gate's reasons, and every proposal."""
     reasons = (tuning.verdict.get("gate") or {}).get("reasons") or ()
     parts = [f"# {tuning.name}", describe_tuning(tuning, openings)]
     if reasons:
@@ -34,7 +33,7 @@ def build_report(tuning: TuningSnapshot, openings: int) -> str:
 
 
 def build_notice(tuning: TuningSnapshot) -> str:
-    """For a proposal's own page; empty for a real model."""
+    """Return the notice of a simulation for a proposal's own page; empty for a real model."""
     return f"**{SIMULATED_NOTICE}**" if tuning.simulated else ""
 
 
@@ -46,7 +45,7 @@ def _paragraphs(tuning: TuningSnapshot, openings: int) -> Iterator[str]:
         if failed := describe_failures(verdict):
             yield f"{failed[0].upper()}{failed[1:]}."
     if tuning.proposals:
-        number = Counter(str(each["decision"]) for each in tuning.proposals)
+        number = Counter(each.decision for each in tuning.proposals)
         yield (
             f"Proposals: {len(tuning.proposals)}, of which {number['accepted']} accepted, {number['rejected']} "
             f"rejected, {number['cut_off']} cut off; each is a run below this one."
@@ -62,7 +61,7 @@ def _outcome(tuning: TuningSnapshot) -> str:
     return f"no verdict yet, last seen in its phase {tuning.facts.get('phase')}"
 
 
-def _result(verdict: Mapping[str, Any]) -> str:
+def _result(verdict: JsonObject) -> str:
     sealed, baseline, winner = (verdict.get(name) or {} for name in ("sealed", "baseline", "winner"))
     return (
         f"On {sealed.get('n_questions')} sealed questions, {sealed.get('epochs')} answers each: "
@@ -92,15 +91,15 @@ def _table(tuning: TuningSnapshot) -> Iterator[str]:
     yield _row(_COLUMNS)
     yield _row(["---"] * len(_COLUMNS))
     for each in tuning.proposals:
-        fresh = (tuning.shortlist.get(each["candidate_id"]) or {}).get("fresh_score")
-        minibatch = f"{_number(each.get('minibatch_before'))} → {_number(each.get('minibatch_after'))}"
-        named = (", ".join(each.get(key) or ()) for key in ("parent_ids", "agents"))
-        scores = (minibatch, _number(each.get("val_score")), _number(fresh))
-        yield _row([each["candidate_id"], *named, each["decision"], *scores, each.get("reason") or ""])
+        fresh = (tuning.shortlist.get(each.candidate_id) or {}).get("fresh_score")
+        minibatch = f"{_number(each.minibatch_before)} → {_number(each.minibatch_after)}"
+        scores = (minibatch, _number(each.val_score), _number(fresh))
+        names = (", ".join(each.parent_ids), ", ".join(each.agents))
+        yield _row([each.candidate_id, *names, each.decision, *scores, each.reason])
 
 
-def _row(cells: Sequence[Any]) -> str:
-    return "| " + " | ".join(" ".join(str(cell).replace("|", "\\|").split()) for cell in cells) + " |"
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells) + " |"
 
 
 def _share(value: float | None, sign: str = "") -> str:

@@ -87,7 +87,7 @@ class TuningExport(Export):
         write_page(self.run, build_tuning_page(tuning, openings))
         self.children = send_candidates(self.run, tuning)
         write_files(self.run, tuning, openings)
-        self.proposals = tuple(str(each["candidate_id"]) for each in tuning.proposals)
+        self.proposals = tuple(each.candidate_id for each in tuning.proposals)
         return tuning
 
     def _count_openings(self, tuning: TuningSnapshot) -> int:
