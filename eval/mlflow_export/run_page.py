@@ -87,7 +87,7 @@ def build_page(
 
 
 def build_run_name(info: RunInfo, folder_name: str) -> str:
-    """Return the run's own name, or its folder's, marked if it is a simulation: lists of runs show nothing else of it."""
+    """Return the run's own name, or its folder's, and mark a simulation: lists of runs show nothing else."""
     given = info.part("run").get("name")
     name = str(given or folder_name or info.run_id or "run")
     return f"{name} (simulated)" if info.simulated else name
