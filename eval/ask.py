@@ -20,7 +20,7 @@ from eval.config.evaluation import EvalConfig, read_config
 from eval.reports.live_steps import LiveSteps, print_answer
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
-from mas.runtime.text import encodable
+from mas.runtime.text import replace_surrogates
 from mas.simulation import SIMULATED_NOTICE
 
 
@@ -49,7 +49,7 @@ def task(arguments: list[str]) -> int:
     prompts = config.check_system()
     config.check_model()
     file = given.file.absolute() if given.file else None
-    return answer(Sample("question", encodable(given.question), file), config, prompts)
+    return answer(Sample("question", replace_surrogates(given.question), file), config, prompts)
 
 
 def answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -> int:

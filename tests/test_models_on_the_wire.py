@@ -181,10 +181,10 @@ LITELLM = """
 import sys
 from tests.test_models_on_the_wire import QUESTION, Resources, profile_and_system
 from tests.mas.llm.loopback import Server
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 model, system = profile_and_system("litellm", Server(sys.argv[1]), *sys.argv[2:])
 trace = Trace("thread")
-with recording(trace):
+with record_trace(trace):
     print(system.build(model, None, Resources())(question=QUESTION, file=None).final_answer)
 print(sum(span.kind == "lm" and span.attributes["output_tokens"] > 0 for span in trace.spans))
 """

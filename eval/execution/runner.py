@@ -23,7 +23,7 @@ from eval.execution.tool_counts import count_tool_calls
 from eval.runs.record import Record, redact
 from eval.scorers.score import Scorer
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, SampleUsage, use_context
-from mas.runtime.trace import Listener, Observer, Trace, recording, span
+from mas.runtime.trace import Listener, Observer, Trace, record_trace, span
 from mas.system import Answerer
 
 
@@ -52,7 +52,7 @@ class SampleRunner:
         trace = Trace(thread_id, self.open_listener(thread_id, sample_key), self.observer)
         record = blank_record(self.run_id, sample, sample_key, thread_id)
         context = replace(self.open_context(sample_key), deadline=time.monotonic() + self.deadline_seconds)
-        with recording(trace), dspy.context(trace=[]):  # DSPy's own would keep the calls of all questions, up to 10,000
+        with record_trace(trace), dspy.context(trace=[]):  # DSPy's own keeps calls of all questions, up to 10,000
             with closing(context), use_context(context):
                 await self._answer(sample, record, trace, context)
             record.wall_seconds, record.waited_seconds = trace.seconds, context.usage.waited_seconds
@@ -95,8 +95,8 @@ class SampleRunner:
 
     def _complete(self, record: Record, trace: Trace) -> None:
         """Add what the trace tells: cost, times, state, steps, and web results that leak the answer."""
-        judging = [each for each in trace.spans if trace.within(each, "scorer")]
-        answering = [each for each in trace.spans if not trace.within(each, "scorer")]
+        judging = [each for each in trace.spans if trace.is_within(each, "scorer")]
+        answering = [each for each in trace.spans if not trace.is_within(each, "scorer")]
         record.usage, record.scorer_usage = usage_of(answering), usage_of(judging)
         if not record.usage.lm_calls:
             record.usage.cost_usd = self.cost_without_calls

@@ -22,7 +22,7 @@ from typing import Any
 
 from eval.scorers.score import Score, ScorerError
 from mas.runtime.errors import UserError
-from mas.runtime.safe_call import awaited, in_thread
+from mas.runtime.safe_call import await_safely, run_in_thread
 
 EXPECTED = "expected a bool, a number from 0 to 1, a dictionary with `value`, or a Score"
 
@@ -64,9 +64,9 @@ class FunctionScorer:
             self.check()
         function: Any = self._function
         if inspect.iscoroutinefunction(function):
-            return convert_to_score(await awaited(function(question, answer, target), _failure))
-        returned = await in_thread(lambda: function(question, answer, target), _failure)
-        return convert_to_score(await awaited(returned, _failure) if inspect.isawaitable(returned) else returned)
+            return convert_to_score(await await_safely(function(question, answer, target), _failure))
+        returned = await run_in_thread(lambda: function(question, answer, target), _failure)
+        return convert_to_score(await await_safely(returned, _failure) if inspect.isawaitable(returned) else returned)
 
 
 def _failure(how: str) -> ScorerError:

@@ -30,7 +30,7 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import estimate
 from eval.workflows.resume import check_unchanged, of_the_run, run_to_resume
 from eval.workflows.sweep import add_run_to_sweep
-from mas.prompt_sets.prompt_set import PromptSet, digest, edited_note
+from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 
@@ -197,7 +197,7 @@ class _Run:
             self.console.print(SIMULATED_NOTICE, style="bold yellow")
         for told in self.notes:
             self._line(told)
-        if self.request.prompts and (note := edited_note(self.request.prompts)):
+        if self.request.prompts and (note := describe_edits(self.request.prompts)):
             self._line(note)
         if left < planned:
             self._line(f"going on with {self.folder.name}: {left} of {planned} answers are still to be had")

@@ -1,24 +1,23 @@
-"""DSPy's chat format, with examples as the conversations that they were, and the system message written once.
+"""DSPy's chat format, with worked examples as conversations, attachments as pictures, and cached system messages.
 
 DSPy shows an example of an agent that calls tools as a request and an answer, with neither call nor result, or with
-"None" for them: that teaches not to call tools. Here an example with a history is rendered by what renders the real
-conversation: request, tool calls, results, answer; native calls where the model has them, else text. Each request of
-it begins with the line `mas.prompt_sets.demos.EXAMPLE`. Examples of agents without a history are DSPy's own, but for
-inputs that
-may be nothing: DSPy takes an example of a question without an attachment for one that lacks a part, and says so in it.
+"None" for them: that teaches the model not to call tools. Here an example with a history is rendered by the code that
+renders the real conversation: request, tool calls, results, answer; native calls where the model supports them, text
+otherwise. Each request of an example begins with the line `mas.prompt_sets.demos.EXAMPLE`. Examples of agents without a
+history are DSPy's own, except for optional inputs: DSPy says of an example without an attachment that it is incomplete.
 
-The top of the system message depends on the signature alone, and DSPy writes it anew for every request, with a pydantic
-schema for each field: a twentieth of a run's CPU time.
+The top of the system message depends on the signature alone, and DSPy writes it again for every request, with a
+pydantic schema for each field: a twentieth of a run's CPU time.
 
-A picture or sound stands beside the name of its file, once in a request: where the real conversation names it first. An
-example never has one, whatever the file in it is called.
+A picture or sound is put next to the name of its file, once in a request: where the real conversation names it first.
+An example never has one, whatever the name of its file.
 
     with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)): …
-    ChatAdapter(beside={"map.png": dspy.Image("data:image/png;base64,…").format()})
+    ChatAdapter(files={"map.png": dspy.Image("data:image/png;base64,…").format()})
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,105 +26,104 @@ from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER, Type
 from dspy.adapters.types.tool import ToolCallResults
 from dspy.adapters.utils import annotation_allows_none, format_field_value
 
-from mas.prompt_sets.demos import EXAMPLE, conversation
+from mas.prompt_sets.demos import EXAMPLE, Turn, list_turns
 
 FILE = "file"  # the input that names the attachment
-_SIGNATURES_KEPT = 256  # an optimiser makes a new one with every prompt that it tries
-# DSPy takes what stands behind its mark for a picture or the like, to be fetched from anywhere: also in a page's text.
+_MAX_SIGNATURES = 256  # in each cache; an optimiser makes a new one with every prompt that it tries
+# DSPy takes the text after its mark for a picture or the like, to be fetched from anywhere: also in a page's text.
 _HARMLESS = "<<CUSTOM-TYPE>>"
 _TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, ToolCallResults}
-Parts = list[dict[str, Any]]  # of a message, as OpenAI's chat API has them
+Message = dict[str, Any]  # of a request, as OpenAI's chat API has them
+Parts = list[dict[str, Any]]  # of a message
+Signature = type[dspy.Signature]
 
 
 @dataclass(frozen=True)
-class _Beside:
-    """The value of the field `file` where the file itself is shown as well."""
+class _ShownFile:
+    """Value of the field `file` where the file itself is shown as well."""
 
     name: str
     parts: Parts
 
 
-class _Shared:
-    """What the two adapters have in common, before DSPy's own class of each."""
+class _Formatting:
+    """Formatting that both adapters share; it comes before DSPy's own class of each."""
 
-    beside: Mapping[str, Parts]  # bare name of an attachment → what is shown beside it
+    files: Mapping[str, Parts]  # by the bare name of the attachment
 
-    def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[dict[str, Any]]:
-        """`inputs` are the real conversation, its history included; the examples are left as they are."""
-        shown = _with_files(inputs, self.beside)
-        messages: list[dict[str, Any]] = super().format(signature, demos, shown)  # type: ignore[misc]
+    def format(self, signature: Signature, demos: Sequence[dspy.Example], inputs: Turn) -> list[Message]:
+        """Return the messages; `inputs` are the real conversation with its history, the only place for files."""
+        messages: list[Message] = super().format(signature, demos, _show_files(inputs, self.files))  # type: ignore[misc]
         return messages
 
-    def format_user_message_content(self, signature: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The text; a list of parts if the message shows a file."""
+    def format_user_message_content(
+        self, signature: Signature, inputs: Turn, *args: object, **kwargs: object
+    ) -> str | Parts:
+        """Return the text; a list of parts if the message shows a file."""
         file = inputs.get(FILE)
-        shown = file if isinstance(file, _Beside) else None
-        told = inputs if shown is None else {**inputs, FILE: shown.name}
-        text: str = super().format_user_message_content(signature, told, *args, **kwargs)  # type: ignore[misc]
-        if _is_all_text(signature):
+        shown = file if isinstance(file, _ShownFile) else None
+        named = inputs if shown is None else {**inputs, FILE: shown.name}
+        text: str = super().format_user_message_content(signature, named, *args, **kwargs)  # type: ignore[misc]
+        if _is_all_text(signature):  # type: ignore[arg-type]
             text = text.replace(CUSTOM_TYPE_START_IDENTIFIER, _HARMLESS)
-        return text if shown is None else _around(text, shown)
+        return text if shown is None else _insert_file(text, shown)
 
-    def format_demos(self, signature: Any, demos: list[Any]) -> list[dict[str, Any]]:
-        if _history(signature):
-            return _examples(self, signature, demos)
-        whole = [_with_nothing_said(demo, signature) for demo in demos]
-        messages: list[dict[str, Any]] = super().format_demos(signature, whole)  # type: ignore[misc]
+    def format_demos(self, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
+        if _find_history(signature):
+            return _format_examples(self, signature, demos)
+        complete = [_fill_optional_inputs(demo, signature) for demo in demos]
+        messages: list[Message] = super().format_demos(signature, complete)  # type: ignore[misc]
         return messages
 
 
-class ChatAdapter(_Shared, dspy.ChatAdapter):
-    """The same system message as DSPy's, character for character."""
+class ChatAdapter(_Formatting, dspy.ChatAdapter):
+    """Adapter of all our programs. Its system message is DSPy's, character for character."""
 
-    def __init__(self, *, use_native_function_calling: bool = False, beside: Mapping[str, Parts] | None = None) -> None:
+    def __init__(self, *, use_native_function_calling: bool = False, files: Mapping[str, Parts] | None = None) -> None:
         super().__init__(use_native_function_calling=use_native_function_calling)
-        self.beside = beside or {}
+        self.files = files or {}
 
-    def format_system_message(self, signature: Any) -> str:
-        return _system_message(signature)
+    def format_system_message(self, signature: Signature) -> str:
+        return _format_system_message(signature)  # type: ignore[arg-type]
 
     def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
-        return JSONAdapter(self.use_native_function_calling, self.beside)
+        return JSONAdapter(self.use_native_function_calling, self.files)
 
 
-class JSONAdapter(_Shared, dspy.JSONAdapter):
-    """What a reply that could not be read is asked for again with."""
+class JSONAdapter(_Formatting, dspy.JSONAdapter):
+    """Adapter that repeats a request whose reply could not be read."""
 
-    def __init__(self, use_native_function_calling: bool, beside: Mapping[str, Parts]) -> None:
+    def __init__(self, use_native_function_calling: bool, files: Mapping[str, Parts]) -> None:
         super().__init__(use_native_function_calling=use_native_function_calling)
-        self.beside = beside
+        self.files = files
 
 
-def _with_files(inputs: dict[str, Any], beside: Mapping[str, Parts]) -> dict[str, Any]:
-    """The inputs, with the file beside its name where the conversation first gives that."""
+def _show_files(inputs: Turn, files: Mapping[str, Parts]) -> Turn:
+    """Return the inputs with the file next to its name where the conversation first names it."""
     history = next((name for name, value in inputs.items() if isinstance(value, dspy.History)), "")
     turns = inputs[history].messages if history else []
     for index, turn in enumerate(turns):
-        if _is_shown(turn, beside):
-            seen = dspy.History(messages=[*turns[:index], _with_file(turn, beside), *turns[index + 1 :]])
-            return {**inputs, history: seen}
-    return _with_file(inputs, beside) if _is_shown(inputs, beside) else inputs
+        if (shown := _show_file(turn, files)) is not None:
+            return {**inputs, history: dspy.History(messages=[*turns[:index], shown, *turns[index + 1 :]])}
+    return _show_file(inputs, files) or inputs
 
 
-def _is_shown(values: dict[str, Any], beside: Mapping[str, Parts]) -> bool:
-    name = values.get(FILE)  # of a signature that is not ours it may be anything
-    return isinstance(name, str) and name in beside
+def _show_file(turn: Turn, files: Mapping[str, Parts]) -> Turn | None:
+    name = turn.get(FILE)  # of a signature that is not ours it may be anything
+    if not isinstance(name, str) or name not in files:
+        return None
+    return {**turn, FILE: _ShownFile(name, files[name])}
 
 
-def _with_file(values: dict[str, Any], beside: Mapping[str, Parts]) -> dict[str, Any]:
-    name = values[FILE]
-    return {**values, FILE: _Beside(name, beside[name])}
-
-
-def _around(text: str, file: _Beside) -> Parts:
-    """The message's text up to the file's name, the file, and the rest of the text."""
+def _insert_file(text: str, file: _ShownFile) -> Parts:
+    """Return the message's text up to the file's name, the file, and the rest of the text."""
     before, name, after = text.rpartition(f"[[ ## {FILE} ## ]]\n{file.name}")
-    texts = [{"type": "text", "text": each} for each in (before + name, after)]
-    return [each for each in (texts[0], *file.parts, texts[1]) if each.get("text") != ""]
+    parts = [{"type": "text", "text": before + name}, *file.parts, {"type": "text", "text": after}]
+    return [part for part in parts if part.get("text") != ""]
 
 
-def _with_nothing_said(demo: Any, signature: Any) -> dict[str, Any]:
-    """An example whose inputs that may be nothing, and are, say it in the words of a real request."""
+def _fill_optional_inputs(demo: dspy.Example, signature: Signature) -> Turn:
+    """Return an example whose missing optional inputs say so in the words of a real request."""
     given = dict(demo.items())
     nothing = {
         name: format_field_value(field, None)
@@ -135,31 +133,32 @@ def _with_nothing_said(demo: Any, signature: Any) -> dict[str, Any]:
     return {**given, **nothing}
 
 
-def _examples(adapter: Any, signature: Any, demos: list[Any]) -> list[dict[str, Any]]:
-    history = _history(signature)
-    shown = signature.delete(history)
-    messages: list[dict[str, Any]] = []
+def _format_examples(adapter: dspy.Adapter, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
+    history = _find_history(signature)
+    without_history = signature.delete(history)
+    messages: list[Message] = []
     for number, demo in enumerate(demos, 1):
-        for turn in conversation(demo, signature, number):
-            told = adapter.format_conversation_history(shown, history, {history: dspy.History(messages=[turn])})
-            if turn.keys() & shown.input_fields.keys():
-                told[0]["content"] = f"{EXAMPLE}\n\n{told[0]['content']}"
-            messages.extend(told)
+        for turn in list_turns(demo, signature, number):
+            conversation = {history: dspy.History(messages=[turn])}
+            rendered = adapter.format_conversation_history(without_history, history, conversation)
+            if turn.keys() & without_history.input_fields.keys():
+                rendered[0]["content"] = f"{EXAMPLE}\n\n{rendered[0]['content']}"
+            messages.extend(rendered)
     return messages
 
 
-def _history(signature: Any) -> str | None:
-    """The name of the field that holds the conversation."""
+def _find_history(signature: Signature) -> str | None:
+    """Return the name of the field that holds the conversation."""
     return next((name for name, field in signature.input_fields.items() if field.annotation is dspy.History), None)
 
 
-@functools.lru_cache(_SIGNATURES_KEPT)
-def _is_all_text(signature: Any) -> bool:
-    """Whether no input of it is a picture or the like, for which DSPy's mark would stand in the text."""
+@functools.lru_cache(_MAX_SIGNATURES)
+def _is_all_text(signature: Signature) -> bool:
+    """Return True if no input is a picture or the like, for which the text holds DSPy's mark."""
     kinds = (field.annotation for field in signature.input_fields.values())
     return {kind for each in kinds for kind in Type.extract_custom_type_from_annotation(each)} <= _TEXT_TYPES
 
 
-@functools.lru_cache(_SIGNATURES_KEPT)
-def _system_message(signature: Any) -> str:
+@functools.lru_cache(_MAX_SIGNATURES)
+def _format_system_message(signature: Signature) -> str:
     return str(dspy.ChatAdapter().format_system_message(signature))

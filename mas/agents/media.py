@@ -6,7 +6,7 @@ beside the name while a request is written (`mas/agents/chat_adapter.py`). Forma
 other servers may take less.
 
     with attached([Path("/data/map.png")]):
-        media = (await attached_media(lm))["map.png"]
+        media = (await read_media(lm))["map.png"]
         media.parts      # [{"type": "image_url", "image_url": {"url": "data:image/png;base64,…"}}]
         media.remark     # "The picture itself is shown to you beside the request that names it."
 """
@@ -63,7 +63,7 @@ class Media:
         return f"The {what} itself is not {given} to you: {self.why_not}."
 
 
-async def attached_media(lm: Any) -> dict[str, Media]:
+async def read_media(lm: Any) -> dict[str, Media]:
     """The question's pictures, if the model takes pictures, and its sounds, if it takes sounds, by bare name.
 
     `lm`: an `AgentLM`; one that does not say what it takes, takes neither.
@@ -77,7 +77,7 @@ async def attached_media(lm: Any) -> dict[str, Media]:
     return {name: media for name, media in found.items() if media and (pictures if media.is_picture else sounds)}
 
 
-def remark_on(called_with: dict[str, Any], media: dict[str, Media]) -> str:
+def describe_media(called_with: dict[str, Any], media: dict[str, Media]) -> str:
     """What is added to the result of a tool that was asked for a file, where the file is a picture or sound.
 
     It is no part of what the tool returns, which must not depend on the model: it is kept and used again.

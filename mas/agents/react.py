@@ -20,9 +20,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from mas.agents.chat_adapter import ChatAdapter
-from mas.agents.media import attached_media, remark_on
+from mas.agents.media import describe_media, read_media
 from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
-from mas.runtime.safe_call import awaited, in_thread
+from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
 from mas.runtime.trace import Span, event, span
 from mas.tools.read_only import open_cached_call
@@ -118,8 +118,8 @@ async def _agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
     predictor, toolbox, lm = runtime.context.predictor, runtime.context.toolbox, runtime.context.lm
     # An adapter set to native would write past calls as `tool` messages even to a model without function calling.
     native = lm.supports_function_calling
-    beside = {name: media.parts for name, media in (await attached_media(lm)).items()}
-    with dspy.context(adapter=ChatAdapter(use_native_function_calling=native, beside=beside)):
+    files = {name: media.parts for name, media in (await read_media(lm)).items()}
+    with dspy.context(adapter=ChatAdapter(use_native_function_calling=native, files=files)):
         prediction = await predictor.acall(
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )
@@ -147,8 +147,8 @@ async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
         for _ in calls.tool_calls:  # all of them before the first one runs: none is left running when the limit is hit
             sample.count_tool_call()
     results = await asyncio.gather(*(_run_tool(call, toolbox) for call in calls.tool_calls))
-    media = await attached_media(runtime.context.lm)
-    remarks = (remark_on(call.args or {}, media) for call in calls.tool_calls)
+    media = await read_media(runtime.context.lm)
+    remarks = (describe_media(call.args or {}, media) for call in calls.tool_calls)
     observations = [result + remark for result, remark in zip(results, remarks, strict=True)]
     if state["steps"] >= toolbox.max_steps:
         observations[-1] += NO_MORE_TOOLS
@@ -210,8 +210,8 @@ async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> objec
         raise LookupError(f"there is no tool of that name; tools offered: {offered}")
     tool = toolbox.tools[name]
     if asyncio.iscoroutinefunction(tool.func):
-        return await awaited(tool.acall(**arguments), _tool_ended)
-    return await in_thread(lambda: tool(**arguments), _tool_ended)
+        return await await_safely(tool.acall(**arguments), _tool_ended)
+    return await run_in_thread(lambda: tool(**arguments), _tool_ended)
 
 
 def _tool_ended(how: str) -> ToolError:

@@ -10,7 +10,6 @@ from mas.llm.dspy_engine import AsyncEngine, Engine
 from mas.llm.engine import AgentEngine, SyncAgentEngine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
 from mas.runtime.sample_context import LimitReachedError, current_context
-from mas.runtime.text import encodable
 
 DEFAULT_POLICY = CallPolicy()
 _SERVER_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # the server will refuse every further request
@@ -101,4 +100,4 @@ def _replace_surrogates(kwargs: dict[str, object]) -> None:
     """Replace lone surrogates in the messages, in place: DSPy recognises its adapters' own lists by identity."""
     messages = kwargs.get("messages")
     if isinstance(messages, list):
-        messages[:] = encodable(messages)
+        messages[:] = replace_surrogates(messages)

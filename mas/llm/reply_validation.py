@@ -13,7 +13,7 @@ from mas.llm.dspy_engine import Part, message_to_dict
 from mas.llm.prices import Price
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import Payment, SampleContext
-from mas.runtime.text import encodable
+from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import Span
 
 MAX_REPLY_CHARS = 1_000_000  # twice the longest output of today's models; records hold a reply several times
@@ -97,7 +97,7 @@ def _is_blank(part: Part) -> bool:
 def _replace_surrogates(part: Part) -> Part:
     """Return the part in valid Unicode; no later prompt, log or database row could hold a lone surrogate."""
     if isinstance(part, TextPart):
-        return dataclasses.replace(part, text=encodable(part.text))
+        return dataclasses.replace(part, text=replace_surrogates(part.text))
     if isinstance(part, ToolCallPart):
-        return dataclasses.replace(part, input=encodable(part.input))
+        return dataclasses.replace(part, input=replace_surrogates(part.input))
     return part

@@ -24,54 +24,60 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from mas.prompt_sets.provenance import edited_files, read_provenance
-from mas.prompt_sets.signature_cache import cache_signatures
+from mas.prompt_sets.provenance import find_edited_files, read_provenance
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn, read_tuned_on
 from mas.runtime.errors import UserError
-from mas.runtime.text import encodable
+from mas.runtime.text import replace_surrogates
+
+if TYPE_CHECKING:
+    import dspy
+
+Demo = dict[str, Any]  # one example as plain JSON: values by field
 
 SET_FILE = "set.yaml"
 DEMOS_FILE = "demos.json"
 SUFFIX = "_system_prompt.txt"
 
 
-class Program(Protocol):
-    """What a `dspy.Module` offers here, so that reading a prompt set does not import dspy."""
+class PromptedProgram(Protocol):
+    """The part of a `dspy.Module` that prompts are applied to."""
 
-    def named_predictors(self) -> Iterable[tuple[str, Any]]: ...
+    def named_predictors(self) -> "Iterable[tuple[str, dspy.Predict]]": ...
 
 
 @dataclass(frozen=True)
 class PromptSet:
-    """Agents' texts and worked examples, normalised when made: a text equals the instructions that DSPy makes of it,
-    an example what reading the file gives again."""
+    """Texts and worked examples of the agents.
+
+    Both are normalised: a text equals the instructions that DSPy makes of it, an example equals its file read again.
+    """
 
     name: str
     system: str  # the system that the texts are written for
     texts: dict[str, str]  # agent -> instructions
     folder: Path
     description: str = ""
-    demos: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # agent → examples; agents without: left out
-    edited: tuple[str, ...] = ()  # files that are not as provenance.yaml says
-    provenance: Mapping[str, Any] = field(default_factory=dict)  # what provenance.yaml says
-    tuned_on: TunedOn | None = None  # None: nothing is known
+    demos: dict[str, list[Demo]] = field(default_factory=dict)  # by agent; agents without examples are left out
+    edited: tuple[str, ...] = ()  # files that differ from the checksums in provenance.yaml
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # content of provenance.yaml
+    tuned_on: TunedOn | None = None  # None: unknown
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", {agent: _normalised(text) for agent, text in self.texts.items()})
-        demos = {agent: encodable(demos) for agent, demos in self.demos.items() if demos}
+        demos = {agent: replace_surrogates(demos) for agent, demos in self.demos.items() if demos}
         object.__setattr__(self, "demos", json.loads(json.dumps(demos)))
 
 
 def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str, root: Path) -> PromptSet:
-    """Read `root/prompts/NAME`, or the folder that a path (anything with a `/`) leads to.
+    """Read `root/prompts/NAME`, or the folder of a path (anything with a `/`).
 
     A relative path is looked for in the current folder, then in `root`.
 
     Raises:
         UserError: there is no such set, it is made for another system, its files are not exactly the agents' texts,
-            or its examples are not the agents'. Whether an example has its agent's fields is seen when it is applied.
+            or its examples are not the agents'. The fields of an example are checked when it is applied.
     """
     folder = _find(str(name_or_path), root)
     made_for, description = _read_set_file(folder / SET_FILE)
@@ -84,14 +90,14 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
     texts = {agent: _read_prompt(folder / f"{agent}{SUFFIX}") for agent in agents}
     demos, provenance = _read_demos(folder / DEMOS_FILE, agents), read_provenance(folder)
     content = [name for name in _names(folder) if name.endswith(SUFFIX) or name in (DEMOS_FILE, TUNED_ON_FILE)]
-    edited, tuned_on = edited_files(folder, provenance, content), read_tuned_on(folder)
+    edited, tuned_on = find_edited_files(folder, provenance, content), read_tuned_on(folder)
     return PromptSet(folder.name, system, texts, folder, description, demos, edited, provenance, tuned_on)
 
 
 def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
     """Write the set as a new folder, and return it as `read_prompt_set` will read it there: without provenance.
 
-    `set.yaml` comes last: a folder whose writing was cut off does not pass for a set.
+    `set.yaml` is written last: a folder whose writing was interrupted is not taken for a set.
 
     Raises:
         UserError: the folder holds a set already (none is ever overwritten), or cannot be written.
@@ -106,7 +112,7 @@ def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
         for agent, text in prompt_set.texts.items():
             (folder / f"{agent}{SUFFIX}").write_text(text + "\n", encoding="utf-8", newline="\n")
         for name in (DEMOS_FILE, TUNED_ON_FILE):
-            (folder / name).unlink(missing_ok=True)  # of a set whose writing was cut off
+            (folder / name).unlink(missing_ok=True)  # left by a set whose writing was interrupted
         if prompt_set.demos:
             demos = json.dumps(prompt_set.demos, ensure_ascii=False, indent=2)
             (folder / DEMOS_FILE).write_text(demos + "\n", encoding="utf-8", newline="\n")
@@ -119,10 +125,8 @@ def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
     return replace(prompt_set, name=folder.resolve().name, folder=folder, edited=(), provenance={})
 
 
-def apply_prompt_set(program: Program, prompt_set: PromptSet) -> None:
-    """Make each text the instructions, and the examples the demos, of the predictor with the agent's name.
-
-    The fields stay as they are; demos of an agent for which the set has none go.
+def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet) -> None:
+    """Set the instructions and demos of each agent's predictor; demos that the set does not have are removed.
 
     Raises:
         ValueError: the program's predictors are not exactly the set's agents; nothing has been changed then.
@@ -134,38 +138,54 @@ def apply_prompt_set(program: Program, prompt_set: PromptSet) -> None:
             f"predictors {sorted(predictors)} and agents {sorted(prompt_set.texts)} of the prompt set "
             f"{prompt_set.name!r} must have the same names"
         )
-    demos = {agent: _demos(agent, predictors[agent].signature, prompt_set) for agent in predictors}
+    demos = {agent: _load_demos(agent, predictors[agent].signature, prompt_set) for agent in predictors}
     for agent, text in prompt_set.texts.items():
         predictors[agent].signature = cache_signatures(predictors[agent].signature.with_instructions(text))
         predictors[agent].demos = demos[agent]
 
 
-def _demos(agent: str, signature: Any, prompt_set: PromptSet) -> list[Any]:
-    """The agent's examples as DSPy takes them."""
-    made: list[Any] = []
+def _load_demos(agent: str, signature: "type[dspy.Signature]", prompt_set: PromptSet) -> "list[dspy.Example]":
+    """Return the agent's examples as DSPy takes them."""
+    loaded = []
     for number, data in enumerate(prompt_set.demos.get(agent, []), 1):
         from mas.prompt_sets.demos import from_json
 
         try:
-            made.append(from_json(data, signature))
+            loaded.append(from_json(data, signature))
         except ValueError as error:
             raise UserError(
-                f"Example {number} of '{agent}' in {prompt_set.folder / DEMOS_FILE} {error}; mend it or remove it."
+                f"Example {number} of '{agent}' in {prompt_set.folder / DEMOS_FILE} {error}; correct it or remove it."
             ) from error
-    return made
+    return loaded
+
+
+def cache_signatures(signature: "type[dspy.Signature]") -> "type[dspy.Signature]":
+    """Return the signature with the results of its `delete` cached.
+
+    DSPy deletes the fields `history`, `tools` and `tool_calls` for every single request, and makes a new pydantic class
+    each time: a tenth of a run's CPU time, and garbage that only the collector can remove.
+    """
+    delete, cached = signature.delete, {}
+
+    def delete_once(name: str) -> "type[dspy.Signature]":
+        if name not in cached:
+            cached[name] = cache_signatures(delete(name))
+        return cached[name]
+
+    signature.delete = staticmethod(delete_once)
+    return signature
 
 
 def digest(prompt_set: PromptSet) -> str:
-    """SHA-256 over what reaches the model, the texts and the examples, whatever the set is called and wherever it lies:
-    equal digest, equal prompts."""
+    """Return the SHA-256 of what reaches the model: texts and examples, but not the name and place of the set."""
     content = json.dumps(prompt_set.texts, sort_keys=True)
     if prompt_set.demos:  # in the order of their keys: that of a tool call's arguments reaches the model
         content += "\n" + json.dumps(dict(sorted(prompt_set.demos.items())))
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def edited_note(prompt_set: PromptSet) -> str | None:
-    """One line about a published set that is not what was published."""
+def describe_edits(prompt_set: PromptSet) -> str | None:
+    """Return one line about a published set that was edited since; None if it was not."""
     if not prompt_set.edited:
         return None
     place = f"{prompt_set.folder.parent.name}/{prompt_set.folder.name}"
@@ -176,11 +196,11 @@ def edited_note(prompt_set: PromptSet) -> str | None:
 
 
 def _normalised(text: str) -> str:
-    """The form that DSPy's `inspect.cleandoc` and the adapter's `textwrap.dedent` both leave alone.
+    """Return the form that DSPy's `inspect.cleandoc` and the adapter's `textwrap.dedent` both leave unchanged.
 
     Stripping first is needed: `cleandoc` alone is not stable on a text that begins with an empty and an indented line.
     """
-    lines = re.sub(r"\r\n?", "\n", encodable(text))
+    lines = re.sub(r"\r\n?", "\n", replace_surrogates(text))
     return inspect.cleandoc(re.sub(r"(?m)^[^\S\n]+$", "", lines).strip())
 
 
@@ -213,7 +233,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _read_set_file(file: Path) -> tuple[str, str]:
-    """The system and the description."""
+    """Return the system's name and the description."""
     import yaml
 
     expected = "expected the keys 'system' (the system's name) and, if you like, 'description' (a text)"
@@ -236,7 +256,7 @@ def _read_set_file(file: Path) -> tuple[str, str]:
 
 
 def _check_files(folder: Path, agents: Sequence[str]) -> None:
-    """Exactly one prompt file an agent: a misspelt name must not leave an agent with its default prompt unnoticed."""
+    """Check that each agent has one prompt file: a misspelt name must not leave an agent with its default prompt."""
     expected = {f"{agent}{SUFFIX}" for agent in agents}
     present = {name for name in _names(folder) if name.endswith(SUFFIX)}
     if missing := sorted(expected - present):
@@ -248,7 +268,7 @@ def _check_files(folder: Path, agents: Sequence[str]) -> None:
         )
 
 
-def _read_demos(file: Path, agents: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def _read_demos(file: Path, agents: Sequence[str]) -> dict[str, list[Demo]]:
     if file.name not in _names(file.parent):
         return {}
     expected = "expected an agent's name → a list of its examples, each an object of fields and values"
@@ -278,7 +298,7 @@ def _read_prompt(file: Path) -> str:
 
 
 def _read_text(file: Path) -> str:
-    """A byte order mark, as Windows editors write one, is dropped."""
+    """Read UTF-8 text; a byte order mark, as Windows editors write it, is dropped."""
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,6 +1,6 @@
-"""`provenance.yaml` of a published prompt set: where it comes from, and whether its files are still those.
+"""File `provenance.yaml` of a published prompt set: its origin, and the checksums that show later edits.
 
-gated: true                                     # and whatever else was written when it was published
+gated: true                                     # and other facts that were known when it was published
 checksums:                                      # SHA-256 of the files' bytes
   planner_system_prompt.txt: 9f86d081884c…
 
@@ -16,41 +16,44 @@ from typing import Any
 from mas.runtime.errors import UserError
 
 PROVENANCE_FILE = "provenance.yaml"
-_MEND = "restore it, or remove it from a set of your own"
+_REMEDY = "restore it, or remove it from a set of your own"
 
 
 def read_provenance(folder: Path) -> dict[str, Any]:
-    """What the file says; nothing if there is none.
+    """Return the content of the file; empty if there is none.
 
     Raises:
-        UserError: it is something else than keys and values.
+        UserError: the file cannot be read, or does not hold keys and values.
     """
     import yaml
 
     file = folder / PROVENANCE_FILE
     try:
-        told = yaml.safe_load(file.read_bytes())
+        content = yaml.safe_load(file.read_bytes())
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise UserError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}; {_MEND}.") from error
+        raise UserError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}; {_REMEDY}.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} is not valid YAML; {_MEND}.") from error
-    if not isinstance(told, dict):
-        raise UserError(f"{file} holds no keys and values; {_MEND}.")
-    if not isinstance(told.get("checksums", {}), dict):
-        raise UserError(f"'checksums' in {file} are no file names with SHA-256 sums; {_MEND}.")
-    return told
+        raise UserError(f"{file} is not valid YAML; {_REMEDY}.") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{file} holds no keys and values; {_REMEDY}.")
+    if not isinstance(content.get("checksums", {}), dict):
+        raise UserError(f"'checksums' in {file} are no file names with SHA-256 sums; {_REMEDY}.")
+    return content
 
 
-def edited_files(folder: Path, provenance: Mapping[str, Any], present: Iterable[str]) -> tuple[str, ...]:
-    """The files that were changed, removed or added since the checksums were written, by name.
+def find_edited_files(folder: Path, provenance: Mapping[str, Any], present: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of files that were changed, removed or added since the checksums were written.
 
-    `present`: the files of the folder that must have a checksum; others count only if they have one.
+    Args:
+        folder: of the set.
+        provenance: the content of its file.
+        present: files of the folder that must have a checksum; others count only if they have one.
     """
     if "checksums" not in provenance:
         return ()
-    checksums = {str(name): told for name, told in provenance["checksums"].items()}
+    checksums = {str(name): checksum for name, checksum in provenance["checksums"].items()}
     names = sorted({*present, *checksums})
     return tuple(name for name in names if _checksum(folder / name) != checksums.get(name, ""))
 

@@ -3,7 +3,7 @@
 `StopIteration` that leaves a thread through a future leaves its waiter waiting; `SystemExit` and `KeyboardInterrupt`
 end the event loop; a stray `CancelledError` ends the task that it passes through, silently.
 
-    await in_thread(lambda: sys.exit(3), lambda how: ToolError(f"the tool {how}"))
+    await run_in_thread(lambda: sys.exit(3), lambda how: ToolError(f"the tool {how}"))
     # ToolError: the tool ended with SystemExit (3)
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 Failure = Callable[[str], Exception]  # from "ended with SystemExit (3)" to the exception to raise instead
 
 
-async def in_thread(call: Callable[[], Any], failure: Failure) -> Any:
+async def run_in_thread(call: Callable[[], Any], failure: Failure) -> Any:
     """The call's result, from a thread with the caller's context. An ordinary exception goes on as it is."""
 
     def contained() -> Any:
@@ -31,7 +31,7 @@ async def in_thread(call: Callable[[], Any], failure: Failure) -> Any:
     return await asyncio.to_thread(contained)
 
 
-async def awaited(result: Awaitable[Any], failure: Failure) -> Any:
+async def await_safely(result: Awaitable[Any], failure: Failure) -> Any:
     """The same for something awaitable; a cancellation from outside (a deadline, Ctrl-C) goes on its way."""
     try:
         return await result

@@ -3,7 +3,7 @@
 Everything that a run later shows (the record's trajectory, the log lines, MLflow's trace) is made from this one stream.
 
     trace = Trace("7f3c…", listener=print)
-    with recording(trace), span("tool", "calculator", inputs={"expression": "2+2"}) as current:
+    with record_trace(trace), span("tool", "calculator", inputs={"expression": "2+2"}) as current:
         current.outputs = {"result": "4"}
     trace.spans[0].seconds         # 0.0001…
 """
@@ -63,7 +63,7 @@ class Trace:
     def seconds(self) -> float:
         return time.monotonic() - self._started
 
-    def within(self, span: Span, kind: Kind) -> bool:
+    def is_within(self, span: Span, kind: Kind) -> bool:
         """Whether the span, or one around it, is of that kind."""
         while span.kind != kind and span.parent is not None:
             span = self.spans[span.parent]
@@ -83,7 +83,7 @@ _span: ContextVar[Span | None] = ContextVar("span", default=None)
 
 
 @contextmanager
-def recording(trace: Trace) -> Iterator[Trace]:
+def record_trace(trace: Trace) -> Iterator[Trace]:
     """Gather every span opened in this context, and in tasks started from it, into `trace`."""
     trace_token, span_token = _trace.set(trace), _span.set(None)
     try:
@@ -97,7 +97,7 @@ def recording(trace: Trace) -> Iterator[Trace]:
 def span(kind: Kind, name: str, inputs: dict[str, Any] | None = None, **attributes: Any) -> Iterator[Span]:
     """Record the work done inside the block; an exception is noted on the span and goes on its way.
 
-    Outside `recording` the span is made but kept nowhere.
+    Outside `record_trace` the span is made but kept nowhere.
     """
     trace, parent = _trace.get(), _span.get()
     current = Span(
@@ -143,7 +143,7 @@ def current_thread_id() -> str | None:
     return trace.thread_id if trace else None
 
 
-def limit_reached(limit: str) -> None:
+def note_limit(limit: str) -> None:
     """Note that a limit of the system itself ended the question's work, such as `retry_limit:expert`."""
     trace = _trace.get()
     if trace is not None:

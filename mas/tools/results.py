@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from mas.runtime.text import encodable
+from mas.runtime.text import replace_surrogates
 from mas.runtime.untrusted import is_untrusted, label_of
 
 ResultKind = Literal[
@@ -108,7 +108,7 @@ class ToolResult(str):
         label = label_of(tool) if self.is_untrusted else ""
         at = len(label)
         moved = [replace(each, start=each.start + at, end=each.end + at) for each in self.excerpts]
-        shown = self._with_text(encodable(f"{label}{self}"), moved)
+        shown = self._with_text(replace_surrogates(f"{label}{self}"), moved)
         if len(shown) <= max_chars:
             return shown
         return shown.truncate(max_chars, f"\n[cut: the first {max_chars} of {len(shown)} characters are shown]")

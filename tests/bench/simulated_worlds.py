@@ -136,7 +136,7 @@ def scores_of(
 
 def cost_of(count: int) -> None:
     from eval.scorers.gaia import GaiaScorer
-    from mas.runtime.trace import Trace, recording
+    from mas.runtime.trace import Trace, record_trace
 
     system, data = system_and_data("gaia", "sample")
     prompts = read_prompt_set(system.default_prompts, agent_names(system), system.name, ROOT)
@@ -147,7 +147,7 @@ def cost_of(count: int) -> None:
         batch = samples[: count - done]
         program = program_of(system, prompts, SimulatedModel(seed=seed))
         trace = Trace("bench", lambda *_: None)
-        with recording(trace):
+        with record_trace(trace):
             asyncio.run(outcomes(program, batch, GaiaScorer()))
         calls += sum(span.kind == "lm" for span in trace.spans)
         done, seed = done + len(batch), seed + 1

@@ -12,7 +12,7 @@ from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.system import Program, Resources
-from mas.systems.external.target import Agent, agent_of
+from mas.systems.external.target import Agent, load_agent
 from mas.tools.settings import ToolSettings
 
 
@@ -65,7 +65,7 @@ class CallableSystem:
 
     @cached_property
     def _agent(self) -> Agent:
-        return agent_of(self.target)
+        return load_agent(self.target)
 
     @property
     def _predictors(self) -> list[tuple[str, Any]]:

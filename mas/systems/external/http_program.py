@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
-from mas.runtime.text import encodable
+from mas.runtime.text import replace_surrogates
 from mas.systems.external.program import ForeignProgram
 
 OK = 200
@@ -25,7 +25,7 @@ MAX_IDLE_CONNECTIONS = 20
 MAX_BODY_CHARS = 200  # of an error's body in its message
 
 
-async def opened_client(authorization: str) -> httpx.AsyncClient:
+async def open_client(authorization: str) -> httpx.AsyncClient:
     """As many connections as questions run at once; the time limit is each question's own.
 
     Few of them are kept while idle: httpx goes through all of those for each request, more than once.
@@ -52,7 +52,7 @@ class HttpProgram(ForeignProgram):
             AgentUnavailableError: it cannot be reached, takes too long, or fails (5xx).
             AgentReplyError: it refuses the question (4xx), or answers with something else than JSON.
         """
-        body = {"question": encodable(question), "file": await _attachment(file), "thread_id": thread_id}
+        body = {"question": replace_surrogates(question), "file": await _attachment(file), "thread_id": thread_id}
         try:
             async with asyncio.timeout(self.timeout_seconds):
                 response = await self.client.client.post(self.url, json=body)
@@ -101,7 +101,7 @@ async def _attachment(file: Path | None) -> dict[str, str] | None:
     if file is None:
         return None
     content = await asyncio.to_thread(file.read_bytes)
-    return {"name": encodable(file.name), "content_base64": base64.b64encode(content).decode("ascii")}
+    return {"name": replace_surrogates(file.name), "content_base64": base64.b64encode(content).decode("ascii")}
 
 
 def _passing(status: int) -> bool:

@@ -73,10 +73,10 @@ class HttpSystem:
     @contextmanager
     def open_resources(self, settings: ToolSettings, report_missing: Callable[[str], None]) -> Iterator[Resources]:
         """Open the run's `httpx.AsyncClient` on the event loop that the questions run on."""
-        from mas.systems.external.http_program import opened_client
+        from mas.systems.external.http_program import open_client
 
         header = os.environ.get(self.headers_env or "", "").strip()
-        client = run_blocking(opened_client(header))
+        client = run_blocking(open_client(header))
         try:
             yield Resources(settings, {CLIENT: client})
         finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mas.agents.program import AgentProgram, State
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
-from mas.runtime.text import encodable
+from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import keep_answer, keep_state, span
 
 ANSWER_KEYS = ("final_answer", "answer")
@@ -35,7 +35,7 @@ def read_reply(value: Any, agent: str) -> Reply:
         AgentReplyError: there is no answer in it.
     """
     if isinstance(value, str | int | float):
-        return Reply(encodable(str(value)))
+        return Reply(replace_surrogates(str(value)))
     fields = _fields(value)
     if fields is None:
         raise AgentReplyError(f"{agent} returned a {type(value).__name__}; expected a text, or a dict with an answer")
@@ -47,7 +47,7 @@ def read_reply(value: Any, agent: str) -> Reply:
         raise AgentReplyError(f"{agent} gave a {type(answer).__name__} as its answer; expected a text or a number")
     trace = next((fields[key] for key in TRACE_KEYS if fields.get(key) is not None), "")
     rest = {str(key): item for key, item in fields.items() if key not in (*ANSWER_KEYS, *TRACE_KEYS)}
-    return Reply(encodable(str(answer)), encodable(str(trace)), rest)
+    return Reply(replace_surrogates(str(answer)), replace_surrogates(str(trace)), rest)
 
 
 def _fields(value: Any) -> dict[Any, Any] | None:

@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 
 from mas.runtime.errors import AgentReplyError
-from mas.runtime.safe_call import awaited, in_thread
+from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.systems.external.program import ForeignProgram
 from mas.systems.external.target import Agent
 
@@ -29,9 +29,9 @@ class FunctionProgram(ForeignProgram):
         positional, named = agent.arguments(question, file)
         with _using(self.lm):
             if inspect.iscoroutinefunction(agent.value) or inspect.iscoroutinefunction(type(agent.value).__call__):
-                return await awaited(agent.value(*positional, **named), _ended(self.name))
-            value = await in_thread(lambda: agent.value(*positional, **named), _ended(self.name))
-            return await awaited(value, _ended(self.name)) if inspect.isawaitable(value) else value
+                return await await_safely(agent.value(*positional, **named), _ended(self.name))
+            value = await run_in_thread(lambda: agent.value(*positional, **named), _ended(self.name))
+            return await await_safely(value, _ended(self.name)) if inspect.isawaitable(value) else value
 
 
 class ModuleProgram(ForeignProgram):
@@ -54,8 +54,8 @@ class ModuleProgram(ForeignProgram):
         _, named = self.call.arguments(question, file)
         with _using(self.lm):
             if hasattr(type(self.agent), "aforward"):
-                return await awaited(self.agent.acall(**named), _ended(self.name))
-            return await in_thread(lambda: self.agent(**named), _ended(self.name))
+                return await await_safely(self.agent.acall(**named), _ended(self.name))
+            return await run_in_thread(lambda: self.agent(**named), _ended(self.name))
 
 
 class _Held:

@@ -126,7 +126,7 @@ class Agent:
         return positional, {name: value for name, how, value in given if how == "name"}
 
 
-def agent_of(target: str) -> Agent:
+def load_agent(target: str) -> Agent:
     """
     Raises:
         UserError: the target cannot be loaded, or cannot be called with a question.

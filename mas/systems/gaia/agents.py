@@ -207,7 +207,7 @@ def to_finalizer(state: GraphState) -> str:
 def to_finalizer_retry_failed(state: GraphState) -> str:
     """For `on_retry_exhausted: best_effort`: what was agreed and what was not, so that the finalizer can still try."""
     return (
-        f"{exhausted_trace(state)}\n\n"
+        f"{describe_exhaustion(state)}\n\n"
         "Give the best final answer that the work so far supports, and its reasoning trace, which says that the work "
         "was not approved.\n\n"
         f"The question:\n{state['question']}\n\n"
@@ -218,7 +218,7 @@ def to_finalizer_retry_failed(state: GraphState) -> str:
     )
 
 
-def exhausted_trace(state: GraphState) -> str:
+def describe_exhaustion(state: GraphState) -> str:
     """Which agent failed for good, and why: the reasoning trace of a question that is given up."""
     agent = state["failing_agent"]
     if not agent:

@@ -24,7 +24,7 @@ from mas.systems.gaia.agents import (
     GraphState,
     ResearcherState,
     Worker,
-    exhausted_trace,
+    describe_exhaustion,
 )
 
 DECISION = "approve, or reject"
@@ -226,7 +226,7 @@ async def critic(state: GraphState, runtime: Context) -> GraphState:
 async def finalizer(state: GraphState, runtime: Context) -> GraphState:
     """The answer; after exhausted retries, with `give_up`, the fixed one without any LM call."""
     if state["retry_failed"] and runtime.context.on_retry_exhausted == "give_up":
-        trace = exhausted_trace(state)
+        trace = describe_exhaustion(state)
         return _finalize(state, COULD_NOT_ANSWER, trace)
     request = messages.newest_request(state, "finalizer")
     with span("agent", "finalizer", inputs={"request": request}) as current:

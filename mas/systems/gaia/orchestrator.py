@@ -5,7 +5,7 @@ determine_next_step → check_retry_limit → execute_next_step, after every age
 
 from typing import Any, cast
 
-from mas.runtime.trace import event, limit_reached
+from mas.runtime.trace import event, note_limit
 from mas.systems.gaia import messages
 from mas.systems.gaia.agents import (
     COULD_NOT_ANSWER,
@@ -54,7 +54,7 @@ def check_retry_limit(state: GraphState) -> GraphState:
     failing = next((w for w in WORKERS if _read(state, f"{w}_retry_count") >= _read(state, f"{w}_retry_limit")), None)
     if failing is None:
         return state
-    limit_reached(f"retry_limit:{failing}")
+    note_limit(f"retry_limit:{failing}")
     event("retries exhausted", "warning", agent=failing, retry_count=_read(state, f"{failing}_retry_count"))
     return _with(
         state,

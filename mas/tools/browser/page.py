@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mas.runtime.text import encodable
+from mas.runtime.text import replace_surrogates
 from mas.tools.results import Excerpt, ToolResult
 
 _HEADING = re.compile(r"^### (?=[A-Z])", re.MULTILINE)
@@ -97,7 +97,7 @@ def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResu
 
 def show_below(header: str, body: str, page: Page) -> ToolResult:
     """Return a text of the browser below a header."""
-    text = encodable(f"{header}\n\n{body}" if body else header)
+    text = replace_surrogates(f"{header}\n\n{body}" if body else header)
     shown = [Excerpt(page.url, page.title, len(text) - len(body), len(text))] if body else []
     return ToolResult(text, kind="browser_page", excerpts=shown)
 

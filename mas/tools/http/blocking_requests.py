@@ -15,7 +15,7 @@ from typing import TypeVar
 import requests
 from requests.adapters import BaseAdapter
 
-from mas.runtime.safe_call import in_thread
+from mas.runtime.safe_call import run_in_thread
 from mas.tools.http.client import Reply
 from mas.tools.results import ToolError
 
@@ -72,5 +72,5 @@ def run_on_loop(loop: asyncio.AbstractEventLoop, send: Callable[[], Awaitable[Re
 
 async def call_package(call: Callable[[], _Result]) -> _Result:
     """Run a call in a thread; exceptions that would end the event loop become a `ToolError`."""
-    result: _Result = await in_thread(call, lambda how: ToolError(f"The request {how}; try again."))
+    result: _Result = await run_in_thread(call, lambda how: ToolError(f"The request {how}; try again."))
     return result

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from mas.runtime.text import encodable
+from mas.runtime.text import replace_surrogates
 from mas.tools.sandbox.settings import SandboxSettings
 
 DISTURBED = "the code has disturbed the sandbox's own messages"
@@ -45,7 +45,7 @@ class Reply:
         for name, value in values.items():
             if type(value) is not (int if name.endswith("_cut") else str):
                 raise SessionLostError(DISTURBED)
-        return cls(**encodable(values))
+        return cls(**replace_surrogates(values))
 
 
 class Session(Protocol):

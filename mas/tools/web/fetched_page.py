@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from mas.runtime.safe_call import in_thread
+from mas.runtime.safe_call import run_in_thread
 from mas.tools.http.client import limit_time, open_client, send_request
 from mas.tools.http.settings import WebSettings
 from mas.tools.http.throttle import wait_for_turn
@@ -39,7 +39,7 @@ async def fetch_page(url: str, settings: WebSettings) -> PageDocument:
     if reply.status >= 400:
         raise ToolError(_describe_refusal(reply.status, host))
     async with limit_time(settings.seconds, f"Reading what {host} sent"):
-        document: PageDocument = await in_thread(
+        document: PageDocument = await run_in_thread(
             lambda: read_reply(reply, settings.max_bytes), lambda how: ToolError(f"Reading the page {how}.")
         )
     return document

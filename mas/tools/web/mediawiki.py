@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
-from mas.runtime.safe_call import in_thread
+from mas.runtime.safe_call import run_in_thread
 from mas.tools.files.paging import clip
 from mas.tools.http.blocking_requests import call_package, run_on_loop
 from mas.tools.http.client import Reply, limit_time, open_client, send_request
@@ -280,7 +280,7 @@ async def read_wiki_page(title: str, before: str | None, settings: WebSettings) 
         page = await wiki.find_page(title)
         revision = await wiki.find_revision(page, before)
         html = await wiki.fetch_html(revision)
-    found = await in_thread(
+    found = await run_in_thread(
         lambda: read_rows(html), lambda how: ToolError(f"The page's text {how}; try another source.")
     )
     return WikiPage(wiki.name, page, revision, before, found)

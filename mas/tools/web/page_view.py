@@ -8,7 +8,7 @@ show_page(source, [Part([Line(1, "Rome")])], page=1, search=None)
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mas.runtime.text import encodable
+from mas.runtime.text import replace_surrogates
 from mas.tools.files.document import Line, Part
 from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_pages
 from mas.tools.results import Excerpt, ToolError, ToolResult
@@ -85,5 +85,5 @@ def number_lines(texts: Sequence[str]) -> list[Line]:
 
 def clean_text(text: str) -> str:
     """Replace lone surrogates and NUL, which prompts and databases do not take; no position changes."""
-    cleaned: str = encodable(text.replace("\x00", "\ufffd"))
+    cleaned: str = replace_surrogates(text.replace("\x00", "\ufffd"))
     return cleaned

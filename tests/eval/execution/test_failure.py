@@ -26,7 +26,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.trace import Trace, recording, span
+from mas.runtime.trace import Trace, record_trace, span
 from tests.servers.one_answer import refusal, server_that_answers
 
 UNPARSABLE = AdapterParseError("ChatAdapter", dspy.Signature("question -> answer"), "gibberish")
@@ -101,7 +101,7 @@ def failed_in(*spans: tuple[Any, str]) -> Failure:
         with span(*rest[0]):
             enter(rest[1:])
 
-    with recording(trace), pytest.raises(ValueError, match="broken") as raised, span("question", "q1"):
+    with record_trace(trace), pytest.raises(ValueError, match="broken") as raised, span("question", "q1"):
         enter(spans)
     return describe(raised.value, trace)
 
@@ -121,7 +121,7 @@ def test_what_ended_in_a_tool_is_a_tools_failure() -> None:
 
 def test_an_earlier_failure_that_was_dealt_with_is_not_blamed() -> None:
     trace = empty()
-    with recording(trace), pytest.raises(ValueError, match="broken") as raised, span("question", "q1"):
+    with record_trace(trace), pytest.raises(ValueError, match="broken") as raised, span("question", "q1"):
         with span("agent", "researcher"), pytest.raises(OSError), span("tool", "read_file"):
             raise OSError("no such file")
         with span("agent", "finalizer"):

@@ -10,7 +10,7 @@ from eval.execution.tool_counts import MAX_NAME_CHARS, count_tool_calls
 from eval.mlflow_export.run_metrics import RunNumbers
 from eval.reports.notes import list_notes
 from eval.runs.record import Record
-from mas.runtime.trace import Trace, recording, span
+from mas.runtime.trace import Trace, record_trace, span
 from mas.tools.http.settings import WebSettings
 from mas.tools.web.web_search import web_search
 from tests.eval.mlflow_export.records import a_record
@@ -27,7 +27,7 @@ def step(name: str, error: str | None = None, kind: str = "tool", events: Any = 
 def searched(times: int, faults: list[str]) -> list[dict[str, Any]]:
     """The steps of searches, by the real clients: of the web, or of Wikipedia where the web's fails."""
     trace = Trace("t1")
-    with running(TavilyServer(faults)) as web, running(MediaWikiServer()) as wiki, recording(trace):
+    with running(TavilyServer(faults)) as web, running(MediaWikiServer()) as wiki, record_trace(trace):
         settings = WebSettings(
             search_base_url=web.base_url, wikipedia_url=wiki.api_url, contact="me@example.org", attempts=1
         )

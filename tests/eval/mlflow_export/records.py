@@ -3,7 +3,7 @@
 from typing import Any
 
 from eval.runs.record import Record, Usage
-from mas.runtime.trace import Trace, event, recording, span
+from mas.runtime.trace import Trace, event, record_trace, span
 
 CALL = {"type": "tool_call", "id": "c1", "name": "calculator", "input": {"e": "17*23"}}
 SENT = {
@@ -42,7 +42,7 @@ def agent(name: str, calls: int = 1, tool: str | None = None, decision: str | No
 def a_record(sample_id: str = "q1", rounds: int = 1, **changes: Any) -> Record:
     """Right, with `4 + 8 * rounds` spans; `changes` are fields of `Record`."""
     trace = Trace(f"thread-{sample_id}")
-    with recording(trace), span("question", sample_id):
+    with record_trace(trace), span("question", sample_id):
         agent("planner", calls=2)
         for _ in range(rounds):
             with span("orchestrator", "orchestrator", after="planner"):

@@ -6,7 +6,7 @@ import pytest
 from eval.mlflow_export.assessments import list_assessment_names
 from eval.mlflow_export.traces import RecordTrace, build_trace, format_request_preview
 from eval.runs.record import Record, Usage
-from mas.runtime.trace import Trace, event, recording, span
+from mas.runtime.trace import Trace, event, record_trace, span
 from tests.eval.mlflow_export.records import a_record, call
 
 
@@ -69,7 +69,7 @@ def test_a_call_has_its_conversation_tokens_and_cost() -> None:
 
 def test_an_unknown_cost_is_zero_and_says_so() -> None:
     trace = Trace("t")
-    with recording(trace), span("question", "q"):
+    with record_trace(trace), span("question", "q"):
         call(cost_usd=None, model="local")
     found = made(a_record(trajectory=[vars(each) for each in trace.spans], usage=Usage(lm_calls=1)))
     lm = found.spans[1]
@@ -92,7 +92,7 @@ def test_retries_decisions_and_limits_are_events() -> None:
 
 def failed_record(**changes: Any) -> Record:
     trace = Trace("t")
-    with recording(trace), pytest.raises(ValueError, match="no"), span("question", "q1"), span("tool", "calculator"):
+    with record_trace(trace), pytest.raises(ValueError, match="no"), span("question", "q1"), span("tool", "calculator"):
         raise ValueError("no number")
     given: dict[str, Any] = {
         "error": "the tool calculator failed: no number", "error_class": "tool", "answer": None, "score": None,
@@ -146,7 +146,7 @@ def test_a_question_without_gold_has_no_verdict() -> None:
 
 def test_a_judge_is_named_and_its_span_stands_under_the_question() -> None:
     trace = Trace("t")
-    with recording(trace):
+    with record_trace(trace):
         with span("question", "q1"):
             call()
         with span("scorer", "GradedScorer"):
@@ -201,7 +201,7 @@ def test_the_whole_is_in_metadata_and_tags() -> None:
 
 def test_awkward_values_are_mended_and_huge_texts_cut() -> None:
     trace = Trace("t")
-    with recording(trace), span("question", "q1"):
+    with record_trace(trace), span("question", "q1"):
         given = {"bad": "a\x00b\ud83d", "long": "x" * 30_000, "n": float("nan"), "huge": 2**70, "deep": [{"k": "é"}]}
         with span("tool", "t\x00ool", inputs=given):
             event("odd", fields={"x": "\ud83d"}, number=float("inf"), text="\x00")

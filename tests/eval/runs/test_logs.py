@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from eval.runs.logs import FLUSH_SECONDS, RunLogs
-from mas.runtime.trace import Trace, event, recording, span
+from mas.runtime.trace import Trace, event, record_trace, span
 
 SECRET = "sk-abcdef123456"
 
@@ -23,7 +23,7 @@ def system_lines(folder: Path) -> list[dict[str, object]]:
 def test_a_question_becomes_lines_with_its_correlation_id(tmp_path: Path) -> None:
     with (
         RunLogs(tmp_path / "run-1") as logs,
-        recording(Trace("thread-1", logs.listener("thread-1", "q1", epoch=2))),
+        record_trace(Trace("thread-1", logs.listener("thread-1", "q1", epoch=2))),
         span("agent", "planner"),
     ):
         event("plan rejected", level="warning", retries=1)

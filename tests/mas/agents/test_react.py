@@ -13,7 +13,7 @@ from dspy.utils.exceptions import AdapterParseError
 from mas.agents.react import NO_MORE_TOOLS, StepLimitError, Toolbox, react
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, get_resource, get_settings
@@ -175,7 +175,7 @@ FAILING_CALLS = {
 def test_a_failed_call_becomes_an_observation_that_names_tool_and_cause(case: str, native_tools: bool) -> None:
     call, parts = FAILING_CALLS[case]
     trace = Trace("thread")
-    with recording(trace):
+    with record_trace(trace):
         outcome = run([call], DONE, toolbox=box(add, explode), native_tools=native_tools)
     (observation,) = outcome.observations
     assert [part for part in parts if part not in observation] == []

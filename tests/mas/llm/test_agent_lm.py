@@ -19,7 +19,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Received, Server, answer, completion, serving
 from tests.scripted_model import INPUT_TOKENS, OUTPUT_TOKENS, Reply, ScriptedModel, answering, said
 
@@ -182,7 +182,7 @@ def test_a_thread_that_is_left_behind_spends_nothing_more() -> None:
 def test_a_cut_off_call_is_closed_in_the_trace() -> None:
     trace = Trace("thread")
     model = ScriptedModel(answering(), deadline_seconds=0.05, reply_seconds=60.0)
-    with recording(trace), pytest.raises(LMTimeoutError):
+    with record_trace(trace), pytest.raises(LMTimeoutError):
         finalize(lm_of(model))
     (span,) = trace.spans
     assert span.end_seconds is not None and span.error is not None and "no complete reply within" in span.error
@@ -214,7 +214,7 @@ def test_a_reply_that_is_no_whole_answer_is_refused_either_way(
 def test_a_synchronous_call_is_traced_as_well() -> None:
     trace = Trace("thread")
     model = ScriptedModel(answering())
-    with recording(trace), dspy.context(lm=lm_of(model)):
+    with record_trace(trace), dspy.context(lm=lm_of(model)):
         assert dspy.Predict(REQUEST)(answer_request="How many?").final_answer == "42"
     (span,) = trace.spans
     assert span.attributes["input_tokens"] == INPUT_TOKENS
@@ -225,7 +225,7 @@ def test_a_synchronous_call_is_traced_as_well() -> None:
 def test_a_lone_surrogate_in_a_reply_never_gets_further() -> None:
     text = "[[ ## final_answer ## ]]\na\ud83db\n\n[[ ## final_reasoning_trace ## ]]\nc\ude00"
     trace = Trace("thread")
-    with recording(trace):
+    with record_trace(trace):
         prediction = finalize(lm_of(ScriptedModel(answering(finalizer=text))))
     assert (prediction.final_answer, prediction.final_reasoning_trace) == ("a?b", "c?")
     json.dumps(trace.spans[0].outputs, ensure_ascii=False).encode()

@@ -13,7 +13,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import TruncatedPromptError
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Handler, Received, Server, answer, completion, serving
 
 WORDS = "the quick brown fox jumps over a lazy dog; " * 100  # 4,300 characters, about 1,000 tokens
@@ -68,7 +68,7 @@ def test_a_plausible_count_is_taken_for_a_whole_prompt(
 )
 def test_a_reply_to_a_part_of_the_prompt_is_no_answer(prompt_tokens: int, profile: Any, words: str) -> None:
     trace = Trace("thread")
-    with recording(trace), pytest.raises(TruncatedPromptError, match=words) as raised:
+    with record_trace(trace), pytest.raises(TruncatedPromptError, match=words) as raised:
         ask(WORDS, prompt_tokens, **profile)
     assert "qwen3 read only a part" in str(raised.value) and "model.detect_truncation=false" in str(raised.value)
     (span,) = trace.spans
@@ -116,7 +116,7 @@ def look(server: Server, synchronous: bool = False, **profile: Any) -> Any:
 @pytest.mark.parametrize("synchronous", [True, False])
 def test_images_and_sounds_go_over_the_wire_as_such(synchronous: bool) -> None:
     trace = Trace("thread")
-    with serving(counting(50)) as server, recording(trace):
+    with serving(counting(50)) as server, record_trace(trace):
         assert look(server, synchronous, takes_images=True, takes_audio=True).answer == "hello"
     (request,) = server.requests
     blocks = request.body["messages"][-1]["content"]

@@ -13,7 +13,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from mas.simulation import SimulatedModel
 from tests.mas.llm.loopback import Received, answer, complete_with, completion, serving
 from tests.mas.llm.test_budget_reservation import REFUSED, Ledger
@@ -119,7 +119,7 @@ def test_the_simulated_one_takes_any_name_and_is_replayed_too() -> None:
     assert named.model == unnamed.model == "offline/harmful-2"
     log = Kept()
     for replayed in (False, True):
-        with use_context(SampleContext(REFLECTION, call_log=log)), recording(Trace("thread")) as trace:
+        with use_context(SampleContext(REFLECTION, call_log=log)), record_trace(Trace("thread")) as trace:
             named("```\nAnswer.\n```")
         assert trace.spans[0].attributes.get("replayed", False) is replayed
         assert trace.spans[0].attributes["cost_usd"] == 0.0

@@ -13,7 +13,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.trace import Span, Trace, recording
+from mas.runtime.trace import Span, Trace, record_trace
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, serving
 from tests.mas.llm.test_budget_reservation import Ledger
 
@@ -52,7 +52,7 @@ def ask(base_url: str, question: SampleContext, *texts: str | Request, **setting
         lm = OpenAIChatModel("any", base_url=base_url, **settings).create_lm(AgentModel())
         return [await lm.acall(text) for text in texts]
 
-    with use_context(question), recording(trace):
+    with use_context(question), record_trace(trace):
         return run_blocking(all_of_them()), trace.spans
 
 

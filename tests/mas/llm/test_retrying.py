@@ -27,7 +27,7 @@ from mas.llm.profiles.profile import RateSettings
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving
 from tests.mas.llm.test_budget_reservation import Ledger
 
@@ -103,7 +103,7 @@ def in_turn(*handlers: Handler) -> Handler:
 )
 def test_only_faults_that_pass_are_tried_again(fault: Handler, error: type[Exception], requests: int) -> None:
     trace = Trace("thread")
-    with serving(fault) as server, recording(trace), pytest.raises(error):
+    with serving(fault) as server, record_trace(trace), pytest.raises(error):
         ask(server.base_url, num_retries=2)
     assert len(server.requests) == requests
     assert [(span.kind, bool(span.error)) for span in trace.spans] == [("lm", True)] * requests
@@ -236,7 +236,7 @@ def test_the_gate_hears_of_refusals() -> None:
 @pytest.mark.parametrize("reply", ["not the format", '{"answer": "42"}'])
 def test_dspys_second_request_in_json_is_marked_as_a_retry(reply: str) -> None:
     trace = Trace("thread")
-    with serving(in_turn(complete_with("not the format"), complete_with(reply))) as server, recording(trace):
+    with serving(in_turn(complete_with("not the format"), complete_with(reply))) as server, record_trace(trace):
         lm = profile(server.base_url).create_lm(AgentModel())
         with dspy.context(lm=lm):
             asked = dspy.Predict("question -> answer").acall(question="How many?")
@@ -290,7 +290,7 @@ def test_a_truncated_reply_is_charged() -> None:
 
     budget = Ledger()
     trace, question = Trace("thread"), SampleContext(SampleKey("q"), budget=budget)
-    with serving(cached) as server, recording(trace), use_context(question), pytest.raises(TruncatedReplyError):
+    with serving(cached) as server, record_trace(trace), use_context(question), pytest.raises(TruncatedReplyError):
         ask(server.base_url, prices={"any": Price(10.0, 20.0, cached_input_usd_per_million=5.0)})
     cost = (600 * 10 + 400 * 5 + 4 * 20) / 1e6
     assert trace.spans[0].attributes["cost_usd"] == pytest.approx(cost)

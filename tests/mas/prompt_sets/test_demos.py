@@ -9,7 +9,7 @@ from dspy.adapters.types.tool import ToolCallResults
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mas.prompt_sets.demos import conversation, from_json, to_json
+from mas.prompt_sets.demos import from_json, list_turns, to_json
 from mas.systems.gaia.nodes import Plan, Research, ReviewPlan, Solve
 
 REQUEST = {"research_request": "Find it.", "file": None}
@@ -162,7 +162,7 @@ def test_a_value_outside_a_literal_is_refused() -> None:
 
 def test_the_conversation_of_an_example_ends_in_its_answer_and_has_ids_of_its_own() -> None:
     first, second = {**REQUEST, "tool_calls": called("add", "look")}, {"tool_calls": called("add")}
-    told = conversation(researched(first, second), Research, 12)
+    told = list_turns(researched(first, second), Research, 12)
     ids = [[call.id for call in turn["tool_calls"].tool_calls] for turn in told]
     assert ids == [["d12t01c01", "d12t01c02"], ["d12t02c01"], []]
     answered = [turn["tool_calls"].tool_call_results.tool_call_results for turn in told[:2]]
@@ -183,7 +183,7 @@ def test_the_conversation_of_an_example_ends_in_its_answer_and_has_ids_of_its_ow
     ids=["ends in a call", "no request", "no answer", "fields of something else"],
 )
 def test_an_example_that_is_no_whole_request_is_not_shown(demo: dspy.Example) -> None:
-    assert conversation(demo, Research, 1) == []
+    assert list_turns(demo, Research, 1) == []
 
 
 def test_experts_examples_need_both_outputs() -> None:

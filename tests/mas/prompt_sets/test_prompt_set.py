@@ -19,8 +19,8 @@ from mas.prompt_sets.prompt_set import (
     SUFFIX,
     PromptSet,
     apply_prompt_set,
+    describe_edits,
     digest,
-    edited_note,
     read_prompt_set,
     write_prompt_set,
 )
@@ -356,7 +356,7 @@ def test_what_was_edited_after_it_was_published_is_noticed(folder: Path, edit: s
     prompts = read(folder)
     assert prompts.edited == edited
     assert prompts.provenance["gated"] is True
-    note = edited_note(prompts)
+    note = describe_edits(prompts)
     assert note == (
         f"note: prompts/mine was edited after it was published ({edited[0]}): its provenance no longer describes it"
         if edited

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mas.runtime.trace import Trace, current_thread_id, event, keep_answer, keep_state, recording, span
+from mas.runtime.trace import Trace, current_thread_id, event, keep_answer, keep_state, record_trace, span
 
 
 class Heard:
@@ -30,7 +30,7 @@ def tree(trace: Trace) -> list[tuple[str, str | None]]:
 
 def test_a_span_opened_inside_another_is_its_child() -> None:
     trace = Trace("thread")
-    with recording(trace):
+    with record_trace(trace):
         with span("question", "q"):
             with span("agent", "planner"), span("lm", "model"):
                 pass
@@ -44,7 +44,7 @@ def test_a_span_opened_inside_another_is_its_child() -> None:
 
 def test_times_are_seconds_since_the_question_began() -> None:
     trace = Trace("thread")
-    with recording(trace), span("question", "q"), span("tool", "t"):
+    with record_trace(trace), span("question", "q"), span("tool", "t"):
         while_open = [(each.end_seconds, each.seconds) for each in trace.spans]
     assert while_open == [(None, 0.0), (None, 0.0)]
     outer, inner = trace.spans
@@ -55,7 +55,7 @@ def test_times_are_seconds_since_the_question_began() -> None:
 
 def test_what_went_in_and_came_out_is_kept() -> None:
     trace = Trace("thread")
-    with recording(trace), span("tool", "calculator", inputs={"expression": "2+2"}, step_index=3) as current:
+    with record_trace(trace), span("tool", "calculator", inputs={"expression": "2+2"}, step_index=3) as current:
         current.outputs = {"result": "4"}
     (kept,) = trace.spans
     assert (kept.inputs, kept.outputs, kept.attributes) == ({"expression": "2+2"}, {"result": "4"}, {"step_index": 3})
@@ -63,7 +63,7 @@ def test_what_went_in_and_came_out_is_kept() -> None:
 
 async def question(trace: Trace, mine: asyncio.Event, others: asyncio.Event) -> str | None:
     """Open spans in step with another question: each goes on only when the other one has got as far."""
-    with recording(trace), span("question", trace.thread_id):
+    with record_trace(trace), span("question", trace.thread_id):
         mine.set()
         await others.wait()
         with span("agent", f"planner of {trace.thread_id}"):
@@ -105,7 +105,7 @@ def test_work_handed_to_a_thread_belongs_to_the_question() -> None:
         with span("agent", "expert"):
             await asyncio.to_thread(blocking)
 
-    with recording(trace):
+    with record_trace(trace):
         asyncio.run(main())
     assert tree(trace) == [("expert", None), ("blocking", "expert")]
     assert [each["name"] for each in trace.spans[1].events] == ["called"]
@@ -115,7 +115,7 @@ def test_an_exception_is_noted_and_goes_on_its_way() -> None:
     trace = Trace("thread")
     with (
         pytest.raises(KeyError),
-        recording(trace),
+        record_trace(trace),
         span("question", "q"),
         span("agent", "fine"),
     ):
@@ -135,7 +135,7 @@ def test_a_cancelled_span_is_closed_and_says_so() -> None:
             with span("lm", "slow"):
                 await asyncio.Event().wait()
 
-    with recording(trace), pytest.raises(TimeoutError):
+    with record_trace(trace), pytest.raises(TimeoutError):
         asyncio.run(main())
     assert trace.spans[0].error is not None and trace.spans[0].error.startswith("CancelledError")
     assert trace.spans[0].end_seconds is not None
@@ -143,7 +143,7 @@ def test_a_cancelled_span_is_closed_and_says_so() -> None:
 
 def test_after_an_error_new_spans_hang_where_they_should() -> None:
     trace = Trace("thread")
-    with recording(trace), span("question", "q"):
+    with record_trace(trace), span("question", "q"):
         with pytest.raises(ValueError), span("agent", "failing"):
             raise ValueError("x")
         with span("agent", "next"):
@@ -153,7 +153,7 @@ def test_after_an_error_new_spans_hang_where_they_should() -> None:
 
 def test_events_stand_on_the_span_that_is_open() -> None:
     trace = Trace("thread")
-    with recording(trace), span("orchestrator", "orchestrator"):
+    with record_trace(trace), span("orchestrator", "orchestrator"):
         event("step", step="planner")
         with span("agent", "critic"):
             event("decision", "warning", decision="reject")
@@ -169,7 +169,7 @@ def test_events_stand_on_the_span_that_is_open() -> None:
 
 def test_the_listener_hears_everything_in_order() -> None:
     heard = Heard()
-    with recording(Trace("thread", heard)):
+    with record_trace(Trace("thread", heard)):
         event("before any span")
         with span("agent", "critic", step_index=1):
             event("decision", "warning", decision="reject")
@@ -191,7 +191,7 @@ def test_the_listener_hears_everything_in_order() -> None:
 
 def test_outside_a_recording_nothing_is_kept_and_nothing_breaks() -> None:
     trace = Trace("thread")
-    with recording(trace):
+    with record_trace(trace):
         assert current_thread_id() == "thread"
     with span("tool", "calculator") as current:
         event("called")
@@ -202,8 +202,8 @@ def test_outside_a_recording_nothing_is_kept_and_nothing_breaks() -> None:
 
 def test_a_recording_inside_another_starts_its_own_tree() -> None:
     outer, inner = Trace("outer"), Trace("inner")
-    with recording(outer), span("question", "q"):
-        with recording(inner), span("question", "r"):
+    with record_trace(outer), span("question", "q"):
+        with record_trace(inner), span("question", "r"):
             assert current_thread_id() == "inner"
         with span("agent", "planner"):
             pass
@@ -213,7 +213,7 @@ def test_a_recording_inside_another_starts_its_own_tree() -> None:
 
 def test_the_newest_state_is_kept_as_a_copy() -> None:
     trace, state = Trace("thread"), {"step": "planner"}
-    with recording(trace):
+    with record_trace(trace):
         keep_state({"step": "input", "only_then": True})
         keep_state(state)
         state["step"] = "changed later"
@@ -227,7 +227,7 @@ def test_a_new_thread_without_the_context_records_nothing() -> None:
         with span("tool", "stray"):
             pass
 
-    with recording(trace):
+    with record_trace(trace):
         thread = threading.Thread(target=elsewhere)
         thread.start()
         thread.join()
@@ -237,7 +237,7 @@ def test_a_new_thread_without_the_context_records_nothing() -> None:
 def test_the_answer_as_it_would_stand_now_is_remembered() -> None:
     keep_answer("outside a run: nowhere")
     trace = Trace("thread")
-    with recording(trace):
+    with record_trace(trace):
         assert trace.answer is None
         keep_answer("41")
         keep_answer("42")

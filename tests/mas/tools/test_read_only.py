@@ -23,7 +23,7 @@ from mas.runtime.sample_context import (
     SampleLimits,
     use_context,
 )
-from mas.runtime.trace import Span, Trace, event, recording
+from mas.runtime.trace import Span, Trace, event, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
 from mas.tools.calculator import calculator
@@ -84,7 +84,7 @@ def run(
     predictor = dspy.Predict(Research)
     predictor.lm = model.create_lm(AgentModel())
     toolbox = Toolbox({each.__name__: dspy.Tool(each) for each in tools}, resources=Resources(ToolSettings(**settings)))
-    with use_context(question), recording(Trace("thread")) as trace:
+    with use_context(question), record_trace(Trace("thread")) as trace:
         asyncio.run(react(predictor, {"research_request": "find it", "file": None}, [], toolbox))
     results = tool_results(model.requests[-1][1])
     seen = ["".join(getattr(part, "text", "") for part in result.content) for result in results]

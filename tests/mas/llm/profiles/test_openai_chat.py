@@ -20,7 +20,7 @@ from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Received, Server, answer, complete_with, completion, drip, serving
 
 PROJECT = Path(__file__).parents[4]
@@ -228,7 +228,7 @@ def test_lone_surrogates_in_a_reply_are_replaced() -> None:
 
 def test_usage_and_the_end_of_the_reply_are_on_the_span() -> None:
     trace = Trace("thread")
-    with serving(complete_with("hello")) as server, recording(trace):
+    with serving(complete_with("hello")) as server, record_trace(trace):
         ask(server, "what is it?")
     (span,) = trace.spans
     assert (span.kind, span.name, span.error) == ("lm", "openai/any", None)
@@ -246,7 +246,7 @@ def test_usage_and_the_end_of_the_reply_are_on_the_span() -> None:
 
 def test_a_truncated_reply_is_on_the_span_with_its_cost() -> None:
     trace = Trace("thread")
-    with serving(complete_with("The ans", "length")) as server, recording(trace), pytest.raises(TruncatedReplyError):
+    with serving(complete_with("The ans", "length")) as server, record_trace(trace), pytest.raises(TruncatedReplyError):
         ask(server)
     (span,) = trace.spans
     assert span.error is not None and span.error.startswith("TruncatedReplyError")
@@ -256,7 +256,7 @@ def test_a_truncated_reply_is_on_the_span_with_its_cost() -> None:
 def test_the_key_is_nowhere_in_the_trace_or_the_saved_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-very-secret")
     trace = Trace("thread")
-    with serving(complete_with("hello")) as server, recording(trace):
+    with serving(complete_with("hello")) as server, record_trace(trace):
         lm = OpenAIChatModel("any", base_url=server.base_url, api_key_env="SOME_KEY").create_lm(AgentModel())
         run_blocking(lm.acall("hi"))
     assert server.requests[0].headers["authorization"] == "Bearer sk-very-secret"

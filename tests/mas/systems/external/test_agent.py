@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.external.target import agent_of
+from mas.systems.external.target import load_agent
 from tests.mas.systems.external.user_code import module
 
 FILE = Path("/data/sales.csv")
@@ -19,7 +19,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def call(folder: Path, source: str, name: str = "answer") -> tuple[Any, Any]:
-    return agent_of(f"{module(folder, source)}:{name}").arguments("How many?", FILE)
+    return load_agent(f"{module(folder, source)}:{name}").arguments("How many?", FILE)
 
 
 SIGNATURES = [
@@ -129,7 +129,7 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
 def test_a_mistake_is_one_sentence(tmp_path: Path, mistake: str) -> None:
     source, target, words = MISTAKES[mistake]
     with pytest.raises(UserError) as caught:
-        agent_of(target.format(module(tmp_path, source)))
+        load_agent(target.format(module(tmp_path, source)))
     message = str(caught.value)
     assert [word for word in words if word not in message] == [], message
     assert "\n" not in message and message.endswith(".")
@@ -141,7 +141,7 @@ def test_the_current_folder_is_searched_first_and_only_while_importing(tmp_path:
     )  # as eval/runs/store.py, where run.py lies
     before = list(sys.path)
     try:
-        assert agent_of("store:answer").value("?") == "mine"
+        assert load_agent("store:answer").value("?") == "mine"
     finally:
         sys.modules.pop("store", None)
     assert sys.path == before
@@ -153,4 +153,4 @@ def test_a_package_and_what_lies_beside_it_can_be_imported(tmp_path: Path) -> No
     (package / "inner").mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "inner" / "agent.py").write_text(f"from {beside} import ANSWER\ndef answer(question): return ANSWER")
-    assert agent_of(f"{package.name}.inner.agent:answer").value("?") == "5"
+    assert load_agent(f"{package.name}.inner.agent:answer").value("?") == "5"

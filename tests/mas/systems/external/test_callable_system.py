@@ -11,7 +11,7 @@ import pytest
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from mas.system import agent_names
 from mas.systems.external.callable_system import CallableSystem
 from mas.tools.tool_context import Resources
@@ -42,7 +42,7 @@ def test_a_function_runs_in_a_thread_of_its_own_context(tmp_path: Path) -> None:
         "        return {'answer': threading.current_thread().name, 'reasoning': current_thread_id(), 'n': 1}\n"
     )
     agent = program(tmp_path, source)
-    with recording(Trace("thread-1")) as trace:
+    with record_trace(Trace("thread-1")) as trace:
         prediction = agent(question="How many?")
     assert prediction.final_answer.startswith("mas-blocking")
     assert prediction.final_reasoning_trace == "thread-1"
@@ -133,7 +133,7 @@ FAILURES: dict[str, tuple[str, type[Exception], str]] = {
 def test_a_failure_is_the_questions_and_the_loop_goes_on(tmp_path: Path, failure: str, kind: str) -> None:
     body, error, words = FAILURES[failure]
     agent = program(tmp_path, f"{kind} answer(question):\n    if question == 'fail': {body}\n    return '5'\n")
-    with recording(Trace("t")) as trace, pytest.raises(error) as caught:
+    with record_trace(Trace("t")) as trace, pytest.raises(error) as caught:
         agent(question="fail")
     assert words in str(caught.value)
     assert trace.spans[0].error
@@ -182,7 +182,7 @@ AFORWARD = TWO_STEPS.format("async ", "aforward", "await ", ".acall")
 def test_a_dspy_module_gets_the_runs_model_and_shows_its_calls(tmp_path: Path, source: str, name: str) -> None:
     model = AnyonesModel(notes="six", reasoning="six times seven", answer="42")
     agent = program(tmp_path, source, name, model, needs_model=True)
-    with recording(Trace("t")) as trace:
+    with record_trace(Trace("t")) as trace:
         prediction = agent(question="How many?")
     assert (prediction.final_answer, prediction.final_reasoning_trace) == ("42", "six times seven")
     assert [(each.kind, each.parent) for each in trace.spans] == [("agent", None), ("lm", 0), ("lm", 0)]

@@ -13,7 +13,7 @@ import pytest
 from eval.execution.failure import describe
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from mas.systems.external.http_system import HttpSystem
 from mas.tools.settings import ToolSettings
 from tests.servers.answering_agent import Raw, answering_agent
@@ -40,7 +40,7 @@ def program(url: str, **settings: Any) -> Iterator[Any]:
 
 def test_a_question_goes_out_as_json_and_the_answer_comes_back() -> None:
     with answering_agent(lambda body: {**FIVE, "pages": [3]}) as agent, program(agent.url) as asked:
-        with recording(Trace("thread-1")) as trace:
+        with record_trace(Trace("thread-1")) as trace:
             prediction = asked(question="What is 2 + 3? \ud83d")
         assert agent.bodies == [{"question": "What is 2 + 3? ?", "file": None, "thread_id": "thread-1"}]
         assert "authorization" not in agent.headers[0]
@@ -102,7 +102,7 @@ FAILURES: dict[str, tuple[dict[str, Any] | Raw, type[Exception], str, list[str]]
 def test_a_failure_is_one_sentence_of_the_right_class(failure: str) -> None:
     response, error, kind, words = FAILURES[failure]
     with answering_agent(lambda body: response) as agent, program(agent.url, timeout_seconds=0.5) as asked:
-        with recording(Trace("t")) as trace, pytest.raises(error) as caught:
+        with record_trace(Trace("t")) as trace, pytest.raises(error) as caught:
             asked(question="?")
         assert len(agent.bodies) == 1, "nothing is asked twice"
     described = describe(caught.value, trace)

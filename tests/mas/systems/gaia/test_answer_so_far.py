@@ -3,7 +3,7 @@
 import pytest
 
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from tests.mas.systems.gaia.building import build
 from tests.scripted_model import ScriptedModel, answering, plan
 
@@ -13,7 +13,7 @@ def test_a_limit_leaves_the_newest_answer(lm_calls: int, kept: str | None) -> No
     expert = {"expert_answer": "41", "reasoning_trace": "forty and one"}
     model = ScriptedModel(answering(planner=plan(), expert=expert))
     trace = Trace("thread")
-    with recording(trace), use_context(SampleContext(SampleKey("q"), SampleLimits(lm_calls=lm_calls))):
+    with record_trace(trace), use_context(SampleContext(SampleKey("q"), SampleLimits(lm_calls=lm_calls))):
         if lm_calls < 5:
             with pytest.raises(LimitReachedError):
                 build(model)(question="How many?")

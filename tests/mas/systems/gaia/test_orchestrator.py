@@ -6,7 +6,7 @@ import pytest
 
 from mas.agents.program import check_question
 from mas.systems.gaia import messages
-from mas.systems.gaia.agents import AGENTS, WORKERS, AgentMessage, GraphState, exhausted_trace, initial_state
+from mas.systems.gaia.agents import AGENTS, WORKERS, AgentMessage, GraphState, describe_exhaustion, initial_state
 from mas.systems.gaia.orchestrator import (
     check_retry_limit,
     determine_next_step,
@@ -218,7 +218,7 @@ def test_exhausted_retries_name_the_agent_and_its_last_feedback(agent: str) -> N
     assert (state["current_step"], state["failing_agent"]) == ("finalizer", agent)
     assert newest(state)["receiver"] == "finalizer"
     assert newest(state)["content"].startswith(f"The {agent} reached its retry limit.")
-    assert "still wrong" in exhausted_trace(state)
+    assert "still wrong" in describe_exhaustion(state)
     assert "still wrong" in newest(state)["content"]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import WORKERS, Worker
 from tests.mas.systems.gaia.building import LIMITS, build
 from tests.scripted_model import STRAIGHT, Answer, ScriptedModel, all_text, answering, plan, reject
@@ -66,7 +66,7 @@ def test_an_approval_in_between_gives_every_research_step_its_whole_patience() -
 def test_rejections_and_the_limit_are_warnings_in_the_trace() -> None:
     heard: list[tuple[str, str, Any]] = []
     model = always_rejecting("planner")
-    with recording(Trace("thread", lambda level, name, fields: heard.append((level, name, fields)))):
+    with record_trace(Trace("thread", lambda level, name, fields: heard.append((level, name, fields)))):
         build(model)(question="How many?")
     warnings = [(name, fields) for level, name, fields in heard if level == "warning"]
     decisions = [fields for name, fields in warnings if name == "decision"]
@@ -77,6 +77,6 @@ def test_rejections_and_the_limit_are_warnings_in_the_trace() -> None:
 
 def test_approvals_are_no_warnings() -> None:
     heard: list[str] = []
-    with recording(Trace("thread", lambda level, name, fields: heard.append(level))):
+    with record_trace(Trace("thread", lambda level, name, fields: heard.append(level))):
         build(ScriptedModel(answering()))(question="How many?")
     assert set(heard) == {"info"}

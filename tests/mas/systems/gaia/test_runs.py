@@ -8,7 +8,7 @@ import pytest
 
 from eval.runs.record import to_jsonable
 from mas.agents.react import Toolbox
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import GraphState
 from mas.systems.gaia.graph import recursion_limit, workflow
 from tests.mas.systems.gaia.building import LIMITS, build, csv_file, toolbox
@@ -104,7 +104,7 @@ def test_the_attachment_is_a_bare_name_everywhere(tmp_path: Path, native_tools: 
         native_tools=native_tools,
     )
     trace = Trace("thread")
-    with recording(trace):
+    with record_trace(trace):
         prediction = build(model)(question="How many?", file=str(path) if as_text else path)
     assert prediction.state["file"] == "towns.csv"
     for agent, request in model.requests:
@@ -143,7 +143,7 @@ def test_the_final_state_is_complete_and_fits_into_json(tmp_path: Path) -> None:
         )
     )
     trace = Trace("thread-7")
-    with recording(trace):
+    with record_trace(trace):
         prediction = build(model)(question="How many?", file=csv_file(tmp_path))
     assert set(prediction.state) == set(get_type_hints(GraphState))
     assert trace.state == prediction.state
@@ -181,7 +181,7 @@ def test_the_trace_has_one_span_for_each_agent_model_call_and_tool() -> None:
         answering(expert=in_turn([Call("calculator", {"expression": "6*7"})], STRAIGHT["expert"])),
     )
     trace = Trace("thread")
-    with recording(trace):
+    with record_trace(trace):
         build(model)(question="How many?")
     assert [span.name for span in trace.spans if span.kind == "agent"] == REVIEWED
     assert len([span for span in trace.spans if span.kind == "lm"]) == len(model.requests) == 6

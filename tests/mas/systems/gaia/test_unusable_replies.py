@@ -6,7 +6,7 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import WORKERS, Worker
 from tests.mas.systems.gaia.building import LIMITS, build, toolbox
 from tests.scripted_model import (
@@ -139,7 +139,7 @@ def test_reviewers_and_finalizer_are_asked_once_more(agent: str, reason: str) ->
 def test_not_understood_twice_they_end_the_question(agent: str, reply: Any, error: type[Exception]) -> None:
     model = ScriptedModel(answering(**{"planner": TOPIC, agent: reply}))
     trace = Trace("thread")
-    with recording(trace), pytest.raises(error):
+    with record_trace(trace), pytest.raises(error):
         build(model)(question="How many?")
     assert len(model.asked(agent)) == 2 * attempts(reply)
     failed = [span for span in trace.spans if span.kind == "agent" and span.error]

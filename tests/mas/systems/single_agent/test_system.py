@@ -14,7 +14,7 @@ from mas.agents.spec import AgentSettings
 from mas.prompt_sets.prompt_set import digest, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.lm_errors import TruncatedReplyError
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from mas.systems.single_agent.system import SingleAgentSystem
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
@@ -47,7 +47,7 @@ def test_one_conversation_from_the_file_over_a_tool_to_the_answer(tmp_path: Path
     file = tmp_path / "towns.csv"
     file.write_text("town,people\nRome,7\n")
     model = answering([Call("read_file", {"file": "towns.csv"})], [SUM], DONE, native_tools=native)
-    with recording(Trace("thread-1")) as trace:
+    with record_trace(Trace("thread-1")) as trace:
         prediction = build(model)(question="How many people?", file=str(file))
     assert (prediction.final_answer, prediction.final_reasoning_trace) == ("42", "six times seven")
     last = all_text(requests(model)[-1])
@@ -81,7 +81,7 @@ UNUSABLE: dict[str, tuple[list[Answer], str, type[Exception], dict[str, Any]]] =
 def test_an_unusable_reply_is_asked_again_with_its_reason(kind: str) -> None:
     replies, reason, _, settings = UNUSABLE[kind]
     model = answering(*replies, DONE)
-    with recording(Trace("t")) as trace:
+    with record_trace(Trace("t")) as trace:
         prediction = build(model, **settings)(question="How many?")
     assert prediction.final_answer == "42"
     assert (prediction.state["retry_count"], len(prediction.state["turns"])) == (1, 1)
@@ -97,7 +97,7 @@ def test_an_unusable_reply_is_asked_again_with_its_reason(kind: str) -> None:
 def test_after_the_retry_limit_the_last_reason_ends_the_question(kind: str, retry_limit: int) -> None:
     replies, _, error, settings = UNUSABLE[kind]
     model = answering(*replies * 10)
-    with recording(Trace("t")) as trace, pytest.raises(error):
+    with record_trace(Trace("t")) as trace, pytest.raises(error):
         build(model, retry_limit=retry_limit, **settings)(question="How many?")
     assert len(model.requests) == (1 + retry_limit) * len(replies)
     assert trace.state["retry_count"] == retry_limit

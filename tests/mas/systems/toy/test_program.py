@@ -17,7 +17,7 @@ from eval.cli.paths import PROJECT_ROOT
 from mas.agents.spec import ModelSettings
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.errors import UserError
-from mas.runtime.trace import Trace, recording
+from mas.runtime.trace import Trace, record_trace
 from mas.systems.toy.program import format_problem_and_steps, format_result
 from mas.systems.toy.system import AGENTS, ToySystem
 from tests.mas.systems.toy.toy_model import FIELDS, STRAIGHT, ToyModel, build
@@ -73,7 +73,7 @@ def test_both_ways_of_calling_it_do_the_same() -> None:
 
 def test_every_agent_has_a_span_with_what_went_in_and_came_out() -> None:
     trace = Trace("thread-1")
-    with recording(trace):
+    with record_trace(trace):
         prediction = asyncio.run(build(ToyModel()).acall(question=QUESTION))
     agents = [span for span in trace.spans if span.kind == "agent"]
     assert [span.name for span in agents] == list(AGENTS)
@@ -88,7 +88,7 @@ def test_every_agent_has_a_span_with_what_went_in_and_came_out() -> None:
 def test_an_unreadable_reply_ends_the_question_where_it_came() -> None:
     trace = Trace("thread-1")
     model = ToyModel(solve=UNREADABLE)
-    with recording(trace), pytest.raises(AdapterParseError):
+    with record_trace(trace), pytest.raises(AdapterParseError):
         asyncio.run(build(model).acall(question=QUESTION))
     assert "finalize" not in model.agents_asked
     failed = [span.name for span in trace.spans if span.kind == "agent" and span.error]

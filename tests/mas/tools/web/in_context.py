@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.trace import Trace, recording, span
+from mas.runtime.trace import Trace, record_trace, span
 from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -31,7 +31,7 @@ def a_question() -> Iterator[SampleContext]:
 
 @contextmanager
 def recorded() -> Iterator[Trace]:
-    with recording(Trace("t1")) as trace, span("tool", "test"):
+    with record_trace(Trace("t1")) as trace, span("tool", "test"):
         yield trace
 
 
