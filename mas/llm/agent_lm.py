@@ -10,6 +10,7 @@ from mas.llm.dspy_engine import AsyncEngine, Engine
 from mas.llm.engine import AgentEngine, SyncAgentEngine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
 from mas.runtime.sample_context import LimitReachedError, current_context
+from mas.runtime.text import replace_surrogates
 
 DEFAULT_POLICY = CallPolicy()
 _SERVER_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # the server will refuse every further request

@@ -8,7 +8,6 @@ from typing import Any
 import dspy
 import pytest
 from dspy.lm15 import ImagePart
-from optimize.search.optimizers.rewriting import PromptRewriter
 
 from eval.scorers.judging import AnswerJudge
 from mas.agents import media
@@ -22,6 +21,7 @@ from mas.simulation import SimulatedModel
 from mas.systems.gaia import nodes as signatures
 from mas.tools.attachments import use_attachments
 from mas.tools.read_file import read_file
+from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 from scripts.sample_data.media import mp3_bytes, picture_bytes, wav_bytes
 from tests.mas.tools.files.every_kind import MP3_FRAME, m4a_bytes
 from tests.scripted_model import UNREADABLE, Call, ScriptedModel, answering, in_turn, tool_results
