@@ -1,4 +1,4 @@
-"""What is missing on this machine for the chosen configuration, and how to get it: one line a check.
+"""Report what is missing on this machine for the chosen configuration, and how to get it: one line for each check.
 
 python eval/doctor.py                                 the default: GAIA Level 1 with gpt-4o-mini
 python eval/doctor.py experiment=offline              any options of eval/run.py
@@ -19,12 +19,12 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 
 from eval.cli.arguments import Parser
 from eval.cli.paths import PROJECT_ROOT
-from eval.workflows.checks.finding import MISSING, Finding
-from eval.workflows.checks.installation import packages, python_version
+from eval.workflows.checks.installation import MISSING, Finding, check_packages, check_python
 from mas.runtime.errors import UserError
 
 
 def main(arguments: list[str]) -> int:
+    """Print the findings; return the exit code."""
     usage = "python eval/doctor.py [--deep] [name=value ...]"
     parser = Parser(usage=usage, description="Say what is missing for the chosen configuration, and how to get it.")
     parser.add_argument("--deep", action="store_true", help="search the web once with the key, and Wikipedia")
@@ -35,26 +35,27 @@ def main(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     missing = 0
-    for finding in findings(given.overrides, given.deep):
+    for finding in run_checks(given.overrides, given.deep):
         print(finding, flush=True)
         missing += finding.state == MISSING
     print(f"\nCannot run: {missing} missing." if missing else "\nCan run.")
     return 1 if missing else 0
 
 
-def findings(overrides: list[str], deep: bool = False) -> Iterator[Finding]:
-    """Each as soon as it is known; without Python and packages nothing else can be looked at."""
-    version = python_version()
+def run_checks(overrides: list[str], deep: bool = False) -> Iterator[Finding]:
+    """Yield each finding as soon as it is known; without Python and packages nothing else can be checked."""
+    version = check_python()
     yield version
     if version.state == MISSING:
         return
-    installed = packages(PROJECT_ROOT / "pyproject.toml")
+    installed = check_packages(PROJECT_ROOT / "pyproject.toml")
     yield installed
     if installed.state != MISSING:
-        from eval.workflows.checks.everything import of_configuration, of_machine
+        from eval.workflows.checks.configuration import check_configuration
+        from eval.workflows.checks.machine import check_machine
 
-        yield from of_configuration(overrides, deep)
-        yield from of_machine()
+        yield from check_configuration(overrides, deep)
+        yield from check_machine()
 
 
 if __name__ == "__main__":

@@ -11,14 +11,9 @@ import pytest
 from eval import doctor
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking, NoTracking
-from eval.workflows.checks import configuration as dataset
-from eval.workflows.checks import everything, installation
-from eval.workflows.checks import machine as disk
-from eval.workflows.checks import machine as programs
-from eval.workflows.checks import machine as store
-from eval.workflows.checks import models as model
-from eval.workflows.checks.finding import MISSING, OK, WARNING, Finding
-from eval.workflows.checks.machine import isolation
+from eval.workflows.checks import configuration, installation, machine
+from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
+from eval.workflows.checks.machine import check_isolation
 from mas.tools.sandbox import deno
 from tests.eval.command_line import dataset as questions
 from tests.eval.command_line import question, without_secrets, write_questions
@@ -36,8 +31,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     Files and isolation are not tried: it takes seconds to read files of every kind and to run code.
     """
-    monkeypatch.setattr(everything, "readers", lambda _: [Finding("files", OK, "not tried")])
-    monkeypatch.setattr(everything, "isolation", lambda: Finding("isolation", OK, "not tried"))
+    monkeypatch.setattr(machine, "check_readers", lambda _: [Finding("files", OK, "not tried")])
+    monkeypatch.setattr(machine, "check_isolation", lambda: Finding("isolation", OK, "not tried"))
     for name, value in {**without_secrets({}), "HF_HOME": str(tmp_path / "hugging-face")}.items():
         monkeypatch.setenv(name, value)
 
@@ -95,7 +90,7 @@ def test_what_the_default_configuration_lacks_is_named_with_what_to_do(run: Doct
 
 
 def test_warnings_alone_do_not_change_the_exit_code(run: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(everything, "isolation", isolation)
+    monkeypatch.setattr(machine, "check_isolation", check_isolation)
     monkeypatch.setattr(deno, "_packaged", lambda: None)
     monkeypatch.setenv("PATH", "/nowhere")
     code, lines = run("experiment=offline", "tracking=off")
@@ -172,7 +167,7 @@ def test_a_servers_answer_to_the_listing_decides(
 
 
 def test_a_server_that_says_nothing_is_given_up_after_the_timeout(run: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(configuration, "TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         code, lines = run(*endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", "m"))
     assert code == 1
@@ -197,7 +192,7 @@ def test_local_questions_are_read_and_counted(run: Doctor, tmp_path: Path) -> No
 
 def test_the_hub_is_asked_for_gaia_alone(run: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", SECRET)
-    monkeypatch.setattr(dataset, "TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr(configuration, "TIMEOUT_SECONDS", 2.0)
     with server_that_answers(200, {}) as base_url:
         monkeypatch.setenv("HF_ENDPOINT", base_url)
         code, lines = run("model=offline", "tracking=off")
@@ -218,20 +213,20 @@ def test_a_used_run_folder_keeps_the_configuration_from_running(run: Doctor, tmp
 
 
 def test_python_and_packages(tmp_path: Path) -> None:
-    assert installation.python_version().state == OK
-    assert [installation.python_version((3, minor, 1)).state for minor in (10, 11, 13, 14)] == [
+    assert installation.check_python().state == OK
+    assert [installation.check_python((3, minor, 1)).state for minor in (10, 11, 13, 14)] == [
         MISSING,
         OK,
         OK,
         MISSING,
     ]
-    assert installation.packages(PROJECT_ROOT / "pyproject.toml").state == OK
+    assert installation.check_packages(PROJECT_ROOT / "pyproject.toml").state == OK
     pyproject = tmp_path / "pyproject.toml"
     pyproject.write_text('[project]\nname = "pytest"\ndependencies = ["rich[jupyter]>=1", "no-such-thing", "PyYAML"]\n')
-    found = installation.packages(pyproject)
+    found = installation.check_packages(pyproject)
     assert (found.state, found.what) == (MISSING, "1 of 4 missing: no-such-thing")
     pyproject.write_text('[project]\nname = "pytest"\ndependencies = ["rich<1", "PyYAML>1"]\n')
-    found = installation.packages(pyproject)
+    found = installation.check_packages(pyproject)
     assert found.state == WARNING and found.what.endswith("(wanted: rich<1)")
 
 
@@ -248,19 +243,19 @@ def test_programs_are_looked_for_on_the_path(tmp_path: Path, monkeypatch: pytest
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert [check().state for check in (programs.browser, programs.ocr_program)] == [OK, OK]
+    assert [check().state for check in (machine.check_browser, machine.check_ocr)] == [OK, OK]
 
 
 def test_disk_and_mlflow_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert disk.disk(tmp_path / "not" / "yet").state == OK
+    assert machine.check_disk(tmp_path / "not" / "yet").state == OK
     assert list(tmp_path.iterdir()) == []
-    assert disk.disk(Path("/proc/self/run")).state == MISSING
-    monkeypatch.setattr(disk, "MIN_FREE_BYTES", 10**18)
-    assert disk.disk(tmp_path).state == WARNING
-    assert store.store(NoTracking()).state == OK
-    assert "not there yet" in store.store(LocalTracking(folder=str(tmp_path))).what
+    assert machine.check_disk(Path("/proc/self/run")).state == MISSING
+    monkeypatch.setattr(machine, "MIN_FREE_BYTES", 10**18)
+    assert machine.check_disk(tmp_path).state == WARNING
+    assert machine.check_mlflow_store(NoTracking()).state == OK
+    assert "not there yet" in machine.check_mlflow_store(LocalTracking(folder=str(tmp_path))).what
     (tmp_path / "mlflow.db").write_text("this is no database, however long it may be")
-    assert store.store(LocalTracking(folder=str(tmp_path))).state == WARNING
+    assert machine.check_mlflow_store(LocalTracking(folder=str(tmp_path))).state == WARNING
 
 
 def test_a_finding_is_a_line_and_its_remedy_another() -> None:

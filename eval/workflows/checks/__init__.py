@@ -1,1 +1,1 @@
-"""The checks of `eval/doctor.py`; each returns findings and raises nothing."""
+"""The checks of `eval/doctor.py`. They return findings and raise nothing."""

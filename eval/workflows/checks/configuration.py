@@ -1,56 +1,173 @@
-"""The environment variables that the configuration names; their values are never shown."""
+"""The doctor's checks of a configuration: keys, system, model, data, tools, and whether a run could begin.
+
+Each part checks itself (`check()` raises UserError), and its message is reported. Only what needs a look at environment
+variables, servers and files is checked here. Values of environment variables are never shown.
+"""
 
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from eval.benchmarks.dataset import select
-from eval.config.evaluation import PARTS, EvalConfig
+from eval.cli.hydra_compat import MISTAKES, composed, describe_mistake, is_mistake
+from eval.cli.paths import OUTPUTS
+from eval.config.evaluation import PARTS, EvalConfig, read_config
 from eval.runs.store import check_free
-from eval.workflows.checks.finding import MISSING, OK, WARNING, Finding
+from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
+from eval.workflows.checks.machine import check_disk, check_mlflow_store
+from eval.workflows.checks.tools import check_tools
+from mas.llm.profiles.model import Model
+from mas.llm.profiles.openai_chat import OPENAI_URL, OpenAIChatModel
 from mas.runtime.errors import UserError
-
-
-def keys(config: EvalConfig) -> Iterator[Finding]:
-    """One finding for each `..._env` of the parts; that of the data may be replaced by a token file."""
-    parts = {part: getattr(config, part) for part in PARTS}
-    if judge := getattr(config.scorer, "judge", None):
-        parts["scorer.judge"] = judge
-    if not config.needs_model:
-        del parts["model"]
-    for part, holder in parts.items():
-        for field, variable in vars(holder).items():
-            if field.endswith("_env") and isinstance(variable, str):
-                yield _finding(f"{part}.{field}", variable, WARNING if part == "data" else MISSING)
-
-
-def _finding(field: str, variable: str, otherwise: str) -> Finding:
-    if os.environ.get(variable, "").strip():
-        return Finding("key", OK, f"{variable} is set ({field})")
-    return Finding("key", otherwise, f"{variable} is not set ({field})", f"put {variable}=… into .env")
-
 
 HUB = "https://huggingface.co"
 TIMEOUT_SECONDS = 5.0
+MAX_NAMES = 8  # of the models that a server has
+_NAMED = ("system", "model", "data")  # the parts that have a name
 
 
-def dataset(config: EvalConfig) -> Iterator[Finding]:
+def check_configuration(overrides: list[str], deep: bool = False) -> Iterator[Finding]:
+    """Check what the chosen system, model and data need; `deep`: call the tools' services, too."""
+    try:
+        config = read_config(composed(overrides))
+    except (*MISTAKES, ValueError) as error:
+        if not is_mistake(error):
+            raise
+        yield Finding("configuration", MISSING, describe_mistake(error))
+        return
+    chosen = ", ".join(f"{part}={getattr(getattr(config, part), 'name', '')}" for part in PARTS if part in _NAMED)
+    yield Finding("configuration", OK, chosen)
+    missing = False
+    for finding in _check_parts(config, deep):
+        missing |= finding.state == MISSING
+        yield finding
+    if not missing:
+        yield _run_check("run", lambda: _check_run(config), "the configuration can run")
+
+
+def _check_run(config: EvalConfig) -> None:
+    """Check what a run itself checks first."""
+    if config.run.dir and not config.run.resume:
+        check_free(Path(config.run.dir))
+    config.check()
+
+
+def _check_parts(config: EvalConfig, deep: bool) -> Iterator[Finding]:
+    yield _check_system(config)
+    yield from _check_keys(config)
+    yield from _check_models(config)
+    yield from _check_dataset(config)
+    yield from check_tools(config, deep)
+    yield check_disk(Path(config.run.dir) if config.run.dir else OUTPUTS)
+    yield check_mlflow_store(config.tracking)
+
+
+def _run_check(name: str, check: Callable[[], object], success: str) -> Finding:
+    try:
+        check()
+    except UserError as error:
+        return Finding(name, MISSING, str(error))
+    return Finding(name, OK, success)
+
+
+def _check_system(config: EvalConfig) -> Finding:
+    try:
+        prompts = config.check_system()
+    except UserError as error:
+        return Finding("system", MISSING, str(error))
+    texts = f"prompts {prompts.name}" if prompts else "no prompts of ours"
+    return Finding("system", OK, f"{config.system.name}, {texts}")
+
+
+def _check_keys(config: EvalConfig) -> Iterator[Finding]:
+    """Check each `..._env` of the parts; a token file may replace that of the data."""
+    parts = {part: getattr(config, part) for part in PARTS if part != "model" or config.needs_model}
+    if judge := getattr(config.scorer, "judge", None):
+        parts["scorer.judge"] = judge
+    for part, holder in parts.items():
+        for field, variable in vars(holder).items():
+            if not field.endswith("_env") or not isinstance(variable, str):
+                continue
+            if os.environ.get(variable, "").strip():
+                yield Finding("key", OK, f"{variable} is set ({part}.{field})")
+            else:
+                state = WARNING if part == "data" else MISSING
+                yield Finding("key", state, f"{variable} is not set ({part}.{field})", f"put {variable}=… into .env")
+
+
+def _check_models(config: EvalConfig) -> Iterator[Finding]:
+    """Check the system's model, and the judge's if the scorer has one."""
+    if config.needs_model:
+        yield _check_model("model", config.model, config.system.model_names(), config.check_model, config.redact)
+    else:
+        yield Finding("model", OK, f"not needed by system={config.system.name}")
+    if judge := getattr(config.scorer, "judge", None):
+        yield _check_model("judge", judge, [], config.scorer.check, config.redact)
+
+
+def _check_model(
+    name: str, model: Model, others: Collection[str], check: Callable[[], None], redact: Callable[[str], str]
+) -> Finding:
+    """Check a model's settings and its endpoint; `others` are models that agents use besides."""
+    checked = _run_check(name, check, "")
+    if checked.state == MISSING:
+        return checked
+    if model.simulated:
+        return Finding(name, OK, f"{model.name}: simulated, part of the package")
+    base_url = getattr(model, "base_url", None) or (OPENAI_URL if isinstance(model, OpenAIChatModel) else None)
+    if base_url is None:
+        return Finding(name, OK, f"{model.name}: settings fine; its endpoint is not known here, so not asked")
+    key = os.environ.get(getattr(model, "api_key_env", None) or "") or "none"
+    wanted = sorted({*getattr(model, "names", [model.name]), *others})
+    return Finding(name, *_ask_endpoint(base_url, key, wanted, redact))
+
+
+def _ask_endpoint(base_url: str, key: str, wanted: list[str], redact: Callable[[str], str]) -> tuple[str, ...]:
+    """List the endpoint's models; return state, result and remedy."""
+    import openai  # half a second
+
+    url = urlsplit(base_url)
+    place = f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+    client = openai.OpenAI(base_url=base_url, api_key=key, timeout=TIMEOUT_SECONDS, max_retries=0)
+    try:
+        there = [each.id for each in client.models.list().data]
+    except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+        return MISSING, f"{place} refuses the key (HTTP {error.status_code})", "check the key"
+    except openai.APIConnectionError as error:
+        cause = redact(str(error.__cause__ or error))
+        return MISSING, f"{place} does not answer: {cause}", "start it, be online, or correct the address"
+    except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
+        cause = f"HTTP {error.status_code}" if isinstance(error, openai.APIStatusError) else type(error).__name__
+        return WARNING, f"{place} answers, but does not list its models ({cause})"
+    absent = [name for name in wanted if name not in there]
+    if not absent:
+        return OK, f"{place} has {', '.join(wanted)}"
+    shown = ", ".join(there[:MAX_NAMES]) + (f" and {len(there) - MAX_NAMES} more" if len(there) > MAX_NAMES else "")
+    what = f"{place} does not list {', '.join(absent)}; it has {shown or 'none'}"
+    return WARNING, what, "give one of those as model.name=…, unless the server takes any name"
+
+
+def _check_dataset(config: EvalConfig) -> Iterator[Finding]:
+    repo, path = getattr(config.data, "repo", None), getattr(config.data, "path", None)
     try:
         config.data.check()
-        yield from _fetched(config) if _is_fetched(config.data) else [_local(config)]
+        if repo and not path and not Path(str(repo)).is_dir():
+            yield Finding("data", OK, f"{repo}, split {config.split}: fetched at the first run, access not tried")
+            yield _check_hub()
+        else:
+            yield _load_samples(config)
     except UserError as error:
         yield Finding("data", MISSING, str(error))
 
 
-def _is_fetched(data: object) -> bool:
-    repo, path = getattr(data, "repo", None), getattr(data, "path", None)
-    return bool(repo) and not path and not Path(str(repo)).is_dir()
-
-
-def _local(config: EvalConfig) -> Finding:
-    """Raises UserError if they cannot be read, or none is selected."""
+def _load_samples(config: EvalConfig) -> Finding:
+    """
+    Raises:
+        UserError: the samples cannot be read, or none is selected.
+    """
     split = config.data.load(config.split)
     chosen = select(split.samples, config.selection)
     counts = f"{config.data.name}, split {config.split}: {len(split.samples)} questions, {len(chosen)} selected"
@@ -60,35 +177,14 @@ def _local(config: EvalConfig) -> Finding:
     return Finding("data", OK, what)
 
 
-def _fetched(config: EvalConfig) -> Iterator[Finding]:
-    yield Finding("data", OK, f"{config.data.repo}, split {config.split}: fetched at the first run, access not tried")
+def _check_hub() -> Finding:
     hub = os.environ.get("HF_ENDPOINT") or HUB
     try:
         with urllib.request.urlopen(urllib.request.Request(hub, method="HEAD"), timeout=TIMEOUT_SECONDS):
-            yield Finding("network", OK, f"{hub} answers")
+            return Finding("network", OK, f"{hub} answers")
     except urllib.error.HTTPError:
-        yield Finding("network", OK, f"{hub} answers")
+        return Finding("network", OK, f"{hub} answers")
     except (OSError, ValueError) as error:
         cause = getattr(error, "reason", None) or error
         what = f"{hub} does not answer ({cause}): only what was fetched earlier can be used"
-        yield Finding("network", WARNING, what, "be online, or have the files: data.path=FOLDER, or data=sample")
-
-
-def system(config: EvalConfig) -> Finding:
-    try:
-        prompts = config.check_system()
-    except UserError as error:
-        return Finding("system", MISSING, str(error))
-    texts = f"prompts {prompts.name}" if prompts else "no prompts of ours"
-    return Finding("system", OK, f"{config.system.name}, {texts}")
-
-
-def whole(config: EvalConfig) -> Finding:
-    """What a run itself would check first; for when nothing else is missing."""
-    try:
-        if config.run.dir and not config.run.resume:
-            check_free(Path(config.run.dir))
-        config.check()
-    except UserError as error:
-        return Finding("run", MISSING, str(error))
-    return Finding("run", OK, "the configuration can run")
+        return Finding("network", WARNING, what, "be online, or have the files: data.path=FOLDER, or data=sample")

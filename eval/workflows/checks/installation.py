@@ -1,36 +1,57 @@
-"""Python and the packages that `pyproject.toml` asks for; the standard library alone, since the rest may be missing."""
+"""Findings of the doctor, and its checks of Python and of the packages that `pyproject.toml` asks for.
+
+Only the standard library is used here, since the rest may be missing.
+
+    str(Finding("ocr", WARNING, "no tesseract", "apt-get install tesseract-ocr"))
+"""
 
 from __future__ import annotations  # read under Pythons that are too old for the rest
 
 import re
 import sys
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from eval.workflows.checks.finding import MISSING, OK, WARNING, Finding
-
+OK, MISSING, WARNING = "ok", "missing", "warning"  # MISSING: the chosen configuration cannot run
+NAME_COLUMN = 9  # characters of the mark before it
+WHAT_COLUMN = 24
 OLDEST, NEWEST = (3, 11), (3, 13)
 SETUP = "make setup"
 
 
-def python_version(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's report."""
+
+    name: str
+    state: str
+    what: str
+    remedy: str = ""  # how to get what is missing; empty: nothing to do
+
+    def __str__(self) -> str:
+        line = f"{self.state:<{NAME_COLUMN}}{self.name:<{WHAT_COLUMN - NAME_COLUMN}}{self.what}"
+        return f"{line}\n{' ' * WHAT_COLUMN}→ {self.remedy}" if self.remedy else line
+
+
+def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
     found = ".".join(map(str, version))
     if OLDEST <= version[:2] <= NEWEST:
         return Finding("python", OK, found)
-    mend = f"install Python 3.12, then {SETUP} PYTHON=python3.12"
-    return Finding("python", MISSING, f"{found}; 3.11, 3.12 or 3.13 is needed", mend)
+    remedy = f"install Python 3.12, then {SETUP} PYTHON=python3.12"
+    return Finding("python", MISSING, f"{found}; 3.11, 3.12 or 3.13 is needed", remedy)
 
 
-def packages(pyproject: Path) -> Finding:
-    """The project itself and its base dependencies, with their versions."""
+def check_packages(pyproject: Path) -> Finding:
+    """Check the project itself and its base dependencies, with their versions."""
     import tomllib  # Python 3.11
 
     project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
     wanted = [project["name"], *project["dependencies"]]
     absent = [name for name in map(_name, wanted) if _version(name) is None]
     if absent:
-        mend = f"{SETUP}, then use .venv/bin/python (or: source .venv/bin/activate)"
-        return Finding("packages", MISSING, f"{len(absent)} of {len(wanted)} missing: {', '.join(absent)}", mend)
+        remedy = f"{SETUP}, then use .venv/bin/python (or: source .venv/bin/activate)"
+        return Finding("packages", MISSING, f"{len(absent)} of {len(wanted)} missing: {', '.join(absent)}", remedy)
     if unfit := [text for text in wanted if not _fits(text)]:
         found = ", ".join(f"{_name(text)} {_version(_name(text))} (wanted: {text})" for text in unfit)
         return Finding("packages", WARNING, f"not the versions asked for: {found}", SETUP)

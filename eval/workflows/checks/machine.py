@@ -1,4 +1,4 @@
-"""Room for what runs leave behind."""
+"""The doctor's checks of this machine: disk, MLflow store, readers of files, isolation of code, programs."""
 
 import os
 import shutil
@@ -9,9 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
+from eval.benchmarks.sample_set import SAMPLE
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT, shown
 from eval.config.tracking import NoTracking
-from eval.workflows.checks.finding import MISSING, OK, WARNING, Finding
+from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
 from mas.tools.files import ocr
 from mas.tools.files.kinds import BINARY_KINDS, READERS, read_document
 from mas.tools.results import ToolError
@@ -20,10 +21,16 @@ from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP
 
 MIN_FREE_BYTES = 1_000_000_000
 TRIED_BYTES = 100_000  # written and removed again
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+SECOND_BEST = "the second choice"
+NO_EXTENSION = (".ole", ".protected")  # what a file turns out to be
+NOT_ATTACHED = ("metadata.jsonl", "families.json")
+PICTURES = tuple(kind for kind, target in READERS.items() if target.endswith(".image:read"))
+SOUNDS = tuple(kind for kind, target in READERS.items() if ".audio:" in target)
 
 
-def disk(folder: Path) -> Finding:
-    """Whether `folder`, or what is there of its path, can be written, and how much is free."""
+def check_disk(folder: Path) -> Finding:
+    """Check that a folder, or the part of its path that exists, can be written and has free space."""
     existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
     try:
         with tempfile.TemporaryFile(dir=existing) as file:
@@ -31,34 +38,28 @@ def disk(folder: Path) -> Finding:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        mend = "free or mend it, or give another folder: run.dir=FOLDER"
-        return Finding("disk", MISSING, f"{shown(existing)} cannot be written: {error.strerror or error}", mend)
+        remedy = "free space, correct its permissions, or give another folder: run.dir=FOLDER"
+        return Finding("disk", MISSING, f"{shown(existing)} cannot be written: {error.strerror or error}", remedy)
     free = shutil.disk_usage(existing).free
     if free < MIN_FREE_BYTES:
         return Finding("disk", WARNING, f"{free / 1e9:.1f} GB free in {shown(existing)}", "free 1 GB at least")
     return Finding("disk", OK, f"{free / 1e9:,.1f} GB free in {shown(existing)}")
 
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-
-
-def browser() -> Finding:
+def check_browser() -> Finding:
     if found := next(filter(None, map(shutil.which, BROWSERS)), None):
         return Finding("browser", OK, found)
     return Finding("browser", WARNING, "no Chromium or Chrome: `make browser` needs one", "apt-get install chromium")
 
 
-def ocr_program() -> Finding:
+def check_ocr() -> Finding:
     if found := shutil.which("tesseract"):
         return Finding("ocr", OK, found)
     return Finding("ocr", WARNING, "no tesseract: text in images is not read", "apt-get install tesseract-ocr")
 
 
-SECOND_BEST = "the second choice"
-
-
-def isolation() -> Finding:
-    """What `tools.sandbox.kind=auto` comes to here, and why not something better."""
+def check_isolation() -> Finding:
+    """Check which isolation `tools.sandbox.kind=auto` chooses here, and why not a better one."""
     choice = try_isolations(AUTO)
     if choice.isolation.name == BUBBLEWRAP:
         return Finding("isolation", OK, choice.said)
@@ -68,17 +69,11 @@ def isolation() -> Finding:
     return Finding("isolation", WARNING, "the tool python refuses: code cannot be shut in here", why)
 
 
-NO_EXTENSION = (".ole", ".protected")  # what a file turns out to be
-NOT_ATTACHED = ("metadata.jsonl", "families.json")
-PICTURES = tuple(kind for kind, target in READERS.items() if target.endswith(".image:read"))
-SOUNDS = tuple(kind for kind, target in READERS.items() if ".audio:" in target)
-
-
-def readers(sample: Path) -> Iterator[Finding]:
-    """`sample`: a folder with files of several kinds, at any depth."""
+def check_readers(sample: Path) -> Iterator[Finding]:
+    """Read one file of each kind from a folder, at any depth."""
     files = (path for path in sorted(sample.rglob("*.*")) if path.name not in NOT_ATTACHED)
     one_of_each = {path.suffix: path for path in files}
-    broken = [suffix for suffix, path in one_of_each.items() if not _is_read(path)]
+    broken = [suffix for suffix, path in one_of_each.items() if not _is_readable(path)]
     if broken:
         yield Finding("files", WARNING, f"sample files cannot be read: {', '.join(broken)}", "make setup")
     else:
@@ -94,21 +89,21 @@ def readers(sample: Path) -> Iterator[Finding]:
         yield Finding("files", WARNING, f"no reader for: {', '.join(unread)}")
 
 
-def _is_read(path: Path) -> bool:
+def _is_readable(path: Path) -> bool:
     try:
         return bool(read_document(path).parts)
     except (ToolError, ImportError):
         return False
 
 
-def store(tracking: object) -> Finding:
+def check_mlflow_store(tracking: object) -> Finding:
     if isinstance(tracking, NoTracking):
         return Finding("mlflow", OK, "off (tracking=off)")
     folder = getattr(tracking, "folder", None)
-    return _opened((PROJECT_ROOT / folder if folder else OUTPUTS) / "mlflow.db")
+    return _open_store((PROJECT_ROOT / folder if folder else OUTPUTS) / "mlflow.db")
 
 
-def _opened(file: Path) -> Finding:
+def _open_store(file: Path) -> Finding:
     if not file.exists():
         return Finding("mlflow", OK, f"{shown(file)}: not there yet, the first run makes it")
     try:
@@ -117,3 +112,11 @@ def _opened(file: Path) -> Finding:
     except sqlite3.Error as error:
         return Finding("mlflow", WARNING, f"{shown(file)} is no MLflow store: {error}", "move it away, or tracking=off")
     return Finding("mlflow", OK, f"{shown(file)}, {file.stat().st_size / 1e6:,.1f} MB")
+
+
+def check_machine() -> Iterator[Finding]:
+    """Check what tools may use; a run can do without any of it."""
+    yield from check_readers(SAMPLE)
+    yield check_isolation()
+    yield check_browser()
+    yield check_ocr()

@@ -1,46 +1,46 @@
-"""The services that the chosen system's tools ask: is there a key for the search, does a browser's server listen.
+"""The doctor's checks of the services that the chosen system's tools call: web search, Wikipedia, browser.
 
-A run goes on without any of them, so nothing here is `missing`. Only `deep` asks what lies beyond this machine: one
+A run goes on without any of them, so nothing here is `missing`. Only `deep` sends requests beyond this machine: one
 search of the web, which costs what a search costs, and one of Wikipedia.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
-from typing import Any
 from urllib.parse import urlsplit
 
 from eval.config.evaluation import EvalConfig
-from eval.workflows.checks.finding import OK, WARNING, Finding
+from eval.workflows.checks.installation import OK, WARNING, Finding
 from mas.runtime.errors import UserError
-from mas.tools.browser.session import describe_missing_browser as missing_browser
+from mas.tools.browser.session import describe_missing_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.catalogue import BROWSER, describe_missing_contact
 from mas.tools.files import ocr
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
-from mas.tools.web.web_search import describe_missing_search as missing_search
+from mas.tools.web.web_search import describe_missing_search
 
 QUERY = "Wikipedia"
 TIMEOUT_SECONDS = 10.0
 ASK_WIKIPEDIA = {"wikipedia_search", "wikipedia_page", "web_search"}
 
 
-def tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
+def check_tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
+    """Check what the tools of the system's agents need; `deep`: search once."""
     try:
         config.tools.check()
-    except UserError:  # which the check of the system tells
+    except UserError:  # the check of the system reports it
         return
     agents = getattr(config.system, "agents", {}).values()
     names = {name for agent in agents for name in getattr(agent, "tools", ())}
     web = replace(config.tools.web, attempts=1, seconds=min(config.tools.web.seconds, TIMEOUT_SECONDS))
     if "web_search" in names:
-        yield _search(web, deep, config.redact)
+        yield _check_search(web, deep, config.redact)
     if deep and names & ASK_WIKIPEDIA:
-        yield _wikipedia(web)
+        yield _check_wikipedia(web)
     elif sentence := describe_missing_contact(web, names):
         yield Finding("wikipedia", WARNING, sentence)
     if BROWSER in names:
-        yield _browser(config.tools.browser)
+        yield _check_browser(config.tools.browser)
     if (
         "read_file" in names
         and ocr.is_installed()
@@ -49,40 +49,40 @@ def tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
         yield Finding("ocr", WARNING, f"text in pictures {why_not.removeprefix('The text in it ')}")
 
 
-def _search(settings: WebSettings, deep: bool, redact: Callable[[str], str]) -> Finding:
+def _check_search(settings: WebSettings, deep: bool, redact: Callable[[str], str]) -> Finding:
     variable = settings.search_api_key_env
-    if sentence := missing_search(settings):
+    if sentence := describe_missing_search(settings):
         return Finding("search", WARNING, sentence, f"put {variable}=… into .env")
     if not deep:
         return Finding("search", OK, f"{variable} is set (tools.web.search_api_key_env); --deep tries it")
     from mas.tools.web import tavily_search
 
     place = _place(settings.search_base_url)
-    if why_not := _failure(tavily_search.search_tavily(QUERY, settings)):
-        mend = "check the key and its plan" if variable in why_not else "be online, or try again later"
-        return Finding("search", WARNING, f"{place}: {redact(why_not)}", mend)
+    if why_not := _find_failure(tavily_search.search_tavily(QUERY, settings)):
+        remedy = "check the key and its plan" if variable in why_not else "be online, or try again later"
+        return Finding("search", WARNING, f"{place}: {redact(why_not)}", remedy)
     return Finding("search", OK, f"{place} answers, and takes the key in {variable}")
 
 
-def _wikipedia(settings: WebSettings) -> Finding:
+def _check_wikipedia(settings: WebSettings) -> Finding:
     from mas.tools.web import mediawiki as wiki_search
 
-    if why_not := _failure(wiki_search.search_wikipedia(QUERY, settings, results=1)):
-        mend = "be online" if settings.contact else "be online; give tools.web.contact, which Wikipedia asks for"
-        return Finding("wikipedia", WARNING, f"{_place(settings.wikipedia_api)}: {why_not}", mend)
+    if why_not := _find_failure(wiki_search.search_wikipedia(QUERY, settings, results=1)):
+        remedy = "be online" if settings.contact else "be online; give tools.web.contact, which Wikipedia asks for"
+        return Finding("wikipedia", WARNING, f"{_place(settings.wikipedia_api)}: {why_not}", remedy)
     return Finding("wikipedia", OK, f"{_place(settings.wikipedia_api)} answers")
 
 
-def _browser(settings: BrowserSettings) -> Finding:
+def _check_browser(settings: BrowserSettings) -> Finding:
     if settings.url is None:
         return Finding("browser", OK, "off (tools.browser.url=null)")
-    if sentence := missing_browser(settings):
+    if sentence := describe_missing_browser(settings):
         return Finding("browser", WARNING, sentence)
     return Finding("browser", OK, f"{settings.url} is an MCP server")
 
 
-def _failure(request: Coroutine[Any, Any, object]) -> str:
-    """What went wrong, without what an agent should try instead; "" if nothing did."""
+def _find_failure(request: Coroutine[object, object, object]) -> str:
+    """Return what went wrong, without the advice for an agent; "" if nothing did."""
     from mas.runtime.event_loop import run_blocking
 
     try:
@@ -93,6 +93,6 @@ def _failure(request: Coroutine[Any, Any, object]) -> str:
 
 
 def _place(address: str) -> str:
-    """Without a user name and a password."""
+    """Return the address without a user name and a password."""
     url = urlsplit(address)
     return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"

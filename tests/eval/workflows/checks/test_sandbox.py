@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.workflows.checks.finding import OK, WARNING
-from eval.workflows.checks.machine import isolation
+from eval.workflows.checks.installation import OK, WARNING
+from eval.workflows.checks.machine import check_isolation
 from mas.tools.sandbox import deno
 from mas.tools.sandbox.choosing import try_isolations
 
@@ -13,9 +13,9 @@ from mas.tools.sandbox.choosing import try_isolations
 def test_a_machine_without_anything_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deno, "_packaged", lambda: None)
     monkeypatch.setenv("PATH", "/nowhere")
-    finding = isolation()
+    finding = check_isolation()
     assert (finding.name, finding.state) == ("isolation", WARNING)
-    assert "apt-get install bubblewrap" in finding.mend and "pip install deno" in finding.mend
+    assert "apt-get install bubblewrap" in finding.remedy and "pip install deno" in finding.remedy
 
 
 def test_deno_that_cannot_run_pyodide_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,14 +24,14 @@ def test_deno_that_cannot_run_pyodide_counts_for_nothing(tmp_path: Path, monkeyp
     program.chmod(0o755)
     monkeypatch.setattr(deno, "_packaged", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    finding = isolation()
+    finding = check_isolation()
     assert finding.state == WARNING
-    assert "Deno cannot run Pyodide here (exit code 1)" in finding.mend
+    assert "Deno cannot run Pyodide here (exit code 1)" in finding.remedy
 
 
 def test_what_works_here_is_named() -> None:
     choice = try_isolations("bubblewrap")
     if not choice.said:
         pytest.skip(" ".join(choice.refused))
-    finding = isolation()
-    assert (finding.state, finding.what, finding.mend) == (OK, choice.said, "")
+    finding = check_isolation()
+    assert (finding.state, finding.what, finding.remedy) == (OK, choice.said, "")

@@ -9,7 +9,7 @@ import pytest
 from eval.cli.hydra_compat import composed
 from eval.config.evaluation import read_config
 from eval.workflows.checks import tools as check
-from eval.workflows.checks.finding import OK, WARNING, Finding
+from eval.workflows.checks.installation import OK, WARNING, Finding
 from mas.tools.catalogue import NO_CONTACT
 from mas.tools.files import ocr
 from tests.servers.loopback import running
@@ -38,7 +38,7 @@ def nothing_there() -> Iterator[str]:
 def found(*overrides: str, deep: bool = False) -> dict[str, Finding]:
     """By subject; the tesseract of this machine is no business of theirs."""
     config = read_config(composed(["experiment=offline", NO_BROWSER, *overrides]))
-    return {each.name: each for each in check.tools(config, deep)}
+    return {each.name: each for each in check.check_tools(config, deep)}
 
 
 def test_a_key_that_is_set_is_neither_shown_nor_tried_unless_asked_for() -> None:
@@ -59,7 +59,7 @@ def test_without_a_key_it_says_what_a_run_says_at_its_start(
 ) -> None:
     monkeypatch.delenv("TAVILY_API_KEY")
     search = found(f"tools.web.fall_back_to_wikipedia={fallback}", NO_WIKI, deep=True)["search"]
-    assert (search.state, search.mend) == (WARNING, "put TAVILY_API_KEY=… into .env")
+    assert (search.state, search.remedy) == (WARNING, "put TAVILY_API_KEY=… into .env")
     assert search.what.startswith("TAVILY_API_KEY is not set: there is no web search; ") and words in search.what
 
 
@@ -77,7 +77,7 @@ def test_a_deep_look_is_one_search(faults: list[str], state: str, words: str, me
     with running(TavilyServer(faults)) as server:
         search = found(f"tools.web.search_base_url={server.base_url}", NO_WIKI, deep=True)["search"]
         assert len(server.requests) == 1
-    assert (search.state, search.mend) == (state, mend)
+    assert (search.state, search.remedy) == (state, mend)
     assert search.what.startswith(server.base_url) and search.what.endswith(words)
     assert KEY not in str(search)
 
@@ -90,7 +90,7 @@ def test_a_deep_look_asks_wikipedia(nothing_there: str) -> None:
         nobody = found(search, allowed, wiki, deep=True)["wikipedia"]
         findings = found(search, allowed, wiki, "tools.web.contact=me@example.org", deep=True)
     assert nobody.what.endswith("(403; set tools.web.contact: it refuses user agents without one)")
-    assert "tools.web.contact" in nobody.mend
+    assert "tools.web.contact" in nobody.remedy
     assert findings["wikipedia"] == Finding("wikipedia", OK, f"{server.api_url} answers")
     assert findings["search"].state == WARNING, "the search has no server, and Wikipedia is no substitute here"
     gone = found(search, allowed, NO_WIKI, deep=True)["wikipedia"]
@@ -140,11 +140,11 @@ def test_the_command_passes_the_flag_on_wherever_it_stands(
 
     asked: list[Any] = []
 
-    def findings(*given: Any) -> list[Finding]:
+    def run_checks(*given: Any) -> list[Finding]:
         asked.append(given)
         return []
 
-    monkeypatch.setattr(doctor, "findings", findings)
+    monkeypatch.setattr(doctor, "run_checks", run_checks)
     for arguments in (["--deep", "a=1", "b=2"], ["a=1", "--deep", "b=2"], ["a=1", "b=2", "--deep"]):
         assert doctor.main(arguments) == 0
     assert asked == [(["a=1", "b=2"], True)] * 3
