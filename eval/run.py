@@ -16,7 +16,7 @@ from eval.cli.command import exit_now, run_cli, run_command
 from eval.cli.hydra_compat import get_task_overrides, get_typed_list
 from eval.config.evaluation import read_config
 from eval.runs.store import check_free
-from eval.workflows.resume import resumed_arguments, shown_again
+from eval.workflows.resume import add_original_arguments, show_finished_run
 from eval.workflows.sweep import finish_sweep, run_as_job
 
 
@@ -27,7 +27,7 @@ def task(composed: DictConfig) -> int:
 def _evaluated(composed: DictConfig) -> int:
     config = read_config(composed, raw_ids=get_typed_list("ids"))
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-    if config.run.resume and (code := shown_again(config, resolved)) is not None:
+    if config.run.resume and (code := show_finished_run(config, resolved)) is not None:
         return code
     if config.run.dir and not config.run.resume:
         check_free(Path(config.run.dir))
@@ -38,7 +38,7 @@ def _evaluated(composed: DictConfig) -> int:
 
 
 def main() -> int:
-    return run_cli(lambda: finish_sweep(run_command(task, "eval", resumed_arguments)))
+    return run_cli(lambda: finish_sweep(run_command(task, "eval", add_original_arguments)))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from eval.cli.arguments import Parser
 from eval.cli.command import FINISHED, exit_now, run_cli
-from eval.cli.paths import shown
+from eval.cli.paths import format_path
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.diff_page import build_notes, write_page
 from optimize.publishing.prompt_diff import (
@@ -53,7 +53,7 @@ def task(arguments: list[str]) -> int:
     console = Console(highlight=False, soft_wrap=True)
     if given.html:
         write_page(given.html, a, b)
-        console.print(Text(f"page: {shown(given.html.absolute())}"))
+        console.print(Text(f"page: {format_path(given.html.absolute())}"))
     else:
         show(a, b, console)
     return FINISHED

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from eval.cli.arguments import Parser
 from eval.cli.command import FINISHED, exit_now, run_cli
-from eval.cli.paths import PROJECT_ROOT, shown
+from eval.cli.paths import PROJECT_ROOT, format_path
 from mas.runtime.errors import UserError
 from optimize.mlflow_export.folder import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.publishing.leaks import LeakReport
@@ -110,7 +110,7 @@ def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
         ]
         table.add_row(*map(build_cell, cells))
     console.print(table)
-    console.print(f"reasons in full: {shown(tuning.folder / PROPOSALS)}", soft_wrap=True)
+    console.print(f"reasons in full: {format_path(tuning.folder / PROPOSALS)}", soft_wrap=True)
 
 
 def _leak_line(leaks: Mapping[str, Any] | None) -> str:

@@ -1,4 +1,7 @@
-"""From a command line to an exit code: Hydra's composition, and its errors, as this tool's users should see them.
+"""From a command line to an exit code: jobs composed by Hydra, signals, errors, and output that nobody reads.
+
+    run_cli(lambda: task(sys.argv[1:]))                                 # a command with arguments of its own
+    run_command(task, "eval", add_original_arguments)                   # a command configured by conf/eval.yaml
 
 Exit codes: 0 finished · 1 the user's mistake, nothing spent · 2 finished, but some questions failed by error, or the
 accuracy is below `run.fail_under` · 3 stopped before the end. Of a multirun, the first that is not 0 in the
@@ -14,40 +17,157 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
-import hydra
-from dotenv import load_dotenv
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from eval.cli.hydra_compat import (
-    MISTAKES,
-    _raise_plain_errors,
-    check_overrides,
-    describe_mistake,
-    is_mistake,
-    read_flags,
-    register_help,
-)
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.cli.hydra_compat import MISTAKES, describe_mistake, is_mistake, run_jobs
 from eval.cli.terminal_text import escape_controls
 from mas.runtime.errors import UserError
 
-_UNREAD = (errno.EPIPE, errno.EIO)  # the reader of a pipe is gone; the terminal
+FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
+WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
+
+Task = Callable[[DictConfig], int]
 
 
-class Output:
-    """What became of it."""
+class InterruptedRunError(KeyboardInterrupt):
+    """A Ctrl-C that the run has handled; a message, if there is one, is still to be printed."""
+
+
+def run_command(task: Task, config_name: str, edit: Callable[[Sequence[str]], list[str]] = list) -> int:
+    """Compose the configuration from `conf/` and the command line, and run `task` once for each job.
+
+    Args:
+        task: does one job and returns its exit code.
+        config_name: of the file in `conf/`.
+        edit: changes the command line first, such as by adding that of a run to resume.
+
+    Returns:
+        The exit code.
+    """
+    codes: list[int] = []
+
+    def run_all() -> int:
+        try:
+            run_jobs(lambda composed: codes.append(_run_job(task, composed)), config_name, edit)
+        except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
+            return USER_ERROR if end.code else FINISHED
+        return FINISHED
+
+    codes.append(run_cli(run_all))
+    return next((code for code in WORST_FIRST if code in codes), FINISHED)
+
+
+def _run_job(task: Task, composed: DictConfig) -> int:
+    """Run one job; its mistake must not keep the other jobs of a multirun from running."""
+    try:
+        return task(composed)
+    except (UserError, OmegaConfBaseException) as error:
+        return _report_mistake(error)
+
+
+def run_cli(command: Callable[[], int]) -> int:
+    """Run a command and return its exit code; a user's mistake is reported in one sentence.
+
+    SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not.
+    """
+    with survive_broken_pipe() as output:
+        code = _run_interruptible(command)
+    if output.lost:
+        print(f"error: what it printed could not be written: {output.lost.lower()}; make room.", file=sys.stderr)
+        return code or FAILURES
+    return code
+
+
+def _run_interruptible(command: Callable[[], int]) -> int:
+    try:
+        with handle_signals(_raise_interrupt, CLOSED):  # a run's own StopController handles them while samples run
+            return command()
+    except InterruptedRunError as interrupt:
+        if str(interrupt):
+            print(interrupt, file=sys.stderr)
+        return STOPPED
+    except KeyboardInterrupt as interrupt:
+        name = get_signal_name(interrupt)
+        print(f"stopped by {name}; every question that was finished is kept in its run's folder.", file=sys.stderr)
+        return STOPPED
+    except (*MISTAKES, ValueError) as error:
+        if not is_mistake(error):
+            raise
+        return _report_mistake(error)
+
+
+def _report_mistake(error: Exception) -> int:
+    print(f"error: {escape_controls(describe_mistake(error))}", file=sys.stderr)
+    return USER_ERROR
+
+
+def exit_now(code: int) -> NoReturn:
+    """End the process now: a tool that hangs in a thread would keep an ordinary exit waiting for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream:  # None: it was closed before the process began
+            stream.flush()
+    os._exit(code)
+
+
+CLOSED = {signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP (its terminal was closed)"}
+ENDING = {signal.SIGINT: "Ctrl-C", **CLOSED}
+
+
+@contextmanager
+def handle_signals(handle: Callable[[str], None], names: Mapping[signal.Signals, str] = ENDING) -> Iterator[None]:
+    """Call `handle` with the name of each signal inside, and restore the earlier handlers afterwards.
+
+    Only the main thread receives signals: in another one nothing is changed. Under `nohup` and its like SIGHUP is
+    ignored on purpose; it stays so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        handle(names[signal.Signals(number)])
+
+    before = {number: signal.signal(number, receive) for number in names if not _is_ignored_hangup(number)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_ignored_hangup(number: signal.Signals) -> bool:
+    return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN
+
+
+def _raise_interrupt(name: str) -> NoReturn:
+    raise KeyboardInterrupt(name)
+
+
+def get_signal_name(interrupt: KeyboardInterrupt) -> str:
+    """Return the name of the signal; Python's own interrupt has none."""
+    return str(interrupt) or "Ctrl-C"
+
+
+_READER_GONE = (errno.EPIPE, errno.EIO)  # of a pipe; of a terminal
+
+
+class OutputState:
+    """Outcome of printing: the reason why output was lost, or None."""
 
     lost: str | None = None
 
 
 @contextmanager
-def survive_broken_pipe() -> Iterator[Output]:
-    """Standard output and standard error inside; both as they were outside."""
-    before, output = (sys.stdout, sys.stderr), Output()
-    sys.stdout, sys.stderr = (_Lasting(stream, output) if stream else stream for stream in before)
+def survive_broken_pipe() -> Iterator[OutputState]:
+    """Keep running when standard output or standard error is closed: `| head` has read enough, a disk is full.
+
+    A run that is paid for must not end because of what it prints. Output that a reader gave up is not called lost.
+    """
+    before, output = (sys.stdout, sys.stderr), OutputState()
+    sys.stdout, sys.stderr = (_LastingStream(stream, output) if stream else stream for stream in before)
     try:
         yield output
     finally:
@@ -57,162 +177,27 @@ def survive_broken_pipe() -> Iterator[Output]:
         sys.stdout, sys.stderr = before
 
 
-class _Lasting:
-    """A text stream in front of another; whatever is not about writing is the other's."""
+class _LastingStream:
+    """Text stream that passes on what it can and never fails to write."""
 
-    def __init__(self, stream: TextIO, output: Output) -> None:
+    def __init__(self, stream: TextIO, output: OutputState) -> None:
         self._stream, self._output = stream, output
 
     def write(self, text: str) -> int:
-        self._unless_gone(lambda: self._stream.write(text))
+        self._try(lambda: self._stream.write(text))
         return len(text)
 
     def flush(self) -> None:
-        self._unless_gone(self._stream.flush)
+        self._try(self._stream.flush)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
-    def _unless_gone(self, write: Callable[[], object]) -> None:
+    def _try(self, write: Callable[[], object]) -> None:
         try:
             write()
         except OSError as error:
-            if error.errno not in _UNREAD:
+            if error.errno not in _READER_GONE:
                 self._output.lost = error.strerror
             with Path(os.devnull).open("w") as nowhere:
-                os.dup2(nowhere.fileno(), self._stream.fileno())  # also what is still in the stream's buffer goes there
-
-
-CLOSED = {signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP (its terminal was closed)"}
-ENDING = {signal.SIGINT: "Ctrl-C", **CLOSED}
-
-
-@contextmanager
-def handle_signals(hear: Callable[[str], None], names: Mapping[signal.Signals, str] = ENDING) -> Iterator[None]:
-    """Each of the signals calls `hear` with its name inside, and is whose it was before outside.
-
-    Only the main thread gets any: in another nothing is changed.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        hear(names[signal.Signals(number)])
-
-    before = {number: signal.signal(number, handle) for number in names if not _ignored_on_purpose(number)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _ignored_on_purpose(number: signal.Signals) -> bool:
-    return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN
-
-
-FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
-WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
-
-Task = Callable[[DictConfig], int]
-
-
-class InterruptedRunError(KeyboardInterrupt):
-    """Ctrl-C or its like that the run has dealt with; the message, if any, is still to be told."""
-
-
-def run_command(task: Task, config_name: str, resumed: Callable[[Sequence[str]], list[str]] = list) -> int:
-    """Compose the configuration from `conf/` and the command line and hand it to `task`, once for each job.
-
-    Args:
-        task: what is done for each job; its result is the exit code.
-        config_name: of the file in `conf/`.
-        resumed: the command line → the same with that of the run that it goes on with.
-
-    Returns:
-        The exit code.
-    """
-    load_dotenv(PROJECT_ROOT / ".env")
-    OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
-    register_help()
-    codes: list[int] = []
-    decorated = hydra.main(config_path=str(PROJECT_ROOT / "conf"), config_name=config_name, version_base="1.3")
-
-    def jobs() -> int:
-        try:
-            flags = read_flags(sys.argv[1:])
-            if flags.config_name is flags.config_path is None:  # else the groups are those of a file that is not ours
-                check_overrides(flags.overrides, config_name)
-            sys.argv[1:] = resumed(sys.argv[1:])
-            _raise_plain_errors()
-            decorated(lambda composed: codes.append(_guarded(task, composed)))()
-        except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
-            return USER_ERROR if end.code else FINISHED
-        return FINISHED
-
-    codes.append(run_cli(jobs))
-    return next((code for code in WORST_FIRST if code in codes), FINISHED)
-
-
-def run_cli(command: Callable[[], int]) -> int:
-    """The exit code of `command`; a user's mistake in it is told in one sentence.
-
-    SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not.
-    """
-    with survive_broken_pipe() as output:
-        code = _told(command)
-    if output.lost:
-        print(f"error: what it printed could not be written: {output.lost.lower()}; make room.", file=sys.stderr)
-        return code or FAILURES
-    return code
-
-
-def _told(command: Callable[[], int]) -> int:
-    try:
-        with handle_signals(
-            _interrupt, CLOSED
-        ):  # until `eval.execution.termination` takes over for the questions, and again from then on
-            return command()
-    except InterruptedRunError as interrupt:
-        if str(interrupt):
-            print(interrupt, file=sys.stderr)
-        return STOPPED
-    except KeyboardInterrupt as interrupt:
-        what = signal_of(interrupt)
-        print(f"stopped by {what}; every question that was finished is kept in its run's folder.", file=sys.stderr)
-        return STOPPED
-    except (*MISTAKES, ValueError) as error:
-        if not is_mistake(error):
-            raise
-        return _complain(error)
-
-
-def signal_of(interrupt: KeyboardInterrupt) -> str:
-    """Which signal it was; Python's own says nothing."""
-    return str(interrupt) or "Ctrl-C"
-
-
-def _interrupt(reason: str) -> NoReturn:
-    raise KeyboardInterrupt(reason)
-
-
-def exit_now(code: int) -> NoReturn:
-    """End the process now. A tool that hangs in a thread would keep an ordinary exit waiting for it."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream:  # None: it was closed before the process began
-            stream.flush()
-    os._exit(code)
-
-
-def _guarded(task: Task, composed: DictConfig) -> int:
-    """One job; its mistake must not keep the other jobs of a multirun from running."""
-    try:
-        return task(composed)
-    except (UserError, OmegaConfBaseException) as error:
-        return _complain(error)
-
-
-def _complain(error: Exception) -> int:
-    print(f"error: {escape_controls(describe_mistake(error))}", file=sys.stderr)
-    return USER_ERROR
+                os.dup2(nowhere.fileno(), self._stream.fileno())  # also for what is still in the stream's buffer

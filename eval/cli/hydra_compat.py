@@ -1,16 +1,22 @@
-"""What was typed after `eval/run.py` or `optimize/run.py`, checked first: Hydra's own complaints are for programmers.
+"""Hydra behind one module: composition of `conf/`, flags, help, and its errors as users of this tool should see them.
 
-read_flags(["model=offline", "--cfg", "job"]).overrides      # ["model=offline"]
-check_overrides(["optimizer=gepa"], "eval")      # UserError: optimizer is not a group of choices of this command; …
+    run_jobs(task, "eval", list)                                 # task(composed), once a job
+    compose_config(["model=offline"])                            # the same configuration, outside a command
+    check_overrides(["optimizer=gepa"], "eval")                  # UserError: optimizer is not a group of choices of …
+    describe_mistake(error)                                      # one sentence
+
+It uses internals of Hydra 1.3 (`hydra._internal`, texts of its errors); another version is refused at import.
 """
 
 import os
 import re
+import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import hydra
 import yaml
 from dotenv import load_dotenv
 from hydra import compose, initialize_config_dir
@@ -24,15 +30,19 @@ from omegaconf.errors import OmegaConfBaseException
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.runtime.errors import UserError
 
+if not hydra.__version__.startswith("1.3."):
+    raise ImportError(f"hydra-core {hydra.__version__} is installed, 1.3 is needed; run make setup")
+
 CONF = PROJECT_ROOT / "conf"
+MISTAKES = (HydraException, OmegaConfBaseException, UserError)
 _ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that say what is to be done
 
 
 def read_flags(arguments: Sequence[str]) -> Namespace:
-    """Hydra's flags, and the options between them as `overrides`.
+    """Parse Hydra's flags; the options between them are `overrides`.
 
     Raises:
-        UserError: a flag that there is not, or that does not go with the others.
+        UserError: a flag is unknown, or does not go with the others.
     """
     parser = get_args_parser()
     parser.error = _refuse_flags  # type: ignore[method-assign,assignment]
@@ -40,7 +50,7 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     if unknown_flags := [argument for argument in unknown if argument.startswith("-")]:
         raise UserError(f"{unknown_flags[0]} is not a flag; options are given as name=value, and --help lists them.")
     if unknown:
-        raise UserError(f"{unknown[0]} stands after a flag; give all options name=value first, then the flags.")
+        raise UserError(f"{unknown[0]} comes after a flag; give all options name=value first, then the flags.")
     given = [f"--{name.replace('_', '-')}" for name in _ALONE if getattr(flags, name)]
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} cannot be given together; leave out all but one.")
@@ -58,7 +68,7 @@ def _refuse_flags(message: str) -> None:
 
 
 def check_overrides(overrides: Sequence[str], config_name: str) -> None:
-    """What Hydra's own errors do not explain, above all about groups of choices.
+    """Check overrides for what Hydra's own errors do not explain, above all groups of choices.
 
     Args:
         overrides: as they were typed.
@@ -67,7 +77,7 @@ def check_overrides(overrides: Sequence[str], config_name: str) -> None:
     Raises:
         UserError: the first mistake.
     """
-    groups = _groups(config_name)
+    groups = _read_groups(config_name)
     for override in overrides:
         name, given, value = (part.strip() for part in override.partition("="))
         group, elsewhere, _ = name.lstrip("~+").partition("@")
@@ -78,7 +88,9 @@ def check_overrides(overrides: Sequence[str], config_name: str) -> None:
             if not elsewhere:  # model@scorer.judge=… puts a choice where the file in conf/ has none
                 _check_group(override, sign, group, value, groups)
             if given and value == "null":
-                raise UserError(f"{override} is not possible: {group} is a group of choices; {_choose(group)}.")
+                raise UserError(
+                    f"{override} is not possible: {group} is a group of choices; {_describe_choices(group)}."
+                )
 
 
 def _check_group(override: str, sign: str, group: str, value: str, groups: dict[str, str | None]) -> None:
@@ -86,28 +98,28 @@ def _check_group(override: str, sign: str, group: str, value: str, groups: dict[
         listed = ", ".join(sorted(groups))
         raise UserError(f"{group} is not a group of choices of this command; choose one of: {listed}.")
     if sign == "~" and groups[group] is not None:
-        raise UserError(f"{override} is not possible: {group} cannot be taken away; {_choose(group)}.")
+        raise UserError(f"{override} is not possible: {group} cannot be taken away; {_describe_choices(group)}.")
     if sign == "+":
         raise UserError(f"{override} is not possible: {group} has a choice already; write {group}={value}.")
 
 
-def _groups(config_name: str) -> dict[str, str | None]:
-    """The groups that a command takes, and what it takes of each by default."""
+def _read_groups(config_name: str) -> dict[str, str | None]:
+    """Return the groups that a command takes, with the default of each."""
     defaults = yaml.safe_load((CONF / f"{config_name}.yaml").read_text("utf-8"))["defaults"]
     pairs = [pair for each in defaults if isinstance(each, dict) for pair in each.items()]
     return {group: choice for group, choice in pairs if not group.startswith("override ")}
 
 
-def _choose(group: str) -> str:
+def _describe_choices(group: str) -> str:
     choices = ", ".join(sorted(file.stem for file in (CONF / group).glob("*.yaml")))
     return f"choose one of: {choices}; or leave it out"
 
 
-def composed(overrides: Sequence[str]) -> DictConfig:
-    """The configuration as `eval/run.py` would compose it, with `.env` read first.
+def compose_config(overrides: Sequence[str]) -> DictConfig:
+    """Return the configuration as `eval/run.py` would compose it, with `.env` read first.
 
     Raises:
-        UserError: something that is no override, a question without quotes most likely; or that no group takes.
+        UserError: an argument is no override (a question without quotes, most likely), or a choice is unknown.
         HydraException, OmegaConfBaseException: the same mistakes as in `eval/run.py`; see
         `eval.cli.hydra_compat.describe_mistake`.
     """
@@ -122,67 +134,88 @@ _GROUP = re.compile(r"  - (?P<group>\w+): (?P<default>\S+)\s*# (?P<meaning>.+)")
 
 
 def register_help() -> None:
-    for name, text in (("help_choices", choices), ("help_options", options)):
-        OmegaConf.register_new_resolver(name, lambda command, text=text: _plain(text(command)), replace=True)
+    """Register `${help_choices:eval}` and `${help_options:eval}` for `hydra.help.template`.
+
+    The file in `conf/` is read as text: its comments are what a user wants to see, and YAML drops them.
+    """
+    for name, text in (("help_choices", describe_choices), ("help_options", describe_options)):
+        OmegaConf.register_new_resolver(name, lambda command, text=text: _escape_dollars(text(command)), replace=True)
 
 
-def choices(command: str) -> str:
-    """A line a group: what it is, and its choices, the default marked with a star."""
-    groups = [found for line in _lines(command) if (found := _GROUP.match(line))]
+def describe_choices(command: str) -> str:
+    """Return a line for each group: its meaning and its choices, the default marked with a star."""
+    groups = [found for line in _read_lines(command) if (found := _GROUP.match(line))]
     width = max(len(each["group"]) for each in groups)
     return "\n".join(
-        f"{each['group']:<{width}}  {each['meaning']}\n{'':<{width}}  {_named(each['group'], each['default'])}"
+        f"{each['group']:<{width}}  {each['meaning']}\n{'':<{width}}  {_list_choices(each['group'], each['default'])}"
         for each in groups
     )
 
 
-def options(command: str) -> str:
-    """What stands between the groups and Hydra's own settings, as it is written there."""
-    lines = _lines(command)
+def describe_options(command: str) -> str:
+    """Return the options of the file, between the groups and Hydra's own settings, as they are written there."""
+    lines = _read_lines(command)
     first = max(place for place, line in enumerate(lines) if line.startswith("  - ")) + 1
     return "\n".join(lines[first : lines.index("hydra:")]).strip()
 
 
-def _named(group: str, default: str) -> str:
+def _list_choices(group: str, default: str) -> str:
     names = sorted(file.stem for file in (CONF / group).glob("*.yaml"))
     return ", ".join(f"{name}*" if name == default else name for name in names)
 
 
-def _lines(command: str) -> list[str]:
+def _read_lines(command: str) -> list[str]:
     return (CONF / f"{command}.yaml").read_text("utf-8").splitlines()
 
 
-def _plain(text: str) -> str:
-    """Without a meaning of `$` for the template that Hydra makes of it."""
+def _escape_dollars(text: str) -> str:
+    """Escape `$` for the template that Hydra makes of the text."""
     return text.replace("$", "$$")
 
 
-MISTAKES = (HydraException, OmegaConfBaseException, UserError)
-
-
 def is_mistake(error: BaseException) -> bool:
-    """Whether it is the user's, so that `describe_mistake` has something to say about it."""
+    """Return whether the error is a mistake of the user, which `describe_mistake` can describe."""
     return isinstance(error, MISTAKES) or (isinstance(error, ValueError) and _raised_by_hydra(error))
 
 
 def _raised_by_hydra(error: BaseException) -> bool:
-    """Some mistakes are bare ValueErrors there: `model=1`, or `-sc` for a shell that it does not know."""
+    """Some mistakes are plain ValueErrors in Hydra: `model=1`, or `-sc` for a shell that it does not know."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("hydra.")
 
 
-def _raise_plain_errors() -> None:
-    """Hydra prints its own errors over several lines and exits, unless it is told to let them through."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"
+def run_jobs(
+    job: Callable[[DictConfig], None], config_name: str, edit: Callable[[Sequence[str]], list[str]] = list
+) -> None:
+    """Let Hydra compose the configuration and run a job, or several for a multirun.
+
+    Args:
+        job: called with each composed configuration.
+        config_name: of the file in `conf/`.
+        edit: changes the command line, after it was checked and before Hydra reads it.
+
+    Raises:
+        UserError, HydraException, OmegaConfBaseException: a mistake in the command line or in the configuration.
+        SystemExit: --help and its like.
+    """
+    load_dotenv(PROJECT_ROOT / ".env")
+    OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
+    register_help()
+    flags = read_flags(sys.argv[1:])
+    if flags.config_name is flags.config_path is None:  # else the groups are those of a file that is not ours
+        check_overrides(flags.overrides, config_name)
+    sys.argv[1:] = edit(sys.argv[1:])
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors over several lines and exits
+    hydra.main(config_path=str(CONF), config_name=config_name, version_base="1.3")(job)()
 
 
 def get_task_overrides() -> list[str]:
-    """The overrides of this job, as they were typed."""
+    """Return the overrides of this job, as they were typed."""
     return list(HydraConfig.get().overrides.task)
 
 
 def get_typed_list(key: str) -> list[str] | None:
-    """The items of `key=[a,b]` as they were typed, before Hydra took `1e10` for a number; None if not given."""
+    """Return the items of `key=[a,b]` as they were typed, before Hydra took `1e10` for a number; None if not given."""
     found = None
     for override in get_task_overrides():
         name, _, value = override.partition("=")
@@ -192,10 +225,10 @@ def get_typed_list(key: str) -> list[str] | None:
 
 
 def describe_mistake(error: BaseException) -> str:
-    """One sentence that says what was wrong, what was expected and how to mend it."""
+    """Return one sentence: what is wrong, what was expected and what to do."""
     if isinstance(error, UserError):
         return str(error)
-    text = _whole_message(error).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
+    text = _join_messages(error).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
     if found := re.search(r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL):
         group, _, name = found[1].rpartition("/")
         return f"{group}={name} is not known; choose one of: {', '.join(found[2].split())}."
@@ -214,26 +247,25 @@ def describe_mistake(error: BaseException) -> str:
     if found := re.search(r"Cannot find primary config '([^']*)'", text):
         return f"--config-name {found[1]}: there is no {found[1]}.yaml in conf/; leave --config-name out."
     if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
-        return f"{found[2]} is not an option; {_options_beside(error, found[2])}."
+        return f"{found[2]} is not an option; {_list_siblings(error, found[2])}."
     if found := re.search(r"Missing mandatory value: (\S+)", text):
         return f"{found[1]} has no value; give it on the command line: {found[1]}=…"
     if found := re.search(r"is not a ListConfig.*?full_key: (\S+)", text, re.DOTALL):
         return f"{found[1]} needs a list; give it as {found[1]}=[a,b]."
     if found := re.search(r"(.*?)\s*full_key: (\S+)", text, re.DOTALL):
-        return f"{found[2]} has the wrong kind of value: {_one_line(found[1])}; correct it."
+        return f"{found[2]} has the wrong kind of value: {_join_lines(found[1])}; correct it."
     if "OverrideParseException" in type(error).__name__:
-        return (
-            f"the command line cannot be read: {_one_line(text)}; quote values with special characters: 'key=\"a=b\"'."
-        )
-    return _one_line(text.partition("full_key:")[0])
+        problem = f"the command line cannot be read: {_join_lines(text)}"
+        return f"{problem}; quote values with special characters: 'key=\"a=b\"'."
+    return _join_lines(text.partition("full_key:")[0])
 
 
-def _options_beside(error: BaseException | None, key: str) -> str:
-    """The keys that stand where an unknown one was given."""
+def _list_siblings(error: BaseException | None, key: str) -> str:
+    """Return the keys that exist where an unknown one was given."""
     while error is not None:
         node = getattr(error, "parent_node", None)
         if node is not None and OmegaConf.is_dict(node) and len(node):
-            options = sorted({str(each) for each in node if each not in ("_target_", "hydra")} | _groups_beside(key))
+            options = sorted({str(each) for each in node if each not in ("_target_", "hydra")} | _list_groups(key))
             if not options:
                 return f"{key.rpartition('.')[0]} as it is chosen now has none; leave it out, or choose another"
             return f"choose one of: {', '.join(options)}"
@@ -241,21 +273,21 @@ def _options_beside(error: BaseException | None, key: str) -> str:
     return "see --help, or the files in conf/, for those there are"
 
 
-def _groups_beside(key: str) -> set[str]:
-    """For +nope=1 the node is of plain options alone."""
+def _list_groups(key: str) -> set[str]:
+    """Return the groups of the command: for `+nope=1` the node has plain options only."""
     if "." in key or not HydraConfig.initialized():
         return set()
     return {group for group in map(str, HydraConfig.get().runtime.choices) if group.isidentifier()}
 
 
-def _whole_message(error: BaseException) -> str:
+def _join_messages(error: BaseException) -> str:
     parts = [str(error)]
     if error.__cause__ is not None:
-        parts.append(_whole_message(error.__cause__))
+        parts.append(_join_messages(error.__cause__))
     return "\n".join(parts)
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 

@@ -278,7 +278,7 @@ def _check_resuming(run: RunSettings) -> None:
             raise UserError(f"run.{key}=true is for a run that goes on; name it with run.resume=…, or leave this out.")
 
 
-def refuse_unless(valid: bool, key: str, value: object, expected: str) -> None:
+def require(valid: bool, key: str, value: object, expected: str) -> None:
     """
     Raises:
         UserError: it is not valid.
@@ -293,12 +293,12 @@ def check_limits(limits: SampleLimits, tools: ToolSettings) -> None:
         UserError: one of them is out of range.
     """
     for key, value in vars(limits).items():
-        refuse_unless(value is None or value > 0, f"limits.{key}", value, "more than 0, or null for no limit")
-    refuse_unless(tools.max_output_chars >= 1, "tools.max_output_chars", tools.max_output_chars, "at least 1")
+        require(value is None or value > 0, f"limits.{key}", value, "more than 0, or null for no limit")
+    require(tools.max_output_chars >= 1, "tools.max_output_chars", tools.max_output_chars, "at least 1")
 
 
 def _check_ranges(plain: _Plain) -> None:
-    need, run = refuse_unless, plain.run
+    need, run = require, plain.run
     need(plain.limit is None or plain.limit >= 1, "limit", plain.limit, "at least 1, or null for all questions")
     need(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
     need(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")

@@ -15,7 +15,7 @@ UNMEASURED = (
 )
 
 
-def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+def find_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """The options that differ and change what is measured: key → "old → new"."""
     old, new = dict(_leaves(before)), dict(_leaves(now))
     keys = [key for key in {**old, **new} if not _unmeasured(key)]

@@ -13,7 +13,7 @@ from mas.runtime.sample_context import Payment, SampleKey
 from mas.runtime.trace import Span
 
 
-def usage_of(spans: Sequence[Span]) -> Usage:
+def sum_usage(spans: Sequence[Span]) -> Usage:
     """Sums over the spans of kind "lm" and "tool"; their attributes are set by the model client."""
     calls = [each for each in spans if each.kind == "lm"]
     tools = [each for each in spans if each.kind == "tool"]
@@ -53,7 +53,7 @@ def _cost(call: Span) -> float | None:
     return cost
 
 
-def with_unseen(record: Record, paid: Usage) -> Usage:
+def add_unseen_usage(record: Record, paid: Usage) -> Usage:
     """The record's usage with what its question was charged for beyond its trajectory.
 
     That is what an earlier session paid for and nobody asked for again: the request was cut off, or is now another one.

@@ -56,7 +56,7 @@ class Failure:
     limit: str | None = None  # the limit that fired, if one did
 
 
-def describe(error: BaseException, trace: Trace) -> Failure:
+def describe_failure(error: BaseException, trace: Trace) -> Failure:
     """Class and place of the failure that ended the question recorded in `trace`."""
     component = _component(trace)
     if limit := _limit_reached(error):
@@ -65,13 +65,13 @@ def describe(error: BaseException, trace: Trace) -> Failure:
     return Failure(message, _kind(error, trace), component)
 
 
-def out_of_time(trace: Trace, deadline_seconds: float) -> Failure:
+def describe_timeout(trace: Trace, deadline_seconds: float) -> Failure:
     """The deadline itself: not any `TimeoutError`, which a tool or a program may raise for reasons of its own."""
     message = f"no answer within {deadline_seconds:g} s (run.deadline_seconds)"
     return Failure(message, "limit", _component(trace), "deadline_seconds")
 
 
-def refusal(message: str, trace: Trace) -> Failure:
+def describe_refusal(message: str, trace: Trace) -> Failure:
     """The model's provider wants money or a valid key, whatever the question made of that."""
     return Failure(message[:MAX_MESSAGE_CHARS], "quota_or_key", _component(trace))
 
@@ -83,7 +83,7 @@ def describe_scoring(error: BaseException) -> Failure:
     return Failure(message, "quota_or_key" if stops_the_run else "scorer", "scorer")
 
 
-def scored_too_late(deadline_seconds: float) -> Failure:
+def describe_scoring_timeout(deadline_seconds: float) -> Failure:
     message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
     return Failure(message, "scorer", "scorer", "deadline_seconds")
 

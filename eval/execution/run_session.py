@@ -24,7 +24,7 @@ from rich.console import Console
 from eval.benchmarks.dataset import Sample
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
-from eval.execution.budget import Budget, SampleBudget, with_unseen
+from eval.execution.budget import Budget, SampleBudget, add_unseen_usage
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor, SampleHooks
 from eval.execution.progress import RunProgress
@@ -241,7 +241,7 @@ class RunSession:
 
             def keep(record: Record) -> None:
                 key = SampleKey(record.sample_id, record.epoch, record.attempt)
-                record.usage = with_unseen(record, call_log.paid(key))
+                record.usage = add_unseen_usage(record, call_log.paid(key))
                 self.store.write(record)
                 call_log.forget(key)
                 show(record)

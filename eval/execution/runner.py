@@ -15,8 +15,8 @@ import dspy
 
 from eval.benchmarks.dataset import Sample
 from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
-from eval.execution.budget import usage_of
-from eval.execution.failure import Failure, describe, out_of_time, refusal
+from eval.execution.budget import sum_usage
+from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
 from eval.execution.tool_counts import count_tool_calls
@@ -50,7 +50,7 @@ class SampleRunner:
         """Answer and score one sample; whatever goes wrong with it becomes part of its record."""
         thread_id = uuid.uuid4().hex
         trace = Trace(thread_id, self.open_listener(thread_id, sample_key), self.observer)
-        record = blank_record(self.run_id, sample, sample_key, thread_id)
+        record = build_blank_record(self.run_id, sample, sample_key, thread_id)
         context = replace(self.open_context(sample_key), deadline=time.monotonic() + self.deadline_seconds)
         with record_trace(trace), dspy.context(trace=[]):  # DSPy's own keeps calls of all questions, up to 10,000
             with closing(context), use_context(context):
@@ -60,7 +60,7 @@ class SampleRunner:
                 await Scoring(self.scorer, self.deadline_seconds, self.redact).score(record)
         refused = context.server_refusal or judging.server_refusal
         if refused and record.error_class != QUOTA_OR_KEY:  # an agent has swallowed it
-            self._fail(record, refusal(refused, trace))
+            self._fail(record, describe_refusal(refused, trace))
         self._complete(record, trace)
         return record
 
@@ -77,9 +77,9 @@ class SampleRunner:
                     await self._ask(sample, record)
                     current.outputs = {"answer": record.answer}
         except Exception as error:  # noqa: BLE001  the boundary of one sample: its failure becomes data
-            failure = describe(error, trace)
+            failure = describe_failure(error, trace)
         if deadline.expired():  # whatever a program that was told to stop has made of it
-            failure = out_of_time(trace, self.deadline_seconds)
+            failure = describe_timeout(trace, self.deadline_seconds)
         record.limit = context.limit_reached  # an agent may have answered all the same: within its limits
         if failure is not None:
             self._fail(record, failure)
@@ -97,7 +97,7 @@ class SampleRunner:
         """Add what the trace tells: cost, times, state, steps, and web results that leak the answer."""
         judging = [each for each in trace.spans if trace.is_within(each, "scorer")]
         answering = [each for each in trace.spans if not trace.is_within(each, "scorer")]
-        record.usage, record.scorer_usage = usage_of(answering), usage_of(judging)
+        record.usage, record.scorer_usage = sum_usage(answering), sum_usage(judging)
         if not record.usage.lm_calls:
             record.usage.cost_usd = self.cost_without_calls
         for each in answering:
@@ -118,7 +118,7 @@ class SampleRunner:
         record.error_component, record.limit = failure.component, failure.limit or record.limit
 
 
-def blank_record(run_id: str, sample: Sample, sample_key: SampleKey, thread_id: str) -> Record:
+def build_blank_record(run_id: str, sample: Sample, sample_key: SampleKey, thread_id: str) -> Record:
     """Return the record of a sample before anything is known of its answer."""
     return Record(
         run_id=run_id,

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eval.execution.failure import describe_scoring, scored_too_late
+from eval.execution.failure import describe_scoring, describe_scoring_timeout
 from eval.runs.record import Record
 from eval.scorers.judging import remove_target
 from eval.scorers.score import Score, Scorer
@@ -37,7 +37,7 @@ class Scoring:
         except Exception as error:  # noqa: BLE001  the boundary of one question: a scorer may be the user's own
             failure = describe_scoring(error)
         if deadline.expired():  # whatever a scorer that was told to stop has made of it
-            failure = scored_too_late(self.deadline_seconds)
+            failure = describe_scoring_timeout(self.deadline_seconds)
         if failure:
             message = remove_target(failure.message, record.target)  # a rule's own message may quote the gold answer
             record.error, record.error_class = self.redact(message), failure.kind

@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mas.system import Program
-
 MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
 
 
@@ -29,8 +27,3 @@ def count_tool_calls(steps: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int]
 def has_failed(step: Mapping[str, Any]) -> bool:
     """`step`: a span of kind "tool", as a dictionary."""
     return bool(step.get("error") or (step.get("attributes") or {}).get("substitute"))
-
-
-def list_offered_tools(program: Program) -> dict[str, list[str]]:
-    """Return the sorted names of each agent's tools; empty for a program whose tools are not ours."""
-    return {agent: sorted(box.tools) for agent, box in program.toolboxes.items()}

@@ -25,7 +25,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple, Self, TextIO
 
-from eval.cli.paths import OUTPUTS, shown
+from eval.cli.paths import OUTPUTS, format_path
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
 from eval.runs.mlflow_state import read_link, read_state, reset_state
 
@@ -43,7 +43,7 @@ class ExportKind(NamedTuple):
     outputs: str  # folder under outputs/ whose runs the command finds by name
 
     def sync_command(self, folder: Path) -> str:
-        name = folder.name if folder.parent == OUTPUTS / self.outputs else shown(folder)
+        name = folder.name if folder.parent == OUTPUTS / self.outputs else format_path(folder)
         return f"python {self.script} {shlex.quote(name)}"
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from eval.analysis.summary.from_store import GOING_ON
 from eval.analysis.summary.summary import Counts, EpochNumbers, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.cli.paths import shown
+from eval.cli.paths import format_path
 from eval.cli.terminal_text import shorten_line
 from eval.reports.notes import (
     MAX_NAME_CHARS,
@@ -46,7 +46,7 @@ def print_summary(summary: Summary, console: Console) -> None:
 def print_results(summary: Summary, folder: Path, console: Console) -> None:
     """Print the summary, the folder with the rest and, if the run was stopped, the command that resumes it."""
     print_summary(summary, console)
-    _print_line(f"results: {shown(folder)}", console)
+    _print_line(f"results: {format_path(folder)}", console)
     if summary.stopped not in (None, GOING_ON):
         _print_line(format_resume_hint(folder), console)
 

@@ -37,7 +37,7 @@ _OPENING_SECONDS = 5.0
 _BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
 
 
-def warned(message: str) -> None:
+def print_warning(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
@@ -138,12 +138,12 @@ class BestEffortSqlite:
             self._database = None
 
 
-def as_bytes(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """For a BLOB: lone surrogates stay as they are."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def as_text(kept: bytes) -> str:
+def decode_text(kept: bytes) -> str:
     return kept.decode("utf-8", "surrogatepass")
 
 
@@ -176,11 +176,11 @@ class _ReplyFile(BestEffortSqlite):
     anew = "interrupted questions ask their calls anew"
 
     def get(self, sample_key: str, key: str) -> str | None:
-        rows = self.execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample_key, as_bytes(key))
-        return as_text(rows[0][0]) if rows else None
+        rows = self.execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample_key, encode_text(key))
+        return decode_text(rows[0][0]) if rows else None
 
     def put(self, sample_key: str, key: str, reply: str) -> None:
-        self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample_key, as_bytes(key), as_bytes(reply))
+        self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample_key, encode_text(key), encode_text(reply))
 
     def count(self) -> int:
         rows = self.execute("SELECT count(*) FROM replies")
@@ -190,7 +190,7 @@ class _ReplyFile(BestEffortSqlite):
 class CallLog:
     """The replies that a run's unfinished questions have had. Any thread; one process, the one that holds the store."""
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = warned) -> None:
+    def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
         """Open the file or make it. A broken one is set aside and a new one begun."""
         self._file = _RunFile(path, "the run's call log", warn, set_aside=True)
 
@@ -283,7 +283,7 @@ class _SampleReplies:
 class SharedCache(_SampleReplies):
     """Replies for whoever asks the same again, in any run. Any number of threads and processes."""
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = warned) -> None:
+    def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
         super().__init__(_ReplyFile(path, "the shared cache", warn), sample_key="")
 
     def close(self) -> None:
@@ -317,27 +317,31 @@ class ToolCache:
     """One run's view of a file. Any thread; any number of processes if it is shared, else the one with the store."""
 
     def __init__(
-        self, file: BestEffortSqlite, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+        self,
+        file: BestEffortSqlite,
+        run_id: str,
+        redact: Callable[[str], str],
+        warn: Callable[[str], None] = print_warning,
     ) -> None:
         """`redact`: takes the run's secrets out of a text."""
         self._file, self._run_id, self._redact, self._warn = file, run_id, redact, warn
 
     @classmethod
     def of_run(
-        cls, folder: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+        cls, folder: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = print_warning
     ) -> "ToolCache":
         file = _ResultFile(folder / TOOL_CACHE, "the run's tool results", warn, set_aside=True)
         return cls(file, run_id, redact, warn)
 
     @classmethod
     def shared(
-        cls, outputs: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = warned
+        cls, outputs: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = print_warning
     ) -> "ToolCache":
         return cls(_ResultFile(outputs / "cache" / TOOL_CACHE, "the shared cache", warn), run_id, redact, warn)
 
     def find(self, key: str) -> KeptResult | None:
         rows = self._file.execute(
-            "SELECT returned, facts, events, run_id, kept_at FROM tool_results WHERE key = ?", as_bytes(key)
+            "SELECT returned, facts, events, run_id, kept_at FROM tool_results WHERE key = ?", encode_text(key)
         )
         if not rows:
             return None
@@ -345,11 +349,14 @@ class ToolCache:
         try:
             other_run_at = None if run_id == self._run_id else kept_at
             return KeptResult(
-                as_text(returned), tuple(json.loads(as_text(events))), json.loads(as_text(facts)), other_run_at
+                decode_text(returned),
+                tuple(json.loads(decode_text(events))),
+                json.loads(decode_text(facts)),
+                other_run_at,
             )
         except ValueError as error:  # no UTF-8, no JSON: bytes that went bad on the disk, which SQLite does not notice
             self._warn(f"a tool result in {self._file.path} cannot be read ({error}); its call is made again")
-            self._file.execute("DELETE FROM tool_results WHERE key = ?", as_bytes(key))
+            self._file.execute("DELETE FROM tool_results WHERE key = ?", encode_text(key))
             return None
 
     def keep(self, key: str, result: KeptResult) -> None:
@@ -358,7 +365,7 @@ class ToolCache:
         kept_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._file.execute(
             "INSERT OR IGNORE INTO tool_results VALUES(?, ?, ?, ?, ?, ?)",
-            *(as_bytes(key), as_bytes(self._redact(result.returned)), as_bytes(facts), as_bytes(events)),
+            *(encode_text(key), encode_text(self._redact(result.returned)), encode_text(facts), encode_text(events)),
             *(self._run_id, kept_at),
         )
 

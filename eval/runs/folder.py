@@ -14,7 +14,7 @@ from typing import TextIO
 
 import yaml
 
-from eval.cli.paths import OUTPUTS, shown
+from eval.cli.paths import OUTPUTS, format_path
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
@@ -78,7 +78,7 @@ def find_run(
         UserError: there is none such, or more than one; the sentence lists the newest.
     """
     parent = runs_folder or OUTPUTS / "eval"
-    runs = all_runs(parent, marker)
+    runs = list_runs(parent, marker)
     if str(run) == LATEST:
         if not runs:
             raise UserError(f"there is no run under {parent} yet; start one with {started_by}.")
@@ -86,7 +86,7 @@ def find_run(
     if found := _at(Path(run), marker):
         return found
     named = [folder for folder in runs if folder.name == str(run)] or [
-        folder for folder in runs if run_name(folder) == str(run)
+        folder for folder in runs if get_run_name(folder) == str(run)
     ]
     if not named:
         raise UserError(f"{run} is no run: neither a folder with a {marker} nor one of {_listed(runs, parent)}.")
@@ -96,7 +96,7 @@ def find_run(
     return named[0]
 
 
-def run_name(folder: Path) -> str:
+def get_run_name(folder: Path) -> str:
     """The folder's name without the time in front and the number that a second run of that second got."""
     found = _TIME.match(folder.name)
     return found[2] if found else folder.name
@@ -107,7 +107,7 @@ def _at(path: Path, marker: str) -> Path | None:
     return folder.absolute() if (folder / marker).is_file() else None
 
 
-def all_runs(runs_folder: Path | None = None, marker: str = DATABASE) -> list[Path]:
+def list_runs(runs_folder: Path | None = None, marker: str = DATABASE) -> list[Path]:
     """The folders of all runs, the newest first; `runs_folder`: where they lie; None: outputs/eval."""
     folders = [each.parent for each in (runs_folder or OUTPUTS / "eval").glob(f"*/{marker}")]
     return sorted(folders, key=lambda folder: _started(folder, marker), reverse=True)
@@ -194,7 +194,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 def format_resume_hint(folder: Path) -> str:
     """The command that goes on with the run."""
-    name = folder.name if folder.parent == OUTPUTS / "eval" else shown(folder)
+    name = folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder)
     return f"go on with: python eval/run.py {shlex.quote(f'run.resume={name}')}"
 
 
@@ -248,7 +248,7 @@ class RunLock:
         self._lock.release()
 
 
-def in_use(database: Path) -> bool:
+def is_in_use(database: Path) -> bool:
     """Whether a process writes to this run just now; False too where that cannot be found out."""
     if not database.with_suffix(".lock").exists():
         return False

@@ -112,7 +112,7 @@ class PlannedQuestion:
         return asdict(self)
 
 
-def not_run(run_id: str, planned: PlannedQuestion, epoch: int) -> Record:
+def build_missing_record(run_id: str, planned: PlannedQuestion, epoch: int) -> Record:
     """What a question counts as that the run stopped short of: never stored, and never left out of a denominator."""
     return Record(
         run_id=run_id,

@@ -27,6 +27,7 @@ from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
 from mas.runtime.errors import UserError
+from mas.system import Program
 
 VERSION = 1  # of RunInfo and RunState
 
@@ -268,3 +269,8 @@ def _run_git(*arguments: str) -> str | None:
 
 
 SILENT = "its process ended without notice"
+
+
+def list_offered_tools(program: Program) -> dict[str, list[str]]:
+    """Return the sorted names of each agent's tools; empty for a program whose tools are not ours."""
+    return {agent: sorted(box.tools) for agent, box in program.toolboxes.items()}

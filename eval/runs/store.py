@@ -33,7 +33,7 @@ from mas.runtime.sample_context import SampleKey
 _DETAILS = ("state", "trajectory")  # the last fields of a record
 
 
-def encoded(record: Record) -> tuple[str, str]:
+def encode_record(record: Record) -> tuple[str, str]:
     """The record as two JSON objects: what is read often, and the details."""
     values = vars(record)
     return (
@@ -50,16 +50,16 @@ def _json(value: dict[str, Any]) -> str:
         return json.dumps(to_jsonable(value))
 
 
-def line(data: str, details: str) -> str:
+def join_line(data: str, details: str) -> str:
     return f"{data[:-1]}, {details[1:]}"
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """SQLite refuses lone surrogates and its own functions stop at a NUL; JSON's escapes are plain ASCII."""
     return json.dumps(text)[1:-1]
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     return str(json.loads(f'"{text}"'))
 
 
@@ -202,12 +202,12 @@ class RunStore:
         Raises:
             StoreError: the row exists already, or the disk refuses it.
         """
-        data, details = encoded(record)
+        data, details = encode_record(record)
         error_class = record.error_class or (None if record.error is None else "unknown")
         cost_usd = record.usage.at_least_usd + record.scorer_usage.at_least_usd
         row = (
-            *(None, escaped(record.sample_id), record.epoch, record.attempt, escaped(record.thread_id), error_class),
-            *(cost_usd, datetime.now(UTC).isoformat(), len(line(data, details)), data),
+            *(None, escape(record.sample_id), record.epoch, record.attempt, escape(record.thread_id), error_class),
+            *(cost_usd, datetime.now(UTC).isoformat(), len(join_line(data, details)), data),
         )
         with self._transaction():
             added = self._database.execute("INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -241,7 +241,7 @@ class RunStore:
         last_row = row
         while found := self._all(f"{query} ORDER BY row LIMIT 1", last_row):  # one at a time: it may have 20 MB
             last_row, data, details = found[0]
-            yield last_row, line(data, details)
+            yield last_row, join_line(data, details)
 
     def final_records(self) -> Iterator[Record]:
         """The last attempt at each (question, epoch), in the order of the plan; without trajectory and state."""
@@ -255,19 +255,19 @@ class RunStore:
     def keys(self) -> dict[tuple[str, int], tuple[int, str | None]]:
         """(sample id, epoch) → the last attempt's number and its error class, if it failed; no record is read."""
         rows = self._all("SELECT sample_id, epoch, max(attempt), error_class FROM records GROUP BY sample_id, epoch")
-        return {(unescaped(escaped_id), epoch): (attempt, kind) for escaped_id, epoch, attempt, kind in rows}
+        return {(unescape(escaped_id), epoch): (attempt, kind) for escaped_id, epoch, attempt, kind in rows}
 
     def finished_keys(self) -> set[Key]:
         """The (sample id, epoch, attempt) of every row, in error or not."""
         rows = self._all("SELECT sample_id, epoch, attempt FROM records")
-        return {(unescaped(escaped_id), epoch, attempt) for escaped_id, epoch, attempt in rows}
+        return {(unescape(escaped_id), epoch, attempt) for escaped_id, epoch, attempt in rows}
 
     def correlation_ids(self) -> Iterator[dict[str, Any]]:
         """Of every row: `task_id, thread_id, epoch, attempt`, in the order they were written."""
         for sample_id, thread_id, epoch, attempt in self._all(
             "SELECT sample_id, thread_id, epoch, attempt FROM records ORDER BY row"
         ):
-            ids = {"task_id": unescaped(sample_id), "thread_id": unescaped(thread_id)}
+            ids = {"task_id": unescape(sample_id), "thread_id": unescape(thread_id)}
             yield {**ids, "epoch": epoch, "attempt": attempt}
 
     def cost_usd(self) -> float:
@@ -290,7 +290,7 @@ class RunStore:
             StoreError: it has been planned already, an id occurs twice, or the disk refuses it.
         """
         planned = [each if isinstance(each, PlannedQuestion) else PlannedQuestion.of(each) for each in questions]
-        rows = [(escaped(each.id), json.dumps(to_jsonable(each.to_dict()))) for each in planned]
+        rows = [(escape(each.id), json.dumps(to_jsonable(each.to_dict()))) for each in planned]
         with self._transaction():
             if again:
                 self._database.execute("DELETE FROM questions")
@@ -305,7 +305,7 @@ class RunStore:
 
     def planned_ids(self) -> list[str]:
         """Their ids alone, in the same order."""
-        return [unescaped(escaped_id) for (escaped_id,) in self._all("SELECT id FROM questions ORDER BY place")]
+        return [unescape(escaped_id) for (escaped_id,) in self._all("SELECT id FROM questions ORDER BY place")]
 
     def missing(self, epoch: int) -> list[PlannedQuestion]:
         """The questions of the plan that have no row of this epoch yet, in the same order."""

@@ -36,7 +36,7 @@ GUESSES = {
 }
 
 
-def estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None) -> str:
+def format_estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None) -> str:
     """One line for the terminal.
 
     Args:
@@ -45,7 +45,7 @@ def estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None
         runs_folder: where earlier runs lie; None: outputs/eval.
     """
     system = config.system.name
-    typical = typical_answer(system, runs_folder)
+    typical = find_typical_answer(system, runs_folder)
     if typical is None:
         return f"estimate: {n_answers} answers; what each takes is not known of system={system} yet"
     tokens_in, tokens_out = typical.input_tokens * n_answers, typical.output_tokens * n_answers
@@ -56,7 +56,7 @@ def estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None
     )
 
 
-def typical_answer(system: str, runs_folder: Path | None = None) -> Typical | None:
+def find_typical_answer(system: str, runs_folder: Path | None = None) -> Typical | None:
     """Of the newest complete run of that system with a real model, else a guess; None: nothing is known of it.
 
     Args:
@@ -66,7 +66,7 @@ def typical_answer(system: str, runs_folder: Path | None = None) -> Typical | No
     return next(_earlier(system, runs_folder or OUTPUTS / "eval"), None) or GUESSES.get(system)
 
 
-def asked_prices(config: EvalConfig) -> list[Price | None]:
+def list_prices(config: EvalConfig) -> list[Price | None]:
     """Of every model that is asked by the system; None: unknown."""
     agents = getattr(config.system, "agents", {}).values()
     own = {each.model for each in agents if getattr(each, "model", None)}
@@ -74,7 +74,7 @@ def asked_prices(config: EvalConfig) -> list[Price | None]:
     return [find_price(name, getattr(config.model, "prices", {})) for name in sorted(names)]
 
 
-def dearest_usd(prices: Sequence[Price | None], input_tokens: float, output_tokens: float) -> float | None:
+def compute_highest_cost(prices: Sequence[Price | None], input_tokens: float, output_tokens: float) -> float | None:
     """What so many tokens cost at the dearest of the prices; None: one of them is unknown, or there is none."""
     if not prices or None in prices:
         return None
@@ -83,8 +83,8 @@ def dearest_usd(prices: Sequence[Price | None], input_tokens: float, output_toke
 
 def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
     """At the price of the dearest of the models that are asked; a judge comes on top."""
-    prices = asked_prices(config)
-    dearest = dearest_usd(prices, tokens_in, tokens_out)
+    prices = list_prices(config)
+    dearest = compute_highest_cost(prices, tokens_in, tokens_out)
     if dearest is None:
         return "cost n/a: no price is known"
     judged = " and the judge's calls" if getattr(config.scorer, "judge", None) else ""

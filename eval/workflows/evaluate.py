@@ -13,22 +13,21 @@ from eval.analysis.summary.from_store import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
 from eval.analysis.tuned_on import read_tuning_use
 from eval.benchmarks.dataset import Sample, select
-from eval.cli.command import STOPPED, InterruptedRunError, signal_of
+from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import MissingServices, RunSession, SessionRecorder, begin_session, read_spent_usd
-from eval.execution.tool_counts import list_offered_tools
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.files import write_reports, write_summary
 from eval.reports.summary_table import choose_exit_code, print_results
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder
 from eval.runs.logs import RunLogs
-from eval.runs.run_info import RunInfo, describe_task, dump_config, read_origin
+from eval.runs.run_info import RunInfo, describe_task, dump_config, list_offered_tools, read_origin
 from eval.runs.store import RunStore, StoreError, list_pending
-from eval.workflows.estimate import estimate
-from eval.workflows.resume import check_unchanged, of_the_run, run_to_resume
+from eval.workflows.estimate import format_estimate
+from eval.workflows.resume import check_unchanged, find_run_to_resume, select_run_overrides
 from eval.workflows.sweep import add_run_to_sweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
@@ -61,7 +60,7 @@ def evaluate(request: Request) -> int:
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
     info = _describe(request, samples, split.bad_rows)
-    resumed = run_to_resume(config.run.resume) if config.run.resume else None
+    resumed = find_run_to_resume(config.run.resume) if config.run.resume else None
     changes = _find_changes(resumed, request, info) if resumed else {}
     missing = MissingServices(config)
     with config.system.open_resources(config.tools, missing.note) as resources:
@@ -81,7 +80,7 @@ def evaluate(request: Request) -> int:
                 raise
             except KeyboardInterrupt as interrupt:
                 raise InterruptedRunError(
-                    f"stopped by {signal_of(interrupt)}.\n{format_resume_hint(folder)}"
+                    f"stopped by {get_signal_name(interrupt)}.\n{format_resume_hint(folder)}"
                 ) from interrupt
 
 
@@ -124,7 +123,7 @@ def _kept(config: EvalConfig, text: str) -> str:
 
 def _without_secrets(request: Request) -> list[str]:
     """The overrides that the store may keep; one that holds a secret is given anew when the run is resumed."""
-    overrides = map(remove_passwords, of_the_run(request.command))
+    overrides = map(remove_passwords, select_run_overrides(request.command))
     return [each for each in overrides if request.config.redact(each) == each]
 
 
@@ -202,7 +201,7 @@ class _Run:
         if left < planned:
             self._line(f"going on with {self.folder.name}: {left} of {planned} answers are still to be had")
         if self.config.needs_model and not self.config.model.simulated and left:
-            self._line(estimate(self.config, left))
+            self._line(format_estimate(self.config, left))
 
     def _warn_of_tuning(self, samples: Sequence[Sample]) -> None:
         used, scored = read_tuning_use(self.store.read_info()), {each.id for each in samples if each.target is not None}

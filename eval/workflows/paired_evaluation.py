@@ -79,7 +79,7 @@ def evaluate_pairs(
     return stopped
 
 
-def answers(arm: Arm) -> list[Record]:
+def read_arm_records(arm: Arm) -> list[Record]:
     """Its records so far, one a question and epoch."""
     with RunStore(arm.folder / DATABASE, read_only=True) as store:
         return list(store.final_records())

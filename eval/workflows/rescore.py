@@ -1,11 +1,15 @@
-"""A run's answers, scored again into a run of their own: the same records but for score, explanation, parts and target.
+"""Score the answers of a run again, into a run of its own.
 
-folder = rescored(find_run("latest"), ["scorer=numeric"], gold=None)
-RunStore(folder / "run.db", read_only=True).read_info().rescored_from      # "2026-11-21_08-30-31_gaia_offline_sample"
+    folder = rescore_run(find_run("latest"), ["scorer=numeric"], gold=None)
+    read_run_info(folder).rescored_from      # "2026-11-21_08-30-31_gaia_offline_sample"
+
+The new records are the same but for score, explanation, parts and target.
 """
 
 import asyncio
+import re
 import shutil
+import sys
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -15,15 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
 
 from eval.benchmarks.columns import GAIA_COLUMNS
 from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
-from eval.cli.hydra_compat import composed
+from eval.cli.command import STOPPED
+from eval.cli.hydra_compat import MISTAKES, compose_config
+from eval.cli.paths import format_path
 from eval.config.evaluation import RunSettings, build_part
 from eval.contamination.web_results import find_web_leaks
 from eval.execution.scoring import SCORER, Scoring
-from eval.runs.folder import DATABASE, in_use, make_run_folder, read_kept_prompts, run_name
+from eval.reports.files import write_reports
+from eval.reports.summary_table import choose_exit_code, print_summary
+from eval.runs.folder import DATABASE, get_run_name, is_in_use, make_run_folder, read_kept_prompts
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
 from eval.runs.store import RunStore, StoreError
@@ -36,34 +45,56 @@ _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", 
 Gold = Mapping[str, str | None]  # sample id → gold answer; None: unscored
 
 
-def rescored(original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str] = ()) -> Path:
-    """The new run's folder, with its database and configuration.
+def rescore_and_report(original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str]) -> int:
+    """Rescore a run, write the files of the new one and show its results; return the exit code.
+
+    Raises:
+        UserError: as `rescore_run`.
+    """
+    try:
+        folder = rescore_run(original, overrides, gold, command)
+        with RunStore(folder / DATABASE) as store:
+            summary = write_reports(folder, store)
+    except MISTAKES:  # some of Hydra's are OSErrors
+        raise
+    except (StoreError, OSError) as error:
+        print(f"stopped: {error}", file=sys.stderr)
+        return STOPPED
+    console = Console()
+    print_summary(summary, console)
+    for name, path in (("scored again from", original), ("results", folder)):
+        console.print(f"{name}: {format_path(path)}", markup=False, highlight=False, soft_wrap=True)
+    return choose_exit_code(summary, None, console)
+
+
+def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str] = ()) -> Path:
+    """Return the folder of a new run that has the answers of another one, scored again.
 
     Args:
         original: the run's folder; nothing in it changes.
         overrides: `scorer=…` and its options, `run.dir`, `run.name`; without `scorer=…` the run's own scorer.
-        gold: a file of gold answers that replace the run's.
+        gold: a file of targets that replace those of the run.
         command: as typed, to be kept.
 
     Raises:
-        UserError: the run is going on or cannot be opened, the scorer asks a model, or the gold answers are not for
+        UserError: the run is still running or cannot be opened, the scorer calls a model, or the targets are not for
             this run.
         StoreError: the new run cannot be written.
     """
-    if in_use(original / DATABASE):
-        raise UserError(f"{original} is still going on; score it anew when it has ended.")
+    if is_in_use(original / DATABASE):
+        raise UserError(f"{original} is still running; score it again when it has ended.")
     try:
         source = RunStore(original / DATABASE, read_only=True)
     except StoreError as error:
         raise UserError(f"{error}.") from error
     with source:
-        chosen = composed(overrides)
+        chosen = compose_config(overrides)
         info = source.read_info()
         config = dict(info.config)
         if any(override.startswith("scorer") for override in overrides):
             config["scorer"] = OmegaConf.to_container(chosen.scorer, resolve=True)
-        scorer = _scorer(config)
-        answers = _gold_answers(gold, {each.id for each in source.planned()}) if gold else {}
+        scorer = _build_scorer(config)
+        answers = _read_targets(gold, {each.id for each in source.planned()}) if gold else {}
         folder = _new_folder(original, chosen)
         config["run"] = {**(config.get("run") or {}), "name": chosen.run.name}
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
@@ -81,17 +112,17 @@ def rescored(original: Path, overrides: Sequence[str], gold: Path | None, comman
         for place in read_kept_prompts(original, info.prompts):
             shutil.copytree(original / place, folder / place)
         with RunStore(folder / DATABASE) as target:
-            run_blocking(_copied(source, target, scorer, answers, info))
+            run_blocking(_copy(source, target, scorer, answers, info))
     return folder
 
 
-def _scorer(config: dict[str, Any]) -> Scorer:
+def _build_scorer(config: dict[str, Any]) -> Scorer:
     if "scorer" not in config:
         raise UserError("the run does not say how it was scored; give scorer=….")
     node = OmegaConf.create({"scorer": config["scorer"]})
     if "judge" in node.scorer:
         raise UserError(
-            "scorer=graded asks a model, and scoring anew asks none; give another scorer, such as scorer=gaia, or "
+            "scorer=graded calls a model, and rescoring calls none; give another scorer, such as scorer=gaia, or "
             "start a new run."
         )
     scorer = build_part(node.scorer, "scorer")
@@ -103,23 +134,23 @@ def _new_folder(original: Path, chosen: DictConfig) -> Path:
     given = chosen.run.dir
     if given and (Path(given) / DATABASE).exists():
         raise UserError(f"run.dir={given} already holds a run; name a new folder.")
-    return make_run_folder("eval", chosen.run.name or f"{run_name(original)}_rescored", given)
+    return make_run_folder("eval", chosen.run.name or f"{get_run_name(original)}_rescored", given)
 
 
-def _gold_answers(file: Path, ids: Collection[str]) -> dict[str, str | None]:
-    """Read as a dataset's own gold answers are, so that 4.0 and "4" mean here what they mean there."""
+def _read_targets(file: Path, ids: Collection[str]) -> dict[str, str | None]:
+    """Return the targets by sample id, read as those of a dataset are: 4.0 and "4" mean the same here and there."""
     if not file.is_file():
         raise UserError(f"gold={file} is not a file under {Path.cwd()}; give the path of one that exists.")
-    rows = [_gold_row(row, ids) for row in read_metadata(file)]
+    rows = [_check_row(row, ids) for row in read_metadata(file)]
     try:
         return {sample.id: sample.target for sample in read_rows(rows, Attachments(file.parent)).samples}
     except UserError as error:
-        problem = str(error).partition("; mend the row")[0].rstrip(".")
-        raise UserError(f"{problem}; mend the file of gold answers.") from error
+        problem = re.split("; (?:mend|correct|fix) the row", str(error))[0].rstrip(".")
+        raise UserError(f"{problem}; correct the file of targets.") from error
 
 
-def _gold_row(row: Row, ids: Collection[str]) -> Row:
-    """With a question, which every dataset's row must have, and without whatever else it holds."""
+def _check_row(row: Row, ids: Collection[str]) -> Row:
+    """Return a row with a question, which every row of a dataset must have, and without whatever else it holds."""
     if row.problem or not isinstance(row.content, Mapping):
         return row
     sample_id, answer = row.content.get(_ID), row.content.get(_ANSWER)
@@ -132,8 +163,8 @@ def _gold_row(row: Row, ids: Collection[str]) -> Row:
     return Row(row.place, {**named, _QUESTION: "?", _ANSWER: answer})
 
 
-async def _copied(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, info: RunInfo) -> None:
-    """The whole run with new scores; a few records in memory at a time."""
+async def _copy(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, info: RunInfo) -> None:
+    """Copy the whole run with new scores, a few records in memory at a time."""
     planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.planned()]
     target.plan(planned)
     target.write_info(info)
@@ -152,7 +183,7 @@ async def _copied(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold
 
 
 def _forget_score(record: Record) -> None:
-    """Errors stay, but for those in scoring, a judge's key or quota among them: the answer can be scored now."""
+    """Remove the score, and an error of the scorer (a judge's key or quota included): the answer can be scored now."""
     record.score, record.explanation, record.parts, record.scorer_usage = None, "", {}, Usage()
     if record.error is not None and record.error_component == SCORER:
         record.error = record.error_class = record.error_component = None

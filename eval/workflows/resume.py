@@ -17,9 +17,9 @@ import yaml
 
 from eval.analysis.summary.summary import Summary, read_summary
 from eval.config.evaluation import EvalConfig
-from eval.config.measured import OF_THE_SESSION, RESUME, changes
+from eval.config.measured import OF_THE_SESSION, RESUME, find_changes
 from eval.config.tracking import remove_passwords
-from eval.runs.folder import DATABASE, LATEST, all_runs, find_run
+from eval.runs.folder import DATABASE, LATEST, find_run, list_runs
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import digest
@@ -28,17 +28,17 @@ from mas.runtime.errors import UserError
 _SHOWN = 10  # differences in one sentence
 
 
-def resumed_arguments(arguments: Sequence[str]) -> list[str]:
+def add_original_arguments(arguments: Sequence[str]) -> list[str]:
     """A command line with what the run was started with put before what is given now.
 
     Raises:
         UserError: there is no such run, or it is to be resumed by several jobs at once.
     """
-    here, run = resumed_run(arguments, RESUME)
+    here, run = find_resume_argument(arguments, RESUME)
     if here is None:
         return list(arguments)
     try:
-        with RunStore(run_to_resume(run) / DATABASE, read_only=True) as store:
+        with RunStore(find_run_to_resume(run) / DATABASE, read_only=True) as store:
             info = store.read_info()
     except StoreError as error:
         raise UserError(f"{RESUME}={run}: {error}.") from error
@@ -49,10 +49,10 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
         )
     if info.command is None:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
-    return put_before(arguments, here, info.command)
+    return insert_arguments(arguments, here, info.command)
 
 
-def resumed_run(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
+def find_resume_argument(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
     """Where on the command line the run to go on with is named by `key`, and its name; None if it is not.
 
     Raises:
@@ -67,21 +67,21 @@ def resumed_run(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
     return here, run
 
 
-def put_before(arguments: Sequence[str], here: int, original: Sequence[str]) -> list[str]:
+def insert_arguments(arguments: Sequence[str], here: int, original: Sequence[str]) -> list[str]:
     """The command line with the original one put in at a place; what is given now has the last word."""
     given = {_key(argument) for argument in arguments}
     kept = [each for each in original if _key(each) not in given]
     return [*arguments[:here], *kept, *arguments[here:]]
 
 
-def run_to_resume(run: str) -> Path:
+def find_run_to_resume(run: str) -> Path:
     """`find_run`, but the latest is the latest that can go on: not one that was only scored again.
 
     Raises:
         UserError: as `find_run`.
     """
     if run == LATEST:
-        return next((folder for folder in all_runs() if not _is_rescored(folder)), None) or find_run(run)
+        return next((folder for folder in list_runs() if not _is_rescored(folder)), None) or find_run(run)
     return find_run(run)
 
 
@@ -93,7 +93,7 @@ def _is_rescored(folder: Path) -> bool:
         return False
 
 
-def of_the_run(overrides: Iterable[str]) -> list[str]:
+def select_run_overrides(overrides: Iterable[str]) -> list[str]:
     """A command line as a later session of the run shall take it over."""
     return [each for each in overrides if _key(each) not in OF_THE_SESSION]
 
@@ -120,7 +120,7 @@ def check_unchanged(before: RunInfo, config: Mapping[str, Any], info: RunInfo, a
     Raises:
         UserError: something is, and it is not allowed.
     """
-    found = changes(before.config, yaml.safe_load(remove_passwords(yaml.safe_dump(config))))
+    found = find_changes(before.config, yaml.safe_load(remove_passwords(yaml.safe_dump(config))))
     for name, old, new in (
         ("prompts_sha256", before.prompts_sha256, info.prompts_sha256),
         ("dataset_sha256", before.task.dataset_sha256, info.task.dataset_sha256 or before.task.dataset_sha256),
@@ -137,7 +137,7 @@ def check_unchanged(before: RunInfo, config: Mapping[str, Any], info: RunInfo, a
     return found
 
 
-def shown_again(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
+def show_finished_run(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
     """Show the run that `run.resume` names, if it is complete and still the same.
 
     Returns:
@@ -146,7 +146,7 @@ def shown_again(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
     Raises:
         UserError: there is no such run, or it was started otherwise.
     """
-    folder = run_to_resume(str(config.run.resume))
+    folder = find_run_to_resume(str(config.run.resume))
     summary = _read_complete_summary(folder)
     if summary is None or not _complete(folder, config, resolved):
         return None

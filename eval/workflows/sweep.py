@@ -26,7 +26,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError, signal_of
+from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError, get_signal_name
 from eval.cli.hydra_compat import describe_mistake, get_task_overrides, is_mistake, list_sweep_jobs
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
@@ -194,7 +194,7 @@ def finish_sweep(code: int) -> int:
     try:
         make_table(sweep, running.tracking, running.secrets)
     except (OSError, StoreError, KeyboardInterrupt) as error:
-        why = f"stopped by {signal_of(error)}" if isinstance(error, KeyboardInterrupt) else error
+        why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
         again = f"make it with: python eval/sweep.py {sweep.folder.name}"
         print(f"warning: the sweep's table could not be made: {why}; {again}", file=sys.stderr)
     return code

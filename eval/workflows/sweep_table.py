@@ -19,7 +19,7 @@ from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.analysis.sweep import JobComparison, JobResult, SweepResult
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.cli.paths import shown
+from eval.cli.paths import format_path
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import SWEEP, ExporterLauncher
@@ -44,7 +44,7 @@ def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[
     (sweep.folder / TABLE_FILE).write_text(render_markdown(result), "utf-8")
     console = Console()
     print_sweep(result, console)
-    _print(f"sweep: {shown(sweep.folder)}", console)
+    _print(f"sweep: {format_path(sweep.folder)}", console)
     for job, its_result in zip(sweep.jobs, result.jobs, strict=True):
         if its_result.exit_code == STOPPED and (run := sweep.find_run(job)):
             _print(f"job {job.job}: {format_resume_hint(run)}", console)

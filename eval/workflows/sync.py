@@ -23,9 +23,9 @@ from eval.cli.command import (
     USER_ERROR,
     WORST_FIRST,
     InterruptedRunError,
-    signal_of,
+    get_signal_name,
 )
-from eval.cli.hydra_compat import MISTAKES, composed, describe_mistake
+from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part, read_config
 from eval.config.tracking import NoTracking, Tracking
@@ -37,7 +37,7 @@ from eval.mlflow_export.exporter_launcher import (
     RunEnd,
     format_view_line,
 )
-from eval.runs.folder import DATABASE, RunInUseError, RunLock, all_runs, find_run, in_use
+from eval.runs.folder import DATABASE, RunInUseError, RunLock, find_run, is_in_use, list_runs
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
 from eval.runs.store import RunStore, StoreError, read_run_info
@@ -126,7 +126,7 @@ def run_sync(source: RunSource, arguments: list[str], usage: str) -> int:
         )
     except KeyboardInterrupt as interrupt:
         raise InterruptedRunError(
-            f"stopped by {signal_of(interrupt)}; what was sent stays in MLflow, and the same command sends the rest."
+            f"stopped by {get_signal_name(interrupt)}; what was sent stays in MLflow, and the same command sends the rest."
         ) from interrupt
 
 
@@ -153,7 +153,7 @@ def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> argp
 
 def _sync_all(overrides: Sequence[str]) -> int:
     """Send every evaluation that is not complete in MLflow; return the exit code."""
-    folders = [folder for folder in all_runs() if _is_incomplete(folder, overrides)]
+    folders = [folder for folder in list_runs() if _is_incomplete(folder, overrides)]
     codes = [_sync_one_of_many(folder, overrides) for folder in folders]
     print(f"{len(folders)} runs were not complete in MLflow; {codes.count(FINISHED)} of them are now")
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
@@ -161,7 +161,7 @@ def _sync_all(overrides: Sequence[str]) -> int:
 
 def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
     """Return whether something is missing in the MLflow where the run belongs; a run that goes on sends itself."""
-    if in_use(folder / DATABASE):
+    if is_in_use(folder / DATABASE):
         return False
     try:
         settings = _read_settings(Evaluations(), folder, overrides)
@@ -220,7 +220,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
 def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
     """Return the run's own tracking settings, changed by the overrides."""
     if any(override.startswith("tracking=") for override in overrides):
-        chosen = composed(overrides).tracking
+        chosen = compose_config(overrides).tracking
     else:
         if not (own := source.read_tracking(folder)):
             raise UserError(f"{folder.name} does not say where it belongs; give tracking=local, or tracking=server.")
@@ -238,7 +238,7 @@ def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
     Raises:
         UserError: the run goes on, another process is sending it, or its folder cannot be written.
     """
-    if in_use(folder / source.marker):
+    if is_in_use(folder / source.marker):
         raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
     lock = RunLock(folder / STATE)
     try:

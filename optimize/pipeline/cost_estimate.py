@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from eval.config.evaluation import EvalConfig
-from eval.workflows.estimate import asked_prices, dearest_usd, typical_answer
+from eval.workflows.estimate import compute_highest_cost, find_typical_answer, list_prices
 from mas.llm.prices import Price, find_price
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
@@ -149,10 +149,10 @@ class Estimate:
             reflection_model: name of the model that rewrites prompts; None: the run's.
             runs_folder: where evaluations of the same system lie; None: outputs/eval.
         """
-        typical = typical_answer(base.system.name, runs_folder)
+        typical = find_typical_answer(base.system.name, runs_folder)
         if typical is None:
             return cls(plan, None, Amount(), f"what an answer takes is not known of system={base.system.name} yet")
-        usd = dearest_usd(asked_prices(base), typical.input_tokens * 1000, typical.output_tokens * 1000)
+        usd = compute_highest_cost(list_prices(base), typical.input_tokens * 1000, typical.output_tokens * 1000)
         answer = Amount(
             typical.lm_calls, typical.input_tokens, typical.output_tokens, None if usd is None else usd / 1000
         )

@@ -13,12 +13,11 @@ from pathlib import Path
 import yaml
 
 from eval.execution.termination import QUOTA_OR_KEY, RunStoppedError, StopController
-from eval.execution.tool_counts import list_offered_tools
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo, describe_task
+from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
 from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
-from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
+from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey, current_context
 from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, format_ids, max_failing_questions
@@ -46,7 +45,7 @@ def run_sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], li
     arms = [_arm(run, PARENT_ARM, run.parent.prompts), _arm(run, WINNER_ARM, winner)]
     if not _is_judged(run):
         _ask_all(run, arms)
-    parent, tested = map(answers, arms)
+    parent, tested = map(read_arm_records, arms)
     return parent, tested, before
 
 
@@ -95,7 +94,7 @@ def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
 
 
 def _failed(arms: Sequence[Arm]) -> list[Record]:
-    return [record for arm in arms for record in answers(arm) if is_server_failure(record)]
+    return [record for arm in arms for record in read_arm_records(arm) if is_server_failure(record)]
 
 
 def _why_halted(failed: Sequence[Record]) -> str:

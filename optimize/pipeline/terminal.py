@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.cli.paths import shown
+from eval.cli.paths import format_path
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.sealed_log import describe_earlier_uses
@@ -54,7 +54,11 @@ def format_verdict(files: RunFiles, verdict: dict[str, Any], facts: dict[str, An
             f"({100 * best['val_gain']:+.1f} points there)"
         )
     if not verdict["published"] and (winner := verdict.get("winner")):
-        run, chosen, name = shlex.quote(str(shown(files.folder))), winner["candidate_id"], shlex.quote(facts["name"])
+        run, chosen, name = (
+            shlex.quote(str(format_path(files.folder))),
+            winner["candidate_id"],
+            shlex.quote(facts["name"]),
+        )
         yield f"  to publish it all the same, ungated: {format_command('export.py')} {run} --candidate {chosen} --name {name}"
     spend = verdict["spend"]
     yield (

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from eval.cli.command import STOPPED, InterruptedRunError, signal_of
-from eval.cli.paths import shown
+from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
+from eval.cli.paths import format_path
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.runs.folder import make_run_folder
@@ -51,7 +51,7 @@ def tune(request: TuningRequest) -> int:
     confirm_start(request, splits, console)
     folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
     with open_tuning_run(request, splits, folder, console) as run:
-        run.show(f"run: {shown(folder)}")
+        run.show(f"run: {format_path(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
             code = _through(run)
             run.save_state(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
@@ -79,7 +79,7 @@ def _through(run: TuningRun) -> int:
         return _stopped(run, str(halt), *halt.options)
     except KeyboardInterrupt as interrupt:  # while nothing is asked, or for the third time
         run.stop.interrupted = True
-        return _stopped(run, str(run.stop.reason or f"interrupted by {signal_of(interrupt)}"))
+        return _stopped(run, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
     show_verdict(run.files, run.console)
     verdict = run.files.read("verdict")
     if verdict["resumable"]:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from eval.benchmarks.dataset import Sample
 from eval.contamination.text import Reading, read_variants
-from eval.execution.tool_counts import list_offered_tools
+from eval.runs.run_info import list_offered_tools
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.system import Program
 from optimize.publishing.leak_lookup import Find, Kind, Lookup, SplitName

@@ -22,7 +22,7 @@ from pathlib import Path
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.runner import SampleRunner, blank_record
+from eval.execution.runner import SampleRunner, build_blank_record
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY
 from eval.runs.record import Record
@@ -218,7 +218,7 @@ class Trials:
             except Exception as error:  # noqa: BLE001  optimizers swallow it: `check` raises it after the search
                 self.defect = self.defect or error
                 self.stop(f"the answering itself failed: {error}")
-        record = blank_record(self._runner.run_id, sample, sample_key, thread_id="")
+        record = build_blank_record(self._runner.run_id, sample, sample_key, thread_id="")
         record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
         return Trial(record, reached=False)
 

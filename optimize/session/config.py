@@ -22,7 +22,7 @@ from eval.config.evaluation import (
     build_part,
     check_branches,
     check_limits,
-    refuse_unless,
+    require,
 )
 from eval.config.tracking import remove_passwords
 from eval.runs.folder import DATABASE
@@ -243,14 +243,14 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
 
 def _check_ranges(plain: _Options) -> None:
     run, shortlist = plain.run, plain.shortlist
-    refuse_unless(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
-    refuse_unless(shortlist.epochs >= 1, "shortlist.epochs", shortlist.epochs, "at least 1")
-    refuse_unless(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
-    refuse_unless(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
-    refuse_unless(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
+    require(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
+    require(shortlist.epochs >= 1, "shortlist.epochs", shortlist.epochs, "at least 1")
+    require(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
+    require(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
+    require(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
     if run.failed_answers not in (HALT, AGAINST):
         raise UserError(f"run.failed_answers={run.failed_answers} is not known; choose {HALT} or {AGAINST}.")
-    refuse_unless(plain.seed >= 0, "seed", plain.seed, "a whole number from 0 on")
+    require(plain.seed >= 0, "seed", plain.seed, "a whole number from 0 on")
     check_limits(plain.limits, plain.tools)
 
 

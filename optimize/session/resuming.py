@@ -17,10 +17,10 @@ from typing import Any
 
 import yaml
 
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT, shown
-from eval.config.measured import changes
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
+from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
-from eval.workflows.resume import put_before, resumed_run
+from eval.workflows.resume import find_resume_argument, insert_arguments
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
 from optimize.search.candidate import PARENT, Candidate
@@ -39,10 +39,10 @@ def restore_arguments(arguments: Sequence[str]) -> list[str]:
     Raises:
         UserError: there is no such run.
     """
-    here, run = resumed_run(arguments, RESUME)
+    here, run = find_resume_argument(arguments, RESUME)
     if here is None:
         return list(arguments)
-    return put_before(arguments, here, json.loads((find_tuning_run(run) / "command.json").read_text("utf-8")))
+    return insert_arguments(arguments, here, json.loads((find_tuning_run(run) / "command.json").read_text("utf-8")))
 
 
 def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
@@ -66,7 +66,7 @@ def check_unchanged(folder: Path, now: Mapping[str, object]) -> None:
     before = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
     found = {
         key: change
-        for key, change in changes(before, now).items()
+        for key, change in find_changes(before, now).items()
         if not any(key == each or key.startswith(f"{each}.") for each in (*OF_THE_SESSION, *OF_THE_SESSION_MODEL))
     }
     if found:
@@ -76,13 +76,13 @@ def check_unchanged(folder: Path, now: Mapping[str, object]) -> None:
 
 def describe_resume(folder: Path, *options: str) -> str:
     """Return a sentence with the command that resumes the run."""
-    name = folder.name if folder.parent == OUTPUTS / "optimize" else shown(folder)
+    name = folder.name if folder.parent == OUTPUTS / "optimize" else format_path(folder)
     return f"go on with: {format_command('run.py')} {shlex.join([f'resume={name}', *options])}"
 
 
 def format_command(script: str) -> str:
     """Return a command of `optimize/` as it is typed in the current folder."""
-    return f"python {shlex.quote(shown(PROJECT_ROOT / 'optimize' / script))}"
+    return f"python {shlex.quote(format_path(PROJECT_ROOT / 'optimize' / script))}"
 
 
 def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> float:

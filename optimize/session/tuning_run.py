@@ -14,7 +14,7 @@ from pathlib import Path
 import dspy
 from rich.console import Console
 
-from eval.cli.paths import shown
+from eval.cli.paths import format_path
 from eval.execution.run_session import MissingServices
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
@@ -268,7 +268,7 @@ def open_tuning_run(request: TuningRequest, splits: Splits, folder: Path, consol
     try:
         lock.take()
     except RunInUseError as error:
-        raise UserError(f"another process uses {shown(folder)}; wait for it, or start a new run.") from error
+        raise UserError(f"another process uses {format_path(folder)}; wait for it, or start a new run.") from error
     try:
         with ExitStack() as stack:
             yield TuningRun(request, splits, folder, console, stack)

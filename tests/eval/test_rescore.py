@@ -156,8 +156,8 @@ def test_every_epoch_and_attempt_is_scored(tmp_path: Path, new: Path, rescore: R
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], "nothing to score anew by"),
-        (["scorer=graded"], "scorer=graded asks a model"),
+        ([], "nothing would be scored differently"),
+        (["scorer=graded"], "scorer=graded calls a model"),
         (["scorer=nope"], "scorer=nope is not known"),
         (["scorer=numeric", "scorer.tolerance=-1"], "scorer.tolerance"),
         (["scorer.foo=1"], "scorer.foo=1 is an option of a scorer; name that too: scorer=… scorer.foo=1"),
@@ -210,7 +210,7 @@ def test_the_runs_own_judge_is_refused_too(
     graded = {"scorer": {"_target_": "eval.scorers.graded.GradedScorer", "rubric": "r", "judge": {"name": "m"}}}
     stored_run(tmp_path / "old", [answered("q1", "17")], config=graded)
     assert rescore(gold_file(tmp_path, gold("q1", "1"))) == USER_ERROR
-    assert "scorer=graded asks a model" in capsys.readouterr().err
+    assert "scorer=graded calls a model" in capsys.readouterr().err
 
 
 def test_a_run_that_is_going_on_and_a_folder_that_is_taken_are_refused(
@@ -219,7 +219,7 @@ def test_a_run_that_is_going_on_and_a_folder_that_is_taken_are_refused(
     old = stored_run(tmp_path / "old", [answered("q1", "17")])
     with RunStore(old / "run.db"):
         assert rescore("scorer=exact") == USER_ERROR
-    assert "is still going on" in capsys.readouterr().err
+    assert "is still running" in capsys.readouterr().err
     stored_run(new, [answered("q1", "17")])
     assert rescore("scorer=exact") == USER_ERROR
     assert "already holds a run" in capsys.readouterr().err

@@ -15,15 +15,15 @@ from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
-from eval.cli.hydra_compat import composed
+from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
-from eval.config.measured import changes
+from eval.config.measured import find_changes
 from eval.execution.run_session import SessionRecorder
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, list_pending
-from eval.workflows.resume import of_the_run, put_before, resumed_arguments, resumed_run
+from eval.workflows.resume import add_original_arguments, find_resume_argument, insert_arguments, select_run_overrides
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset, question
@@ -43,62 +43,62 @@ def interrupted(tmp_path: Path) -> Iterator[Path]:
 def test_a_resumed_run_is_given_its_own_command_line_first(interrupted: Path) -> None:
     resume = f"run.resume={interrupted}"
     original = ["model=offline", "limit=3", "+x.y=1", "run.epochs=2", "~a.b"]
-    assert resumed_arguments([resume]) == [*original, resume]
-    assert resumed_arguments(["--cfg", "job", resume]) == ["--cfg", "job", *original, resume]
+    assert add_original_arguments([resume]) == [*original, resume]
+    assert add_original_arguments(["--cfg", "job", resume]) == ["--cfg", "job", *original, resume]
     given = ["limit=5", resume, "++x.y=2", "run.epochs=3", "+a.b=1"]
-    assert resumed_arguments(given) == ["limit=5", "model=offline", *given[1:]]
-    assert resumed_arguments([f"+run.resume='{interrupted}'"])[0] == "model=offline"
+    assert add_original_arguments(given) == ["limit=5", "model=offline", *given[1:]]
+    assert add_original_arguments([f"+run.resume='{interrupted}'"])[0] == "model=offline"
 
 
 @pytest.mark.parametrize("arguments", [[], ["limit=3"], ["run.resume=null"], ["-h"], ["-m", "a=1,2"]])
 def test_other_command_lines_stay_as_they_are(arguments: list[str]) -> None:
-    assert resumed_arguments(arguments) == arguments
+    assert add_original_arguments(arguments) == arguments
 
 
 def test_the_run_to_go_on_with_may_be_named_by_another_key() -> None:
-    assert resumed_run(["a=1", "resume=old", "b=2"], "resume") == (1, "old")
-    assert resumed_run(["a=1", "run.resume=old"], "resume") == (None, "")
-    assert resumed_run(["resume=", "resume.x=1"], "resume") == (None, "")
+    assert find_resume_argument(["a=1", "resume=old", "b=2"], "resume") == (1, "old")
+    assert find_resume_argument(["a=1", "run.resume=old"], "resume") == (None, "")
+    assert find_resume_argument(["resume=", "resume.x=1"], "resume") == (None, "")
     with pytest.raises(UserError, match="resume is given 2 times"):
-        resumed_run(["resume=a", "+resume=b"], "resume")
+        find_resume_argument(["resume=a", "+resume=b"], "resume")
     with pytest.raises(UserError, match="resume goes on with one run; leave --multirun out"):
-        resumed_run(["-m", "resume=a"], "resume")
+        find_resume_argument(["-m", "resume=a"], "resume")
 
 
 def test_what_is_given_now_takes_the_place_of_what_was_given_then() -> None:
     original = ["a=1", "+b.c=2", "model=offline", "~d"]
-    assert put_before(["x=0", "resume=old", "b.c=3"], 1, original) == [
+    assert insert_arguments(["x=0", "resume=old", "b.c=3"], 1, original) == [
         "x=0", "a=1", "model=offline", "~d", "resume=old", "b.c=3",
     ]  # fmt: skip
-    assert put_before(["resume=old"], 0, []) == ["resume=old"]
+    assert insert_arguments(["resume=old"], 0, []) == ["resume=old"]
 
 
 def test_what_cannot_be_resumed_is_said(interrupted: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="leave --multirun out"):
-        resumed_arguments(["-m", f"run.resume={interrupted}"])
+        add_original_arguments(["-m", f"run.resume={interrupted}"])
     with pytest.raises(UserError, match=r"run\.resume is given 2 times"):
-        resumed_arguments([f"run.resume={interrupted}", "limit=3", "+run.resume=another"])
+        add_original_arguments([f"run.resume={interrupted}", "limit=3", "+run.resume=another"])
     with pytest.raises(UserError, match="nope is no run"):
-        resumed_arguments(["run.resume=nope"])
+        add_original_arguments(["run.resume=nope"])
     RunStore(tmp_path / "empty" / "run.db").close()
     with pytest.raises(UserError, match="ended before it began"):
-        resumed_arguments([f"run.resume={tmp_path / 'empty'}"])
+        add_original_arguments([f"run.resume={tmp_path / 'empty'}"])
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.db").write_bytes(b"no database at all, but long enough to look like one" * 40)
     with pytest.raises(UserError, match="cannot be"):
-        resumed_arguments([f"run.resume={tmp_path / 'broken'}"])
+        add_original_arguments([f"run.resume={tmp_path / 'broken'}"])
 
 
 def test_what_belongs_to_one_session_is_not_kept() -> None:
     command = ["model=offline", "run.dir=x", "+run.resume=y", "run.retry_errors=true", "run.concurrency=3"]
-    assert of_the_run(command) == ["model=offline", "run.concurrency=3"]
+    assert select_run_overrides(command) == ["model=offline", "run.concurrency=3"]
 
 
 def test_only_options_that_change_what_is_measured_are_compared() -> None:
     before = {"limit": 1, "run": {"concurrency": 1, "deadline_seconds": 5, "dir": "a"}, "tracking": {"x": 1}}
     after = {"limit": 2, "run": {"concurrency": 9, "deadline_seconds": 6, "dir": "b"}, "tracking": {}, "new": True}
-    assert changes(before, after) == {"limit": "1 → 2", "run.deadline_seconds": "5 → 6", "new": "None → True"}
-    assert changes(before, before) == {}
+    assert find_changes(before, after) == {"limit": "1 → 2", "run.deadline_seconds": "5 → 6", "new": "None → True"}
+    assert find_changes(before, before) == {}
 
 
 def test_what_is_left_comes_epoch_by_epoch() -> None:
@@ -239,7 +239,7 @@ def test_a_run_that_came_to_be_in_its_folder_meanwhile_is_not_mixed_with(half: P
     from eval.workflows.evaluate import Request, evaluate
 
     data = dataset(tmp_path / "more", told("z", "sleep 0 say 7"))
-    composition = composed([*AGENT, *data, "tracking=off", f"run.dir={half}"])
+    composition = compose_config([*AGENT, *data, "tracking=off", f"run.dir={half}"])
     resolved = cast(dict[str, Any], OmegaConf.to_container(composition, resolve=True))
     before = summary(half)
     with pytest.raises(UserError, match="already holds a run"):

@@ -16,12 +16,12 @@ import pytest
 from rich.console import Console
 
 from eval.analysis.comparison.compare_runs import compare_runs
-from eval.cli.hydra_compat import composed
+from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
 from eval.execution.termination import StopController
 from eval.runs.run_info import RunInfo
-from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
+from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.tools.tool_context import Resources
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
 from tests.servers.calling_model import CallingModel, calling
@@ -232,7 +232,7 @@ def test_side_by_side_programs_have_each_its_own_results(
 ) -> None:
     with running(TavilyServer()) as search:
         overrides = options(model, search, tmp_path / "data", *BOTH_ASK_THE_SAME)
-        config = read_config(composed(overrides))
+        config = read_config(compose_config(overrides))
         prompts, info = config.read_prompts(), RunInfo(config={"system": {"name": "single_agent"}})
         assert prompts is not None
         resources = Resources(config.tools)
@@ -242,7 +242,7 @@ def test_side_by_side_programs_have_each_its_own_results(
         assert evaluate_pairs(arms, config, samples, info, StopController(say=lambda line: None), console) is None
         assert len(search.requests) == 2, "one of each"
     for arm in arms:
-        assert sum(each.usage.replayed_tool_calls for each in answers(arm)) == 1
+        assert sum(each.usage.replayed_tool_calls for each in read_arm_records(arm)) == 1
 
 
 def test_a_run_that_goes_on_keeps_to_its_choice(eval_command: EvalCommand, model: CallingModel, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from eval.analysis.comparison.differences import Differences, Setup, find_differ
 from eval.analysis.comparison.pairing import CommonSamples, find_common, find_obstacle, have_same_scorer
 from eval.analysis.statistics.paired_tests import adjust_p_values
 from eval.analysis.tuned_on import UsedToTune, describe_unknown, read_tuning_use
-from eval.cli.paths import shown
+from eval.cli.paths import format_path
 from eval.runs.folder import DATABASE, format_resume_hint
 from eval.runs.record import NOT_RUN
 from eval.runs.store import RunStore, StoreError
@@ -135,7 +135,7 @@ def _check(folders: Sequence[Path]) -> None:
         raise UserError(f"{len(folders)} runs are too many for one table; name {len(_LABELS)} at most.")
     real = [folder.resolve() for folder in folders]
     if twice := next((folder for folder in folders if real.count(folder.resolve()) > 1), None):
-        raise UserError(f"{shown(twice)} is named twice; a run is compared with others.")
+        raise UserError(f"{format_path(twice)} is named twice; a run is compared with others.")
 
 
 def _read_run(label: str, folder: Path) -> _ReadRun:
@@ -161,7 +161,7 @@ def _describe_run(run: _ReadRun) -> ComparedRun:
     return ComparedRun(
         label=run.label,
         name=run.folder.name,
-        folder=shown(run.folder),
+        folder=format_path(run.folder),
         run_id=run.run_id,
         system=setup.system,
         model=setup.model,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.config.measured import changes
+from eval.config.measured import find_changes
 from eval.runs.folder import read_kept_prompts
 from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet
@@ -62,7 +62,7 @@ def read_setup(folder: Path, info: RunInfo) -> Setup:
 
 def find_differences(first: Setup, second: Setup) -> Differences:
     """Return the differences between two setups."""
-    options = changes(first.config, second.config)
+    options = find_changes(first.config, second.config)
     return Differences(
         options={key: change for key, change in options.items() if key not in _SHOWN_ELSEWHERE},
         prompts=_compare_values(_digest_prompts(first.prompts), _digest_prompts(second.prompts)),

@@ -13,8 +13,8 @@ from pathlib import Path
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import LimitChange, RunNames, SessionSummary, Summary, build_from_json
 from eval.analysis.tuned_on import read_tuning_use
-from eval.runs.folder import in_use
-from eval.runs.record import Record, Usage, not_run
+from eval.runs.folder import is_in_use
+from eval.runs.record import Record, Usage, build_missing_record
 from eval.runs.run_info import SILENT, RunInfo, SessionInfo
 from eval.runs.store import RunStore
 
@@ -53,7 +53,7 @@ def read_missing(store: RunStore) -> Iterator[Record]:
     info = store.read_info()
     for epoch in range(1, info.epochs + 1):
         for planned in store.missing(epoch):
-            yield not_run(info.run_id, planned, epoch)
+            yield build_missing_record(info.run_id, planned, epoch)
 
 
 def read_names(info: RunInfo, folder_name: str) -> RunNames:
@@ -88,7 +88,7 @@ def _find_stop_reason(sessions: Sequence[SessionInfo], store: RunStore) -> str |
         return None
     if ended or not store.read_only:
         return WITHOUT_RECORD
-    return GOING_ON if in_use(store.path) else SILENT
+    return GOING_ON if is_in_use(store.path) else SILENT
 
 
 def _measure_open_session(sessions: Sequence[SessionInfo], store: RunStore) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from eval.benchmarks.dataset import select
-from eval.cli.hydra_compat import MISTAKES, composed, describe_mistake, is_mistake
+from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake, is_mistake
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import PARTS, EvalConfig, read_config
 from eval.runs.store import check_free
@@ -32,7 +32,7 @@ _NAMED = ("system", "model", "data")  # the parts that have a name
 def check_configuration(overrides: list[str], deep: bool = False) -> Iterator[Finding]:
     """Check what the chosen system, model and data need; `deep`: call the tools' services, too."""
     try:
-        config = read_config(composed(overrides))
+        config = read_config(compose_config(overrides))
     except (*MISTAKES, ValueError) as error:
         if not is_mistake(error):
             raise

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from eval.benchmarks.sample_set import SAMPLE
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT, shown
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
 from eval.config.tracking import NoTracking
 from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
 from mas.tools.files import ocr
@@ -39,11 +39,11 @@ def check_disk(folder: Path) -> Finding:
             os.fsync(file.fileno())
     except OSError as error:
         remedy = "free space, correct its permissions, or give another folder: run.dir=FOLDER"
-        return Finding("disk", MISSING, f"{shown(existing)} cannot be written: {error.strerror or error}", remedy)
+        return Finding("disk", MISSING, f"{format_path(existing)} cannot be written: {error.strerror or error}", remedy)
     free = shutil.disk_usage(existing).free
     if free < MIN_FREE_BYTES:
-        return Finding("disk", WARNING, f"{free / 1e9:.1f} GB free in {shown(existing)}", "free 1 GB at least")
-    return Finding("disk", OK, f"{free / 1e9:,.1f} GB free in {shown(existing)}")
+        return Finding("disk", WARNING, f"{free / 1e9:.1f} GB free in {format_path(existing)}", "free 1 GB at least")
+    return Finding("disk", OK, f"{free / 1e9:,.1f} GB free in {format_path(existing)}")
 
 
 def check_browser() -> Finding:
@@ -105,13 +105,15 @@ def check_mlflow_store(tracking: object) -> Finding:
 
 def _open_store(file: Path) -> Finding:
     if not file.exists():
-        return Finding("mlflow", OK, f"{shown(file)}: not there yet, the first run makes it")
+        return Finding("mlflow", OK, f"{format_path(file)}: not there yet, the first run makes it")
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection:
             connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.Error as error:
-        return Finding("mlflow", WARNING, f"{shown(file)} is no MLflow store: {error}", "move it away, or tracking=off")
-    return Finding("mlflow", OK, f"{shown(file)}, {file.stat().st_size / 1e6:,.1f} MB")
+        return Finding(
+            "mlflow", WARNING, f"{format_path(file)} is no MLflow store: {error}", "move it away, or tracking=off"
+        )
+    return Finding("mlflow", OK, f"{format_path(file)}, {file.stat().st_size / 1e6:,.1f} MB")
 
 
 def check_machine() -> Iterator[Finding]:

@@ -3,12 +3,12 @@
 import pytest
 import yaml
 
-from eval.cli.hydra_compat import CONF, check_overrides, choices, options
+from eval.cli.hydra_compat import CONF, check_overrides, describe_choices, describe_options
 
 
 @pytest.mark.parametrize("command", ["eval", "optimize"])
 def test_every_group_that_the_command_takes_is_there_with_all_its_choices(command: str) -> None:
-    lines = choices(command).splitlines()
+    lines = describe_choices(command).splitlines()
     shown = {meaning.split()[0]: names for meaning, names in zip(lines[::2], lines[1::2], strict=True)}
     defaults = yaml.safe_load((CONF / f"{command}.yaml").read_text("utf-8"))["defaults"]
     taken = {name: choice for each in defaults if isinstance(each, dict) for name, choice in each.items()}
@@ -23,4 +23,5 @@ def test_every_group_that_the_command_takes_is_there_with_all_its_choices(comman
 @pytest.mark.parametrize("command", ["eval", "optimize"])
 def test_every_option_of_the_commands_own_file_is_there_as_it_is_written(command: str) -> None:
     whole = yaml.safe_load((CONF / f"{command}.yaml").read_text("utf-8"))
-    assert yaml.safe_load(options(command)) == {key: whole[key] for key in whole if key not in ("defaults", "hydra")}
+    own = {key: whole[key] for key in whole if key not in ("defaults", "hydra")}
+    assert yaml.safe_load(describe_options(command)) == own

@@ -20,7 +20,7 @@ from dspy.utils.exceptions import (
     LMUnexpectedError,
 )
 
-from eval.execution.failure import MAX_MESSAGE_CHARS, Failure, describe, out_of_time
+from eval.execution.failure import MAX_MESSAGE_CHARS, Failure, describe_failure, describe_timeout
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
@@ -61,16 +61,18 @@ def empty() -> Trace:
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_every_kind_of_exception_has_its_class(error: Exception, kind: str) -> None:
-    failure = describe(error, empty())
+    failure = describe_failure(error, empty())
     assert (failure.kind, failure.component, failure.limit) == (kind, "system", None)
     assert failure.message.startswith(type(error).__name__)
 
 
 def test_the_deadline_is_a_limit_and_says_its_seconds() -> None:
-    assert out_of_time(empty(), 2.5) == Failure(
+    assert describe_timeout(empty(), 2.5) == Failure(
         "no answer within 2.5 s (run.deadline_seconds)", "limit", "system", "deadline_seconds"
     )
-    assert describe(TimeoutError("of its own"), empty()) == Failure("TimeoutError: of its own", "internal", "system")
+    assert describe_failure(TimeoutError("of its own"), empty()) == Failure(
+        "TimeoutError: of its own", "internal", "system"
+    )
 
 
 def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
@@ -82,11 +84,11 @@ def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
     expected = Failure(
         "the question has used its 0 calls to language models (limits.lm_calls)", "limit", "system", "lm_calls"
     )
-    assert describe(limit, empty()) == describe(wrapped.value, empty()) == expected
+    assert describe_failure(limit, empty()) == describe_failure(wrapped.value, empty()) == expected
 
 
 def test_a_message_is_one_line_of_bounded_length() -> None:
-    message = describe(RuntimeError("a\n\n b" + "x" * 5000), empty()).message
+    message = describe_failure(RuntimeError("a\n\n b" + "x" * 5000), empty()).message
     assert message.startswith("RuntimeError: a b")
     assert len(message) == MAX_MESSAGE_CHARS
 
@@ -103,7 +105,7 @@ def failed_in(*spans: tuple[Any, str]) -> Failure:
 
     with record_trace(trace), pytest.raises(ValueError, match="broken") as raised, span("question", "q1"):
         enter(spans)
-    return describe(raised.value, trace)
+    return describe_failure(raised.value, trace)
 
 
 def test_the_innermost_agent_or_tool_is_the_component() -> None:
@@ -126,7 +128,7 @@ def test_an_earlier_failure_that_was_dealt_with_is_not_blamed() -> None:
             raise OSError("no such file")
         with span("agent", "finalizer"):
             raise ValueError("broken")
-    failure = describe(raised.value, trace)
+    failure = describe_failure(raised.value, trace)
     assert (failure.component, failure.kind) == ("finalizer", "internal")
 
 
@@ -158,7 +160,7 @@ def test_what_a_server_answers_has_its_class(status: int, body: dict[str, Any], 
         model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
         with pytest.raises(LMError) as raised:
             run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.create_lm(AgentModel())))
-    assert describe(raised.value, empty()).kind == kind
+    assert describe_failure(raised.value, empty()).kind == kind
 
 
 def test_a_server_that_has_gone_is_infrastructure() -> None:
@@ -167,4 +169,4 @@ def test_a_server_that_has_gone_is_infrastructure() -> None:
     model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
     with pytest.raises(LMError) as raised:
         run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.create_lm(AgentModel())))
-    assert describe(raised.value, empty()).kind == "infrastructure"
+    assert describe_failure(raised.value, empty()).kind == "infrastructure"

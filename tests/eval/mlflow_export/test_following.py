@@ -141,9 +141,9 @@ def locked(database: Path) -> Iterator[None]:
 
 
 def _is_sending(folder: Path) -> bool:
-    from eval.runs.folder import in_use
+    from eval.runs.folder import is_in_use
 
-    return in_use(folder / "mlflow.json")
+    return is_in_use(folder / "mlflow.json")
 
 
 def test_a_place_that_is_none_costs_a_warning(eval_command: EvalCommand, tmp_path: Path, local: LocalTracking) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.folder import find_run, run_name
+from eval.runs.folder import find_run, get_run_name
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, check_free
 from mas.runtime.errors import UserError
@@ -74,7 +74,7 @@ def test_where_there_is_no_run_that_is_said(tmp_path: Path) -> None:
     [("2026-11-21_10-00-00_my_run", "my_run"), ("2026-11-21_10-00-00_my_run_2", "my_run"), ("by_hand", "by_hand")],
 )
 def test_the_name_of_a_run_is_its_folders_without_the_time(folder: str, name: str) -> None:
-    assert run_name(Path(folder)) == name
+    assert get_run_name(Path(folder)) == name
 
 
 def test_runs_of_another_kind_are_known_by_another_file(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pydantic
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.folder import in_use
-from eval.runs.record import PlannedQuestion, Record, Usage, not_run, to_jsonable
+from eval.runs.folder import is_in_use
+from eval.runs.record import PlannedQuestion, Record, Usage, build_missing_record, to_jsonable
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, SweepJob, TaskInfo, TuningUse
 from eval.runs.store import RunStore, StoreError
 
@@ -193,7 +193,7 @@ def test_a_database_of_another_version_is_refused(tmp_path: Path, version: int, 
     database.close()
     with pytest.raises(StoreError, match=rf"schema version {version}.*reads version 3"):
         RunStore(tmp_path / "run.db", read_only)
-    assert not in_use(tmp_path / "run.db")
+    assert not is_in_use(tmp_path / "run.db")
 
 
 def test_what_is_no_database_is_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -293,18 +293,18 @@ def test_a_plan_with_an_id_twice_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_a_question_that_was_not_run_is_an_error_with_the_gold_answer_of_its_plan() -> None:
-    record = not_run("r", PlannedQuestion("a", "A?", "a.csv", "17", "2"), epoch=3)
+    record = build_missing_record("r", PlannedQuestion("a", "A?", "a.csv", "17", "2"), epoch=3)
     assert (record.error_class, record.scored, record.correct, record.epoch) == ("not_run", True, False, 3)
 
 
 def test_a_second_writer_is_told_who_holds_the_run(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with RunStore(path) as store:
-        assert in_use(path)
+        assert is_in_use(path)
         with pytest.raises(StoreError, match=rf"run\.db is in use by process {os.getpid()} on .+ since 20.+; wait"):
             RunStore(path)
         store.write(make())  # the holder is not disturbed
-    assert not in_use(path)
+    assert not is_in_use(path)
     RunStore(path).close()
 
 

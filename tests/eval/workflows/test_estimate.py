@@ -11,7 +11,7 @@ import yaml
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.config.evaluation import EvalConfig, read_config
 from eval.runs.record import Usage
-from eval.workflows.estimate import GUESSES, estimate
+from eval.workflows.estimate import GUESSES, format_estimate
 from mas.llm.prices import Price
 from tests.eval.config.test_evaluation import composed
 
@@ -31,7 +31,7 @@ def run(parent: Path, name: str, lm_calls: int, **changes: Any) -> None:
 
 
 def test_without_an_earlier_run_it_is_a_guess_and_says_so(tmp_path: Path) -> None:
-    line = estimate(config(), 53, tmp_path)
+    line = format_estimate(config(), 53, tmp_path)
     assert line.startswith("estimate: 53 answers ≈ 498 LM calls, 477,000 tokens in, 23,850 out, ")
     assert line.endswith("cost n/a: no price is known (a guess: measured offline on the sample questions)")
     assert all(guess.input_tokens > 0 for guess in GUESSES.values())
@@ -46,7 +46,7 @@ def test_it_follows_the_newest_complete_run_of_the_system_with_a_real_model(tmp_
     run(tmp_path, "2026-01-06_00-00-00_empty", 70, n=0)
     (tmp_path / "2026-01-07_00-00-00_cut").mkdir()
     (tmp_path / "2026-01-07_00-00-00_cut" / "summary.json").write_text("{")
-    line = estimate(config(), 100, tmp_path)
+    line = format_estimate(config(), 100, tmp_path)
     assert line == (
         "estimate: 100 answers ≈ 300 LM calls, 300,000 tokens in, 3,000 out, cost n/a: no price is known "
         "(from 2026-01-02_00-00-00_b)"
@@ -57,15 +57,15 @@ def test_money_is_at_the_price_of_the_dearest_model(tmp_path: Path) -> None:
     run(tmp_path, "2026-01-01_00-00-00_a", 20)
     found = config()
     found.model.prices = {"mine": Price(1.0, 10.0), "dear": Price(2.0, 10.0)}
-    assert "≈ $0.22 (" in estimate(found, 100, tmp_path)
+    assert "≈ $0.22 (" in format_estimate(found, 100, tmp_path)
     found.system.agents["planner"].model = "dear"
-    assert "at most $0.42 (" in estimate(found, 100, tmp_path)
+    assert "at most $0.42 (" in format_estimate(found, 100, tmp_path)
     found.system.agents["planner"].model = "unknown"
-    assert "cost n/a" in estimate(found, 100, tmp_path)
+    assert "cost n/a" in format_estimate(found, 100, tmp_path)
 
 
 @pytest.mark.parametrize("system", ["callable", "http"])
 def test_of_an_agent_that_is_not_ours_nothing_is_known(tmp_path: Path, system: str) -> None:
     found = config()
     found.system.name = system
-    assert estimate(found, 3, tmp_path).endswith(f"what each takes is not known of system={system} yet")
+    assert format_estimate(found, 3, tmp_path).endswith(f"what each takes is not known of system={system} yet")

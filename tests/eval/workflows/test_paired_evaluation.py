@@ -12,13 +12,13 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from eval.benchmarks.toy_set import ToyDataset
-from eval.cli.hydra_compat import composed
+from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.termination import StopController
 from eval.runs.folder import find_run
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
-from eval.workflows.paired_evaluation import Arm, answers, evaluate_pairs
+from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
@@ -30,7 +30,7 @@ EPOCHS = 2
 
 @pytest.fixture
 def config() -> EvalConfig:
-    read = read_config(composed(["system=toy", "data=toy", "model=offline", f"run.epochs={EPOCHS}"]))
+    read = read_config(compose_config(["system=toy", "data=toy", "model=offline", f"run.epochs={EPOCHS}"]))
     return replace(read, run=replace(read.run, concurrency=2))
 
 
@@ -43,7 +43,7 @@ def prompts(config: EvalConfig) -> PromptSet:
 
 
 def info(simulated: bool = True) -> RunInfo:
-    kept = OmegaConf.to_container(composed(["system=toy", "data=toy", "model=offline"]), resolve=True)
+    kept = OmegaConf.to_container(compose_config(["system=toy", "data=toy", "model=offline"]), resolve=True)
     return RunInfo(config=kept, system="toy", model="offline", simulated=simulated)
 
 
@@ -76,7 +76,7 @@ def test_each_arm_is_a_run_that_every_command_can_read(config: EvalConfig, promp
     assert f"{2 * EPOCHS * len(EXAMPLES)}/{2 * EPOCHS * len(EXAMPLES)} done" in screen
     for arm in made:
         assert find_run(arm.folder) == arm.folder
-        assert {(each.sample_id, each.epoch) for each in answers(arm)} == {
+        assert {(each.sample_id, each.epoch) for each in read_arm_records(arm)} == {
             (sample.id, epoch) for sample in EXAMPLES for epoch in (1, 2)
         }
         summary = json.loads((arm.folder / "summary.json").read_text("utf-8"))
@@ -84,7 +84,7 @@ def test_each_arm_is_a_run_that_every_command_can_read(config: EvalConfig, promp
         assert {"report.html", "answers.jsonl", "config.yaml"} <= {path.name for path in arm.folder.iterdir()}
         with RunStore(arm.folder / "run.db", read_only=True) as store:
             assert store.read_info().prompts_sha256 == digest(arm.prompts)
-    ids = {answers(arm)[0].run_id for arm in made}
+    ids = {read_arm_records(arm)[0].run_id for arm in made}
     assert len(ids) == 2, "two runs"
 
 
@@ -125,14 +125,14 @@ def test_what_is_there_is_not_asked_again(config: EvalConfig, prompts: PromptSet
     stop = StopController(say=lambda line: None)
     stop.stop_now("because")
     assert asked(made, config, stop=stop, open_budget=counted)[0] == "because"
-    assert sent == [] and answers(made[0]) == []
+    assert sent == [] and read_arm_records(made[0]) == []
     assert asked(made[:1], config, open_budget=counted)[0] is None
     n = len(sent)
     assert n >= 3 * EPOCHS * len(EXAMPLES)
-    before = [each.answer for each in answers(made[0])]
+    before = [each.answer for each in read_arm_records(made[0])]
     assert asked(made, config, open_budget=counted)[0] is None
     assert n < len(sent) <= 2.5 * n, "the second arm alone"
-    assert [each.answer for each in answers(made[0])] == before
+    assert [each.answer for each in read_arm_records(made[0])] == before
 
 
 def test_terms_hold_for_every_request_and_are_told_what_it_cost(
@@ -146,7 +146,7 @@ def test_terms_hold_for_every_request_and_are_told_what_it_cost(
     assert asked(arms(config, tmp_path, prompts)[:1], config, open_budget=refused_after_ten)[0] is None
     assert 10 <= len(paid) <= 10 + config.run.concurrency
     assert all(payment is not None and payment.input_tokens > 0 for payment in paid)
-    assert any("no more" in (each.error or "") for each in answers(arms(config, tmp_path, prompts)[0]))
+    assert any("no more" in (each.error or "") for each in read_arm_records(arms(config, tmp_path, prompts)[0]))
 
 
 def test_a_folder_that_another_process_writes_to_is_refused(

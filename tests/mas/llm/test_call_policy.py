@@ -8,7 +8,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import ContextWindowExceededError, LMUnsupportedFeatureError
 
-from eval.execution.failure import describe
+from eval.execution.failure import describe_failure
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
@@ -73,7 +73,7 @@ def test_a_reply_to_a_part_of_the_prompt_is_no_answer(prompt_tokens: int, profil
     assert "qwen3 read only a part" in str(raised.value) and "model.detect_truncation=false" in str(raised.value)
     (span,) = trace.spans
     assert span.attributes["input_tokens"] == prompt_tokens, "what was paid for is on record"
-    assert describe(raised.value, trace).kind == "context_overflow"
+    assert describe_failure(raised.value, trace).kind == "context_overflow"
 
 
 @pytest.mark.parametrize(

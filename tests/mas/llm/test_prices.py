@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from eval.cli.hydra_compat import composed
+from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import build_part
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.openai_chat import OpenAIChatModel
@@ -38,7 +38,7 @@ def test_a_profile_names_the_models_without_a_price() -> None:
 
 @pytest.mark.parametrize("choice", ["gpt-4o-mini", "gpt-4o", "mixed"])
 def test_the_models_that_come_with_the_harness_have_dated_prices(choice: str) -> None:
-    model = build_part(composed([f"model={choice}"]).model, "model")
+    model = build_part(compose_config([f"model={choice}"]).model, "model")
     assert model.list_unpriced() == []
     for price in model.prices.values():
         assert date.fromisoformat(price.as_of) >= date(2026, 1, 1)

@@ -14,7 +14,7 @@ from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record, Usage
-from eval.workflows.paired_evaluation import Arm, answers
+from eval.workflows.paired_evaluation import Arm, read_arm_records
 from optimize.gate.failed_answers import (
     AGAINST,
     COUNTED_AS_RIGHT,
@@ -147,7 +147,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Right:
 
 def right(folder: Path, name: str) -> dict[str, int]:
     counts = dict.fromkeys(QUESTIONS, 0)
-    for record in answers(Arm(name, folder / "sealed" / name, None, None)):  # type: ignore[arg-type]
+    for record in read_arm_records(Arm(name, folder / "sealed" / name, None, None)):  # type: ignore[arg-type]
         counts[record.sample_id] += record.correct
     return counts
 

@@ -11,7 +11,7 @@ from dspy.lm15 import Response
 from dspy.utils.exceptions import LMServerError
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.workflows.paired_evaluation import Arm, answers
+from eval.workflows.paired_evaluation import Arm, read_arm_records
 from mas.prompt_sets.prompt_set import digest
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
 from tests.scripted_model import all_text
@@ -22,7 +22,7 @@ def test_both_are_asked_each_sealed_question_and_nothing_else(tmp_path: Path) ->
     tuned = planted_run(tmp_path, "gate.epochs=2", texts={"finalize": ALWAYS}, model=model)
     sealed = set(tuned.read("splits")["sealed"])
     for name, right in (("parent", 12), ("winner", 60)):
-        records = answers(Arm(name, tuned.folder / "sealed" / name, tuned.kept, None))
+        records = read_arm_records(Arm(name, tuned.folder / "sealed" / name, tuned.kept, None))
         assert {(each.sample_id, each.epoch) for each in records} == {(id, epoch) for id in sealed for epoch in (1, 2)}
         assert sum(each.correct for each in records) == right
     assert tuned.verdict["sealed"] == tuned.verdict["sealed"] | {

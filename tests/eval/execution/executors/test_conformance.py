@@ -6,7 +6,7 @@ from inspect import signature
 
 import pytest
 
-from eval.cli.hydra_compat import composed
+from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.executors.contract import Executor, PendingSample
 from eval.execution.executors.local import LocalExecutor
@@ -23,7 +23,7 @@ EXECUTORS: list[Callable[[EvalConfig], Executor]] = [
 
 @pytest.fixture
 def config() -> EvalConfig:
-    return read_config(composed(["system=toy", "data=toy", "model=offline", "run.concurrency=2"]))
+    return read_config(compose_config(["system=toy", "data=toy", "model=offline", "run.concurrency=2"]))
 
 
 @pytest.fixture

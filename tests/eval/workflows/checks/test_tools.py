@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval.cli.hydra_compat import composed
+from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
 from eval.workflows.checks import tools as check
 from eval.workflows.checks.installation import OK, WARNING, Finding
@@ -37,7 +37,7 @@ def nothing_there() -> Iterator[str]:
 
 def found(*overrides: str, deep: bool = False) -> dict[str, Finding]:
     """By subject; the tesseract of this machine is no business of theirs."""
-    config = read_config(composed(["experiment=offline", NO_BROWSER, *overrides]))
+    config = read_config(compose_config(["experiment=offline", NO_BROWSER, *overrides]))
     return {each.name: each for each in check.check_tools(config, deep)}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eval.execution.failure import describe
+from eval.execution.failure import describe_failure
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
@@ -105,7 +105,7 @@ def test_a_failure_is_one_sentence_of_the_right_class(failure: str) -> None:
         with record_trace(Trace("t")) as trace, pytest.raises(error) as caught:
             asked(question="?")
         assert len(agent.bodies) == 1, "nothing is asked twice"
-    described = describe(caught.value, trace)
+    described = describe_failure(caught.value, trace)
     assert (described.kind, described.component) == (kind, "http")
     assert [word for word in words if word not in described.message] == [], described.message
     assert "\n" not in described.message

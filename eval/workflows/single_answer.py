@@ -1,0 +1,64 @@
+"""One question answered outside a run: the same runner, limits and failures, and nothing stored.
+
+answer_sample(Sample("question", "What is 2 + 2?"), config, prompts, observer).answer      # "4"
+"""
+
+import sys
+
+from rich.console import Console
+
+from eval.benchmarks.dataset import Sample
+from eval.cli.command import FAILURES, FINISHED, STOPPED
+from eval.config.evaluation import EvalConfig
+from eval.execution.run_session import MissingServices
+from eval.execution.runner import SampleRunner
+from eval.reports.live_steps import LiveSteps, print_answer
+from eval.runs.record import Record
+from eval.scorers.score import Score
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.runtime.trace import Observer
+from mas.simulation import SIMULATED_NOTICE
+
+
+def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -> int:
+    """Answer the question, show the steps as they happen and then the answer; return the exit code."""
+    console = Console()
+    if config.needs_model and config.model.simulated:
+        console.print(SIMULATED_NOTICE, style="bold yellow")
+    try:
+        with LiveSteps(console, config.redact) as steps:
+            record = answer_sample(sample, config, prompts, steps.observer)
+    except KeyboardInterrupt:
+        print("error: interrupted; nothing is stored.", file=sys.stderr)
+        return STOPPED
+    print_answer(record, console, config.redact)
+    if record.error is not None:
+        print(f"error: {record.error_component}: {record.error}", file=sys.stderr)
+    return FINISHED if record.error is None else FAILURES
+
+
+def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None, observer: Observer) -> Record:
+    """Return the record of the sample, unscored; its spans go to `observer` as they open and end.
+
+    Raises:
+        UserError: the program cannot be built, such as with a tool that cannot be loaded.
+    """
+    missing = MissingServices(config)
+    with config.system.open_resources(config.tools, missing.note) as resources:
+        runner = SampleRunner(
+            run_id="ask",
+            program=config.system.build(config.model, prompts, resources),
+            scorer=_refuse_to_score,
+            deadline_seconds=config.run.deadline_seconds,
+            redact=config.redact,
+            open_context=lambda sample_key: SampleContext(sample_key, config.limits),
+            observer=observer,
+        )
+        missing.print_notes()
+        return run_blocking(runner.record_of(sample, SampleKey(sample.id)))
+
+
+def _refuse_to_score(question: str, answer: str | None, target: str) -> Score:
+    raise AssertionError("a sample without a target is not scored")
