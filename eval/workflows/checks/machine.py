@@ -62,10 +62,10 @@ def check_isolation() -> Finding:
     """Check which isolation `tools.sandbox.kind=auto` chooses here, and why not a better one."""
     choice = try_isolations(AUTO)
     if choice.isolation.name == BUBBLEWRAP:
-        return Finding("isolation", OK, choice.said)
+        return Finding("isolation", OK, choice.probe_result)
     why = " ".join(choice.refused)
-    if choice.said:
-        return Finding("isolation", WARNING, f"{SECOND_BEST}: {choice.said}", why)
+    if choice.probe_result:
+        return Finding("isolation", WARNING, f"{SECOND_BEST}: {choice.probe_result}", why)
     return Finding("isolation", WARNING, "the tool python refuses: code cannot be shut in here", why)
 
 

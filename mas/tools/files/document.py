@@ -1,4 +1,4 @@
-"""What a reader makes of a file: named parts of numbered lines. Paging and searching know nothing else.
+"""Text of a file as readers return it: named parts of numbered lines, which are then paged and searched.
 
 Document("CSV table, 2 rows", [Part(heading="row | city", lines=[Line(1, "Rome"), Line(2, "Oslo")], numbered=True)])
 """
@@ -8,46 +8,49 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+DocumentJson = dict[str, Any]
+
 
 class Line(NamedTuple):
-    """One line of text or one row of a table; `number` counts from 1 as the file's own program would show it."""
+    """One line of text or one row of a table."""
 
-    number: int
+    number: int  # from 1, as the file's own program shows it
     text: str
 
 
 @dataclass(frozen=True)
 class Part:
-    """A whole text, one sheet of a workbook, or one page, slide or chapter."""
+    """Whole text, one sheet of a workbook, or one page, slide or chapter."""
 
     lines: list[Line]
-    name: str = ""  # what `sheet=` selects: a sheet's name or a page's number; empty: a file of one part
+    name: str = ""  # value of `sheet=`: a sheet's name or a page's number; empty: the only part
     heading: str = ""  # repeated on every page that shows lines of this part
     numbered: bool = False  # a table's row numbers are always shown, a text's line numbers in a search or range
 
 
 @dataclass(frozen=True)
 class Document:
-    """A file as text. `summary` is one line: its kind and size."""
+    """File as text."""
 
-    summary: str
+    summary: str  # one line: kind and size
     parts: list[Part]
-    notes: list[str] = field(default_factory=list)  # what was guessed, or is in the file and not shown
-    unit: str = "sheet"  # what a named part is called; all but sheets are named by their numbers
+    notes: list[str] = field(default_factory=list)  # guesses, and contents that are not shown
+    unit: str = "sheet"  # noun for a named part; all but sheets are named by their numbers
     is_incomplete: bool = False  # a program that is not installed here could read more of it
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON; `from_dict` makes the document again."""
+    def to_json(self) -> DocumentJson:
+        """Return the document as values for JSON, which `from_json` reads."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, made: dict[str, Any]) -> "Document":
-        parts = [Part(**{**part, "lines": [Line(*line) for line in part["lines"]]}) for part in made["parts"]]
-        return cls(**{**made, "parts": parts})
+    def from_json(cls, values: DocumentJson) -> "Document":
+        """Return the document that `to_json` has described."""
+        parts = [Part(**{**part, "lines": [Line(*line) for line in part["lines"]]}) for part in values["parts"]]
+        return cls(**{**values, "parts": parts})
 
 
 def number_parts(unit: str, texts: list[list[str]]) -> list[Part]:
-    """One part for each page, slide or chapter, called by its number from 1."""
+    """Return one part for each page, slide or chapter, named by its number from 1."""
     return [
         Part(
             [Line(n, line) for n, line in enumerate(lines, start=1)], str(number), f"[{unit} {number} of {len(texts)}]"
@@ -58,18 +61,22 @@ def number_parts(unit: str, texts: list[list[str]]) -> list[Part]:
 
 @dataclass(frozen=True)
 class Source:
+    """Name and bytes of a file."""
+
     name: str  # for messages: the attachment's bare name, or "data.zip: tables/x.csv"
     data: bytes
 
     @classmethod
-    def of(cls, path: Path) -> "Source":
+    def read(cls, path: Path) -> "Source":
+        """Read a file."""
         with path.open("rb") as file:
             return cls(path.name, file.read())
 
     @property
     def suffix(self) -> str:
-        """With its dot, in lower case."""
+        """Extension with its dot, in lower case."""
         return PurePosixPath(self.name).suffix.lower()
 
-    def stream(self) -> io.BytesIO:
+    def open(self) -> io.BytesIO:
+        """Return the bytes as a file."""
         return io.BytesIO(self.data)

@@ -1,6 +1,6 @@
-"""Which reader reads which kind of file. A new kind is one file beside this one and one line in READERS.
+"""Readers by kind of file. A new kind needs a module in readers/ and a line in READERS.
 
-What a file is, its content decides where that has a signature, and otherwise its extension.
+The content decides the kind of a file if it has a signature, otherwise the extension does.
 
     read_document(Path("towns.csv")).summary                        # "table with 2 columns and 12 rows below …"
     read_document(Path("data.zip"), "tables/towns.csv").summary     # the same of a member
@@ -46,11 +46,9 @@ READERS = {
     ".wav": "mas.tools.files.readers.audio:read_wav",
     ".m4a": "mas.tools.files.readers.audio:read_m4a",
 }
-TEXT_READER = "mas.tools.files.readers.text:read"  # of everything that is neither above nor below
-# Read where they are asked for, by Python's own library; all others in another process.
-_LIGHT = frozenset(
-    (*(READERS[kind] for kind in (".csv", ".json", ".jsonl")), TEXT_READER)
-)  # read where they are asked for
+TEXT_READER = "mas.tools.files.readers.text:read"  # of all kinds that are neither above nor below
+# Read in this process, by Python's own library; all others in another process.
+_LIGHT = frozenset((*(READERS[kind] for kind in (".csv", ".json", ".jsonl")), TEXT_READER))
 
 BINARY_KINDS = {
     **dict.fromkeys((".flac", ".ogg", ".aac"), "an audio file"),
@@ -62,7 +60,7 @@ BINARY_KINDS = {
     **{".ole": "an old Office file", ".protected": "protected by a password"},
 }
 
-# Offset, bytes, and the extensions that such a file may have; any other extension is wrong and the first is meant.
+# Offset, bytes, and the extensions that such a file may have; any other extension is replaced by the first.
 _SIGNATURES: tuple[tuple[int, bytes, tuple[str, ...]], ...] = (
     (0, b"PK\x03\x04", (".zip", ".xlsx", ".xlsm", ".xlsb", ".docx", ".pptx", ".epub", ".odt", ".ods")),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", (".doc", ".xls", ".ppt")),
@@ -98,7 +96,7 @@ _OLD_OFFICE_STREAMS = {  # names of streams, in utf-16 as the container's direct
 
 
 def read_document(path: Path, member: str | None = None) -> Document:
-    """The file as text; `read_member`: of an archive, the file of that name in it.
+    """Return a file as text, or the member of that name of an archive.
 
     Raises:
         ToolError: it is missing, too large, binary, damaged, or of a kind that has no reader.
@@ -110,15 +108,15 @@ def read_document(path: Path, member: str | None = None) -> Document:
         if status.st_size > MAX_FILE_BYTES:
             raise ToolError(f"{path.name} has {status.st_size} bytes; read_file reads at most {MAX_FILE_BYTES}.")
         languages = get_settings(FileSettings).ocr_languages
-        return _read(path, status.st_mtime_ns, status.st_size, member, languages)
-    except OSError as error:  # its own text would show the agent where on this machine the file lies
+        return _read_cached(path, status.st_mtime_ns, status.st_size, member, languages)
+    except OSError as error:  # its own text would show the agent the path on this machine
         raise ToolError(f"{path.name} cannot be read ({error.strerror}); go on without it.") from error
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: Path, _modified_ns: int, _bytes: int, member: str | None, languages: str) -> Document:
-    """Kept for the next page or search; time and size are there to notice that the file has changed."""
-    source = Source.of(path)
+def _read_cached(path: Path, _modified_ns: int, _bytes: int, member: str | None, languages: str) -> Document:
+    """Return a file as text, cached for the next page or search; time and size detect a change of the file."""
+    source = Source.read(path)
     return (
         read_in_process(source)
         if member is None and _is_light(source)
@@ -127,12 +125,12 @@ def _read(path: Path, _modified_ns: int, _bytes: int, member: str | None, langua
 
 
 def _is_light(source: Source) -> bool:
-    """Whether no library but Python's own reads it."""
-    return _signed(source.data) is None and READERS.get(source.suffix, TEXT_READER) in _LIGHT
+    """Return True if Python's own library reads the file."""
+    return _match_signature(source.data) is None and READERS.get(source.suffix, TEXT_READER) in _LIGHT
 
 
 def read_in_process(source: Source, member: str | None = None) -> Document:
-    """In this process.
+    """Return a file as text, read in this process.
 
     Raises:
         ToolError: as `read_document`.
@@ -147,39 +145,42 @@ def read_in_process(source: Source, member: str | None = None) -> Document:
     if kind not in READERS and kind in BINARY_KINDS:
         raise ToolError(f"{source.name} is {BINARY_KINDS[kind]}; read_file reads {describe_supported()}.")
     try:
-        return _reader(READERS.get(kind, TEXT_READER))(source)
+        return _load_reader(READERS.get(kind, TEXT_READER))(source)
     except ToolError:
         raise
-    except Exception as error:  # whatever a library makes of a damaged file
+    except Exception as error:  # libraries raise anything for a damaged file
         reason = "it is damaged or unusual" if not isinstance(error, ImportError) else "its reader is not installed"
         raise ToolError(f"{source.name} cannot be read as {kind}: {reason} ({type(error).__name__}).") from error
 
 
 def describe_supported() -> str:
+    """Return the extensions that can be read."""
     return f"{', '.join(READERS)} and any plain text (.txt, .md, .py, .pdb and others)"
 
 
 def detect_kind(source: Source) -> str:
-    """The extension that fits the content; empty for a text that has the extension of something else."""
-    if family := _signed(source.data):
+    """Return the extension that fits the content; empty for a text with the extension of another kind."""
+    if family := _match_signature(source.data):
         if family[0] == ".zip":
-            default = _package_kind(source)
+            default = _detect_package(source)
         else:
-            default = _old_office_kind(source.data) if family[0] == ".doc" else family[0]
+            default = _detect_old_office(source.data) if family[0] == ".doc" else family[0]
         if family[0] == ".doc":
             return default
         return source.suffix if source.suffix in family and source.suffix != ".zip" else default
-    signed = {name for _, _, family in _SIGNATURES for name in family} - {".mp3"}  # most, but not all, have ID3
+    signed = {name for _, _, family in _SIGNATURES for name in family} - {
+        ".mp3"
+    }  # most MP3 files, but not all, have a signature
     return "" if source.suffix in signed else source.suffix
 
 
-def _signed(data: bytes) -> tuple[str, ...] | None:
+def _match_signature(data: bytes) -> tuple[str, ...] | None:
     return next((family for at, signature, family in _SIGNATURES if data[at : at + 32].startswith(signature)), None)
 
 
-def _package_kind(source: Source) -> str:
+def _detect_package(source: Source) -> str:
     try:
-        with zipfile.ZipFile(source.stream()) as archive:
+        with zipfile.ZipFile(source.open()) as archive:
             members = set(archive.namelist())
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         return ".zip"
@@ -188,12 +189,12 @@ def _package_kind(source: Source) -> str:
     return next((kind for member, kind in _OFFICE_MEMBERS.items() if member in members), ".zip")
 
 
-def _old_office_kind(data: bytes) -> str:
+def _detect_old_office(data: bytes) -> str:
     streams = ((name.encode("utf-16-le"), kind) for name, kind in _OLD_OFFICE_STREAMS.items())
     return next((kind for name, kind in streams if name in data), ".ole")
 
 
-def _reader(target: str) -> Callable[[Source], Document]:
+def _load_reader(target: str) -> Callable[[Source], Document]:
     module, _, function = target.partition(":")
     reader: Callable[[Source], Document] = getattr(importlib.import_module(module), function)
     return reader

@@ -1,8 +1,8 @@
-"""The text in a picture, by the program tesseract where it is installed.
+"""Optical character recognition by the program tesseract, if it is installed.
 
-text_in(image)                # "The boat leaves from pier 412"; None: it cannot be read here
-with reading("eng+deu"):      # `tools.files.ocr_languages`
-    why_not()                 # None, or a sentence: there is no tesseract, or it has no German
+read_text(image)                # "The boat leaves from pier 412"; None: it cannot be read here
+with use_languages("eng+deu"):  # `tools.files.ocr_languages`
+    explain_missing()           # None, or a sentence: there is no tesseract, or it has no German
 """
 
 import functools
@@ -11,15 +11,18 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 from mas.tools.files.settings import ENGLISH
 
 OCR_SECONDS = 60
 LIST_SECONDS = 10
-MAX_SIDE = 4_000  # pixels; a larger picture is made smaller first
-MIN_SIDE = 1_000  # and a smaller one larger: letters of 20 to 40 pixels are read best
-NOT_HERE = "cannot be read here: "  # in each sentence of why_not
+MAX_SIDE = 4_000  # pixels; a larger picture is scaled down first
+MIN_SIDE = 1_000  # pixels; a smaller one is scaled up: letters of 20 to 40 pixels are read best
+NOT_HERE = "cannot be read here: "  # in each sentence of `explain_missing`
 MISSING = f"The text in it {NOT_HERE}the program tesseract is not installed (apt-get install tesseract-ocr)."
 
 _languages: ContextVar[str] = ContextVar("ocr_languages", default=ENGLISH)
@@ -27,7 +30,7 @@ _languages: ContextVar[str] = ContextVar("ocr_languages", default=ENGLISH)
 
 @contextmanager
 def use_languages(languages: str) -> Iterator[None]:
-    """Pictures inside are read in these languages, `eng+deu`."""
+    """Read pictures inside in these languages, such as `eng+deu`."""
     token = _languages.set(languages)
     try:
         yield
@@ -36,19 +39,20 @@ def use_languages(languages: str) -> Iterator[None]:
 
 
 def is_installed() -> bool:
+    """Return True if tesseract is installed."""
     return shutil.which("tesseract") is not None
 
 
 def explain_missing() -> str | None:
-    """Why no text can be read, in a sentence; None: it can."""
+    """Return a sentence that says why no text can be read; None if it can."""
     return explain_missing_languages(_languages.get()) if is_installed() else MISSING
 
 
 def explain_missing_languages(languages: str) -> str | None:
-    """Languages that the installed tesseract lacks, in a sentence; None: it has them all."""
+    """Return a sentence with the languages that the installed tesseract lacks; None if it has them all."""
     there = list_installed_languages()
     absent = [each for each in languages.split("+") if each not in there]
-    if not absent or not there:  # where it does not tell, it is tried
+    if not absent or not there:  # if it lists none, they are tried
         return None
     packages = " ".join(f"tesseract-ocr-{each.rpartition('/')[2].lower().replace('_', '-')}" for each in absent)
     return (
@@ -60,7 +64,7 @@ def explain_missing_languages(languages: str) -> str | None:
 
 @functools.cache
 def list_installed_languages() -> tuple[str, ...]:
-    """In tesseract's codes; none if it does not tell."""
+    """Return the languages of tesseract in its codes; none if it does not list them."""
     try:
         listed = subprocess.run(
             ["tesseract", "--list-langs"], capture_output=True, text=True, timeout=LIST_SECONDS, check=True
@@ -70,8 +74,8 @@ def list_installed_languages() -> tuple[str, ...]:
     return tuple(line.strip() for line in listed.stdout.splitlines()[1:] if line.strip())
 
 
-def read_text(image: Any) -> str | None:
-    """`image`: of Pillow.
+def read_text(image: "Image.Image") -> str | None:
+    """Return the text in a picture; None if it cannot be read here.
 
     Raises:
         RuntimeError: tesseract failed or took too long.
@@ -80,12 +84,12 @@ def read_text(image: Any) -> str | None:
         return None
     import pytesseract  # type: ignore[import-untyped]
 
-    found: str = pytesseract.image_to_string(_sized(image), lang=_languages.get(), timeout=OCR_SECONDS)
+    found: str = pytesseract.image_to_string(_prepare(image), lang=_languages.get(), timeout=OCR_SECONDS)
     return found.strip().replace("\x0c", "\n")
 
 
-def _sized(image: Any) -> Any:
-    """On white, in grey, of a size at which letters are read."""
+def _prepare(image: "Image.Image") -> "Image.Image":
+    """Return the picture on white, in grey, of a size at which letters are read."""
     from PIL import Image
 
     rgba = image.convert("RGBA")

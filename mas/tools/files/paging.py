@@ -1,6 +1,6 @@
-"""Long content in pages of whole lines, so that no observation fills the model's context.
+"""Paging of long content, so that no observation fills the model's context, and search in it.
 
-pages_of([Part([Line(1, "a"), Line(2, "b")])])     # ["a\\nb"]
+split_pages([Part([Line(1, "a"), Line(2, "b")])])     # ["a\\nb"]
 """
 
 import re
@@ -11,14 +11,14 @@ from mas.tools.files.document import Line, Part
 from mas.tools.results import ToolError
 
 MAX_PAGE_CHARS = 12_000  # of one observation, its header included
-MAX_HEADER_CHARS = 2_500  # what read_file says about the file
+MAX_HEADER_CHARS = 2_500  # above the content
 MAX_HEADING_CHARS = 2_500  # of a part
 MAX_PIECE_CHARS = 4_000  # a longer line is split: JSON in one line, base64
 _BODY_CHARS = MAX_PAGE_CHARS - MAX_HEADER_CHARS
 
 
 def split_pages(parts: Sequence[Part]) -> list[str]:
-    """The parts as texts below the limit; every line is on exactly one page, a part's heading on each of its pages."""
+    """Return the parts as pages; every line is on exactly one page, a part's heading on each of its pages."""
     pages: list[list[str]] = [[]]
     room = _BODY_CHARS
     for part in parts:
@@ -37,7 +37,7 @@ def split_pages(parts: Sequence[Part]) -> list[str]:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most `limit` characters, saying how many are missing."""
+    """Return at most `limit` characters; a cut says how many are missing."""
     if len(text) <= limit:
         return text
     kept = limit - 40
@@ -57,28 +57,25 @@ def _pieces(part: Part) -> Iterator[str]:
             yield text[start : start + MAX_PIECE_CHARS] + ("…" if start + MAX_PIECE_CHARS < len(text) else "")
 
 
-_LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `_with_context`
+_LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `_add_context`
 CONTEXT_LINES = 2
-MAX_LINE_CHARS = 1_000  # of a longer line only the surroundings of the matches are shown
+MAX_LINE_CHARS = 1_000  # of a longer line only the text around the matches is shown
 AROUND_CHARS = 200
 
 
 def search_lines(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
-    """Parts with matching lines (marked `>`) and their context alone, and the number of matching lines.
-
-    Upper and lower case are the same.
-    """
+    """Return the matching lines (marked `>`) with their context, and the number of matches; case is ignored."""
     pattern = re.compile(re.escape(wanted), re.IGNORECASE)
     found, count = [], 0
     for part in parts:
         hits = {position for position, line in enumerate(part.lines) if pattern.search(line.text)}
         count += len(hits)
         if hits:
-            found.append(replace(part, lines=_with_context(part.lines, hits, pattern), numbered=False))
+            found.append(replace(part, lines=_add_context(part.lines, hits, pattern), numbered=False))
     return found, count
 
 
-def _with_context(lines: list[Line], hits: set[int], pattern: re.Pattern[str]) -> list[Line]:
+def _add_context(lines: list[Line], hits: set[int], pattern: re.Pattern[str]) -> list[Line]:
     near = {hit + step for hit in hits for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
     shown: list[Line] = []
     previous = None
@@ -87,17 +84,17 @@ def _with_context(lines: list[Line], hits: set[int], pattern: re.Pattern[str]) -
         if previous is not None and position > previous + 1:
             shown.append(Line(number, "--"))
         mark = ">" if position in hits else " "
-        shown.append(Line(number, f"{mark} {number} | {_shortened(text, pattern)}"))
+        shown.append(Line(number, f"{mark} {number} | {_shorten(text, pattern)}"))
         previous = position
     return shown
 
 
 def remove_line_marks(text: str) -> str:
-    """Return lines that a search has shown without their numbers and marks."""
+    """Return the lines of a search without their numbers and marks."""
     return _LINE_MARK.sub("", text)
 
 
-def _shortened(text: str, pattern: re.Pattern[str]) -> str:
+def _shorten(text: str, pattern: re.Pattern[str]) -> str:
     if len(text) <= MAX_LINE_CHARS:
         return text
     windows: list[list[int]] = []
@@ -110,35 +107,36 @@ def _shortened(text: str, pattern: re.Pattern[str]) -> str:
     return "… " + " … ".join(text[start:end] for start, end in windows or [[0, AROUND_CHARS]]) + " …"
 
 
-EXAMPLE_LINES = 41  # of the range that a refusal proposes
+EXAMPLE_LINES = 41  # of the range that an error message proposes
 _RANGE = re.compile(r"(?:(?:line|row)s? ?)?([0-9]{1,9})(?: ?[-\u2013] ?([0-9]{1,9}))?", re.IGNORECASE)
 
 
 def select_lines(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tuple[list[Part], str]:
-    """The parts that reach into the range, with its lines alone, and in words what is shown.
+    """Return the parts with the lines of a range, and a description of them.
 
-    Sheets and pages are each counted from their own start. What a range asks for beyond the end is left out.
+    The lines of each sheet or page are filled from its own start; a range may end after the last line.
 
     Args:
         wanted: "7" or "100-140".
-        unit: what a part is called.
+        file: name for messages.
+        unit: noun for a part.
 
     Raises:
-        ToolError: that is no range, or it is beyond all lines.
+        ToolError: it is not a range, or it is beyond all lines.
     """
-    counted = [part for part in parts if part.lines]
-    if not counted:
+    filled = [part for part in parts if part.lines]
+    if not filled:
         raise ToolError(f"{file} has no lines; call read_file again without `lines`.")
-    first, last = _ends(wanted)
-    word = "row" if all(part.numbered for part in counted) else "line"
-    start, end = min(map(_start, counted)), max(map(_end, counted))
+    first, last = _parse_range(wanted)
+    word = "row" if all(part.numbered for part in filled) else "line"
+    start, end = min(map(_first_number, filled)), max(map(_last_number, filled))
     if not (first <= last and start <= last and first <= end):
-        has = f"{word}s {start} to {end}" + (f" in its longest {unit}" if len(counted) > 1 else "")
+        has = f"{word}s {start} to {end}" + (f" in its longest {unit}" if len(filled) > 1 else "")
         raise ToolError(
             f"{file} has the {has}; give `lines` one of these numbers or a range such as "
             f'"{start}-{min(end, start + EXAMPLE_LINES - 1)}", not {clip(repr(wanted), 100)}.'
         )
-    reached = [part for part in counted if _start(part) <= last and first <= _end(part)] or counted
+    reached = [part for part in filled if _first_number(part) <= last and first <= _last_number(part)] or filled
     shown = [replace(part, lines=[line for line in part.lines if first <= line.number <= last]) for part in reached]
     among = f"{start}-{end}" if len(shown) == 1 else f"each {unit}"
     low, high = max(first, start), min(last, end)
@@ -146,15 +144,15 @@ def select_lines(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tu
     return [replace(part, numbered=True) for part in shown], words
 
 
-def _ends(wanted: str) -> tuple[int, int]:
-    """Both included; of what is no range the end is before the start."""
+def _parse_range(wanted: str) -> tuple[int, int]:
+    """Return the first and last line of a range; for an invalid one the last is before the first."""
     found = _RANGE.fullmatch(wanted)
     return (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
 
 
-def _start(part: Part) -> int:
+def _first_number(part: Part) -> int:
     return min(line.number for line in part.lines)
 
 
-def _end(part: Part) -> int:
+def _last_number(part: Part) -> int:
     return max(line.number for line in part.lines)

@@ -1,6 +1,6 @@
-"""Reading in another process: the side of the run. `worker` is the other.
+"""Pool of processes that read files; `mas.tools.files.reader_process` is their program.
 
-read_apart(Source("report.pdf", data), None).summary      # "PDF, 12 pages"
+read_in_subprocess(Source("report.pdf", data), None).summary      # "PDF, 12 pages"
 """
 
 import atexit
@@ -12,14 +12,14 @@ import subprocess
 import sys
 from contextlib import suppress
 from threading import BoundedSemaphore, Lock, Timer
-from typing import Any
+from typing import TypedDict, cast
 
-from mas.tools.files.document import Document, Source
+from mas.tools.files.document import Document, DocumentJson, Source
 from mas.tools.files.settings import ENGLISH
 from mas.tools.results import ToolError
 
 WORKERS = 2  # at most; one is started when it is first needed and serves until the run ends
-READS = 300  # of one worker, before another takes its place: libraries leak
+READS = 300  # of one worker before it is replaced: libraries leak memory
 MAX_SECONDS = 150.0  # of one file, most of it for the libraries' import on a busy machine
 _KEPT = (
     "PATH",
@@ -31,10 +31,17 @@ _KEPT = (
     "SYSTEMROOT",
 )  # of the environment: no credential
 
-_room = BoundedSemaphore(WORKERS)
+_free_places = BoundedSemaphore(WORKERS)
 _lock = Lock()
 _idle: list["_Worker"] = []
-_parents: list["_Worker"] = []  # in a forked process: not to be used, and not to be ended
+_parents: list["_Worker"] = []  # in a forked process: neither to be used nor stopped
+
+
+class ReaderReply(TypedDict, total=False):
+    """Reply of a process: one of the two."""
+
+    document: DocumentJson
+    error: str
 
 
 class _Worker:
@@ -51,8 +58,8 @@ class _Worker:
         )
         self.reads = 0
 
-    def ask(self, source: Source, member: str | None, ocr_languages: str, seconds: float) -> dict[str, Any] | None:
-        """None: it ended, or had to be ended, without a reply."""
+    def read(self, source: Source, member: str | None, ocr_languages: str, seconds: float) -> "ReaderReply | None":
+        """Return the process's reply; None if it ended, or had to be killed, without one."""
         self.reads += 1
         assert self._process.stdin and self._process.stdout
         about = {"name": source.name, "member": member, "ocr_languages": ocr_languages, "bytes": len(source.data)}
@@ -64,7 +71,7 @@ class _Worker:
             self._process.stdin.flush()
             size = self._process.stdout.read(4)
             reply = self._process.stdout.read(*struct.unpack(">I", size)) if len(size) == 4 else b""
-            return json.loads(reply) if reply else None
+            return cast(ReaderReply, json.loads(reply)) if reply else None
         except (OSError, ValueError):
             return None
         finally:
@@ -74,12 +81,12 @@ class _Worker:
         self._kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
-                with suppress(OSError):  # what it never read goes with it
+                with suppress(OSError):  # unread bytes are lost
                     pipe.close()
         self._process.wait()
 
     def _kill(self) -> None:
-        """With what it has started itself, such as tesseract."""
+        """Kill the process and those that it has started, such as tesseract."""
         if hasattr(os, "killpg") and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         else:
@@ -87,31 +94,31 @@ class _Worker:
 
 
 def read_in_subprocess(source: Source, member: str | None, ocr_languages: str = ENGLISH) -> Document:
-    """The file, or a member of the archive that it is; `ocr_languages`: of texts in its pictures.
+    """Return a file, or a member of an archive, as text, read in another process.
 
     Raises:
         ToolError: it cannot be read, or its reader took too much time or memory.
     """
-    with _room:
-        worker = _taken()
+    with _free_places:
+        worker = _take_worker()
         reply = None
         try:
-            reply = worker.ask(source, member, ocr_languages, MAX_SECONDS)
+            reply = worker.read(source, member, ocr_languages, MAX_SECONDS)
         finally:
-            _put_back(worker, fit=reply is not None)
+            _return_worker(worker, fit=reply is not None)
     if reply is None:
         raise ToolError(f"{source.name} took more time or memory than a file may, and is not read; go on without it.")
     if "error" in reply:
         raise ToolError(reply["error"])
-    return Document.from_dict(reply["document"])
+    return Document.from_json(reply["document"])
 
 
-def _taken() -> _Worker:
+def _take_worker() -> _Worker:
     with _lock:
         return _idle.pop() if _idle else _Worker()
 
 
-def _put_back(worker: _Worker, fit: bool) -> None:
+def _return_worker(worker: _Worker, fit: bool) -> None:
     if fit and worker.reads < READS:
         with _lock:
             _idle.append(worker)
@@ -120,7 +127,7 @@ def _put_back(worker: _Worker, fit: bool) -> None:
 
 
 def stop_workers() -> None:
-    """Those that wait; at the latest when this process ends."""
+    """Stop the idle processes; done when this process ends, too."""
     with _lock:
         while _idle:
             _idle.pop().end()

@@ -1,4 +1,4 @@
-"""How attached files are read: `tools.files` of the configuration.
+"""Settings for reading attached files.
 
 FileSettings(ocr_languages="eng+deu").check()
 """
@@ -13,12 +13,15 @@ ENGLISH = "eng"  # tesseract's own default
 
 @dataclass
 class FileSettings:
+    """The `tools.files` part of the configuration."""
+
     ocr_languages: str = ENGLISH  # of texts in pictures, in tesseract's codes: eng+deu
 
     def check(self) -> None:
-        """
+        """Check the form of the languages; the first picture shows whether tesseract has them.
+
         Raises:
-            UserError: it is no list of languages; whether tesseract has them is seen at the first picture.
+            UserError: it is not a list of languages.
         """
         if not re.fullmatch(r"\w+(/\w+)?(\+\w+(/\w+)?)*", self.ocr_languages, re.ASCII):
             raise UserError(

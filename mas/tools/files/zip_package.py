@@ -1,21 +1,24 @@
-"""Office files as what they are outside: zip packages of XML. Checked here before any library opens them.
+"""Checks of office files, which are zip packages of XML, before a library opens them.
 
-The libraries are built for files that a friend made. What they do not look at: how far a package unpacks, and entities
-in its XML (no office program writes any), which can stand for gigabytes or for a file of this machine.
+The libraries trust their input. They check neither the unpacked size of a package nor entities in its XML (no office
+program writes any), which can expand to gigabytes or to a file of this machine.
 
-    members_of(Source("a.docx", data))      # ["[Content_Types].xml", "word/document.xml", …]
+    list_members(Source("a.docx", data))      # ["[Content_Types].xml", "word/document.xml", …]
 """
 
 import re
 import zipfile
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element  # type: ignore[import-untyped]
 
 from mas.tools.files.document import Source
 from mas.tools.results import ToolError
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
-MAX_XML_BYTES = 32 * 1024 * 1024  # openpyxl takes 25 times as much memory, and 20 s
+MAX_XML_BYTES = 32 * 1024 * 1024  # for which openpyxl needs 25 times as much memory, and 20 s
 MAX_MEMBERS = 5_000
 
 _XML = (".xml", ".rels", ".vml")
@@ -23,13 +26,13 @@ _DECLARES = re.compile(rb"<\x00?!\x00?[Dd]\x00?[Oo]\x00?[Cc]\x00?[Tt]\x00?[Yy]|<
 
 
 def list_members(source: Source) -> list[str]:
-    """The names in the package.
+    """Return the names in the package, after checking it.
 
     Raises:
         ToolError: it is damaged, encrypted, a bomb, or declares entities.
     """
     try:
-        with zipfile.ZipFile(source.stream()) as archive:
+        with zipfile.ZipFile(source.open()) as archive:
             _check_sizes(archive, source.name)
             for name in archive.namelist():
                 if name.lower().endswith(_XML) and _DECLARES.search(archive.read(name)):
@@ -51,8 +54,8 @@ def _check_sizes(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def read_texts(source: Source, member: str, holder: str) -> list[str]:
-    """The text in each element called `holder` (without its namespace) of an XML member; none without that member."""
-    with zipfile.ZipFile(source.stream()) as archive:
+    """Return the text of each element `holder` (without its namespace) of an XML member, if the package has it."""
+    with zipfile.ZipFile(source.open()) as archive:
         if member not in archive.namelist():
             return []
         root = parse_xml(archive.read(member))
@@ -60,8 +63,8 @@ def read_texts(source: Source, member: str, holder: str) -> list[str]:
     return [text for text in found if text.strip()]
 
 
-def parse_xml(xml: bytes) -> Any:
-    """The root element; nothing is loaded for it and no entity is replaced."""
+def parse_xml(xml: bytes) -> "_Element":
+    """Return the root element; no file is loaded and no entity is replaced."""
     from lxml import etree  # type: ignore[import-untyped]
 
     return etree.fromstring(xml, etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True))

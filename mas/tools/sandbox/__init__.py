@@ -1,1 +1,1 @@
-"""Where code that a model wrote is run: shut in, limited, and ended with the question it belongs to."""
+"""Sandboxes for code that a model wrote: shut in, limited, and ended with the question it belongs to."""

@@ -1,8 +1,8 @@
-"""The jail: a process in namespaces of its own, made by bubblewrap (https://github.com/containers/bubblewrap).
+"""Isolation in namespaces of their own, by bubblewrap (https://github.com/containers/bubblewrap).
 
-It sees the shared libraries, Python and its packages, and the question's files, all read-only; two small folders in
-memory are its own. No network, no other process, no /proc, no program to start but Python, no environment. What each
-part holds against, and what was found out by trying: docs/explanation/sandbox.md.
+The code sees the shared libraries, Python and its packages, and the question's files, all read-only, and two small
+writable folders in memory. It has no network, no other process, no /proc, no program to start but Python, and no
+environment. What each part protects from, and what tests have shown: docs/explanation/sandbox.md.
 """
 
 import functools
@@ -28,12 +28,12 @@ OPEN_FILES = 64
 INSTALL = "install bubblewrap (apt-get install bubblewrap)"
 HERE = Path(__file__).parent
 LIBRARIES = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib", "/usr/local/lib64")
-LINKS = ("/lib", "/lib32", "/lib64", "/libx32")  # to those, nowadays
+LINKS = ("/lib", "/lib32", "/lib64", "/libx32")  # to those, on today's systems
 DATA = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")  # the last: numpy's BLAS, where Debian has it
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 ENVIRONMENT = {
     **{"PATH": "/usr/bin", "HOME": "/scratch", "TMPDIR": "/tmp", "USER": "sandbox", "LANG": "C.UTF-8", "TZ": "UTC"},
-    **{"LD_LIBRARY_PATH": "/python/lib:/python/lib64"},  # else a Python made of a library takes the system's older one
+    **{"LD_LIBRARY_PATH": "/python/lib:/python/lib64"},  # else a shared libpython is the system's older one
     **{"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "2"},  # the same order of a set every time; less address space
     **{"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
 }
@@ -44,13 +44,13 @@ class Bubblewrap:
 
     @functools.cached_property
     def _program(self) -> tuple[str, tuple[int, ...]]:
-        return _program()
+        return _find_program()
 
     def probe(self) -> str:
         bwrap, version = self._program
-        filter_end = _filter()
+        filter_end = _open_filter()
         code = "import os; print(6 * 7, os.listdir('/scratch'))"
-        command = [*_jail(bwrap, version, 1, {}, ()), *_python(), "-c", code]
+        command = [*_build_command(bwrap, version, 1, {}, ()), *_python_command(), "-c", code]
         command[1:1] = ["--seccomp", str(filter_end)]
         try:
             ended = subprocess.run(
@@ -62,20 +62,25 @@ class Bubblewrap:
             os.close(filter_end)
         if ended.returncode or ended.stdout.strip() != b"42 []":
             cause = (ended.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit {ended.returncode}"])[-1]
-            mend = "; allow user namespaces on this machine or container" if cause.startswith("bwrap:") else ""
-            raise NotAvailableError(f"bubblewrap cannot isolate here ({cause[:200]}){mend}.")
+            remedy = "; allow user namespaces on this machine or container" if cause.startswith("bwrap:") else ""
+            raise NotAvailableError(f"bubblewrap cannot isolate here ({cause[:200]}){remedy}.")
         return f"bubblewrap {'.'.join(map(str, version))} runs Python in a jail"
 
     async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
         bwrap, version = self._program
-        filter_end = _filter()
+        filter_end = _open_filter()
         info, info_end = os.pipe()
         options = ["--seccomp", str(filter_end), "--info-fd", str(info_end)]
-        jail = _jail(bwrap, version, settings.scratch_mb << 20, files, options)
+        jail = _build_command(bwrap, version, settings.scratch_mb << 20, files, options)
         inner = _InnerPid(info)
         launch = Launch(
-            command=[*jail, *_python(), "/sandbox/worker.py", json.dumps(build_worker_settings(settings, _packages()))],
-            env={},  # --clearenv alone would leave it to read in bwrap's own /proc/…/environ
+            command=[
+                *jail,
+                *_python_command(),
+                "/sandbox/worker.py",
+                json.dumps(build_worker_settings(settings, _name_packages())),
+            ],
+            env={},  # --clearenv alone would leave it readable in bwrap's own /proc/…/environ
             max_message_bytes=20 * settings.max_output_chars + 100_000,
             max_resident_bytes=settings.memory_mb << 20,
             pass_fds=(filter_end, info_end),
@@ -88,16 +93,16 @@ class Bubblewrap:
 
 
 def build_worker_settings(settings: SandboxSettings, packages: list[str]) -> dict[str, object]:
-    """What worker.py is started with."""
+    """Return the settings for worker.py."""
     return {
         **{"max_chars": settings.max_output_chars, "packages": packages, "open_files": OPEN_FILES},
         **{"memory_bytes": settings.memory_mb << 20, "file_bytes": settings.scratch_mb << 20},
-        "cpu_seconds": int(settings.seconds_per_question) + 5,  # threads that work on between two calls
+        "cpu_seconds": int(settings.seconds_per_question) + 5,  # for threads that run on between two calls
     }
 
 
 class _InnerPid:
-    """Of the jail's first process, which bwrap tells once; None until then."""
+    """Id of the jail's first process, which bwrap reports once; None until then."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe, self._pid, self._text = pipe, None, b""
@@ -118,11 +123,11 @@ class _InnerPid:
             self._pipe = -1
 
 
-def _program() -> tuple[str, tuple[int, ...]]:
-    """Path and version of bwrap.
+def _find_program() -> tuple[str, tuple[int, ...]]:
+    """Return path and version of bwrap.
 
     Raises:
-        NotAvailableError: none, or too old a one, or a processor whose system calls are not known here.
+        NotAvailableError: it is missing or too old, or the processor's system calls are not known here.
     """
     if seccomp.build_program(platform.machine()) is None or sys.platform != "linux":
         known = " and ".join(seccomp.AUDIT_ARCHS)
@@ -139,18 +144,18 @@ def _program() -> tuple[str, tuple[int, ...]]:
     return found, version
 
 
-def _filter() -> int:
-    """A pipe to read the system call filter from; it fits into the pipe."""
+def _open_filter() -> int:
+    """Return the read end of a pipe that holds the system call filter; the pipe's buffer is large enough."""
     end, start = os.pipe()
     with os.fdopen(start, "wb") as file:
         file.write(seccomp.build_program(platform.machine()) or b"")
     return end
 
 
-def _jail(
+def _build_command(
     bwrap: str, version: tuple[int, ...], scratch_bytes: int, files: Mapping[str, Path], more: list[str] | tuple[()]
 ) -> list[str]:
-    """The command up to the program that runs inside. The order counts: later mounts cover earlier ones."""
+    """Return the command up to the program that runs inside. Later mounts cover earlier ones."""
     size = str(scratch_bytes)
     return [
         *(bwrap, "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"),
@@ -158,21 +163,21 @@ def _jail(
         *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", *more, "--clearenv"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
         *("--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/scratch"),
-        *_system(),
+        *_bind_system(),
         *("--ro-bind", str(HERE / "worker.py"), "/sandbox/worker.py"),
         *("--ro-bind", str(HERE / "notebook.py"), "/sandbox/notebook.py"),
-        *(word for name, path in files.items() for word in _file(name, path)),
-        *("--remount-ro", "/", "--chdir", "/scratch", "--"),  # the root itself is a folder in memory without a limit
+        *(word for name, path in files.items() for word in _bind_file(name, path)),
+        *("--remount-ro", "/", "--chdir", "/scratch", "--"),  # the root is a folder in memory without a limit
     ]
 
 
-def _file(name: str, path: Path) -> Iterator[str]:
-    """Under /data, and by its bare name in the working folder."""
+def _bind_file(name: str, path: Path) -> Iterator[str]:
+    """Bind a file in /data, with a link of its bare name in the working folder."""
     if path.is_file() and name == Path(name).name:
         yield from ("--ro-bind", str(path), f"/data/{name}", "--symlink", f"/data/{name}", f"/scratch/{name}")
 
 
-def _system() -> Iterator[str]:
+def _bind_system() -> Iterator[str]:
     for path in (*LIBRARIES, *DATA):
         yield from ("--ro-bind-try", path, path)
     for path in LINKS:
@@ -182,35 +187,35 @@ def _system() -> Iterator[str]:
             yield from ("--ro-bind", path, path)
     for path in DEVICES:
         yield from ("--dev-bind", path, path)
-    for source, target in _installation().items():
+    for source, target in _find_installation().items():
         yield from ("--ro-bind", source, target)
-    for number, source in enumerate(_site_packages()):
+    for number, source in enumerate(_find_site_packages()):
         yield from ("--ro-bind", source, f"/packages/{number}")
 
 
 @functools.cache
-def _installation() -> dict[str, str]:
-    """Where Python and its standard library are, and where the jail has them; without what else lies beside them."""
+def _find_installation() -> dict[str, str]:
+    """Return the paths of Python and its standard library, here and in the jail; no other files of their folders."""
     executable, base = Path(sys.executable).resolve(), Path(sys.base_prefix).resolve()
     if not executable.is_relative_to(base):
         raise NotAvailableError("this Python's program is not in its own installation; use another Python.")
-    if base in (Path("/usr"), Path("/usr/local")):  # its libraries are there already
+    if base in (Path("/usr"), Path("/usr/local")):  # whose libraries the jail has already
         return {str(executable): str(executable)}
     found = {str(executable): f"/python/{executable.relative_to(base)}"}
     return found | {str(base / name): f"/python/{name}" for name in ("lib", "lib64") if (base / name).is_dir()}
 
 
-def _python() -> list[str]:
-    """No user packages, no .pth files, no bytecode written; the folder of the program is not searched."""
-    return [_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P"]
+def _python_command() -> list[str]:
+    """Return the Python command: no user packages, no .pth files, no bytecode written, no search in its folder."""
+    return [_find_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P"]
 
 
 @functools.cache
-def _site_packages() -> tuple[str, ...]:
-    """The harness's own: pandas, openpyxl, numpy."""
+def _find_site_packages() -> tuple[str, ...]:
+    """Return the folders of the harness's packages: pandas, openpyxl, numpy."""
     found = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     return tuple(dict.fromkeys(path for path in found if Path(path).is_dir()))
 
 
-def _packages() -> list[str]:
-    return [f"/packages/{number}" for number in range(len(_site_packages()))]
+def _name_packages() -> list[str]:
+    return [f"/packages/{number}" for number in range(len(_find_site_packages()))]

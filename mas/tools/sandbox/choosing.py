@@ -1,4 +1,4 @@
-"""The isolation of last resort: no code is run, and the agent is told so."""
+"""Choice of the isolation: the strongest that works on this machine, never weaker than requested."""
 
 import functools
 import sys
@@ -15,17 +15,18 @@ from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LO
 
 
 class Refusal:
+    """Isolation of last resort: it runs no code, and its message says why and what to do."""
+
     name = REFUSE
 
-    def __init__(self, why: str) -> None:
-        """`why`: one or more sentences, with what would mend it."""
-        self.why = why
+    def __init__(self, message: str) -> None:
+        self.message = message
 
     def probe(self) -> str:
-        raise NotAvailableError(self.why)
+        raise NotAvailableError(self.message)
 
     async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
-        raise NotAvailableError(self.why)
+        raise NotAvailableError(self.message)
 
 
 _CANDIDATES: dict[str, tuple[Callable[[], Isolation], ...]] = {
@@ -40,19 +41,21 @@ _choosing = threading.Lock()
 
 @dataclass(frozen=True)
 class Choice:
+    """Isolation that works, and why better ones do not."""
+
     isolation: Isolation
-    said: str  # what its trial showed; empty if it is a refusal
-    refused: tuple[str, ...] = ()  # why not those that come before it
+    probe_result: str  # empty for a refusal
+    refused: tuple[str, ...] = ()  # reasons against the isolations before it
 
 
 def choose_isolation(kind: str) -> Choice:
-    """`try_isolations`, once a process; blocks for as long as that takes, a fraction of a second with bubblewrap."""
+    """Return the choice for this kind, made once per process; it takes a fraction of a second with bubblewrap."""
     with _choosing:
         return _chosen(kind)
 
 
 def try_isolations(kind: str) -> Choice:
-    """The first of this kind that works. Never an isolation weaker than asked for: if none works, a refusal."""
+    """Return the first isolation of this kind that works; if none does, a refusal, never a weaker isolation."""
     refused: list[str] = []
     for candidate in _CANDIDATES[kind]:
         isolation = candidate()

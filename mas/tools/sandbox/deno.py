@@ -1,8 +1,8 @@
-"""Python compiled to WebAssembly (Pyodide) in Deno, without a permission to read, write, connect or start anything.
+"""Isolation in Deno: Python compiled to WebAssembly (Pyodide), without permission to read, write, connect or start.
 
-The second choice: slower to start, the standard library alone, and no namespaces around it. Not
-`dspy.PythonInterpreter`, which does the same: it hands Deno the harness's whole environment, waits without a limit of
-time, memory or length of line, wants one thread a session, and loads a module from a site that may be out of reach.
+The second choice: slower to start, only the standard library, and no namespaces around it. `dspy.PythonInterpreter`
+does the same, but passes the harness's whole environment to Deno, waits without a limit of time, memory or line
+length, needs one thread a session, and loads a module from a site that may not be reachable.
 """
 
 import functools
@@ -21,7 +21,7 @@ PYODIDE = "npm:pyodide@0.29.4"
 INSTALL = f"pip install deno, and once, online: deno cache {PYODIDE}"
 QUERY_SECONDS = 30.0
 MAX_FILE_BYTES = 50_000_000  # of one attachment: it is copied into the sandbox's memory
-OWN_MEMORY_MB = 512  # of Deno and Pyodide beside the code's memory
+OWN_MEMORY_MB = 512  # of Deno and Pyodide, in addition to the code's memory
 HERE = Path(__file__).parent
 
 
@@ -30,14 +30,14 @@ class Deno:
 
     @functools.cached_property
     def _program(self) -> tuple[str, str]:
-        return _program()
+        return _find_program()
 
     def probe(self) -> str:
-        command = [*_command(*self._program), "--probe"]
+        command = [*_build_command(*self._program), "--probe"]
         try:
             ended = subprocess.run(
                 command,
-                env=_environment(self._program[1]),
+                env=_build_environment(self._program[1]),
                 capture_output=True,
                 text=True,
                 timeout=DENO_START_SECONDS,
@@ -55,8 +55,8 @@ class Deno:
         named = {name: str(path.resolve()) for name, path in files.items() if _is_small(path)}
         options = {"memory_mb": settings.memory_mb, "max_chars": settings.max_output_chars, "files": named}
         launch = Launch(
-            command=[*_command(*self._program, *named.values()), json.dumps(options)],
-            env=_environment(self._program[1]),
+            command=[*_build_command(*self._program, *named.values()), json.dumps(options)],
+            env=_build_environment(self._program[1]),
             max_message_bytes=20 * settings.max_output_chars + 100_000,
             max_resident_bytes=(settings.memory_mb + OWN_MEMORY_MB) << 20,
             cwd="/",
@@ -72,10 +72,10 @@ def _is_small(path: Path) -> bool:
     return path.is_file() and path.stat().st_size <= MAX_FILE_BYTES
 
 
-def _command(deno: str, cache: str, *readable: str) -> list[str]:
-    """Deno with leave to read its own copy of Pyodide and `readable`, until runner.js gives that back."""
+def _build_command(deno: str, cache: str, *readable: str) -> list[str]:
+    """Return the Deno command, which may read Pyodide and `readable` until runner.js revokes the permission."""
     may_read = [str(Path(cache).resolve()), str(HERE / "notebook.py"), *readable]
-    if any("," in path for path in may_read):  # it separates them
+    if any("," in path for path in may_read):  # the separator of the list
         raise NotAvailableError("Deno cannot be given a file with a comma in its path; rename the file.")
     return [
         *(
@@ -92,16 +92,16 @@ def _command(deno: str, cache: str, *readable: str) -> list[str]:
     ]
 
 
-def _environment(cache: str) -> dict[str, str]:
-    """What Deno needs to find its cache; nothing of it can be read by the code."""
+def _build_environment(cache: str) -> dict[str, str]:
+    """Return the variables that Deno needs to find its cache; the code cannot read them."""
     return {"DENO_DIR": cache, "DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PACKAGE_JSON": "1", "NO_COLOR": "1"}
 
 
-def _program() -> tuple[str, str]:
-    """Path of deno and its cache folder.
+def _find_program() -> tuple[str, str]:
+    """Return the path of deno and its cache folder.
 
     Raises:
-        NotAvailableError: there is none.
+        NotAvailableError: there is no deno.
     """
     found = _packaged() or shutil.which("deno")
     if not found:

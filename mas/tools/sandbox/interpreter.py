@@ -1,4 +1,4 @@
-"""One question's Python: a session that is opened when first asked for, and again after it was lost.
+"""Python interpreter of a question: a session that its first cell opens, and the next cell after a loss reopens.
 
 interpreter = Interpreter(SandboxSettings(), {"sales.xlsx": Path("/data/sales.xlsx")})
 cell = await interpreter.run("6 * 7")       # Cell(reply=Reply(value="42"), fresh_after_loss=False)
@@ -18,15 +18,19 @@ from mas.tools.sandbox.settings import SandboxSettings
 
 @dataclass(frozen=True)
 class Cell:
+    """Result of one call."""
+
     reply: Reply
-    fresh_after_loss: bool  # none of the variables of earlier calls are there
+    fresh_after_loss: bool  # the variables of earlier calls are lost
 
 
 class TimeSpentError(Exception):
-    """The question has used the seconds of Python that it may."""
+    """The question has used all its seconds of Python."""
 
 
 class Interpreter:
+    """Interpreter that keeps variables from call to call."""
+
     def __init__(self, settings: SandboxSettings, files: Mapping[str, Path]) -> None:
         self._settings, self._files = settings, files
         self._session: Session | None = None
@@ -35,11 +39,12 @@ class Interpreter:
         self._one_at_a_time = asyncio.Lock()
 
     async def run(self, code: str) -> Cell:
-        """
+        """Run code and return what it prints and its value.
+
         Raises:
-            SessionLostError: the code was ended, with its variables; the message says why.
-            NotAvailableError: nothing here can shut the code in.
-            TimeSpentError: nothing more is run for this question.
+            SessionLostError: the code was stopped and its variables are lost; the message says why.
+            NotAvailableError: no isolation is available.
+            TimeSpentError: no more code is run for this question.
         """
         async with self._one_at_a_time:
             allowed = min(self._settings.seconds_per_call, self._settings.seconds_per_question - self._spent_seconds)
@@ -47,8 +52,8 @@ class Interpreter:
                 raise TimeSpentError
             if self._closed:
                 raise SessionLostError("the question is over")
-            session = await self._opened()
-            fresh_after_loss, self._lost = self._lost, True  # until it is known that the session has survived
+            session = await self._open_session()
+            fresh_after_loss, self._lost = self._lost, True  # until the session has survived the call
             begun = time.monotonic()
             try:
                 reply = await session.run(code, allowed)
@@ -60,7 +65,7 @@ class Interpreter:
             self._lost = False
             return Cell(reply, fresh_after_loss)
 
-    async def _opened(self) -> Session:
+    async def _open_session(self) -> Session:
         if self._session is None:
             choice = await asyncio.to_thread(choose_isolation, self._settings.kind)
             session = await choice.isolation.open(self._files, self._settings)
@@ -71,7 +76,7 @@ class Interpreter:
         return self._session
 
     def close(self) -> None:
-        """With the question; in any thread."""
+        """End the session when the question ends; from any thread."""
         self._closed = True
         if self._session is not None:
             self._session.close()

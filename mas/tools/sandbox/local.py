@@ -1,6 +1,6 @@
-"""No isolation: a child process with limits. It reads the home folder, connects and starts programs as the user may.
+"""No isolation: a child process with limits, which can read the home folder, connect and start programs.
 
-For code that is trusted, on a machine without bubblewrap and Deno; only when asked for by its name.
+For trusted code on a machine without bubblewrap and Deno; only used when it is requested by name.
 """
 
 import json
@@ -23,6 +23,8 @@ WARNING = (
 
 
 class UnsafeLocal:
+    """Child process without isolation."""
+
     name = UNSAFE_LOCAL
 
     def probe(self) -> str:

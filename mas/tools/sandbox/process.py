@@ -1,6 +1,8 @@
-"""What a process uses, read from /proc; on a system without it nothing is known and nothing is found too much.
+"""Session in a child process: messages over its pipes, limits of time, memory and threads, and its end.
 
-usage(os.getpid())     # Usage(resident_bytes=30_000_000, threads=1)
+session = ProcessSession(Launch(command, env, max_message_bytes=100_000, max_resident_bytes=1 << 30))
+await session.wait_until_ready()
+reply = await session.run("6 * 7", seconds=10)       # Reply(value="42")
 """
 
 import asyncio
@@ -13,7 +15,7 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,12 +25,14 @@ from mas.tools.sandbox.session import DISTURBED, NotAvailableError, Reply, Sessi
 
 @dataclass(frozen=True)
 class Usage:
+    """Memory and threads of a process, read from /proc; zero on systems without it."""
+
     resident_bytes: int = 0
     threads: int = 0
 
 
 def read_usage(pid: int) -> Usage:
-    """All zero for a process that has ended."""
+    """Return what a process uses; zero after its end."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (OSError, ValueError):
@@ -39,7 +43,7 @@ def read_usage(pid: int) -> Usage:
 
 START_SECONDS = 20.0  # on a busy machine; half a second of it elsewhere
 DENO_START_SECONDS = 60.0
-TICK_SECONDS = 0.1  # between two looks at memory and threads
+TICK_SECONDS = 0.1  # between two checks of memory and threads
 MAX_THREADS = 256  # numpy and its like start one for each core
 MAX_STDERR_CHARS = 400
 END_SECONDS = 5.0
@@ -47,11 +51,12 @@ EXIT_SECONDS = 1.0  # between the end of its pipes and its own
 OUT_OF_MEMORY = 70  # exit code of worker.py
 
 Result = TypeVar("Result")
+_Message = dict[str, Any]  # JSON
 
 
 @dataclass
 class Launch:
-    """How a session's process is started."""
+    """Command, environment and limits of a session's process."""
 
     command: Sequence[str]
     env: dict[str, str]
@@ -59,21 +64,22 @@ class Launch:
     max_resident_bytes: int
     cwd: str | None = None
     pass_fds: tuple[int, ...] = ()  # closed here once it has started
-    inner_pid: Callable[[], int | None] = lambda: None  # of the code's own process, if it is not the one started here
+    inner_pid: Callable[[], int | None] = lambda: None  # of the code's own process, if another starts it
     on_end: list[Callable[[], None]] = field(default_factory=list)  # after its end
     start_seconds: float = START_SECONDS
-    cpu_seconds: int | None = None  # for a program that does not limit itself: it ends even if the harness was killed
+    cpu_seconds: int | None = None  # for a program without its own limit: it must end if the harness was killed
 
 
 class _PipeClosedError(Exception):
-    """By its end, or by the code."""
+    """The process ended, or the code closed the pipe."""
 
 
 class ProcessSession:
-    """The code's process; see `mas.tools.sandbox.session.Session`."""
+    """Process that runs the code; see `mas.tools.sandbox.session.Session`."""
 
     def __init__(self, launch: Launch) -> None:
-        """
+        """Start the process.
+
         Raises:
             NotAvailableError: the program could not be started.
         """
@@ -106,35 +112,36 @@ class ProcessSession:
             os.set_blocking(number, False)
 
     async def wait_until_ready(self) -> None:
-        """
+        """Wait for the first message of the process.
+
         Raises:
-            NotAvailableError: the process has not come up; with its own last words.
+            NotAvailableError: there was none; the message has the end of its standard error.
         """
         try:
-            await self._guarded(self._message(time.monotonic() + self._launch.start_seconds, "the start took"))
+            await self._do(self._message(time.monotonic() + self._launch.start_seconds, "the start took"))
         except SessionLostError as error:
             raise NotAvailableError(f"{error} ({self._last_words})") from error
 
     async def run(self, code: str, seconds: float) -> Reply:
-        return await self._guarded(self._run(code, seconds))
+        return await self._do(self._run(code, seconds))
 
     async def _run(self, code: str, seconds: float) -> Reply:
         name, until, what = secrets.token_hex(8), time.monotonic() + seconds, "the code ran"
         if self._buffer or self._read():
             raise SessionLostError(DISTURBED)
-        await self._send(_framed({"id": name, "code": code}), until, what)
+        await self._send(_encode({"id": name, "code": code}), until, what)
         message = await self._message(until, what, seconds)
         if message.get("id") != name:
             raise SessionLostError(DISTURBED)
         return Reply.parse(message)
 
-    async def _guarded(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Whatever ends `work` early, a cancellation too, leaves a process that is busy or broken: it is ended."""
+    async def _do(self, work: Awaitable[Result]) -> Result:
+        """Do `work`, and end the process if it does not finish: the process is then busy or broken."""
         self._busy = True
         try:
             return await work
         except _PipeClosedError as error:
-            why = await self._why_ended()
+            why = await self._explain_end()
             self.close()
             raise why from error
         except BaseException:
@@ -155,14 +162,14 @@ class ProcessSession:
             except OSError as error:
                 raise _PipeClosedError from error
 
-    async def _message(self, until: float, what: str, seconds: float = 0) -> dict[str, Any]:
-        while (found := self._complete()) is None:
+    async def _message(self, until: float, what: str, seconds: float = 0) -> _Message:
+        while (found := self._take_message()) is None:
             if not self._read():
                 await self._wait(self._replies, until, what, seconds)
         return found
 
-    def _complete(self) -> dict[str, Any] | None:
-        """The first message in the buffer, once all of it is there."""
+    def _take_message(self) -> _Message | None:
+        """Remove the first message from the buffer and return it, once it is complete."""
         if len(self._buffer) < 4:
             return None
         (length,) = struct.unpack(">I", self._buffer[:4])
@@ -178,7 +185,7 @@ class ProcessSession:
             raise SessionLostError(DISTURBED) from error
 
     def _read(self) -> bool:
-        """Take what is there into the buffer; False: there is nothing now."""
+        """Read available bytes into the buffer; return False if there are none."""
         try:
             piece = os.read(self._replies, 1 << 16)
         except BlockingIOError:
@@ -191,7 +198,7 @@ class ProcessSession:
         return True
 
     async def _wait(self, pipe: int, until: float, what: str, seconds: float, write: bool = False) -> None:
-        """Until the pipe is ready or a moment has passed; then look at time, memory and threads."""
+        """Wait until the pipe is ready or a moment has passed, then check time, memory and threads."""
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
         add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
@@ -214,20 +221,20 @@ class ProcessSession:
         if used.threads > MAX_THREADS:
             raise SessionLostError(f"the code started more than {MAX_THREADS} threads")
 
-    async def _why_ended(self) -> SessionLostError:
+    async def _explain_end(self) -> SessionLostError:
         if self._closed:
             return SessionLostError("the question is over")
         until = time.monotonic() + EXIT_SECONDS
-        while self._process.poll() is None and time.monotonic() < until:  # noqa: ASYNC110  # nothing else tells it
+        while self._process.poll() is None and time.monotonic() < until:  # noqa: ASYNC110  # there is no event for it
             await asyncio.sleep(TICK_SECONDS / 10)
         if self._process.returncode is None:
             return SessionLostError(DISTURBED)
         if self._process.returncode == OUT_OF_MEMORY:
             return SessionLostError("the code used up its memory")
-        return SessionLostError(f"the code has ended the Python process ({_how(self._process.returncode)})")
+        return SessionLostError(f"the code has ended the Python process ({_describe_exit(self._process.returncode)})")
 
     def close(self) -> None:
-        """Kill it; its end is awaited elsewhere, since the kernel may need a while to take a gigabyte back."""
+        """Kill the process; a thread waits for its end, since the kernel may need a while to free a gigabyte."""
         if self._closed:
             return
         self._closed = True
@@ -238,10 +245,10 @@ class ProcessSession:
         _kill(os.kill, self._inner) if self._inner else _kill(os.killpg, self._process.pid)
         if not self._busy:
             self._release()
-        threading.Thread(target=self._buried, name="sandbox-end").start()
+        threading.Thread(target=self._await_end, name="sandbox-end").start()
 
-    def _buried(self) -> None:
-        """Who started the code's process must be there to see its end, or that one stays a zombie."""
+    def _await_end(self) -> None:
+        """Wait for the end: the parent of the code's process must outlive it, or that one stays a zombie."""
         if self._inner:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_SECONDS)
@@ -251,7 +258,7 @@ class ProcessSession:
         self._tidy()
 
     def _release(self) -> None:
-        """Not while an event loop watches the pipes: their numbers may belong to others a moment later."""
+        """Close the pipes, once no event loop watches them: their numbers may be reused at once."""
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 with contextlib.suppress(OSError):
@@ -262,7 +269,7 @@ class ProcessSession:
             self._launch.on_end.pop()()
 
 
-def _framed(message: dict[str, Any]) -> bytes:
+def _encode(message: _Message) -> bytes:
     body = json.dumps(message).encode()
     return struct.pack(">I", len(body)) + body
 
@@ -273,7 +280,7 @@ def _limit_cpu(pid: int, seconds: int | None) -> None:
     except ImportError:
         return
     if seconds is not None:
-        with contextlib.suppress(OSError):  # it has ended already
+        with contextlib.suppress(OSError):  # it has already ended
             prlimit(pid, RLIMIT_CPU, (seconds, seconds))
 
 
@@ -282,8 +289,8 @@ def _kill(how: Callable[[int, int], None], number: int) -> None:
         how(number, signal.SIGKILL)
 
 
-def _how(code: int | None) -> str:
-    """An exit code, or the signal behind it, also where a program in between has passed it on as 128 and more."""
+def _describe_exit(code: int | None) -> str:
+    """Return an exit code in words, or its signal, which a program in between may have reported as 128 and more."""
     number = -code if code is not None and code < 0 else (code or 0) - 128
     try:
         return f"signal {signal.Signals(number).name}"

@@ -1,11 +1,11 @@
-"""The system calls that code in the jail may not make, as a filter that the kernel runs.
+"""Filter of the system calls that code in the jail must not make, which the kernel runs.
 
-Namespaces take away what code can see; this takes away the means to make processes (RLIMIT_NPROC does nothing when the
-harness runs as root), sockets, further namespaces, and memory that RLIMIT_AS does not count. Threads stay possible:
+Namespaces limit what the code can see; the filter prevents processes (RLIMIT_NPROC has no effect when the harness runs
+as root), sockets, further namespaces, and memory that RLIMIT_AS does not count. Threads stay possible:
 `clone` is allowed with CLONE_THREAD, and `clone3`, whose flags a filter cannot see, "does not exist", on which the C
 library falls back to `clone`. Classic BPF by hand (seccomp(2), linux/filter.h): libseccomp is not on every machine.
 
-    bwrap --seccomp FD …          # FD reads program(platform.machine())
+    bwrap --seccomp FD …          # FD reads build_program(platform.machine())
 """
 
 import errno
@@ -25,7 +25,7 @@ AUDIT_ARCHS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 CLONE = {"x86_64": 56, "aarch64": 220}
 CLONE3 = 435  # on both
 
-# name: (x86_64, aarch64); None: not there. tests/mas/tools/sandbox/test_seccomp.py reads them off the kernel's headers.
+# name: (x86_64, aarch64); None: does not exist. test_seccomp.py compares them with the kernel's headers.
 DENIED: dict[str, tuple[int | None, int | None]] = {
     **{"fork": (57, None), "vfork": (58, None), "ptrace": (101, 117), "kcmp": (312, 272)},
     **{"process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_open": (434, 434)},
@@ -61,33 +61,33 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
 
 
 def build_program(machine: str) -> bytes | None:
-    """The filter for `platform.machine()`; None: its numbers are not known here, so there can be no jail."""
+    """Return the filter for `platform.machine()`; None if the numbers of its system calls are not known here."""
     if machine not in AUDIT_ARCHS:
         return None
     denied = [numbers[list(AUDIT_ARCHS).index(machine)] for numbers in DENIED.values()]
-    return b"".join(_instructions(machine, sorted(number for number in denied if number is not None)))
+    return b"".join(_build_instructions(machine, sorted(number for number in denied if number is not None)))
 
 
-def _instructions(machine: str, denied: list[int]) -> list[bytes]:
+def _build_instructions(machine: str, denied: list[int]) -> list[bytes]:
     return [
-        _code(_LOAD, _ARCH),
-        _code(_EQUAL, AUDIT_ARCHS[machine], 1, 0),
-        _code(_RETURN, _KILL),  # 32-bit calls have other numbers
-        _code(_LOAD, _NR),
-        *([_code(_AT_LEAST, X32, 0, 1), _code(_RETURN, _DENY)] if machine == "x86_64" else []),
-        _code(_EQUAL, CLONE3, 0, 1),
-        _code(_RETURN, _ABSENT),
-        *(instruction for number in denied for instruction in (_code(_EQUAL, number, 0, 1), _code(_RETURN, _DENY))),
-        _code(_EQUAL, CLONE[machine], 1, 0),
-        _code(_RETURN, _ALLOW),
-        _code(_LOAD, _FLAGS),
-        _code(_ANY_BIT, NEW_NAMESPACES, 1, 0),
-        _code(_ANY_BIT, CLONE_THREAD, 1, 0),
-        _code(_RETURN, _DENY),
-        _code(_RETURN, _ALLOW),
+        _encode(_LOAD, _ARCH),
+        _encode(_EQUAL, AUDIT_ARCHS[machine], 1, 0),
+        _encode(_RETURN, _KILL),  # 32-bit calls have other numbers
+        _encode(_LOAD, _NR),
+        *([_encode(_AT_LEAST, X32, 0, 1), _encode(_RETURN, _DENY)] if machine == "x86_64" else []),
+        _encode(_EQUAL, CLONE3, 0, 1),
+        _encode(_RETURN, _ABSENT),
+        *(instruction for number in denied for instruction in (_encode(_EQUAL, number, 0, 1), _encode(_RETURN, _DENY))),
+        _encode(_EQUAL, CLONE[machine], 1, 0),
+        _encode(_RETURN, _ALLOW),
+        _encode(_LOAD, _FLAGS),
+        _encode(_ANY_BIT, NEW_NAMESPACES, 1, 0),
+        _encode(_ANY_BIT, CLONE_THREAD, 1, 0),
+        _encode(_RETURN, _DENY),
+        _encode(_RETURN, _ALLOW),
     ]
 
 
-def _code(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """struct sock_filter; the jumps skip that many instructions."""
+def _encode(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    """Return a struct sock_filter; the jumps skip that many instructions."""
     return struct.pack("=HBBI", code, if_true, if_false, operand)

@@ -1,4 +1,4 @@
-"""What every isolation offers: sessions in which one cell after another is run.
+"""Contract of an isolation: sessions that run one cell after another.
 
 session = await isolation.open(files, settings)
 reply = await session.run("6 * 7", seconds=10)       # Reply(value="42")
@@ -8,7 +8,7 @@ session.close()
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from mas.runtime.text import replace_surrogates
 from mas.tools.sandbox.settings import SandboxSettings
@@ -17,16 +17,16 @@ DISTURBED = "the code has disturbed the sandbox's own messages"
 
 
 class SessionLostError(Exception):
-    """The session is over, and its variables with it; the message says why: "the code ran longer than 30 s"."""
+    """The session ended and its variables are lost; the message says why: "the code ran longer than 30 s"."""
 
 
 class NotAvailableError(Exception):
-    """This machine does not offer the isolation; one sentence with the cause and how to get it."""
+    """The isolation is not available on this machine; one sentence with the cause and the remedy."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What became of one cell. Written by the code's own process: every word of it may be made up."""
+    """Result of one cell. It comes from the code's own process: all of it may be made up."""
 
     output: str = ""  # printed
     output_cut: int = 0  # characters that are missing at its end
@@ -36,10 +36,11 @@ class Reply:
     error_cut: int = 0  # likewise
 
     @classmethod
-    def parse(cls, message: Mapping[str, Any]) -> "Reply":
-        """
+    def parse(cls, message: Mapping[str, object]) -> "Reply":
+        """Return the reply in a message.
+
         Raises:
-            SessionLostError: the message is none that the sandbox's own program sends.
+            SessionLostError: it is not a message of the sandbox's own program.
         """
         values = {field.name: message.get(field.name) for field in fields(cls)}
         for name, value in values.items():
@@ -49,30 +50,33 @@ class Reply:
 
 
 class Session(Protocol):
-    """One question's variables."""
+    """Process with the variables of a question."""
 
     async def run(self, code: str, seconds: float) -> Reply:
-        """
+        """Run a cell.
+
         Raises:
-            SessionLostError: time, memory or the code itself has ended the session, which is closed then.
+            SessionLostError: time, memory or the code itself has ended the session, which is then closed.
         """
 
     def close(self) -> None:
-        """End whatever runs; twice does no harm. Quick, never raises, from any thread."""
+        """End the process; from any thread, quickly, repeatedly, without an exception."""
 
 
 class Isolation(Protocol):
+    """Way to run code apart from this machine."""
+
     name: str  # as in `tools.sandbox.kind`
 
     def probe(self) -> str:
-        """Run a one-line program, and say in a few words what was tried.
+        """Run a one-line program and return a description of the isolation.
 
         Raises:
             NotAvailableError: it did not run.
         """
 
     async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
-        """A fresh session that can read `files` by their names.
+        """Open a session that can read `files` by their names.
 
         Raises:
             NotAvailableError: it could not be started.

@@ -1,4 +1,4 @@
-"""How the code that a model writes is shut in, and how much it may use.
+"""Settings of the sandbox: isolation and limits.
 
 SandboxSettings(kind="bubblewrap", memory_mb=512).check()
 """
@@ -17,7 +17,7 @@ MAX_OUTPUT_CHARS = 1_000_000  # one reply is held in memory as a whole
 class SandboxSettings:
     """The `tools.sandbox` part of the configuration."""
 
-    kind: str = AUTO  # auto: bubblewrap, else Deno, else refuse; unsafe_local shuts nothing in: only on own risk
+    kind: str = AUTO  # auto: bubblewrap, else Deno, else refuse; unsafe_local has no isolation: at your own risk
     seconds_per_call: float = 30.0  # wall time; then the code is stopped and its variables are lost
     seconds_per_question: float = 180.0  # wall time of all calls of one question together
     memory_mb: int = 1024  # address space of the code; with Deno: resident memory
@@ -26,9 +26,10 @@ class SandboxSettings:
     max_code_chars: int = 20_000  # a longer text is refused
 
     def check(self) -> None:
-        """
+        """Check the kind and the limits.
+
         Raises:
-            UserError: an unknown kind, or a limit that leaves nothing.
+            UserError: a value is unknown or out of range.
         """
         if self.kind not in KINDS:
             raise UserError(f"tools.sandbox.kind is {self.kind!r}; expected one of: {', '.join(KINDS)}.")

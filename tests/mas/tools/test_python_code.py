@@ -25,7 +25,7 @@ from mas.tools.tool_context import Resources, use_tool_context
 @pytest.fixture(autouse=True, scope="module")
 def _bubblewrap() -> None:
     choice = try_isolations(BUBBLEWRAP)
-    if not choice.said:
+    if not choice.probe_result:
         pytest.skip(" ".join(choice.refused))
 
 

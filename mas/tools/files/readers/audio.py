@@ -1,6 +1,6 @@
-"""Sound files: what they are and how long, from their headers. Listening is for models (mas/agents/media.py).
+"""Readers of sound files: format and length from their headers. Models listen to them (mas/agents/media.py).
 
-read(Source("memo.wav", data)).summary      # "sound, WAV, 3.0 seconds, 8000 Hz, 1 channel"
+read_wav(Source("memo.wav", data)).summary      # "sound, WAV, 3.0 seconds, 8000 Hz, 1 channel"
 """
 
 import struct
@@ -21,17 +21,18 @@ _VERSIONS = {3: 1, 2: 2, 0: 2.5}
 
 
 def read_wav(source: Source) -> Document:
-    chunks = dict(_chunks(source.data))
+    """Return format and length of a WAV file."""
+    chunks = dict(_read_chunks(source.data))
     try:
         _, channels, rate, bytes_a_second = struct.unpack_from("<HHII", chunks[b"fmt "])
         seconds = len(chunks[b"data"]) / bytes_a_second
     except (KeyError, struct.error, ZeroDivisionError) as error:
-        raise _damaged(source, "WAV") from error
-    return _document("WAV", seconds, rate, channels)
+        raise _damage_error(source, "WAV") from error
+    return _build_document("WAV", seconds, rate, channels)
 
 
-def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """RIFF: name, size, content, padded to an even length; the last may be cut."""
+def _read_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield name and content of the chunks of RIFF, padded to an even length; the last may be cut."""
     place = 12
     while place + 8 <= len(data):
         name, size = struct.unpack_from("<4sI", data, place)
@@ -40,20 +41,21 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def read_mp3(source: Source) -> Document:
+    """Return format and length of an MP3 file."""
     data = source.data
-    start = _after_tag(data)
+    start = _skip_tag(data)
     for place in range(start, min(len(data) - 4, start + 65_536)):
-        if frame := _frame(data[place : place + 4]):
+        if frame := _parse_frame(data[place : place + 4]):
             version, bitrate, rate, channels = frame
-            count = _frame_count(data[place : place + 200])
+            count = _count_frames(data[place : place + 200])
             samples = 1152 if version == 1 else 576
             seconds = count * samples / rate if count else (len(data) - place) * 8 / (bitrate * 1000)
-            return _document("MP3", seconds, rate, channels)
-    raise _damaged(source, "MP3")
+            return _build_document("MP3", seconds, rate, channels)
+    raise _damage_error(source, "MP3")
 
 
-def _after_tag(data: bytes) -> int:
-    """ID3v2: its size is four bytes of seven bits each."""
+def _skip_tag(data: bytes) -> int:
+    """Return the end of the ID3v2 tag, whose size is four bytes of seven bits each."""
     if data[:3] != b"ID3" or len(data) < 10:
         return 0
     size = 0
@@ -62,8 +64,8 @@ def _after_tag(data: bytes) -> int:
     return 10 + size
 
 
-def _frame(header: bytes) -> tuple[float, int, int, int] | None:
-    """Version, kbit/s, Hz and channels of a layer III frame."""
+def _parse_frame(header: bytes) -> tuple[float, int, int, int] | None:
+    """Return version, kbit/s, Hz and channels of a layer III frame."""
     sync, second, third, fourth = header
     version, layer = _VERSIONS.get(second >> 3 & 3), second >> 1 & 3
     bits, rate = third >> 4, third >> 2 & 3
@@ -72,8 +74,8 @@ def _frame(header: bytes) -> tuple[float, int, int, int] | None:
     return version, _BITRATES[1 if version == 1 else 2][bits], _RATES[version][rate], 1 if fourth >> 6 == 3 else 2
 
 
-def _frame_count(frame: bytes) -> int:
-    """Of a variable bit rate: the first frame may say how many follow."""
+def _count_frames(frame: bytes) -> int:
+    """Return the number of frames, which the first frame of a variable bit rate may contain; else 0."""
     for mark in (b"Xing", b"Info"):
         place = frame.find(mark)
         if place > 0 and len(frame) >= place + 12 and frame[place + 7] & 1:
@@ -82,20 +84,20 @@ def _frame_count(frame: bytes) -> int:
 
 
 def read_m4a(source: Source) -> Document:
-    """MPEG-4: the box `mvhd` inside `moov` has a time scale and a duration in it."""
+    """Return the length of an MPEG-4 file: the box `mvhd` inside `moov` has a time scale and a duration."""
     place = source.data.find(b"mvhd")
     try:
         long = source.data[place + 4] == 1
         scale, duration = struct.unpack_from(">IQ" if long else ">II", source.data, place + (24 if long else 16))
-        return _document("MPEG-4 audio", duration / scale)
+        return _build_document("MPEG-4 audio", duration / scale)
     except (IndexError, struct.error, ZeroDivisionError) as error:
-        raise _damaged(source, "MPEG-4") from error
+        raise _damage_error(source, "MPEG-4") from error
 
 
-def _document(kind: str, seconds: float, rate: int = 0, channels: int = 0) -> Document:
+def _build_document(kind: str, seconds: float, rate: int = 0, channels: int = 0) -> Document:
     facts = [f"{rate} Hz"] * bool(rate) + [f"{channels} channel{'s' * (channels != 1)}"] * bool(channels)
     return Document(", ".join(["sound", kind, f"{seconds:.1f} seconds", *facts]), [Part([Line(1, CANNOT_LISTEN)])])
 
 
-def _damaged(source: Source, kind: str) -> ToolError:
+def _damage_error(source: Source, kind: str) -> ToolError:
     return ToolError(f"{source.name} is damaged: it has no {kind} header that says what it holds.")

@@ -1,4 +1,4 @@
-"""CSV and TSV: the column names, the number of rows, then the rows.
+"""Reader of CSV and TSV: column names, number of rows, rows.
 
 read(Source("towns.csv", b"…")).parts[0].heading      # "row | city | people"
 """
@@ -14,8 +14,9 @@ MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can 
 
 
 def read(source: Source) -> Document:
+    """Return the rows of a table."""
     text, encoding = decode(source.data, source.name)
-    delimiter, after_space = ("\t", False) if source.suffix == ".tsv" and "\t" in text else _sniffed(text)
+    delimiter, after_space = ("\t", False) if source.suffix == ".tsv" and "\t" in text else _sniff(text)
     try:
         found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=after_space)
         rows = [cells for cells in found if cells]
@@ -23,13 +24,13 @@ def read(source: Source) -> Document:
         return build_text_document(text, encoding, [f"It is no valid table ({error}), so it is shown as text."])
     if not rows:
         return build_text_document(text, encoding, ["It holds no rows."])
-    return _document(rows[0], rows[1:], f"delimiter {delimiter!r}, {encoding}")
+    return _build_document(rows[0], rows[1:], f"delimiter {delimiter!r}, {encoding}")
 
 
-def _sniffed(text: str) -> tuple[str, bool]:
-    """The delimiter, and whether a space follows it.
+def _sniff(text: str) -> tuple[str, bool]:
+    """Return the delimiter, and True if a space follows it.
 
-    The sniffer's guess of the quote character is left aside: an apostrophe in a few names misleads it.
+    The sniffer's guess of the quote character is not used: an apostrophe in a few names misleads it.
     """
     try:
         dialect = csv.Sniffer().sniff(text[:SAMPLE_CHARS], delimiters=",;\t|")
@@ -38,7 +39,7 @@ def _sniffed(text: str) -> tuple[str, bool]:
     return dialect.delimiter, dialect.skipinitialspace
 
 
-def _document(names: list[str], rows: list[list[str]], form: str) -> Document:
+def _build_document(names: list[str], rows: list[list[str]], form: str) -> Document:
     lines = [Line(number, format_row(cells)) for number, cells in enumerate(rows, start=1)]
     columns = format_row(names)
     if len(columns) > MAX_HEADING_CHARS:

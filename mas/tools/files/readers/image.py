@@ -1,4 +1,4 @@
-"""Pictures: format and size, and the text in them by OCR.
+"""Reader of pictures: format, size, and the text in them by OCR.
 
 read(Source("sign.png", data)).summary       # "picture, PNG, 640 x 200 pixels, colour mode RGB"
 """
@@ -11,13 +11,14 @@ from mas.tools.files.readers.text import split_lines
 from mas.tools.results import ToolError
 
 MAX_PIXELS = 50_000_000  # 200 MB once unpacked
-FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")  # no others: Pillow has some that run programs
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")  # no others: some of Pillow's readers run programs
 
 
 def read(source: Source) -> Document:
+    """Return size and text of a picture."""
     from PIL import Image
 
-    with warnings.catch_warnings(action="ignore"), Image.open(source.stream(), formats=FORMATS) as image:
+    with warnings.catch_warnings(action="ignore"), Image.open(source.open(), formats=FORMATS) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise ToolError(

@@ -1,7 +1,7 @@
-"""Word, PowerPoint and web pages by `unstructured`: paragraphs, list items, headings, tables as rows.
+"""Readers of Word, PowerPoint and web pages, by `unstructured`: paragraphs, list items, headings, tables as rows.
 
-The library asks its makers' server for leave to start, and downloads a language model to tell sentences from titles,
-which is of no use here: both are switched off before it is imported. A blank model takes the place of that one.
+The library contacts its makers' server at the start, and downloads a language model to distinguish sentences from
+titles, which is not needed here: both are switched off before it is imported, and a blank model replaces that one.
 
     read_html(Source("a.html", b"<p>hello</p>")).parts[0].lines      # [Line(1, "hello")]
 """
@@ -11,7 +11,12 @@ import re
 from collections.abc import Iterable, Iterator
 from html import unescape
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pptx.slide import Slide
+    from spacy.language import Language
+    from unstructured.documents.elements import Element
 
 from mas.tools.files.document import Document, Line, Part, Source, number_parts
 from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row
@@ -22,14 +27,14 @@ _MARKS = {"ListItem": "- ", "Header": "[header] ", "Footer": "[footer] "}
 
 
 def prepare() -> None:
-    """To be called before anything of `unstructured` is imported; a second call does nothing new."""
+    """Switch off connections of `unstructured`; call it before importing the library."""
     os.environ.update(_SILENT)
     from unstructured.nlp import tokenize
 
     tokenize._load_spacy_model = _blank_model
 
 
-def _blank_model() -> Any:
+def _blank_model() -> "Language":
     import spacy
 
     model = spacy.blank("en")
@@ -38,11 +43,12 @@ def _blank_model() -> Any:
 
 
 def read_word(source: Source) -> Document:
+    """Return paragraphs and table rows of a Word document."""
     members = list_members(source)
     prepare()
     from unstructured.partition.docx import partition_docx
 
-    lines = list(_lines(partition_docx(file=source.stream(), include_page_breaks=False)))
+    lines = list(_read_lines(partition_docx(file=source.open(), include_page_breaks=False)))
     for member, what in (
         ("word/comments.xml", "comment"),
         ("word/footnotes.xml", "footnote"),
@@ -51,41 +57,45 @@ def read_word(source: Source) -> Document:
         lines += [f"[{what}] {text}" for text in read_texts(source, member, "p")]
     lines += [f"[text box] {text}" for text in read_texts(source, "word/document.xml", "txbxContent")]
     parts = [Part([Line(number, line) for number, line in enumerate(lines, start=1)])]
-    return Document(f"Word document, {len(lines)} paragraphs and table rows", parts, _pictures(members, "word/media/"))
+    return Document(
+        f"Word document, {len(lines)} paragraphs and table rows", parts, _describe_pictures(members, "word/media/")
+    )
 
 
 def read_slides(source: Source) -> Document:
+    """Return the slides of a presentation."""
     members = list_members(source)
     prepare()
     from pptx import Presentation
     from unstructured.partition.pptx import partition_pptx
 
-    elements = partition_pptx(file=source.stream(), include_slide_notes=False, include_page_breaks=False)
+    elements = partition_pptx(file=source.open(), include_slide_notes=False, include_page_breaks=False)
     by_slide = {
-        number: list(_lines(found))
+        number: list(_read_lines(found))
         for number, found in groupby(elements, key=lambda each: each.metadata.page_number or 1)
     }
-    slides = Presentation(source.stream()).slides
-    texts = [[*by_slide.get(number, []), *_notes(slide)] for number, slide in enumerate(slides, start=1)]
-    notes = _pictures(members, "ppt/media/")
+    slides = Presentation(source.open()).slides
+    texts = [[*by_slide.get(number, []), *_read_notes(slide)] for number, slide in enumerate(slides, start=1)]
+    notes = _describe_pictures(members, "ppt/media/")
     return Document(f"presentation, {len(texts)} slides", number_parts("slide", texts), notes, "slide")
 
 
-def _notes(slide: Any) -> list[str]:
-    """The speaker's notes; the library's own do not tell themselves from the slide."""
+def _read_notes(slide: "Slide") -> list[str]:
+    """Return the speaker's notes; `unstructured` mixes them with the slide's text."""
     frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     text = frame.text if frame is not None else ""
     return [f"[speaker note] {line}" for line in re.split(r"[\n\x0b]", text) if line.strip()]
 
 
 def read_html(source: Source) -> Document:
+    """Return the text of a web page."""
     text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
     if "<" not in text:
         return build_text_document(text, encoding)
     prepare()
     from unstructured.partition.html import partition_html
 
-    lines = [*_title(text), *_lines(partition_html(text=text))]
+    lines = [*_read_title(text), *_read_lines(partition_html(text=text))]
     if not lines:
         return build_text_document(
             text, encoding, ["It holds no text outside its tags, so it is shown as it is written."]
@@ -94,35 +104,35 @@ def read_html(source: Source) -> Document:
     return Document(f"web page without its tags, {encoding}, {len(lines)} lines", parts)
 
 
-def _title(text: str) -> list[str]:
+def _read_title(text: str) -> list[str]:
     found = re.search(r"<title[^>]*>([^<]+)</title>", text[:100_000], re.IGNORECASE)
     return [f"[title] {' '.join(unescape(found[1]).split())}"] if found else []
 
 
-def _pictures(members: Iterable[str], folder: str) -> list[str]:
+def _describe_pictures(members: Iterable[str], folder: str) -> list[str]:
     count = sum(member.startswith(folder) for member in members)
     return [f"It also holds {count} pictures, which are not shown."] if count else []
 
 
-def _lines(elements: Iterable[Any]) -> Iterator[str]:
+def _read_lines(elements: "Iterable[Element]") -> Iterator[str]:
     for element in elements:
         kind, html = type(element).__name__, element.metadata.text_as_html
         if kind == "Table" and html:
-            yield from _rows(html)
+            yield from _read_rows(html)
             continue
-        links = _links(element)
+        links = _format_links(element)
         for line in re.split(r"\r\n|\r|\n|\x0b", str(element)):
             if line.strip():
                 yield f"{_MARKS.get(kind, '')}{line}{links}"
                 links = ""
 
 
-def _links(element: Any) -> str:
+def _format_links(element: "Element") -> str:
     urls = [url for url in element.metadata.link_urls or [] if url]
     return f" <{', '.join(dict.fromkeys(urls))}>" if urls else ""
 
 
-def _rows(html: str) -> Iterator[str]:
+def _read_rows(html: str) -> Iterator[str]:
     from lxml import html as parser  # type: ignore[import-untyped]
 
     for row in parser.fromstring(html).iter("tr"):

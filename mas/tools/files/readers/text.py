@@ -1,6 +1,6 @@
-"""Plain text in any of the usual encodings: txt, md, py, pdb, log and whatever else is not binary.
+"""Reader of plain text in any of the usual encodings: txt, md, py, pdb, log and all else that is not binary.
 
-decoded(b"caf\\xe9")                 # ("café", "windows-1252 (guessed)")
+decode(b"caf\\xe9")                 # ("café", "windows-1252 (guessed)")
 """
 
 import codecs
@@ -27,18 +27,19 @@ _MAX_CONTROL_SHARE = 0.02
 
 
 def read(source: Source) -> Document:
+    """Return the lines of a text."""
     text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
     return build_text_document(text, encoding)
 
 
 def build_text_document(text: str, encoding: str, notes: list[str] | None = None) -> Document:
-    """A document of the text as it is written."""
+    """Return a document of the text as it is written."""
     lines = split_lines(text)
     return Document(f"text, {encoding}, {len(lines)} lines, {len(text)} characters", [Part(lines)], notes or [])
 
 
 def split_lines(text: str) -> list[Line]:
-    """Split at \\n, \\r\\n and \\r alone, as editors number lines: `str.splitlines` also splits at form feeds."""
+    """Split a text at \\n, \\r\\n and \\r only, as editors do: `str.splitlines` also splits at form feeds."""
     lines = re.split(r"\r\n|\r|\n", text)
     if lines[-1] == "":
         lines.pop()
@@ -46,7 +47,7 @@ def split_lines(text: str) -> list[Line]:
 
 
 def find_declared_encoding(data: bytes) -> str | None:
-    """What an XML declaration, an HTML `charset` or a Python `coding:` line says, if there is a codec of that name."""
+    """Return the encoding that an XML declaration, an HTML `charset` or a Python `coding:` line names, if it exists."""
     found = _DECLARATION.search(data[:1_024])
     if found is None:
         return None
@@ -58,18 +59,18 @@ def find_declared_encoding(data: bytes) -> str | None:
 
 
 def decode(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
-    """The text and the name of its encoding; what is `declared` is asked after the marks and utf-8.
+    """Return the text and its encoding, by byte order mark, utf-8, the declared encoding or a guess.
 
     Raises:
-        ToolError: the bytes are no text.
+        ToolError: the bytes are not text.
     """
-    text, encoding = _decoded(data, declared)
+    text, encoding = _decode(data, declared)
     if "\x00" in text or len(_CONTROL.findall(text[:10_000])) > _MAX_CONTROL_SHARE * len(text[:10_000]):
         raise ToolError(f"{name} is binary, not text, and of no kind that read_file knows; it cannot be shown.")
     return text, encoding
 
 
-def _decoded(data: bytes, declared: str | None) -> tuple[str, str]:
+def _decode(data: bytes, declared: str | None) -> tuple[str, str]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace"), encoding.removesuffix("-sig")
@@ -78,13 +79,13 @@ def _decoded(data: bytes, declared: str | None) -> tuple[str, str]:
     except UnicodeDecodeError:
         pass
     try:
-        return (data.decode(declared), declared) if declared else _guessed(data)
+        return (data.decode(declared), declared) if declared else _guess(data)
     except UnicodeError:
-        return _guessed(data)
+        return _guess(data)
 
 
-def _guessed(data: bytes) -> tuple[str, str]:
-    """A damaged utf-8 has more good letters than bad bytes; otherwise it is the Windows superset of latin-1."""
+def _guess(data: bytes) -> tuple[str, str]:
+    """Guess: damaged utf-8 has more good letters than bad bytes; else it is the Windows superset of latin-1."""
     text = data.decode("utf-8", "replace")
     bad = text.count("\ufffd")
     if sum(letter > "\x7f" for letter in text) > 2 * bad:
@@ -96,10 +97,10 @@ def _guessed(data: bytes) -> tuple[str, str]:
 
 
 def format_row(cells: Iterable[str]) -> str:
-    """One line, whatever the cells hold."""
+    """Return cells as one line, whatever they contain."""
     return " | ".join(format_cell(text) for text in cells)
 
 
 def format_cell(text: str) -> str:
-    """The text without the characters that separate cells and rows."""
+    """Return the text with the characters escaped that separate cells and rows."""
     return text.replace("|", r"\|").replace("\r\n", r"\n").replace("\n", r"\n").replace("\r", r"\n")

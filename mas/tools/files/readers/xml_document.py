@@ -1,4 +1,4 @@
-"""XML with its tags, as it is written; indented where it is one long line. What it declares is not followed.
+"""Reader of XML: with its tags, as written; indented if it is one long line. Declarations are not followed.
 
 read(Source("a.xml", b"<a>…</a>")).parts[0].lines[1]     # Line(2, "  <town>Rome</town>")
 """
@@ -14,17 +14,18 @@ LONG_LINE_CHARS = 1_000
 
 
 def read(source: Source) -> Document:
+    """Return the lines of an XML file."""
     text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
     notes = []
     if re.search("<!DOCTYPE|<!ENTITY", text, re.IGNORECASE):
         notes.append("It declares a document type or entities; references to them are shown, not followed.")
     elif max(map(len, text.split("\n"))) > LONG_LINE_CHARS:
-        text, notes = _indented(source.data, text)
+        text, notes = _indent(source.data, text)
     document = build_text_document(text, encoding, notes)
     return replace(document, summary=f"XML, {document.summary.removeprefix('text, ')}")
 
 
-def _indented(data: bytes, text: str) -> tuple[str, list[str]]:
+def _indent(data: bytes, text: str) -> tuple[str, list[str]]:
     from lxml import etree  # type: ignore[import-untyped]
 
     try:

@@ -31,7 +31,7 @@ def test_deno_that_cannot_run_pyodide_counts_for_nothing(tmp_path: Path, monkeyp
 
 def test_what_works_here_is_named() -> None:
     choice = try_isolations("bubblewrap")
-    if not choice.said:
+    if not choice.probe_result:
         pytest.skip(" ".join(choice.refused))
     finding = check_isolation()
-    assert (finding.state, finding.what, finding.remedy) == (OK, choice.said, "")
+    assert (finding.state, finding.what, finding.remedy) == (OK, choice.probe_result, "")

@@ -68,7 +68,7 @@ def test_content_decides_where_it_has_a_signature(name: str, data: bytes, kind: 
 def test_archives_are_told_apart(tmp_path: Path, name: str, member: str, kind: str) -> None:
     with zipfile.ZipFile(tmp_path / name, "w") as archive:
         archive.writestr(member, "")
-    assert detect_kind(Source.of(tmp_path / name)) == kind
+    assert detect_kind(Source.read(tmp_path / name)) == kind
 
 
 def test_a_workbook_is_read_whatever_its_name(tmp_path: Path) -> None:
@@ -113,4 +113,4 @@ def test_a_new_reader_is_one_line_in_the_table(tmp_path: Path, monkeypatch: pyte
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(kinds.READERS, ".png", "png_size:read")
-    assert read_in_process(Source.of(tmp_path / "a.png")).parts[0].lines[0].text == str(len(PNG))
+    assert read_in_process(Source.read(tmp_path / "a.png")).parts[0].lines[0].text == str(len(PNG))

@@ -63,7 +63,7 @@ class Sandbox:
 
 def offered(kind: str) -> Isolation:
     choice = try_isolations(kind)
-    if not choice.said:
+    if not choice.probe_result:
         pytest.skip(" ".join(choice.refused))
     return choice.isolation
 

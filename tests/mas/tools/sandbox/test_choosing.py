@@ -27,7 +27,7 @@ def bwrap(folder: Path, script: str) -> str:
 def test_bubblewrap_comes_first(bubblewrap: Isolation) -> None:
     choice = try_isolations("auto")
     assert choice.isolation.name == bubblewrap.name
-    assert "runs Python in a jail" in choice.said
+    assert "runs Python in a jail" in choice.probe_result
     assert choose_isolation("auto") is choose_isolation("auto"), "tried once a process"
 
 
@@ -35,7 +35,7 @@ def test_bubblewrap_comes_first(bubblewrap: Isolation) -> None:
 def test_without_both_everything_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     choice = try_isolations("auto")
-    assert (choice.isolation.name, choice.said, len(choice.refused)) == ("refuse", "", 2)
+    assert (choice.isolation.name, choice.probe_result, len(choice.refused)) == ("refuse", "", 2)
     with pytest.raises(NotAvailableError, match=r"apt-get install bubblewrap.*pip install deno"):
         asyncio.run(choice.isolation.open({}, SandboxSettings()))
 
@@ -79,5 +79,5 @@ def test_no_isolation_only_by_its_name_and_with_a_warning_that_is_said_once(
 
 def test_refusing_is_a_choice_too() -> None:
     choice = try_isolations("refuse")
-    assert (choice.isolation.name, choice.said) == ("refuse", "")
+    assert (choice.isolation.name, choice.probe_result) == ("refuse", "")
     assert "tools.sandbox.kind=refuse" in choice.refused[0]

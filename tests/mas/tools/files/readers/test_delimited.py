@@ -11,7 +11,7 @@ from mas.tools.files.readers.delimited import read
 
 def made(folder: Path, text: str, name: str = "t.csv", encoding: str = "utf-8") -> Document:
     (folder / name).write_bytes(text.encode(encoding))
-    return read(Source.of(folder / name))
+    return read(Source.read(folder / name))
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

@@ -30,7 +30,7 @@ def sheet(book: Workbook) -> Worksheet:
 
 def saved(book: Workbook, folder: Path) -> Document:
     book.save(folder / "b.xlsx")
-    return excel.read(Source.of(folder / "b.xlsx"))
+    return excel.read(Source.read(folder / "b.xlsx"))
 
 
 def test_values_of_every_type(book: Workbook, sheet: Worksheet, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_formula_shows_its_text_and_its_stored_result(book: Workbook, sheet: W
     lines = saved(book, tmp_path).parts[0].lines
     assert lines[1] == Line(2, "[=A1*2, result not stored in the file]")
     assert lines[2] == Line(3, "[=A1:A2*3 over A3:A4, result not stored in the file]")
-    again = excel.read(Source.of(with_stored_result(tmp_path / "b.xlsx")))
+    again = excel.read(Source.read(with_stored_result(tmp_path / "b.xlsx")))
     assert again.parts[0].lines[1] == Line(2, "4 [=A1*2]")
 
 
@@ -135,7 +135,7 @@ def test_images_and_charts_are_mentioned(book: Workbook, tmp_path: Path) -> None
     saved(book, tmp_path)
     with zipfile.ZipFile(tmp_path / "b.xlsx", "a") as archive:
         archive.writestr("xl/media/image1.png", b"")
-    notes = excel.read(Source.of(tmp_path / "b.xlsx")).notes
+    notes = excel.read(Source.read(tmp_path / "b.xlsx")).notes
     assert notes == ["The workbook also holds 1 images, which are not shown."]
 
 
@@ -145,7 +145,7 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
         archive.writestr("xl/worksheets/sheet1.xml", b"0" * (package.MAX_XML_BYTES + 1))
     assert bomb.stat().st_size < 100_000
     with pytest.raises(ToolError, match="unpacks to"):
-        excel.read(Source.of(bomb))
+        excel.read(Source.read(bomb))
 
 
 def test_a_damaged_workbook_is_refused(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_a_damaged_workbook_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(empty, "w") as archive:
         archive.writestr("xl/workbook.xml", "<broken")
     with pytest.raises(ToolError, match=r"empty\.xlsx cannot be read as a workbook"):
-        excel.read(Source.of(empty))
+        excel.read(Source.read(empty))
     cut = tmp_path / "cut.xlsx"
     cut.write_bytes(empty.read_bytes()[:60])
     with pytest.raises(ToolError, match=r"cut\.xlsx is damaged"):
-        excel.read(Source.of(cut))
+        excel.read(Source.read(cut))

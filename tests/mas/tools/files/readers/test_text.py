@@ -49,7 +49,7 @@ def test_binary_is_refused(data: bytes) -> None:
 def test_newlines_and_indentation_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "code.py"
     file.write_bytes(b"def f():\r\n    return 1\r\n\r\n\tx = '\x0c'\n")
-    lines = read(Source.of(file)).parts[0].lines
+    lines = read(Source.read(file)).parts[0].lines
     assert lines == [Line(1, "def f():"), Line(2, "    return 1"), Line(3, ""), Line(4, "\tx = '\x0c'")]
 
 
@@ -65,4 +65,4 @@ def test_lines_are_numbered_as_in_an_editor() -> None:
 def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
     file = tmp_path / "empty.txt"
     file.touch()
-    assert read(Source.of(file)).parts[0].lines == []
+    assert read(Source.read(file)).parts[0].lines == []
