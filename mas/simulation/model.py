@@ -25,9 +25,9 @@ def answer_request(request: "Request") -> "Response":
 
 def propose_prompt(request: "Request") -> "Response":
     """Return the simulated reflection model's reply to a request for a better prompt."""
-    from mas.simulation.reflection import reflection_model
+    from mas.simulation import reflection
 
-    return reflection_model.propose_prompt(request)
+    return reflection.propose_prompt(request)
 
 
 @dataclass(frozen=True)

@@ -80,9 +80,9 @@ def jobs(parts: Sequence[str], seeds: int | None) -> Iterator[Job]:
 
 
 def run(job: Job) -> Result:
-    from mas.simulation.reflection import reflection_model
+    from mas.simulation import reflection
 
-    reflection_model._HELPS["harmful"] = 0.1 if job.part == "one in ten helps" else 0.0
+    reflection._HELPS["harmful"] = 0.1 if job.part == "one in ten helps" else 0.0
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 

@@ -1,7 +1,7 @@
 """Common base of the profiles of real models, and the settings that OpenAI's reasoning models accept.
 
 A profile is a dataclass whose fields are the keys of its file in `conf/model/`. Name and temperature of an agent's
-model come from the first of these that is not null: `system.agents.<agent>.model` and `.temperature`, then
+model come from the first setting that is not null: `system.agents.<agent>.model` and `.temperature`, then
 `model.agents.<agent>.name` and `.temperature`, then `model.name` and `.temperature`.
 """
 

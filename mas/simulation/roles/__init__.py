@@ -1,1 +1,1 @@
-"""The agents that the simulated model plays."""
+"""Agents that the simulated model plays."""

@@ -1,6 +1,6 @@
-"""The expert: works the answer out from the findings, with the calculator and the unit converter or in the head.
+"""The expert: works out the answer from the findings, with the calculator and the unit converter, or without.
 
-work(question, material, chat, behaviour)     # a Reply with the next call, or the answer and why
+solve_task(question, material, chat, behaviour)     # a Reply with the next call, or the answer and why
 """
 
 import re
@@ -13,7 +13,7 @@ from mas.simulation.skills.mistakes import UNKNOWN, calculate_exactly, calculate
 from mas.simulation.solving.material import NOTHING_FOUND, answer_from_material, extract_question, extract_section
 from mas.simulation.solving.self_contained import Finding, round_result
 
-_NO_FORM = 0.8  # logits: steps that do not speak of the form make it easier to forget
+_NO_FORM = 0.8  # logits: the form is easier to forget if the steps do not mention it
 
 
 def give_answer(chat: Chat, behaviour: Behaviour) -> Reply:
@@ -33,12 +33,12 @@ def give_answer(chat: Chat, behaviour: Behaviour) -> Reply:
 def solve_task(
     question: str, material: str, chat: Chat, behaviour: Behaviour, handicap: float = 0.0
 ) -> Reply | tuple[str, str]:
-    """The next tool call, or the value and how it was found; `handicap` in logits on matters of form."""
-    slip = not behaviour.follows("check_the_right_row_and_column")
-    finding = answer_from_material(question, material, slip and bool(material))
+    """Return the next tool call, or the value and how it was found; `handicap`: logits, for the form of the answer."""
+    misreads = not behaviour.follows("check_the_right_row_and_column")
+    finding = answer_from_material(question, material, misreads and bool(material))
     if finding is None:
         return UNKNOWN, "The research results do not show the answer."
-    call = _tool_for(finding)
+    call = _choose_call(finding)
     if call and call[0] in chat.tools and not behaviour.follows("use_tools_not_memory"):
         return invent_value(question), "This is known by heart."
     rounds = behaviour.follows("follow_the_rounding_asked_for", handicap)
@@ -46,7 +46,7 @@ def solve_task(
     value = _calculate(finding, call, chat, behaviour, decimals)
     if isinstance(value, Reply):
         return value
-    if slip and not material and finding.answer is not None:
+    if misreads and not material and finding.answer is not None:
         value = miscount(value)
     if wants_list(question) and not behaviour.follows("comma_separated_list_in_the_asked_order", handicap):
         value = reverse_list(value)
@@ -71,7 +71,7 @@ def _calculate(
 
 
 def split_request(request: str) -> tuple[str, str]:
-    """The question and the research results of an expert's or a critic's request."""
+    """Return the question and the research results of an expert's or a critic's request."""
     material = extract_section(request, "research results")
     parts = [part for part in re.split(r"^(?=\d+\. )", material, flags=re.MULTILINE) if NOTHING_FOUND not in part]
     material = "".join(parts).strip() or material
@@ -79,12 +79,12 @@ def split_request(request: str) -> tuple[str, str]:
 
 
 def compute_expected_answer(question: str, material: str) -> str:
-    """What a careful reader of the same findings would answer."""
+    """Return the correct answer from the same findings."""
     finding = answer_from_material(question, material)
     return calculate_exactly(finding) if finding else UNKNOWN
 
 
-def _tool_for(finding: Finding) -> Call | None:
+def _choose_call(finding: Finding) -> Call | None:
     if finding.conversion:
         quantity, unit = finding.conversion
         return "unit_converter", {"quantity": quantity, "to_unit": unit}

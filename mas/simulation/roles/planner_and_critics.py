@@ -1,4 +1,4 @@
-"""The planner and the three critics: what they plan, and what they let pass or send back.
+"""The planner and the three critics.
 
 plan(chat, behaviour).fields["research_steps"]        # ["Read the file sales.csv and find …"]
 """
@@ -41,44 +41,42 @@ def _research_steps(chat: Chat, behaviour: Behaviour) -> list[str]:
 def review_plan(chat: Chat, behaviour: Behaviour) -> Reply:
     plan_text, steps = extract_section(chat.request, "research steps"), extract_section(chat.request, "expert steps")
     if chat.file is not None and chat.file not in plan_text:
-        return _verdict(f"No research step reads the attached file {chat.file}: add one that does.", behaviour)
+        return _decide(f"No research step reads the attached file {chat.file}: add one that does.", behaviour)
     if steps and "form" not in steps:
-        return _verdict("The expert steps do not end in the form that the question asks for: say which.", behaviour)
-    return _verdict("", behaviour)
+        return _decide("The expert steps do not end in the form that the question asks for: say which.", behaviour)
+    return _decide("", behaviour)
 
 
 def review_research(chat: Chat, behaviour: Behaviour) -> Reply:
-    topic, result = (
-        extract_section(chat.request, "research topic"),
-        extract_section(chat.request, "research results") or chat.request,
-    )
+    topic = extract_section(chat.request, "research topic")
+    result = extract_section(chat.request, "research results") or chat.request
     if NOTHING_FOUND in result and BACKGROUND not in topic:
-        return _verdict("The findings do not hold what the topic asks for: read the source again.", behaviour)
+        return _decide("The findings do not hold what the topic asks for: read the source again.", behaviour)
     if re.search(r"\babout \d", result):
-        return _verdict("The values are rounded: give them exactly as the source has them.", behaviour)
+        return _decide("The values are rounded: give them exactly as the source has them.", behaviour)
     if "remember" in result:
-        return _verdict("No source is named: read the attached file instead of answering from memory.", behaviour)
-    return _verdict("", behaviour)
+        return _decide("No source is named: read the attached file instead of answering from memory.", behaviour)
+    return _decide("", behaviour)
 
 
 def review_answer(chat: Chat, behaviour: Behaviour) -> Reply:
     question, material = split_request(chat.request)
     given = extract_section(chat.request, "expert's answer")
     expected = compute_expected_answer(question, material)
-    if _same(question, expected, given) or (expected == UNKNOWN and given not in ("", UNKNOWN)):
-        return _verdict("", behaviour)
+    if _is_equal(question, expected, given) or (expected == UNKNOWN and given not in ("", UNKNOWN)):
+        return _decide("", behaviour)
     fault = "The answer does not follow from the research results: check column, row, calculation and rounding."
-    return _verdict(fault, behaviour)
+    return _decide(fault, behaviour)
 
 
-def _same(question: str, expected: str, given: str) -> bool:
-    """A unit too many is left to the finalizer."""
+def _is_equal(question: str, expected: str, given: str) -> bool:
+    """Compare answers; a superfluous unit is left to the finalizer."""
     bare = given if wants_unit(question) else re.sub(r"(?<=\d)\s+[^\d]*$", "", given)
     return expected == given or (parse_number(bare) is not None and parse_number(bare) == parse_number(expected))
 
 
-def _verdict(fault: str, behaviour: Behaviour) -> Reply:
-    """`fault`: what is wrong with the work, as a critic who looks would see it; empty if nothing is."""
+def _decide(fault: str, behaviour: Behaviour) -> Reply:
+    """Approve or reject work with this fault, which an attentive critic would see; empty: without a fault."""
     if fault and behaviour.follows("recompute_before_approving"):
         return Reply({"decision": "reject", "feedback": fault})
     if not fault and not behaviour.follows("reject_only_real_faults"):

@@ -1,4 +1,4 @@
-"""The researcher: reads the attached file page by page and passes on what it says, or what it takes it to say.
+"""The researcher: reads the attached file page by page and reports its findings, sometimes misread.
 
 research(chat, behaviour).calls               # [("read_file", {"file": "sales.csv"})] or, once the file is read, []
 research(chat, behaviour).fields["result"]    # "Found in sales.csv: …"
@@ -15,7 +15,7 @@ _MAX_PAGES = 8
 _LISTING = "nr | member | bytes"  # of an archive
 _MEMBER = re.compile(r"^\d+ \| (.+) \| \d+$", re.MULTILINE)
 _PAGE = re.compile(r"\bpage (\d+) of (\d+)\b", re.IGNORECASE)
-_FILE_NOT_NAMED = 0.5  # logits: a request that does not name the file makes it easier to overlook
+_FILE_NOT_NAMED = 0.5  # logits: the file is easier to overlook if the request does not name it
 
 
 def research(chat: Chat, behaviour: Behaviour) -> Reply:
@@ -26,45 +26,45 @@ def research(chat: Chat, behaviour: Behaviour) -> Reply:
 
 
 def read_attachment(chat: Chat, behaviour: Behaviour) -> Reply | str:
-    """The next call, or the findings as text."""
+    """Return the next call, or the findings as text."""
     assert chat.file is not None
     if not behaviour.follows("use_tools_not_memory"):
         return f"As far as I remember, it is {invent_value(behaviour.question)}{chat.revision_note}."
     named = chat.role == "single" or chat.file in chat.first_request
     if not behaviour.follows("read_the_attached_file_first", 0.0 if named else _FILE_NOT_NAMED):
-        return _gap(behaviour, "No source was at hand.")
+        return _report_gap(behaviour, "No source was at hand.")
     read = [result for result in chat.results if result.name == "read_file"]
     if not read:
         return Reply(calls=[("read_file", {"file": chat.file})])
     if read[-1].is_failure:
-        return _gap(behaviour, f"The file could not be read: {read[-1].text}")
-    if following := _next_page(chat, read):
+        return _report_gap(behaviour, f"The file could not be read: {read[-1].text}")
+    if following := _find_next_page(chat, read):
         return Reply(calls=[("read_file", {**read[-1].arguments, "page": following})])
-    if member := _named_member(chat, behaviour.question, read):
+    if member := _find_member(chat, behaviour.question, read):
         return Reply(calls=[("read_file", {"file": chat.file, "member": member})])
-    return _findings(chat, behaviour, read)
+    return _report_findings(chat, behaviour, read)
 
 
-def _findings(chat: Chat, behaviour: Behaviour, read: list[ToolResult]) -> str:
+def _report_findings(chat: Chat, behaviour: Behaviour, read: list[ToolResult]) -> str:
     misread = not behaviour.follows("check_the_right_row_and_column")
-    found = extract_findings(behaviour.question, _joined(read), misread)
+    found = extract_findings(behaviour.question, _join_pages(read), misread)
     if NOTHING_FOUND in found:
-        return _gap(behaviour, f"The file {chat.file} does not say it.")
+        return _report_gap(behaviour, f"The file {chat.file} does not say it.")
     if not behaviour.follows("quote_exact_values"):
         found = round_numbers(found)
     return f"Found in {chat.file}{chat.revision_note}:\n\n{found}"
 
 
-def _gap(behaviour: Behaviour, why: str) -> str:
+def _report_gap(behaviour: Behaviour, why: str) -> str:
     if behaviour.follows("say_what_was_not_found"):
         return f"{NOTHING_FOUND} {why}"
     return f"It is most likely {invent_value(behaviour.question)}."
 
 
-def _joined(read: list[ToolResult]) -> str:
-    """The pages of a file, or of a member instead of its archive's list, as one text.
+def _join_pages(read: list[ToolResult]) -> str:
+    """Return the pages of a file, or of a member of an archive, as one text.
 
-    Without the header of each, unless it is all that there is to a sound, and without column headings said already.
+    Page headers are left out, except that of a sound, which has nothing else; so are repeated column headings.
     """
     lines: list[str] = []
     for result in [result for result in read if "member" in result.arguments] or read:
@@ -78,16 +78,16 @@ def _joined(read: list[ToolResult]) -> str:
     return "\n".join(lines)
 
 
-def _named_member(chat: Chat, question: str, read: list[ToolResult]) -> str | None:
-    """The member of an archive that the question names, once its list is read."""
+def _find_member(chat: Chat, question: str, read: list[ToolResult]) -> str | None:
+    """Return the member of an archive that the question names, once the list of members was read."""
     if chat.must_answer or any("member" in result.arguments for result in read):
         return None
     listed = [name for result in read if _LISTING in result.text for name in _MEMBER.findall(result.text)]
     return next((name for name in listed if name in question), None)
 
 
-def _next_page(chat: Chat, read: list[ToolResult]) -> int | None:
-    """The page to read next, if the newest result says that there are more."""
+def _find_next_page(chat: Chat, read: list[ToolResult]) -> int | None:
+    """Return the next page to read, if the newest result says that there are more."""
     match = _PAGE.search(read[-1].text.partition("\n\n")[0])
     if not match or chat.must_answer or int(match[1]) >= min(int(match[2]), _MAX_PAGES):
         return None

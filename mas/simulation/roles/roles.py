@@ -1,6 +1,6 @@
-"""Who replies to a request: the seven agents of the GAIA system, the single agent, the three steps of the toy system.
+"""Choice of the agent that replies: the seven of the GAIA system, the single agent, the three of the toy system.
 
-reply = reply_to(chat, World())
+reply = play_role(chat, create_behaviour(chat, World()))
 reply.calls      # [("read_file", {"file": "sales.csv"})] or, once the file is read, []
 reply.fields     # {"result": "Found in sales.csv: …"}
 """
@@ -8,8 +8,7 @@ reply.fields     # {"result": "Found in sales.csv: …"}
 from collections.abc import Callable
 
 from mas.simulation.chat import Chat, Reply
-from mas.simulation.roles import planner_and_critics as planning
-from mas.simulation.roles import toy
+from mas.simulation.roles import planner_and_critics, toy
 from mas.simulation.roles.expert import give_answer, solve_task
 from mas.simulation.roles.researcher import read_attachment, research
 from mas.simulation.skills.answer_form import format_answer
@@ -27,20 +26,20 @@ def create_behaviour(chat: Chat, world: World) -> Behaviour:
         role=chat.role or "",
         prompt=chat.prompt,
         demos=count_shown_skills(chat),
-        question=_question(chat),
+        question=_read_question(chat),
         decision_key=chat.decision_key,
-        sample=chat.seed,
+        seed=chat.seed,
         revision=len(chat.turns) - 1,
     )
 
 
 def play_role(chat: Chat, behaviour: Behaviour) -> Reply:
-    """The reply of the agent that the request is for; any other program's fields get a plain placeholder."""
+    """Return the reply of the agent that the request is for; the fields of other programs get a placeholder."""
     role = _REPLIES.get(chat.role or "")
     return role(chat, behaviour) if role else Reply(dict.fromkeys(chat.outputs, UNKNOWN))
 
 
-def _question(chat: Chat) -> str:
+def _read_question(chat: Chat) -> str:
     if chat.role == "toy_plan":
         return chat.first_request.strip()
     if chat.role in ("toy_solve", "toy_finalize"):
@@ -53,13 +52,12 @@ def _question(chat: Chat) -> str:
 def _finalize(chat: Chat, behaviour: Behaviour) -> Reply:
     given = extract_section(chat.request, "expert's answer") or UNKNOWN
     reasoning = extract_section(chat.request, "expert's reasoning") or "There was no reasoning to report."
-    return Reply(
-        {"final_answer": format_answer(behaviour.question, given, behaviour), "final_reasoning_trace": reasoning}
-    )
+    final = format_answer(behaviour.question, given, behaviour)
+    return Reply({"final_answer": final, "final_reasoning_trace": reasoning})
 
 
-def _alone(chat: Chat, behaviour: Behaviour) -> Reply:
-    """Research, work and final form by one agent in one conversation."""
+def _answer_alone(chat: Chat, behaviour: Behaviour) -> Reply:
+    """Research, solve and format in one conversation."""
     material = ""
     if chat.file is not None and "read_file" in chat.tools:
         found = read_attachment(chat, behaviour)
@@ -75,14 +73,14 @@ def _alone(chat: Chat, behaviour: Behaviour) -> Reply:
 
 
 _REPLIES: dict[str, Callable[[Chat, Behaviour], Reply]] = {
-    "planner": planning.plan,
-    "critic_planner": planning.review_plan,
+    "planner": planner_and_critics.plan,
+    "critic_planner": planner_and_critics.review_plan,
     "researcher": research,
-    "critic_researcher": planning.review_research,
+    "critic_researcher": planner_and_critics.review_research,
     "expert": give_answer,
-    "critic_expert": planning.review_answer,
+    "critic_expert": planner_and_critics.review_answer,
     "finalizer": _finalize,
-    "single": _alone,
+    "single": _answer_alone,
     "toy_plan": toy.plan,
     "toy_solve": toy.solve,
     "toy_finalize": toy.finalize,

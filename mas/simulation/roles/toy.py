@@ -11,14 +11,14 @@ from mas.simulation.skills.answer_form import add_unit, format_answer, reverse_l
 from mas.simulation.skills.behaviour import Behaviour
 from mas.simulation.skills.mistakes import UNKNOWN, calculate_exactly, calculate_mentally
 from mas.simulation.solving.self_contained import Finding
-from mas.simulation.solving.shop import work_out
+from mas.simulation.solving.shop import solve_shop_problem
 from mas.simulation.solving.wording import parse_number
 
 _NO_FORM = 0.5  # logits
 
 
 def extract_heading(text: str, name: str) -> str:
-    """The paragraphs under `NAME:`; empty if there is no such heading."""
+    """Return the paragraphs under `NAME:`; empty if there is no such heading."""
     match = re.search(rf"^{name}:\n(.*?)(?=\n\n[A-Z]+:\n|\Z)", text, re.MULTILINE | re.DOTALL)
     return match[1].strip() if match else ""
 
@@ -42,11 +42,13 @@ def plan(chat: Chat, behaviour: Behaviour) -> Reply:
 
 def solve(chat: Chat, behaviour: Behaviour) -> Reply:
     handicap = 0.0 if "form" in extract_heading(chat.request, "STEPS") else _NO_FORM
-    finding = work_out(behaviour.question, slip=not behaviour.follows("check_the_right_row_and_column", handicap))
+    finding = solve_shop_problem(
+        behaviour.question, misreads=not behaviour.follows("check_the_right_row_and_column", handicap)
+    )
     if finding is None:
         return Reply({"working": "The problem is of no kind that I know.", "result": UNKNOWN})
     rounds = behaviour.follows("follow_the_rounding_asked_for", handicap)
-    value = _reckoned(replace(finding, decimals=finding.decimals if rounds else None), behaviour)
+    value = _calculate(replace(finding, decimals=finding.decimals if rounds else None), behaviour)
     if wants_list(behaviour.question) and not behaviour.follows("comma_separated_list_in_the_asked_order", handicap):
         value = reverse_list(value)
     elif parse_number(value) is not None and not behaviour.follows("leave_out_units_unless_asked", handicap):
@@ -54,7 +56,7 @@ def solve(chat: Chat, behaviour: Behaviour) -> Reply:
     return Reply({"working": f"{finding.why} {finding.expression or ''} = {value}", "result": value})
 
 
-def _reckoned(finding: Finding, behaviour: Behaviour) -> str:
+def _calculate(finding: Finding, behaviour: Behaviour) -> str:
     if finding.expression is None:
         return calculate_exactly(finding)
     if "one unit" in finding.why and not behaviour.follows("convert_units_with_the_tool"):

@@ -1,1 +1,1 @@
-"""What a prompt asks of the simulated model, and whether the model does it."""
+"""Rules that a prompt can ask for, and how the simulated model follows or breaks them."""

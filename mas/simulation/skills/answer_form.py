@@ -1,6 +1,6 @@
-"""The form of an answer: number or list, unit, rounding, separators, prose, each rule kept or forgotten.
+"""Form of an answer: number or list, unit, rounding, separators, prose; each rule is followed or forgotten.
 
-final_form("How many kilograms are left? …", "5611.614 kilograms", behaviour)     # "5611.61", if all goes well
+format_answer("How many kilograms are left? …", "5611.614 kilograms", behaviour)     # "5611.61", if all goes well
 """
 
 import re
@@ -17,12 +17,12 @@ _SENTENCES = (
 
 
 def format_answer(question: str, given: str, behaviour: Behaviour) -> str:
-    """The answer as the finalizer gives it."""
+    """Return the answer in the finalizer's form."""
     parted = _AMOUNT.match(given)
     if parted and (value := parse_number(parted[1])) is not None:
-        answer = _number_form(question, parted[1], value, (parted[2] or "").strip(), behaviour)
+        answer = _format_number(question, parted[1], value, (parted[2] or "").strip(), behaviour)
     elif wants_list(question) and ", " in given:
-        answer = _list_form(question, given, behaviour)
+        answer = _format_list(question, given, behaviour)
     else:
         answer = given
     if behaviour.follows("answer_with_few_words_no_prose"):
@@ -31,13 +31,13 @@ def format_answer(question: str, given: str, behaviour: Behaviour) -> str:
 
 
 def add_unit(question: str, value: str) -> str:
-    """The value with the unit that the question speaks of, if it speaks of one."""
+    """Append the unit that the question mentions, if there is one, to a number."""
     unit = find_unit(question)
     return f"{value} {unit}" if unit and parse_number(value) is not None else value
 
 
 def find_unit(question: str) -> str:
-    """The thing counted or measured: `kilograms` of `how many kilograms are left`."""
+    """Return the thing counted or measured: `kilograms` of `how many kilograms are left`; empty if there is none."""
     for pattern in (
         r"\bhow many (?:of the |more )?([a-z]+)",
         r"\b(?:to|in|into) (degrees [a-z]+|us liquid gallons|kilometres per hour"
@@ -63,11 +63,11 @@ def wants_list(question: str) -> bool:
 
 
 def reverse_list(text: str) -> str:
-    """The items the other way round."""
+    """Return the items in reverse order."""
     return ", ".join(reversed(text.split(", ")))
 
 
-def _number_form(question: str, text: str, value: float, unit: str, behaviour: Behaviour) -> str:
+def _format_number(question: str, text: str, value: float, unit: str, behaviour: Behaviour) -> str:
     decimals = read_decimals(question)
     rounds = decimals is not None and behaviour.follows("follow_the_rounding_asked_for")
     answer = format_number(value, decimals) if rounds else text.replace(",", "").lstrip("$")
@@ -81,7 +81,7 @@ def _number_form(question: str, text: str, value: float, unit: str, behaviour: B
     return f"{answer} {unit or find_unit(question)}".strip()
 
 
-def _list_form(question: str, given: str, behaviour: Behaviour) -> str:
+def _format_list(question: str, given: str, behaviour: Behaviour) -> str:
     items = given.split(", ")
     if behaviour.follows("comma_separated_list_in_the_asked_order"):
         return ", ".join(sorted(items, key=str.lower) if "alphabetical" in question.lower() else items)

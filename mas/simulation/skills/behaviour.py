@@ -1,14 +1,14 @@
-"""Whether an agent does what a skill asks, this time: odds from the prompt, a draw from the question and the prompt.
+"""Decision whether an agent follows a skill: the chance depends on its prompt, the draw on prompt and question.
 
-    logit(chance) = talent + 2.5 x what the prompt says (-1 to 1) + 0.35 x demos that show it (3 at most) - dilution
+    logit(chance) = talent + 2.5 x emphasis of the prompt (-1 to 1) + 0.35 x demos that show it (3 at most) - dilution
 
-The draw mixes, as normal deviates (probit), how hard the question is in general (20% of the variance), how hard it is
-for this skill (35%), what chance makes of this very prompt and request (25%), and the sample id (20%): a question that
-one prompt fails tends to fail under its neighbours, and two prompts that say the same still differ in places.
+The draw is a sum of normal deviates (probit): the difficulty of the question in general (20% of the variance) and for
+this skill (35%), chance for this prompt and request (25%), and the seed of the request (20%). So a question that fails
+with one prompt tends to fail with similar ones, and two prompts that ask for the same still differ on some questions.
 
-    behaviour = Conduct(World(), "expert", prompt, {}, question="What is 17 * 23?", decision_key="…", sample=None)
+    behaviour = Conduct(World(), "expert", prompt, {}, question="What is 17 * 23?", decision_key="…", seed=None)
     behaviour.chance("use_the_calculator")            # 0.9
-    behaviour.follows("use_the_calculator")           # the same for the same request, for ever
+    behaviour.follows("use_the_calculator")           # always the same for the same request
 """
 
 import hashlib
@@ -21,19 +21,19 @@ from statistics import NormalDist
 from mas.simulation.skills.lexicon import find_mentioned_skills, read_emphasis
 from mas.simulation.skills.skills import SKILLS
 
-SAYING_IT = 2.5
-A_DEMO = 0.35
-DEMOS_THAT_COUNT = 3
-CONFLICT = 0.5  # for a prompt that says a thing and its contrary
-FREE_WORDS = 600  # instructions beyond this many words dilute each other
+EMPHASIS_WEIGHT = 2.5
+DEMO_WEIGHT = 0.35
+MOST_DEMOS = 3
+CONFLICT = 0.5  # of a prompt that asks for a skill and its contrary
+FREE_WORDS = 600  # longer prompts dilute their instructions
 DILUTION_PER_100_WORDS = 0.35
-TOY_EASE = 1.2  # logits: the toy problems are short, and nobody reviews the work
-AFTER_FEEDBACK = 0.8  # a second try pays attention
+TOY_EASE = 1.2  # logits: the toy problems are short, and have no critic
+AFTER_FEEDBACK = 0.8  # logits, in a revision
 CHANCES = (0.02, 0.96)
-FORMAT = "keep_to_the_output_format"  # at stake in every single call, so its chance may come nearer to 1
-SHARES = (0.20, 0.35, 0.25, 0.20)  # of the variance: question, question and skill, prompt and request, sample
+FORMAT = "keep_to_the_output_format"  # needed in every call, so its chance may be nearer to 1
+SHARES = (0.20, 0.35, 0.25, 0.20)  # of the variance: question, question and skill, prompt and request, seed
 
-# What the baseline prompts say (1) or not, frozen: the null world's odds, whatever the prompt.
+# Skills that the baseline prompts ask for, frozen: they decide the chances of the null world, whatever the prompt.
 BASELINE: dict[str, frozenset[str]] = {
     "planner": frozenset({"read_the_attached_file_first", "keep_the_plan_short_and_complete"}),
     "researcher": frozenset(
@@ -84,7 +84,7 @@ _WEIGHTS = tuple(math.sqrt(share) for share in SHARES)
 
 @dataclass(frozen=True)
 class World:
-    """`kind`: normal; null, where prompts have no effect; harmful and leaky, where only the reflection differs."""
+    """World of the simulation: normal; null (prompts have no effect); harmful, leaky (only the reflection differs)."""
 
     kind: str = "normal"
     seed: int = 0
@@ -92,21 +92,21 @@ class World:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How one agent behaves in answering one request."""
+    """Behaviour of one agent in answering one request."""
 
     world: World
     role: str
     prompt: str  # its instructions
-    demos: Mapping[str, float]  # skill -> demos that show it, less those that show the contrary
+    demos: Mapping[str, float]  # skill → demos that show it, minus those that show the contrary
     question: str
-    decision_key: str  # the request without format and tool results: one decision for all its calls
-    sample: int | None = None
-    revision: int = 0  # how often the agent has been sent back
+    decision_key: str  # request without format and tool results: one decision for all calls of a turn
+    seed: int | None = None
+    revision: int = 0  # number of rejections so far
 
     def chance(self, skill: str, handicap: float = 0.0) -> float:
-        """The probability that it is followed; `handicap` in logits, for what makes it harder here."""
+        """Return the probability that the skill is followed; `handicap`: logits by which it is harder here."""
         low, high = CHANCES
-        logit = _logit(SKILLS[skill].talent) + self._prompted(skill) - handicap
+        logit = _logit(SKILLS[skill].talent) + self._weigh_prompt(skill) - handicap
         logit += AFTER_FEEDBACK * bool(self.revision) + TOY_EASE * self.role.startswith("toy_")
         return min(max(1 / (1 + math.exp(-logit)), low), 0.997 if skill == FORMAT else high)
 
@@ -114,31 +114,31 @@ class Behaviour:
         return self.draw(skill) < self.chance(skill, handicap)
 
     def draw(self, skill: str) -> float:
-        """Between 0 and 1, evenly; high is hard."""
+        """Return a number from 0 to 1, uniformly distributed; the skill is followed if it is below the chance."""
         here = f"{self._prompt_hash}\n{self.question}\n{self.decision_key}\n{skill}"
         parts = (
-            _deviate(self.world.seed, self.question),
-            _deviate(self.world.seed, f"{self.question}\n{skill}\n{self.role}"),
-            _deviate(self.world.seed, here),
-            _deviate(self.world.seed, f"{here}\n{self.sample}"),
+            _draw_normal(self.world.seed, self.question),
+            _draw_normal(self.world.seed, f"{self.question}\n{skill}\n{self.role}"),
+            _draw_normal(self.world.seed, here),
+            _draw_normal(self.world.seed, f"{here}\n{self.seed}"),
         )
         return _NORMAL.cdf(sum(weight * part for weight, part in zip(_WEIGHTS, parts, strict=True)))
 
     def pick(self, kinds: int, of: str) -> int:
-        """Which of several kinds of error it is: evenly one of 0 to `kinds` - 1."""
-        return int(_uniform(self.world.seed, f"{self.decision_key}\n{self.sample}\n{of}") * kinds)
+        """Choose the kind of an error: a number from 0 to `kinds` - 1, uniformly distributed."""
+        return int(_draw_uniform(self.world.seed, f"{self.decision_key}\n{self.seed}\n{of}") * kinds)
 
-    def _prompted(self, skill: str) -> float:
+    def _weigh_prompt(self, skill: str) -> float:
         if self.world.kind == "null":
-            return SAYING_IT * (skill in BASELINE.get(self.role, ())) - BASELINE_DILUTION.get(self.role, 0.0)
-        strength = read_emphasis(self.prompt)[skill]
-        conflict = CONFLICT * (1 - abs(strength)) if strength or skill in find_mentioned_skills(self.prompt) else 0.0
-        demos = max(-DEMOS_THAT_COUNT, min(self.demos.get(skill, 0.0), DEMOS_THAT_COUNT))
-        return SAYING_IT * strength + A_DEMO * demos - conflict - self._dilution
+            return EMPHASIS_WEIGHT * (skill in BASELINE.get(self.role, ())) - BASELINE_DILUTION.get(self.role, 0.0)
+        emphasis = read_emphasis(self.prompt)[skill]
+        conflict = CONFLICT * (1 - abs(emphasis)) if emphasis or skill in find_mentioned_skills(self.prompt) else 0.0
+        demos = max(-MOST_DEMOS, min(self.demos.get(skill, 0.0), MOST_DEMOS))
+        return EMPHASIS_WEIGHT * emphasis + DEMO_WEIGHT * demos - conflict - self._dilution
 
     @cached_property
     def _dilution(self) -> float:
-        return DILUTION_PER_100_WORDS * max(0, _words(self.prompt) - FREE_WORDS) / 100
+        return DILUTION_PER_100_WORDS * max(0, _count_words(self.prompt) - FREE_WORDS) / 100
 
     @cached_property
     def _prompt_hash(self) -> str:
@@ -150,15 +150,15 @@ def _logit(chance: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _words(prompt: str) -> int:
+def _count_words(prompt: str) -> int:
     return len(prompt.split())
 
 
-def _deviate(seed: int, text: str) -> float:
-    return _NORMAL.inv_cdf(min(max(_uniform(seed, text), 1e-12), 1 - 1e-12))
+def _draw_normal(seed: int, text: str) -> float:
+    return _NORMAL.inv_cdf(min(max(_draw_uniform(seed, text), 1e-12), 1 - 1e-12))
 
 
-def _uniform(seed: int, text: str) -> float:
+def _draw_uniform(seed: int, text: str) -> float:
     return int.from_bytes(_digest(f"{seed}\n{text}"), "big") / 2**64
 
 

@@ -1,6 +1,6 @@
-"""What worked examples (demos) show of each skill: an agent copies what it sees, less readily than what it is told.
+"""Skills that worked examples (demos) show: an agent imitates them, less than it obeys its instructions.
 
-shown(chat)["no_thousands_separators"]      # 2.0: two demos show it; -1.0: one shows the contrary
+count_shown_skills(chat)["no_thousands_separators"]      # 2.0: two demos show it; -1.0: one shows the contrary
 """
 
 import re
@@ -14,18 +14,18 @@ _PROSE = re.compile(r"\b(?:is|are|was|the answer|i arrive)\b", re.IGNORECASE)
 
 
 def count_shown_skills(chat: Chat) -> Mapping[str, float]:
-    """Skill to the demos that show it, less those that show its contrary."""
+    """Return, per skill, the demos that show it minus those that show its contrary."""
     counts: Counter[str] = Counter()
     for turn in chat.demos:
         if not turn.reply:
             continue
         counts["keep_to_the_output_format"] += 1
-        counts.update(_of_answer(turn))
-        counts.update(_of_work(turn))
+        counts.update(_count_in_answer(turn))
+        counts.update(_count_in_work(turn))
     return counts
 
 
-def _of_answer(turn: Turn) -> Counter[str]:
+def _count_in_answer(turn: Turn) -> Counter[str]:
     answer = turn.reply.get("final_answer", "").strip()
     counts: Counter[str] = Counter()
     if not answer:
@@ -44,7 +44,7 @@ def _of_answer(turn: Turn) -> Counter[str]:
     return counts
 
 
-def _of_work(turn: Turn) -> Counter[str]:
+def _count_in_work(turn: Turn) -> Counter[str]:
     reply = turn.reply
     called = f"{reply.get('tool_calls', '')} {' '.join(result.name for result in turn.results)}"
     counts: Counter[str] = Counter()

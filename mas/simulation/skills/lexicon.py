@@ -1,20 +1,21 @@
-"""What a prompt says about each skill, recognised by meaning: in other words, in another order, negated or not.
+"""Recognition of skills in a prompt by meaning: in other words, in another order, negated or not.
 
-    said("Never do sums in your head.")["use_the_calculator"]                       # 1.0
-    said("There is no need to use the calculator.")["use_the_calculator"]           # -1.0
-    said("Use the calculator. Do not use the calculator.")["use_the_calculator"]    # 0.0
+    read_emphasis("Never do sums in your head.")["use_the_calculator"]                       # 1.0
+    read_emphasis("There is no need to use the calculator.")["use_the_calculator"]           # -1.0
+    read_emphasis("Use the calculator. Do not use the calculator.")["use_the_calculator"]    # 0.0
 
-Each sentence has one vote on each skill. Negations are counted a clause: `never approve without recomputing` has two.
-The vocabulary is in `mas.simulation.skills.lexicon_words`; how patterns are written is told there.
+Each sentence has one vote on each skill. Negations are counted per clause: `never approve without recomputing` has two.
+Vocabulary and patterns are in `lexicon.yaml`, which explains their syntax.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 
-from mas.simulation.skills.lexicon_words import CLASSES, PATTERNS
+import yaml
 
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+|;\s*")
 _TYPOGRAPHIC = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2011": "-", "\u2010": "-"})
@@ -25,7 +26,7 @@ _CONTRACTIONS = (
     (r"\bdont\b", "do not"),
     (r"\beven (?:if|when|though)\b", "although"),
 )
-# Negative words that deny nothing.
+# Negative words that negate nothing.
 _HARMLESS = re.compile(
     r"\bnot (?:only|just|merely|simply)\b|\bwhether or not\b|\bno matter\b|\bno (?:more|longer|later|fewer|less) than\b"
     r"|\bnothing (?:but|else|more|other)\b|\bno (?:more|less|fewer|others?)\b|\bnot (?:one|a single \w+) more\b"
@@ -51,9 +52,9 @@ _PASSIVE = re.compile(
     r"|ignored|neglected|unnecessary|needless|superfluous|useless|pointless|unwanted|unwelcome|optional|wrong to"
     r"|off limits|taboo|bypassed|disregarded|shunned|spared|is |are |lead|invit|caus|breed|cost|los)\w*"
 )
-# After a colon, or a comma and these words, begins what the negation before it does not deny.
+# A negation does not reach beyond a colon, or a comma with one of these words.
 _TURN = re.compile(r":\s|,\s+(?:in|as|with|by|for|following|each|all|only)\b")
-# Where one clause ends and the reach of a negation with it.
+# Ends of clauses, which end the reach of a negation as well.
 _BOUNDARY = re.compile(
     r"\s[-\u2013\u2014]+\s|[()\u2014]|(?:,\s*)?\b(?:but|unless|until|before|because|although|however|whereas|while"
     r"|except|only (?:if|when)|even (?:if|when|for)|so that|since)\b|"
@@ -78,7 +79,7 @@ class _Pattern:
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A sentence with what was looked for in it so far; one is made for each sentence of a prompt."""
+    """A sentence of a prompt, with a cache of the classes that were searched in it."""
 
     text: str
     clauses: tuple[tuple[int, int], ...]
@@ -90,13 +91,13 @@ class _Sentence:
             self.found[name] = [match.span() for match in _COMPILED[name].finditer(self.text)]
         return self.found[name]
 
-    def negated(self, place: int, quoted: list[tuple[int, int]]) -> bool:
-        """Whether an odd number of negations governs the place, not counting those inside the words looked for."""
+    def is_negated(self, place: int, matched: list[tuple[int, int]]) -> bool:
+        """Return whether an odd number of negations governs the place, without those inside matched words."""
         start, end = next((start, end) for start, end in self.clauses if start <= place < end)
         inside = [
             (a, b)
             for a, b in self.negations
-            if start <= a < end and not any(low <= a and b <= high for low, high in quoted)
+            if start <= a < end and not any(low <= a and b <= high for low, high in matched)
         ]
         return sum(self._governs(a, b, place) for a, b in inside) % 2 == 1
 
@@ -106,7 +107,7 @@ class _Sentence:
         return self._reaches_back(start, end, place)
 
     def _reaches_back(self, start: int, end: int, place: int) -> bool:
-        """`units are to be dropped`, `the calculator is not needed`: denied by what follows, up to the next comma."""
+        """Return whether a negation governs words before it: `units are to be dropped`, up to the next comma."""
         between = self.text[place:start]
         if "," in between:
             return False
@@ -115,39 +116,39 @@ class _Sentence:
 
 @lru_cache(maxsize=4096)
 def read_emphasis(prompt: str) -> Mapping[str, float]:
-    """How strongly a prompt asks for each skill: 1 says it, -1 says the contrary, 0 is silent or of two minds."""
+    """Return how strongly a prompt asks for each skill: 1 asks, -1 asks for the contrary, 0 is silent or undecided."""
     votes: dict[str, list[int]] = {skill: [] for skill in _PARSED}
-    for text in _sentences(prompt):
-        for skill, vote in _votes(text).items():
+    for text in _split_sentences(prompt):
+        for skill, vote in _read_votes(text).items():
             votes[skill].append(vote)
     return MappingProxyType({skill: sum(cast) / len(cast) if cast else 0.0 for skill, cast in votes.items()})
 
 
 @lru_cache(maxsize=4096)
 def find_mentioned_skills(prompt: str) -> frozenset[str]:
-    """The skills of which a prompt speaks, for or against."""
-    return frozenset(skill for text in _sentences(prompt) for skill in _votes(text))
+    """Return the skills that a prompt mentions, for or against."""
+    return frozenset(skill for text in _split_sentences(prompt) for skill in _read_votes(text))
 
 
 @lru_cache(maxsize=16384)
-def _votes(text: str) -> Mapping[str, int]:
-    """The skills that one sentence speaks of: 1 for, -1 against. Cached, since searches shuffle the same sentences."""
-    sentence = _Sentence(text, tuple(_clauses(text)), tuple(_negations(text)), {})
-    totals = {skill: _vote(sentence, patterns) for skill, patterns in _PARSED.items()}
+def _read_votes(text: str) -> Mapping[str, int]:
+    """Return the votes of one sentence: 1 for, -1 against. Cached: optimisers recombine the same sentences."""
+    sentence = _Sentence(text, tuple(_split_clauses(text)), tuple(_find_negations(text)), {})
+    totals = {skill: _read_vote(sentence, patterns) for skill, patterns in _PARSED.items()}
     return {skill: (total > 0) - (total < 0) for skill, total in totals.items() if total}
 
 
-def _vote(sentence: _Sentence, patterns: tuple[_Pattern, ...]) -> int:
+def _read_vote(sentence: _Sentence, patterns: tuple[_Pattern, ...]) -> int:
     total = 0
     for pattern in patterns:
-        vote = _reading(sentence, pattern)
+        vote = _match(sentence, pattern)
         if vote and pattern.sign == "=":
             return vote
         total += vote
     return total
 
 
-def _reading(sentence: _Sentence, pattern: _Pattern) -> int:
+def _match(sentence: _Sentence, pattern: _Pattern) -> int:
     keys = sentence.spans(pattern.key)
     if not keys or any(sentence.spans(name) for name in pattern.banned):
         return 0
@@ -155,32 +156,32 @@ def _reading(sentence: _Sentence, pattern: _Pattern) -> int:
         return 0
     if pattern.sign == "=":
         return 1
-    quoted = [span for name in (pattern.key, *pattern.others) for span in sentence.spans(name)]
-    votes = [_signed(pattern.sign, sentence.negated(start, quoted)) for start, _ in keys]
+    matched = [span for name in (pattern.key, *pattern.others) for span in sentence.spans(name)]
+    votes = [_apply_sign(pattern.sign, sentence.is_negated(start, matched)) for start, _ in keys]
     return (sum(votes) > 0) - (sum(votes) < 0)
 
 
-def _signed(sign: str, negated: bool) -> int:
+def _apply_sign(sign: str, negated: bool) -> int:
     if sign in "~^":
         return (1 if sign == "~" else -1) if negated else 0
     return -1 if negated == (sign == "+") else 1
 
 
-def _sentences(prompt: str) -> Iterator[str]:
+def _split_sentences(prompt: str) -> Iterator[str]:
     text = prompt.translate(_TYPOGRAPHIC).lower().replace("_", " ")
     for pattern, plain in _CONTRACTIONS:
         text = re.sub(pattern, plain, text)
     for sentence in _SENTENCE.split(text):
         if sentence.strip():
-            yield " ".join(_HARMLESS.sub(_masked, sentence).split())
+            yield " ".join(_HARMLESS.sub(_mask, sentence).split())
 
 
-def _masked(match: re.Match[str]) -> str:
-    """Harmless negatives that carry meaning stay, out of the negations' sight."""
+def _mask(match: re.Match[str]) -> str:
+    """Mark a harmless negative, so that it is matched as a word but not as a negation."""
     return re.sub(r"\b(no|not|nothing|without|never)\b", "\\1\N{ZERO WIDTH NON-JOINER}", match[0])
 
 
-def _clauses(text: str) -> Iterator[tuple[int, int]]:
+def _split_clauses(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     for match in _BOUNDARY.finditer(text):
         if match.start() > start:
@@ -189,13 +190,13 @@ def _clauses(text: str) -> Iterator[tuple[int, int]]:
     yield start, len(text) + 1
 
 
-def _negations(text: str) -> Iterator[tuple[int, int]]:
+def _find_negations(text: str) -> Iterator[tuple[int, int]]:
     for match in _NEGATION.finditer(text):
         if text[match.end() : match.end() + 1] != "\N{ZERO WIDTH NON-JOINER}":
             yield match.span()
 
 
-def _regex(words: str) -> str:
+def _compile_words(words: str) -> str:
     parts = []
     for word in words.split():
         body = re.escape(word).replace(r"\*", r"[\w-]*").replace("_", r"[\u200c]?\s+")
@@ -203,12 +204,15 @@ def _regex(words: str) -> str:
     return rf"(?<![\w-])(?:{'|'.join(parts)})(?![\w-])"
 
 
-def _parse(text: str) -> _Pattern:
+def _parse_pattern(text: str) -> _Pattern:
     sign, *names = text.split()
     key = next(name for name in names if name.startswith("*"))[1:]
     others = tuple(name for name in names if name[0] not in "*!")
     return _Pattern(sign, key, others, tuple(name[1:] for name in names if name.startswith("!")))
 
 
-_COMPILED = {name: re.compile(_regex(words)) for name, words in CLASSES.items()} | {"GROUPED": re.compile(_GROUPED)}
-_PARSED = {skill: tuple(_parse(text) for text in patterns) for skill, patterns in PATTERNS.items()}
+_LEXICON = yaml.safe_load(Path(__file__).with_name("lexicon.yaml").read_text(encoding="utf-8"))
+_COMPILED = {name: re.compile(_compile_words(words)) for name, words in _LEXICON["classes"].items()} | {
+    "GROUPED": re.compile(_GROUPED)
+}
+_PARSED = {skill: tuple(_parse_pattern(text) for text in patterns) for skill, patterns in _LEXICON["patterns"].items()}

@@ -1,7 +1,7 @@
-"""How values go wrong in an agent's hands: made up, rounded off, reckoned in the head, out of order.
+"""Mistakes of an agent that does not follow a skill: invented, rounded and miscalculated values.
 
-blurred("Pen | 8841")                           # "Pen | about 8800"
-in_the_head(Finding(expression="17 * 23"))      # "401" instead of 391
+round_numbers("Pen | 8841")                             # "Pen | about 8800"
+calculate_mentally(Finding(expression="17 * 23"))       # "401" instead of 391
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from mas.simulation.solving.wording import format_number, parse_number
 
 UNKNOWN = "unknown"
 _SYLLABLES = ("bel", "dor", "fen", "gal", "hol", "kar", "lin", "mar", "nor", "pol", "ras", "sel", "tor", "vin")
-# What one knows by heart of units, roughly: part of the source's name, part of the target's, factor, offset before.
+# Rough conversions from memory: part of the source unit's name, part of the target's, factor, offset added before.
 _ROUGH = (
     ("fahrenheit", "celsius", 0.5, -30.0),
     ("degf", "degc", 0.5, -30.0),
@@ -27,7 +27,7 @@ _ROUGH = (
 
 
 def invent_value(question: str) -> str:
-    """What comes to mind, of the right kind: the same for the same question."""
+    """Return a wrong value of the right kind, the same for the same question."""
     digest = hashlib.blake2b(f"made up\n{question}".encode("utf-8", "replace"), digest_size=8).digest()
     asked = question.lower()
     if re.search(
@@ -39,20 +39,20 @@ def invent_value(question: str) -> str:
 
 
 def round_numbers(text: str) -> str:
-    """Every number of three or more digits, rounded to two of them."""
+    """Round every number of three or more digits to its first two."""
 
-    def rough(match: re.Match[str]) -> str:
+    def round_match(match: re.Match[str]) -> str:
         digits = match[0].replace(",", "").split(".")[0]
         size = 10 ** max(len(digits) - 2, 1)
         return f"about {round(int(digits) / size) * size}"
 
-    return re.sub(r"(?<![\w.-])\d[\d,]{2,}(?:\.\d+)?(?![\w-])", rough, text)
+    return re.sub(r"(?<![\w.-])\d[\d,]{2,}(?:\.\d+)?(?![\w-])", round_match, text)
 
 
 def calculate_mentally(finding: Finding) -> str:
-    """The value without a tool: right for two small numbers, otherwise with a slip that fits its size."""
+    """Return the value without a tool: correct for two small numbers, else with an error in proportion to its size."""
     if finding.conversion:
-        return _roughly_converted(*finding.conversion, finding.decimals)
+        return _convert_roughly(*finding.conversion, finding.decimals)
     value = evaluate_expression(finding.expression) if finding.expression else None
     if value is None:
         return finding.answer or UNKNOWN
@@ -64,7 +64,7 @@ def calculate_mentally(finding: Finding) -> str:
 
 
 def calculate_exactly(finding: Finding) -> str:
-    """The right value where no tool is at hand; conversions are not known by heart."""
+    """Return the correct value without a tool; `unknown` for a conversion."""
     if finding.answer is not None:
         return finding.answer
     value = evaluate_expression(finding.expression) if finding.expression else None
@@ -72,12 +72,12 @@ def calculate_exactly(finding: Finding) -> str:
 
 
 def miscount(value: str) -> str:
-    """One off in a number, two letters changed over in a word."""
+    """Add one to a number, or swap the first two letters of a word."""
     amount = parse_number(value)
     return format_number(amount + 1, None) if amount is not None else value[1::-1] + value[2:]
 
 
-def _roughly_converted(quantity: str, unit: str, decimals: int | None) -> str:
+def _convert_roughly(quantity: str, unit: str, decimals: int | None) -> str:
     amount, _, source = quantity.partition(" ")
     for start, end, factor, offset in _ROUGH:
         if start in source.lower() and end in unit.lower():

@@ -1,9 +1,9 @@
-"""Questions put to material: what a file or a colleague's findings say about them, whatever their form.
+"""Answers from material of any form: a file, or the findings of another agent.
 
-    findings("Who keeps the key?", "The lamp is lit. Mira keeps the key.")      # "Mira keeps the key."
-    answer("Who keeps the key?", "Mira keeps the key.")                         # Finding(answer="Mira")
+    extract_findings("Who keeps the key?", "The lamp is lit. Mira keeps the key.")      # "Mira keeps the key."
+    answer_from_material("Who keeps the key?", "Mira keeps the key.")                   # Finding(answer="Mira")
 
-A misreading takes the neighbouring row; a slip takes the neighbouring column or the second best fact.
+`misreads` causes a mistake: findings from the neighbouring row, an answer from the second best column or fact.
 """
 
 import re
@@ -23,7 +23,7 @@ from mas.simulation.solving.tables import Table, read_tables
 from mas.simulation.solving.wording import parse_number, read_decimals
 
 _SOUND = re.compile(r"^[^\n]+?: (sound, [^\n;]+)")
-# What a question asks for, and how the file reader writes it behind a cell's value or in place of it.
+# Word of a question, and the mark that the file reader writes after a cell's value or in its place.
 _ON_A_CELL = (
     (r"\bcomments?\b", r"\[comment: ([^\]|]*)\]"),
     (r"\bformula", r"\[(=[^\]|]*?)(?:, result not stored in the file)?\]"),
@@ -33,13 +33,13 @@ _SHEET = re.compile(r"^(?=sheet \")", re.MULTILINE)
 
 
 def read_sound_header(text: str) -> str | None:
-    """What the first line of a file reader's text says of a sound; None if it is about something else."""
+    """Return length and rate from the file reader's text about a sound; None for other files."""
     match = _SOUND.match(text)
     return match[1] if match else None
 
 
 def use_cell_marks(question: str, content: str) -> str:
-    """A workbook's text with what the question asks for in the cells' places; as it is if it asks for no mark."""
+    """Replace the cells of a workbook by the marks that the question asks for: comments, formulas, fills, areas."""
     asked = question.lower()
     if re.search(r"\bmerged\b", asked) and (areas := re.findall(r"; (merged [A-Z]+\d+:[^;\n]+)", content)):
         return "\n".join(f"cells {area}" for area in areas)
@@ -47,15 +47,15 @@ def use_cell_marks(question: str, content: str) -> str:
         hidden = [sheet for sheet in re.split(_SHEET, content) if "; hidden sheet" in sheet.partition("\n")[0]]
         content = "".join(hidden) or content
     if "hidden row" in asked and "[hidden row]" in content:
-        content = _only_hidden_rows(content)
+        content = _select_hidden_rows(content)
     for word, mark in _ON_A_CELL:
         if re.search(word, asked):
             content = re.sub(rf"(?<=\| )[^|\n]*{mark}[^|\n]*?(?= \||$)", r"\1", content, flags=re.MULTILINE)
     return content
 
 
-def _only_hidden_rows(content: str) -> str:
-    """Of each table the letters, the header below them and the rows that are hidden."""
+def _select_hidden_rows(content: str) -> str:
+    """Return, of each table, the column letters, the header and the hidden rows."""
     lines = content.splitlines()
     header = {place + offset for place, line in enumerate(lines) if line.startswith("row | ") for offset in (0, 1)}
     kept = (line for place, line in enumerate(lines) if place in header or "[hidden row]" in line or " | " not in line)
@@ -72,7 +72,7 @@ NOTHING_FOUND = "Nothing that answers the question was found."
 
 
 def extract_question(text: str) -> str:
-    """The question inside a message: under its label, after `answer:`, or the whole text."""
+    """Return the question in a message: under its label, after `answer:`, or the whole text."""
     labelled = extract_section(text, "question")
     if labelled:
         return labelled
@@ -84,7 +84,7 @@ def extract_question(text: str) -> str:
 
 
 def extract_section(text: str, label: str) -> str:
-    """The paragraphs under a heading line such as `The research results:`; empty if there is no such heading."""
+    """Return the paragraphs under a heading such as `The research results:`; empty if there is none."""
     match = re.search(
         rf"^(?:The|#+)\s[^\n:]*\b{label}\b[^\n:]*:?[ \t]*\n(.*?)(?=\n\n(?:The|#+)\s[^\n:.]{{1,60}}:[ \t]*\n|\Z)",
         text,
@@ -96,37 +96,37 @@ def extract_section(text: str, label: str) -> str:
 _ANY = re.MULTILINE | re.DOTALL | re.IGNORECASE
 
 
-def extract_findings(question: str, content: str, misread: bool = False) -> str:
-    """What a careful reader passes on of a file's content."""
+def extract_findings(question: str, content: str, misreads: bool = False) -> str:
+    """Return the parts of a file that matter to the question."""
     if parse_json(content) is not None:
         records = read_record_tables(content)
         if records and _AGGREGATE.search(question):
-            return "\n\n".join(_table_text(table, misread) for table in records)
+            return "\n\n".join(_format_table(table, misreads) for table in records)
         found = select_leaves(question, read_leaves(content))
-        return "\n".join(leaf.text() for leaf in (found[1:] if misread else found)) or NOTHING_FOUND
+        return "\n".join(leaf.text() for leaf in (found[1:] if misreads else found)) or NOTHING_FOUND
     content = use_cell_marks(question, content)
     if read := read_tables(content):
-        return "\n\n".join(_table_text(table, misread) for table in read)
+        return "\n\n".join(_format_table(table, misreads) for table in read)
     sentences = select_sentences(question, content, 3)
-    return "\n".join(sentences[1:] if misread else sentences) or NOTHING_FOUND
+    return "\n".join(sentences[1:] if misreads else sentences) or NOTHING_FOUND
 
 
-def answer_from_material(question: str, material: str, slip: bool = False) -> Finding | None:
-    """How to answer from the material, or from the question alone if there is none; None if it cannot be seen."""
+def answer_from_material(question: str, material: str, misreads: bool = False) -> Finding | None:
+    """Return the answer from the material, or from the question alone without any; None if there is none."""
     if not material or NOTHING_FOUND in material:
         return solve(question)
     if read := read_tables(material):
-        return look_up(question, read, slip)
+        return look_up(question, read, misreads)
     if found := select_leaves(question, read_leaves(material)):
-        chosen = found[1] if slip and len(found) > 1 else found[0]
-        return _stated(question, chosen.value, "Read from the path that fits the question best.")
-    for sentence in select_sentences(question, material)[1 if slip else 0 :]:
+        chosen = found[1] if misreads and len(found) > 1 else found[0]
+        return _create_finding(question, chosen.value, "Read from the path that fits the question best.")
+    for sentence in select_sentences(question, material)[1 if misreads else 0 :]:
         if fact := extract_fact(question, sentence):
-            return _stated(question, fact, f"The text says: {sentence}")
+            return _create_finding(question, fact, f"The text says: {sentence}")
     return solve(question)
 
 
-def _stated(question: str, value: str, why: str) -> Finding:
+def _create_finding(question: str, value: str, why: str) -> Finding:
     decimals = read_decimals(question)
     found = Finding(answer=value, why=why)
     amount = parse_number(value)
@@ -137,9 +137,9 @@ def _stated(question: str, value: str, why: str) -> Finding:
     )
 
 
-def _table_text(table: Table, misread: bool) -> str:
-    """The table; misread, its last column has slipped down by one row."""
-    if not misread or len(table.rows) < 2:
+def _format_table(table: Table, misreads: bool) -> str:
+    """Return the table as text; misread, its last column is shifted down by one row."""
+    if not misreads or len(table.rows) < 2:
         return table.text()
     shifted = [[*row[:-1], table.rows[index - 1][-1]] for index, row in enumerate(table.rows)]
     return replace(table, rows=shifted).text()

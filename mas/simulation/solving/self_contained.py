@@ -1,4 +1,4 @@
-"""Sums, conversions and word puzzles that a question states in its own text.
+"""Calculations, conversions and word puzzles that a question states in its own text.
 
 solve("What is 15% of 80?")                         # Finding(expression="80 * 15 / 100")
 solve("How many miles are 10 km? Round to one decimal place.")     # Finding(conversion=("10 km", "miles"), decimals=1)
@@ -61,7 +61,7 @@ _OPERATORS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """How a question is answered: at once, by a sum, or by a conversion. Exactly one of the first three is set."""
+    """Answer, calculation or conversion that answers a question. Exactly one of the first three is set."""
 
     answer: str | None = None
     expression: str | None = None
@@ -71,24 +71,24 @@ class Finding:
 
 
 def solve(question: str) -> Finding | None:
-    """None if the question states neither a puzzle nor a conversion nor a sum."""
+    """Return the solution; None if the question states no puzzle, conversion or calculation."""
     question = replace_typographic(question)
-    answer = _puzzle(question)
+    answer = _solve_puzzle(question)
     if answer is not None:
         return Finding(answer=answer, why="Counted letter by letter.")
     decimals = read_decimals(question)
-    if conversion := _conversion(question):
+    if conversion := _read_conversion(question):
         return Finding(conversion=conversion, decimals=decimals, why="A conversion of units.")
-    if expression := _sum(question):
+    if expression := _read_calculation(question):
         return Finding(expression=expression, decimals=decimals, why="A sum stated in the question.")
     return None
 
 
-def _puzzle(question: str) -> str | None:
+def _solve_puzzle(question: str) -> str | None:
     quoted = re.findall(r"['\"]([^'\"]+)['\"]", question)
     asked = question.lower()
     if turned := re.search(r"written backwards[^.]*\. (.+)", question):
-        return _of_these_words(turned[1][::-1])
+        return _pick_listed_word(turned[1][::-1])
     if re.search(r"\brevers|\bbackwards?\b", asked):
         match = re.search(
             r"(?:word|string|letters? (?:of|in)|spell|write|reverse)\s+(?!the|of|in|word)([A-Za-z]+)", question
@@ -109,7 +109,7 @@ def _puzzle(question: str) -> str | None:
     return None
 
 
-def _of_these_words(sentence: str) -> str | None:
+def _pick_listed_word(sentence: str) -> str | None:
     match = re.search(r"the (first|second|third|fourth|last) of these words[^:]*: ([^.]+)", sentence)
     if not match:
         return None
@@ -118,7 +118,7 @@ def _of_these_words(sentence: str) -> str | None:
     return words[place] if place < len(words) else None
 
 
-def _conversion(question: str) -> tuple[str, str] | None:
+def _read_conversion(question: str) -> tuple[str, str] | None:
     patterns = (
         (rf"convert ({_N}) ?({_UNIT}) (?:in)?to ({_UNIT})", (1, 2, 3)),
         (
@@ -139,18 +139,18 @@ def _conversion(question: str) -> tuple[str, str] | None:
         match = re.search(pattern, text, re.IGNORECASE)
         if match and (index < 3 or re.search(r"\bconver|\bexpress|\bequivalent", text, re.IGNORECASE)):
             amount, unit, wanted = (match[group].strip() for group in order)
-            return f"{amount.replace(',', '').lstrip('$')} {_trimmed(unit)}", _trimmed(wanted)
+            return f"{amount.replace(',', '').lstrip('$')} {_trim_unit(unit)}", _trim_unit(wanted)
     return None
 
 
-def _trimmed(unit: str) -> str:
-    """The unit as a unit converter knows it; short symbols keep their case (`kW`, `C`)."""
+def _trim_unit(unit: str) -> str:
+    """Return the unit as unit converters know it; short symbols keep their case (`kW`, `C`)."""
     unit = re.sub(r"\s+(?:are|is|in|to|and|rounded)$", "", unit.strip().rstrip("/"))
     return unit if len(unit) <= 3 else unit.lower()
 
 
-def _sum(question: str) -> str | None:
-    if found := _remainder_of_shares(question) or _boxed(question):
+def _read_calculation(question: str) -> str | None:
+    if found := _read_shares(question) or _read_boxes(question):
         return found
     for pattern, form in _WORDED:
         if match := re.search(pattern, question, re.IGNORECASE):
@@ -165,8 +165,8 @@ def _sum(question: str) -> str | None:
     return max(sums, key=len) if sums else None
 
 
-def _remainder_of_shares(question: str) -> str | None:
-    """What is left of an amount of which one share after another is taken away."""
+def _read_shares(question: str) -> str | None:
+    """Return the rest of an amount from which one share after another is taken."""
     shares = re.findall(rf"({_N}) ?(?:%|percent)", question)
     amount = re.search(rf"({_N})(?! ?(?:%|percent)|[\d.,]*\d)", question)
     if not shares or not amount or not re.search(r"\b(left|remain\w*)\b", question, re.IGNORECASE):
@@ -174,8 +174,8 @@ def _remainder_of_shares(question: str) -> str | None:
     return " * ".join([amount[1].replace(",", ""), *(f"(1 - {share} / 100)" for share in shares)])
 
 
-def _boxed(question: str) -> str | None:
-    """So many shelves of so many boxes of so many nails, less those that do not count."""
+def _read_boxes(question: str) -> str | None:
+    """Return the nails in boxes on shelves, minus those that do not count."""
     held = re.search(rf"({_N}) \w+ with ({_N}) \w+ each, and ({_N}) \w+ in every", question)
     if not held:
         return None
@@ -184,7 +184,7 @@ def _boxed(question: str) -> str | None:
 
 
 def evaluate_expression(expression: str) -> float | None:
-    """The value of an expression worked out without a tool; None if it cannot be."""
+    """Return the value of an expression; None if it cannot be evaluated."""
     try:
         value = simpleeval.simple_eval(expression, functions={"abs": abs, "round": round})
         return float(value)
@@ -193,6 +193,6 @@ def evaluate_expression(expression: str) -> float | None:
 
 
 def round_result(text: str, decimals: int | None) -> str:
-    """A tool's result as an answer: its number, rounded as the question asks; the text itself if it holds none."""
+    """Return the number in a tool's result, rounded; the text itself if it holds none."""
     match = re.search(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", text, re.IGNORECASE)
     return format_number(float(match[0].replace(",", "")), decimals) if match else text.strip()

@@ -1,8 +1,8 @@
-"""Reading tables as text: rows of cells parted by ` | `, as the file reader prints CSV and Excel files.
+"""Tables in text: rows of cells separated by ` | `, as the file reader prints CSV and Excel files.
 
-table = tables("Item | Price\\nPen | 2\\nInk | 9")[0]
-chosen_rows("What does the pen cost?", table)       # [["Pen", "2"]]
-column_scores("What is the price?", table)          # [0.0, 1.1]
+table = read_tables("Item | Price\\nPen | 2\\nInk | 9")[0]
+select_rows("What does the pen cost?", table)       # [["Pen", "2"]]
+score_columns("What is the price?", table)          # [0.0, 1.1]
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mas.simulation.solving.wording import find_phrase, parse_number, split_words
 
 _SHEET = re.compile(r"\bsheet\b\W{0,4}([^\n'\"|]+?)['\"]?\s*(?:\(.*|[,;:].*|=+|-+|\]+)?$", re.IGNORECASE)
-# What a superlative or a verb in a question says about the column that is meant.
+# Words of a question, and words in the titles of the columns that they suggest.
 _HINTS: dict[str, str] = {
     "expensive": "price cost amount",
     "cheapest": "price cost amount",
@@ -41,11 +41,11 @@ class Table:
     name: str  # the sheet's name, or empty
     header: list[str]
     rows: list[list[str]]
-    row_numbers: list[str]  # as the spreadsheet counts them; empty for other tables
+    row_numbers: list[str]  # of a spreadsheet; empty for other tables
     header_number: str = ""
 
     def text(self) -> str:
-        """The table again as text that `read_tables` can read."""
+        """Return the table as text that `read_tables` can read."""
         lines = [f"Sheet: {self.name}"] if self.name else []
         if self.row_numbers:
             letters = [chr(ord("A") + index) for index in range(len(self.header))]
@@ -64,7 +64,7 @@ class Table:
         return bool(cells) and sum(parse_number(cell) is not None for cell in cells) * 2 > len(cells)
 
     def cell(self, reference: str) -> str | None:
-        """The cell at a spreadsheet reference such as `B4`."""
+        """Return the cell at a spreadsheet reference such as `B4`."""
         column = ord(reference[0].upper()) - ord("A")
         if reference[1:] not in self.row_numbers or column >= len(self.header):
             return None
@@ -72,7 +72,7 @@ class Table:
 
 
 def read_tables(text: str) -> list[Table]:
-    """Every table of a text; lines without ` | ` part them and may name the sheet."""
+    """Return the tables of a text; lines without ` | ` separate them and may name the sheet."""
     found: list[Table] = []
     block: list[list[str]] = []
     name = ""
@@ -81,33 +81,33 @@ def read_tables(text: str) -> list[Table]:
             block.append([cell.strip() for cell in line.strip().strip("|").split("|")])
             continue
         if len(block) > 1:
-            found.append(_table(name, block))
+            found.append(_create_table(name, block))
         block = []
         if match := _SHEET.search(line):
             name = match[1].strip()
     return found
 
 
-def _table(name: str, block: list[list[str]]) -> Table:
+def _create_table(name: str, block: list[list[str]]) -> Table:
     block = [row for row in block if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]
     block = [[re.sub(r" \[[^\]]*\]$", "", cell) for cell in row] for row in block]  # marks such as [hidden row]
     if len(block) > 1 and all(re.fullmatch(r"[A-Z]{1,2}", cell) for cell in block[0][1:]) and block[0][1:]:
         start = next((i for i, row in enumerate(block) if i and sum(map(bool, row)) > 2), 1)  # below the title rows
         header, body = block[start], block[start + 1 :]
         width = len(header) - 1
-        rows = [_padded(row[1:], width) for row in body]
+        rows = [_pad(row[1:], width) for row in body]
         return Table(name, header[1:], rows, [row[0] for row in body], header[0])
     if block[0][0] == "row" and all(row[0].isdigit() for row in block[1:]):
-        block = [row[1:] for row in block]  # a count of the lines is no column of the file
-    return Table(name, block[0], [_padded(row, len(block[0])) for row in block[1:]], [])
+        block = [row[1:] for row in block]  # row numbers are no column of the file
+    return Table(name, block[0], [_pad(row, len(block[0])) for row in block[1:]], [])
 
 
-def _padded(row: list[str], width: int) -> list[str]:
+def _pad(row: list[str], width: int) -> list[str]:
     return (row + [""] * width)[:width]
 
 
 def find_filters(question: str, table: Table) -> dict[int, list[str]]:
-    """For each column, those of its values that the question names, in the question's order."""
+    """Return, per column, the values that the question names, in the question's order."""
     asked = set(split_words(question))
     named: dict[int, list[str]] = {}
     for column, title in enumerate(table.header):
@@ -125,18 +125,18 @@ def find_filters(question: str, table: Table) -> dict[int, list[str]]:
 
 
 def select_rows(question: str, table: Table, named: dict[int, list[str]] | None = None) -> list[list[str]]:
-    """The rows that fit all the values that the question names; all rows if it names none."""
+    """Return the rows that match all values that the question names; all rows if it names none."""
     named = find_filters(question, table) if named is None else named
     lowered = {column: {value.lower() for value in values} for column, values in named.items()}
     rows = [row for row in table.rows if all(row[c].lower() in values for c, values in lowered.items())]
     if rows or not named:
         return rows or table.rows
-    weakest = max(named)  # columns further right are seldom what identifies a row
+    weakest = max(named)  # columns further right rarely identify a row
     return select_rows(question, table, {c: values for c, values in named.items() if c != weakest})
 
 
 def score_columns(question: str, table: Table) -> list[float]:
-    """How strongly the question's words point to each column."""
+    """Score each column by the words that it shares with the question."""
     asked = split_words(question)
     hinted = {word for key, hint in _HINTS.items() if key in question.lower() for word in hint.split()}
     scores = []
@@ -148,7 +148,7 @@ def score_columns(question: str, table: Table) -> list[float]:
 
 
 def select_sheets(question: str, found: list[Table]) -> list[Table]:
-    """The tables whose sheet the question names; else those that share most words with it."""
+    """Return the tables whose sheet the question names; else the one that shares most words with it."""
     named = [table for table in found if table.name and find_phrase(table.name, question) >= 0]
     if named:
         return sorted(named, key=lambda table: find_phrase(table.name, question))

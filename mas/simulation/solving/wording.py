@@ -1,8 +1,8 @@
-"""Words and numbers as questions and files write them.
+"""Words and numbers in questions and files.
 
-    words("What is the unit_price of Widgets?")         # ["unit", "pric", "widget"]
-    number("$1,250.50")                                 # 1250.5
-    decimals_asked("… rounded to two decimal places")   # 2
+    split_words("What is the unit_price of Widgets?")   # ["unit", "pric", "widget"]
+    parse_number("$1,250.50")                           # 1250.5
+    read_decimals("… rounded to two decimal places")    # 2
 
 Words are compared by their stems, which need not be words themselves.
 """
@@ -25,13 +25,13 @@ _NUMBER = re.compile(r"^(?:about\s+)?[^\w\-+.]{0,2}\s*([-+]?\d[\d,]*(?:\.\d+)?|[
 
 
 def split_words(text: str) -> list[str]:
-    """Content words, lower case, without plural endings; `snake_case` and `camelCase` count as several words."""
+    """Return the stems of content words in lower case; `snake_case` and `camelCase` are several words."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).replace("_", " ").lower()
     return [stem(word) for word in re.findall(r"[^\W_]+", spaced) if word not in STOP_WORDS]
 
 
 def stem(word: str) -> str:
-    """A word without plural, past and `-ing` ending."""
+    """Remove the plural, past or `-ing` ending of a word."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
@@ -43,18 +43,18 @@ def stem(word: str) -> str:
 
 
 def parse_number(text: str) -> float | None:
-    """The number that a whole cell is, without currency sign, thousands commas or percent sign."""
+    """Return the number of a cell, without currency sign, thousands separators or percent sign; else None."""
     match = _NUMBER.match(text.strip())
     return float(match[1].replace(",", "")) if match else None
 
 
 def replace_typographic(text: str) -> str:
-    """Typographic quotation marks and signs of arithmetic as a keyboard has them."""
+    """Replace typographic quotation marks and arithmetic signs by those of a keyboard."""
     return text.translate(_PLAIN)
 
 
 def find_phrase(phrase: str, text: str) -> int:
-    """Where `phrase` stands in `text` as whole words, whatever the case; -1 if nowhere."""
+    """Return the index of `phrase` in `text` as whole words, ignoring case; -1 if it does not occur."""
     if phrase.lower() not in text.lower():
         return -1
     match = re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE)
@@ -62,7 +62,7 @@ def find_phrase(phrase: str, text: str) -> int:
 
 
 def read_decimals(question: str) -> int | None:
-    """Digits after the point that the question wants; negative: tens, hundreds; None: it does not say."""
+    """Return the decimal places that the question asks for; negative: tens, hundreds; None: it does not say."""
     text = question.lower()
     if match := re.search(r"(\d+|no|zero|one|two|three|four|five|six) (?:decimal|digits? after|dp\b)", text):
         return int(match[1]) if match[1].isdigit() else _SMALL_NUMBERS[match[1]]
@@ -73,7 +73,7 @@ def read_decimals(question: str) -> int | None:
 
 
 def format_number(value: float, decimals: int | None) -> str:
-    """A number as an answer: rounded as asked, otherwise without needless digits."""
+    """Format a number as an answer: rounded if asked, else without superfluous digits."""
     if decimals is None:
         return f"{value:.10g}" if abs(value) < 1e15 else f"{value:.0f}"
     rounded = round(value + 1e-9 * (1 if value >= 0 else -1), decimals)

@@ -13,7 +13,7 @@ from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet, read_prompt_set
-from mas.simulation.reflection.clauses import HELPFUL, USELESS
+from mas.simulation.reflection import HELPFUL, USELESS
 from optimize.publishing.leak_lookup import Lookup
 from optimize.publishing.leaks import OF_TRAINING, Hit, LeakIndex, LeakReport, collect_system_words
 from tests.mas.systems.gaia.building import build

@@ -4,7 +4,7 @@ import pytest
 
 from mas.simulation.skills.mistakes import calculate_exactly, calculate_mentally
 from mas.simulation.solving.self_contained import Finding
-from mas.simulation.solving.shop import work_out
+from mas.simulation.solving.shop import solve_shop_problem
 
 PROBLEMS = (
     ("The prices in Velmor's shop are ropes: 14 crowns each; kettles: 3 crowns each. Ada buys 2 ropes and 5 kettles. "
@@ -28,7 +28,7 @@ PROBLEMS = (
 
 @pytest.mark.parametrize(("problem", "answer"), PROBLEMS)
 def test_problems_are_solved(problem: str, answer: str) -> None:
-    finding = work_out(problem)
+    finding = solve_shop_problem(problem)
 
     assert finding is not None
     assert calculate_exactly(finding) == answer
@@ -36,7 +36,7 @@ def test_problems_are_solved(problem: str, answer: str) -> None:
 
 @pytest.mark.parametrize(("problem", "answer"), PROBLEMS)
 def test_a_slip_gives_another_answer(problem: str, answer: str) -> None:
-    finding = work_out(problem, slip=True)
+    finding = solve_shop_problem(problem, misreads=True)
 
     assert finding is not None
     assert calculate_exactly(finding) != answer

@@ -7,7 +7,7 @@ import pytest
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.sample_set import SAMPLE, BundledDataset
 from mas.simulation.chat import ToolResult
-from mas.simulation.roles.researcher import _joined
+from mas.simulation.roles.researcher import _join_pages
 from mas.simulation.skills.mistakes import calculate_exactly
 from mas.simulation.solving.lookup import look_up
 from mas.simulation.solving.material import (
@@ -47,8 +47,8 @@ CREW = """{"stations": {
 NOTE = "The ferry is blue. It leaves from pier 12. We sold 40 boxes of seed at Mora. The key hangs behind the clock."
 
 
-def value(question: str, material: str, slip: bool = False) -> str | None:
-    found = answer_from_material(question, extract_findings(question, material), slip)
+def value(question: str, material: str, misreads: bool = False) -> str | None:
+    found = answer_from_material(question, extract_findings(question, material), misreads)
     if found is None or found.answer is not None:
         return found and found.answer
     return f"{evaluate_expression(found.expression or ''):g}"
@@ -119,12 +119,12 @@ def test_json_records_are_read_as_a_table() -> None:
 
 
 def test_a_slip_reads_another_column() -> None:
-    assert value("What is the price of Ink?", SHOP, slip=True) != "9.00"
+    assert value("What is the price of Ink?", SHOP, misreads=True) != "9.00"
 
 
 def test_a_misread_table_holds_a_neighbours_value() -> None:
     question = "On the sheet South, how many crew has Bora?"
-    found = answer_from_material(question, extract_findings(question, BOOK, misread=True))
+    found = answer_from_material(question, extract_findings(question, BOOK, misreads=True))
 
     assert found is not None
     assert found.answer == "6"
@@ -231,7 +231,7 @@ def test_a_careful_reader_answers_the_samples_sounds_and_marks(example: Sample) 
     assert example.file is not None
     with use_attachments([example.file]):
         shown = read_file(example.file.name)
-    said = _joined([ToolResult("read_file", {"file": example.file.name}, shown)])
+    said = _join_pages([ToolResult("read_file", {"file": example.file.name}, shown)])
     found = answer_from_material(example.question, extract_findings(example.question, said))
 
     assert found is not None

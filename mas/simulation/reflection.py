@@ -9,11 +9,16 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
+import yaml
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
-from mas.simulation.reflection.clauses import CUES, HARMFUL, HELPFUL, USELESS
-
+_CLAUSES = yaml.safe_load(Path(__file__).with_name("reflection_clauses.yaml").read_text(encoding="utf-8"))
+CUES: dict[str, str] = _CLAUSES["cues"]
+HELPFUL: dict[str, list[str]] = _CLAUSES["helpful"]
+USELESS: list[str] = _CLAUSES["useless"]
+HARMFUL: list[str] = _CLAUSES["harmful"]
 _FORGETS, _REPEATS, _WRONG_FORMAT = 0.10, 0.08, 0.06  # chances of its own mistakes, drawn once per request
 _HELPS = {"normal": 0.5, "harmful": 0.0, "leaky": 0.5}  # chance that a clause fits the feedback; null: as normal
 _HARMS = {"normal": 0.5, "harmful": 0.95, "leaky": 0.5}  # share of the other clauses that harm
@@ -48,7 +53,7 @@ class Draws:
         """Return a number from 0 to 1, uniformly distributed."""
         return int.from_bytes(hashlib.blake2b(what.encode(), key=self._key, digest_size=8).digest(), "big") / 2**64
 
-    def choose(self, what: str, options: tuple[str, ...]) -> str:
+    def choose(self, what: str, options: list[str]) -> str:
         return options[int(self.draw(what) * len(options))]
 
 
@@ -120,7 +125,7 @@ def _choose_subject(feedback: str, draws: Draws, place: int) -> str:
     counts = [(subject, len(re.findall(cue, lowered))) for subject, cue in CUES.items()]
     total = sum(count for _, count in counts)
     if not total:
-        return draws.choose(f"subject {place}", tuple(CUES))
+        return draws.choose(f"subject {place}", list(CUES))
     point = draws.draw(f"subject {place}") * total
     for subject, count in counts:
         point -= count

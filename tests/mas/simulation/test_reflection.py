@@ -13,8 +13,7 @@ from gepa.strategies.instruction_proposal import InstructionProposalSignature
 from mas.runtime.errors import UserError
 from mas.simulation import SimulatedModel
 from mas.simulation.model import AsyncReplyEngine, ReplyEngine
-from mas.simulation.reflection.clauses import HARMFUL, HELPFUL, USELESS
-from mas.simulation.reflection.reflection_model import parse_brief, propose_prompt
+from mas.simulation.reflection import HARMFUL, HELPFUL, USELESS, parse_brief, propose_prompt
 from mas.simulation.skills.lexicon import read_emphasis
 
 PROMPT = "You are the expert.\nWork carefully.\nGive the answer."
@@ -114,8 +113,8 @@ def test_the_same_request_has_the_same_reply(world: str) -> None:
 
 
 def test_it_never_imports_what_the_task_model_knows() -> None:
-    known = "[m for m in sys.modules if m.endswith(('lexicon', 'skills', 'lexicon_words', 'behaviour'))]"
-    code = f"import sys, mas.simulation.reflection.reflection_model; print({known})"
+    known = "[m for m in sys.modules if m.endswith(('lexicon', 'skills', 'behaviour'))]"
+    code = f"import sys, mas.simulation.reflection; print({known})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
