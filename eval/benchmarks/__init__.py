@@ -1,1 +1,1 @@
-"""Where questions come from."""
+"""Datasets: sources of samples."""

@@ -1,7 +1,7 @@
-"""Which column of the data holds what: GAIA's names, one's own in their place, or else the usual names of such columns.
+"""Mapping of a dataset's columns: GAIA's names, names of the user, or else the usual names of such columns.
 
-found_columns({}, ["input", "target"], "x.csv").names["answer"]      # "target"
-found_columns({"answer": "gold"}, ["input", "target"], "x.csv")      # UserError: x.csv has no column 'gold': …
+find_columns({}, ["input", "target"], "x.csv").names["answer"]      # "target"
+find_columns({"answer": "gold"}, ["input", "target"], "x.csv")      # UserError: x.csv has no column 'gold': …
 """
 
 from collections.abc import Collection, Mapping
@@ -31,7 +31,7 @@ Columns = Mapping[str, str | None]  # key of GAIA_COLUMNS → column of the data
 
 @dataclass(frozen=True)
 class FoundColumns:
-    """Every key's column in the data at hand, and what there is to tell about it."""
+    """The column of every key in some data, and notes about it."""
 
     names: Columns
     ids_from_questions: bool = False  # without a column for ids; False: the rows are then numbered
@@ -42,7 +42,7 @@ AS_GAIA = FoundColumns(GAIA_COLUMNS)
 
 
 def complete_columns(columns: Columns) -> dict[str, str | None]:
-    """GAIA's column names, with those given in their place.
+    """Return GAIA's column names, with those given in their place.
 
     Raises:
         UserError: a key that is not one of GAIA_COLUMNS, no question, or the gold answers read as something else too.
@@ -64,12 +64,12 @@ def complete_columns(columns: Columns) -> dict[str, str | None]:
 def find_columns(
     columns: Columns, there: Collection[str], source: str, enough: Collection[str] = TABLE
 ) -> FoundColumns:
-    """The complete mapping, None where the data have no such column and need not have it.
+    """Return the complete mapping, None where the data have no such column and need not have it.
 
     Args:
         columns: as configured; what has GAIA's name counts as not named by the user.
-        there: the columns that the data have.
-        source: what the user knows the data by.
+        there: the columns of the data.
+        source: name of the data for the user.
         enough: the keys whose columns, as configured, suffice: the usual names of the others are then not looked for,
             so that nobody's questions change. Without them all but the id must be found by their usual names.
 
@@ -82,7 +82,7 @@ def find_columns(
     found: dict[str, str | None] = {}
     problems: dict[str, str] = {}
     for key, column in complete.items():
-        usual = [name for name in there if _plain(name) in USUAL[key] and name not in named]
+        usual = [name for name in there if _normalise(name) in USUAL[key] and name not in named]
         if column is None or column in there:
             found[key] = column
         elif column != GAIA_COLUMNS[key]:
@@ -96,36 +96,36 @@ def find_columns(
         else:
             found[key] = usual[0] if usual else None
     if problems:
-        raise UserError(_sentence(source, problems, there))
+        raise UserError(_describe_problems(source, problems, there))
     made = found["id"] is None and complete["id"] is not None and not as_configured
-    return FoundColumns(found, made, tuple(_notes(complete, found, there, made)))
+    return FoundColumns(found, made, tuple(_list_notes(complete, found, there, made)))
 
 
-def _plain(name: str) -> str:
+def _normalise(name: str) -> str:
     return name.strip().casefold().replace("_", " ")
 
 
-def _sentence(source: str, problems: Mapping[str, str], there: Collection[str]) -> str:
+def _describe_problems(source: str, problems: Mapping[str, str], there: Collection[str]) -> str:
     options = [f"data.columns.{key}=…" + (f" (null {_WITHOUT[key]})" if key in _WITHOUT else "") for key in problems]
     return (
-        f"{source} has {_and(list(problems.values()))}: name what it has with {_and(options)}; its columns are: "
+        f"{source} has {_join(list(problems.values()))}: name what it has with {_join(options)}; its columns are: "
         f"{', '.join(there) or 'none'}."
     )
 
 
-def _and(words: list[str]) -> str:
+def _join(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def _notes(complete: Columns, found: Columns, there: Collection[str], made: bool) -> list[str]:
+def _list_notes(complete: Columns, found: Columns, there: Collection[str], made: bool) -> list[str]:
     notes = []
     others = {key: name for key, name in found.items() if name and name != complete[key]}
-    if usual := [f"{key} = {name!r}" for key, name in others.items() if _plain(name) != USUAL[key][0]]:
+    if usual := [f"{key} = {name!r}" for key, name in others.items() if _normalise(name) != USUAL[key][0]]:
         notes.append(f"columns found by their usual names: {', '.join(usual)} (others: data.columns.KEY=NAME)")
     if made:
         notes.append("ids are made from the questions, since there is no column of ids")
     if found["answer"] is None and (wanted := complete["answer"]) is not None:
-        likely = [name for name in there if _plain(name) in USUAL["answer"]]
+        likely = [name for name in there if _normalise(name) in USUAL["answer"]]
         hint = f"; is it {likely[0]!r}?" if likely else ""
         notes.append(f"unscored, for there is no column {wanted!r}{hint} (data.columns.answer=NAME)")
     return notes

@@ -1,4 +1,4 @@
-"""What an invented question is made of: names, numbers and the bytes of small files.
+"""Parts of invented questions: names, numbers and the bytes of small files.
 
 The bytes depend on nothing but the content, so that the same seed writes the same sample.
 
@@ -38,7 +38,7 @@ Family = Callable[[Random, int], Drawn]  # the number is the difficulty, 1 to 3
 
 
 def draw_names(rng: Random, count: int, alike: int = 0) -> list[str]:
-    """Different invented names, so that no model can know anything about them.
+    """Return different invented names, so that no model can know anything about them.
 
     The first is followed by `alike` that have its stem and another ending (at most 7), to be confused with it.
     """

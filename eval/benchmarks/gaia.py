@@ -1,17 +1,17 @@
-"""GAIA (https://arxiv.org/abs/2311.12983) from Hugging Face, or from a folder laid out like that repository.
+"""Dataset GAIA (https://arxiv.org/abs/2311.12983) from Hugging Face, or from a folder laid out like that repository.
 
-The repository is gated: its terms must be accepted and a token be in the environment. It is read through `datasets`
+The repository is gated: accept its terms and put a token into the environment. It is read through `datasets`
 at a pinned revision; only the attachments that the split names are fetched.
 
-    GaiaBenchmark().load("validation").examples[0].level             # "1"
-    GaiaBenchmark(path="GAIA").load("validation")                    # a local copy, no token
+    GaiaDataset().load("validation").samples[0].level             # "1"
+    GaiaDataset(path="GAIA").load("validation")                    # a local copy, no token
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from eval.benchmarks.dataset import Split
+from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.hub import (
     HUB,
     HubRepository,
@@ -29,7 +29,7 @@ REVISION = "682dd723ee1e1697e00360edccf2366dc8418dd9"
 
 
 @dataclass
-class GaiaDataset:
+class GaiaDataset(Dataset):
     """The keys of `conf/data/gaia*.yaml`, explained there."""
 
     sealed_level: ClassVar[str] = "1"  # a prompt search learns from the other levels and is tested on this one
@@ -45,14 +45,14 @@ class GaiaDataset:
     default_split: str = "validation"
 
     def check(self) -> None:
-        """Find a user's mistake before `datasets` is imported.
+        """Check the settings before `datasets` is imported.
 
         Raises:
             UserError: no local folder at `path`, or no token to fetch with.
         """
         check_on_bad_row(self.on_bad_row)
-        if self.path is None and not self._hub().token() and not find_token_file().is_file():
-            raise self._no_access(f"there is no token in {self.token_env}")
+        if self.path is None and not self._hub().read_token() and not find_token_file().is_file():
+            raise self._build_refusal(f"there is no token in {self.token_env}")
         if self.path is not None and not Path(self.path).is_dir():
             raise UserError(f"data.path={self.path} is not a folder: give one laid out like {ACCESS}, or leave it out.")
 
@@ -63,10 +63,10 @@ class GaiaDataset:
             UserError: no access, no such config or split, or a row is bad and bad rows are refused.
         """
         self.check()
-        contents = self._local_table(self.path, split) if self.path else self._hub().table(self.config, split)
+        contents = self._local_table(self.path, split) if self.path else self._hub().read_table(self.config, split)
         places = f"{self.path or self.repo}, {self.config}/{split}"
         rows = [Row(f"{places}, row {number}", content) for number, content in enumerate(contents, start=1)]
-        root = Path(self.path) if self.path else self._fetched_files(split, contents)
+        root = Path(self.path) if self.path else self._fetch_files(split, contents)
         attachments = Attachments(root / self._folder(split), limit=find_link_limit(root))
         return read_rows(rows, attachments, self.on_bad_row)
 
@@ -82,14 +82,14 @@ class GaiaDataset:
                 f" like {ACCESS} at revision {REVISION[:7]}."
             ) from error
 
-    def _fetched_files(self, split: str, contents: Table) -> Path:
-        """The snapshot's folder, holding the attachments that the rows name."""
-        return self._hub().files(self._folder(split), [content.get("file_name") for content in contents])
+    def _fetch_files(self, split: str, contents: Table) -> Path:
+        """Return the snapshot's folder with the attachments that the rows name."""
+        return self._hub().fetch_files(self._folder(split), [content.get("file_name") for content in contents])
 
     def _hub(self) -> HubRepository:
-        return HubRepository(self.repo, self.revision, self.token_env, self._no_access)
+        return HubRepository(self.repo, self.revision, self.token_env, self._build_refusal)
 
-    def _no_access(self, cause: str) -> UserError:
+    def _build_refusal(self, cause: str) -> UserError:
         return UserError(
             f"GAIA could not be fetched ({cause}): accept the terms at {ACCESS}, put your token into the environment"
             f" as {self.token_env} and be online, or try without it with experiment=offline."

@@ -1,7 +1,7 @@
-"""Hugging Face: tables and files of a dataset repository, or of a local folder laid out like one.
+"""Tables and files of a Hugging Face dataset repository, or of a local folder laid out like one.
 
-Read through `datasets`, which is imported where it is used. What can go wrong on the way becomes one sentence that the
-caller words, from a cause that never quotes the error: an HTTP library may quote the header with the token in it.
+Read through `datasets`, which is imported where it is used. Failures become one sentence that the caller words, from a
+cause that never quotes the error: an HTTP library may quote the header with the token in it.
 
     HubRepository("owner/name", revision=None, token_env="HF_TOKEN", refusal=refusal).table("default", "test")
 """
@@ -38,8 +38,8 @@ class HubRepository:
     token_env: str
     refusal: Callable[[str], UserError]  # the sentence, from its cause
 
-    def table(self, config: str | None, split: str, choose: Choose | None = None) -> Table:
-        """The rows of one split.
+    def read_table(self, config: str | None, split: str, choose: Choose | None = None) -> Table:
+        """Return the rows of one split.
 
         Raises:
             UserError: no access, or no such config or split; or what `choose` raises.
@@ -49,16 +49,16 @@ class HubRepository:
 
         with self._fetching():
             try:
-                loaded = load_dataset(self.repo, config, split=split, revision=self.revision, token=self.token())
+                loaded = load_dataset(self.repo, config, split=split, revision=self.revision, token=self.read_token())
                 self._check_revision(loaded)
-                return _rows(loaded, choose)
+                return _read_rows(loaded, choose)
             except ValueError as error:
                 if missing := extract_available(error):
                     raise UserError(f"{self.repo} has no {config or 'default'}/{split}: {missing}.") from None
                 raise
 
-    def files(self, folder: str, names: Iterable[object]) -> Path:
-        """The snapshot's folder, holding those files of `folder` that `names` names; what is no name is left out."""
+    def fetch_files(self, folder: str, names: Iterable[object]) -> Path:
+        """Return the snapshot's folder with the named files of `folder`; what is no name is left out."""
         skip_retries_when_offline()
         from huggingface_hub import snapshot_download
 
@@ -71,18 +71,18 @@ class HubRepository:
                 repo_type="dataset",
                 revision=self.revision,
                 allow_patterns=[*patterns, "README.md"],
-                token=self.token(),
+                token=self.read_token(),
             )
         return Path(snapshot)
 
-    def data_files(self, config: str | None) -> frozenset[str]:
-        """The bare names of the files that the rows come from."""
+    def list_data_files(self, config: str | None) -> frozenset[str]:
+        """Return the bare names of the files that the rows come from."""
         skip_retries_when_offline()
         with self._fetching():
-            return list_data_files(self.repo, config, revision=self.revision, token=self.token())
+            return list_data_files(self.repo, config, revision=self.revision, token=self.read_token())
 
-    def token(self) -> str | None:
-        """None: the token file that `hf auth login` writes is used, if any."""
+    def read_token(self) -> str | None:
+        """Return the token; None: the token file that `hf auth login` writes is used, if any."""
         return os.environ.get(self.token_env, "").strip() or None
 
     def _check_revision(self, loaded: Any) -> None:
@@ -105,9 +105,9 @@ class HubRepository:
 
 
 def skip_retries_when_offline() -> None:
-    """Where no hub can be reached, let huggingface_hub use its cache alone: it would ask six times for each file.
+    """Let huggingface_hub use its cache alone if no hub can be reached: it would try six times for each file.
 
-    To be called before it is imported, for it reads its variable then. What a proxy can reach is not known: it may try.
+    Call it before huggingface_hub is imported, which reads its variable then. With a proxy it may always try.
     """
     endpoint = urlsplit(os.environ.get("HF_ENDPOINT") or HUB)
     if getproxies() or not endpoint.hostname:
@@ -120,11 +120,11 @@ def skip_retries_when_offline() -> None:
 
 
 class LocalTableError(Exception):
-    """Why a local folder cannot be read: half a sentence."""
+    """A local folder cannot be read; the message is half a sentence."""
 
 
 def read_local_table(path: str, config: str | None, split: str, choose: Choose | None = None) -> Table:
-    """The rows of one split of a local folder.
+    """Return the rows of one split of a local folder.
 
     Raises:
         LocalTableError: no such config or split, or nothing that can be read; or what `choose` raises.
@@ -136,20 +136,20 @@ def read_local_table(path: str, config: str | None, split: str, choose: Choose |
     # Streamed: a changed file is seen at once, where a table in the cache might be the old one.
     with tempfile.TemporaryDirectory() as cache:
         try:
-            return _rows(load_dataset(path, config, split=split, streaming=True, cache_dir=cache), choose)
+            return _read_rows(load_dataset(path, config, split=split, streaming=True, cache_dir=cache), choose)
         except (DatasetsError, ValueError, RuntimeError, OSError, yaml.YAMLError) as error:
             raise LocalTableError(flatten_message(error)) from error
 
 
-def list_data_files(repo: str, config: str | None, **options: Any) -> frozenset[str]:
-    """The bare names of the files that the rows of a repository, or of a local folder, come from."""
+def list_data_files(repo: str, config: str | None, **options: str | None) -> frozenset[str]:
+    """Return the bare names of the files that the rows of a repository, or of a local folder, come from."""
     from datasets import load_dataset_builder
 
     found = load_dataset_builder(repo, config, **options).config.data_files or {}
     return frozenset(PurePosixPath(str(file)).name for files in found.values() for file in files)
 
 
-def _rows(loaded: Any, choose: Choose | None) -> Table:
+def _read_rows(loaded: Any, choose: Choose | None) -> Table:
     if choose is None:
         return list(loaded)
     names = loaded.column_names or list(next(iter(loaded), {}))  # streamed JSON tells its columns by its rows alone
@@ -157,20 +157,20 @@ def _rows(loaded: Any, choose: Choose | None) -> Table:
 
 
 def extract_available(error: ValueError) -> str | None:
-    """The library's own list of configs or splits; None if the error is about something else."""
+    """Return the library's own list of configs or splits; None if the error is about something else."""
     text = flatten_message(error).partition(" Example of usage")[0]
     return text if any(sign in text for sign in ("Available", "available", "Should be one of")) else None
 
 
 def find_token_file() -> Path:
-    """Where huggingface_hub keeps its token; asked for here, because importing that library takes a second."""
+    """Return the token file of huggingface_hub, without importing that library, which takes a second."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
     return Path(os.path.expandvars(os.environ.get("HF_TOKEN_PATH") or f"{home}/token")).expanduser()
 
 
 def find_link_limit(root: Path) -> Path:
-    """How far links may lead: in Hugging Face's cache, files of `snapshots/REVISION` are links into `blobs`."""
+    """Return the folder that links may lead to: in the cache, files of `snapshots/REVISION` are links into `blobs`."""
     root = root.resolve()
     return root.parent.parent if root.parent.name == "snapshots" else root
 

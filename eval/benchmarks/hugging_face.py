@@ -1,7 +1,7 @@
-"""Any dataset of Hugging Face, or a local folder laid out like one, with its columns mapped.
+"""Dataset from Hugging Face, or from a local folder laid out like one, with its columns mapped.
 
 columns = {"question": "question", "answer": "answer"}
-HuggingFaceBenchmark(repo="owner/name", config="main", columns=columns).load("test").examples[0].target
+HuggingFaceDataset(repo="owner/name", config="main", columns=columns).load("test").samples[0].target
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, find_columns
-from eval.benchmarks.dataset import Split
+from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.hub import (
     HUB,
     Choose,
@@ -28,7 +28,7 @@ _REPO = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+", re.ASCII)
 
 
 @dataclass
-class HuggingFaceDataset:
+class HuggingFaceDataset(Dataset):
     """The keys of `conf/data/hf.yaml`, explained there."""
 
     repo: str
@@ -42,7 +42,7 @@ class HuggingFaceDataset:
     default_split: str = "test"
 
     def check(self) -> None:
-        """Find a user's mistake before `datasets` is imported.
+        """Check the settings before `datasets` is imported.
 
         Raises:
             UserError: a name that no repository can have and no folder has, or a value that does not exist.
@@ -70,22 +70,26 @@ class HuggingFaceDataset:
             columns = find_columns(self.columns, names, self.repo)
             return [column for column in columns.names.values() if column]
 
-        contents = self._local_table(split, choose) if self._is_local else self._hub().table(self.config, split, choose)
+        contents = (
+            self._local_table(split, choose) if self._is_local else self._hub().read_table(self.config, split, choose)
+        )
         if not contents:
             raise UserError(f"{self.repo} has no rows in split {split}: give another with split=….")
         rows = [Row(f"{self.repo}, {split}, row {number}", each) for number, each in enumerate(contents, start=1)]
         file = columns.names["file"]
         names = [each.get(file) for each in contents] if file else []
-        return read_rows(rows, self._attachments([name for name in names if name]), self.on_bad_row, columns)
+        return read_rows(rows, self._find_attachments([name for name in names if name]), self.on_bad_row, columns)
 
-    def _attachments(self, names: Sequence[object]) -> Attachments:
+    def _find_attachments(self, names: Sequence[object]) -> Attachments:
         if not names:
             return Attachments(Path(self.files or "."))
         hub = self._hub()
-        holding_answers = list_data_files(self.repo, self.config) if self._is_local else hub.data_files(self.config)
+        holding_answers = (
+            list_data_files(self.repo, self.config) if self._is_local else hub.list_data_files(self.config)
+        )
         if self.files:
             return Attachments(Path(self.files), data_files=holding_answers)
-        root = Path(self.repo) if self._is_local else hub.files("", names)
+        root = Path(self.repo) if self._is_local else hub.fetch_files("", names)
         return Attachments(root, limit=find_link_limit(root), data_files=holding_answers)
 
     @property
@@ -102,9 +106,9 @@ class HuggingFaceDataset:
             ) from error
 
     def _hub(self) -> HubRepository:
-        return HubRepository(self.repo, self.revision, self.token_env, self._no_access)
+        return HubRepository(self.repo, self.revision, self.token_env, self._build_refusal)
 
-    def _no_access(self, cause: str) -> UserError:
+    def _build_refusal(self, cause: str) -> UserError:
         revision = f" at revision {self.revision}" if self.revision else ""
         return UserError(
             f"{self.repo}{revision} could not be fetched ({cause}): check the name at {HUB}/{self.repo}, be online and,"

@@ -1,11 +1,11 @@
-"""Questions of one's own: `metadata.jsonl` or `metadata.parquet` with the attachments beside it.
+"""Dataset of the user: `metadata.jsonl` or `metadata.parquet` in the folder of its attachments.
 
 The same layout as GAIA's and as Hugging Face's file folders; one sub-folder a split if there are several.
 
     my_folder/metadata.jsonl     {"task_id": "1", "Question": "What is sold most?", "file_name": "sales.csv", …}
     my_folder/sales.csv
 
-    JsonlBenchmark(path="my_folder").load("all").examples[0].file      # …/my_folder/sales.csv
+    JsonlDataset(path="my_folder").load("all").samples[0].file      # …/my_folder/sales.csv
 """
 
 import json
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, find_columns
-from eval.benchmarks.dataset import Split
+from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
 from mas.runtime.errors import UserError
 
@@ -24,7 +24,7 @@ ENOUGH = ("id", "question")  # the gold answers are a matter of each row
 
 
 @dataclass
-class JsonlDataset:
+class JsonlDataset(Dataset):
     """The keys of `conf/data/jsonl.yaml`, explained there."""
 
     path: str
@@ -35,7 +35,7 @@ class JsonlDataset:
     default_split: str = ONLY_SPLIT
 
     def check(self) -> None:
-        """Find a user's mistake before anything heavy is imported.
+        """Check the settings before anything heavy is imported.
 
         Raises:
             UserError: nothing at `path`, or a value that does not exist.
@@ -43,7 +43,7 @@ class JsonlDataset:
         check_on_bad_row(self.on_bad_row)
         complete_columns(self.columns)
         find_attachments_folder(self.files, Path(self.path))
-        self._splits()
+        self._list_splits()
 
     def load(self, split: str) -> Split:
         """Read one split: a sub-folder's name, or `all` where there is only one.
@@ -52,7 +52,7 @@ class JsonlDataset:
             UserError: no such split, or a row is bad and bad rows are refused.
         """
         self.check()
-        metadata = self._metadata_of(split)
+        metadata = self._find_metadata(split)
         attachments = Attachments(find_attachments_folder(self.files, metadata), metadata=metadata)
         rows = list(read_metadata(metadata))
         keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
@@ -60,43 +60,43 @@ class JsonlDataset:
         columns = find_columns(self.columns, keys, str(metadata), enough=ENOUGH) if keys else AS_GAIA
         return read_rows(rows, attachments, self.on_bad_row, columns)
 
-    def _metadata_of(self, split: str) -> Path:
-        splits = self._splits()
+    def _find_metadata(self, split: str) -> Path:
+        splits = self._list_splits()
         if split in splits:
             return splits[split]
         if split == ONLY_SPLIT and len(splits) == 1:
             return next(iter(splits.values()))
         raise UserError(f"{self.path} has no split {split!r}: give one that it has with split=…: {', '.join(splits)}.")
 
-    def _splits(self) -> dict[str, Path]:
+    def _list_splits(self) -> dict[str, Path]:
         path = Path(self.path)
         if path.is_file():
-            return {ONLY_SPLIT: _known_ending(path)}
+            return {ONLY_SPLIT: _check_ending(path)}
         if not path.is_dir():
             raise UserError(
                 f"data.path={self.path} does not exist under {Path.cwd()}: give a folder with"
-                f" {' or '.join(METADATA)}; {_nearest(path)}."
+                f" {' or '.join(METADATA)}; {_describe_nearest(path)}."
             )
         folders = {folder.name: folder for folder in sorted(path.iterdir()) if folder.is_dir()}
-        found = {name: _metadata_in(folder) for name, folder in ({ONLY_SPLIT: path} | folders).items()}
+        found = {name: _find_in(folder) for name, folder in ({ONLY_SPLIT: path} | folders).items()}
         if splits := {name: metadata for name, metadata in found.items() if metadata}:
             return splits
         raise UserError(
             f"data.path={self.path} holds no {METADATA[0]} or {METADATA[1]}, nor has a sub-folder with one: add it, or"
-            f" give another folder; there is {_listing(path)}."
+            f" give another folder; there is {_list_folder(path)}."
         )
 
 
 def read_metadata(metadata: Path) -> Iterator[Row]:
-    """The rows of a .jsonl or .parquet file, each with its place.
+    """Return the rows of a .jsonl or .parquet file, each with its place.
 
     Raises:
         UserError: a Parquet file that cannot be read (a malformed JSON line is a bad row instead).
     """
-    return _parquet_rows(metadata) if metadata.suffix == ".parquet" else _jsonl_rows(metadata)
+    return _read_parquet(metadata) if metadata.suffix == ".parquet" else _read_jsonl(metadata)
 
 
-def _jsonl_rows(metadata: Path) -> Iterator[Row]:
+def _read_jsonl(metadata: Path) -> Iterator[Row]:
     # Bytes, since splitting text would also break at U+2028 inside a question, and one line's encoding is one bad row.
     for number, line in enumerate(metadata.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         place = f"{metadata}, line {number}"
@@ -110,7 +110,7 @@ def _jsonl_rows(metadata: Path) -> Iterator[Row]:
             yield Row(place, problem=f"the line is not JSON ({error})")
 
 
-def _parquet_rows(metadata: Path) -> Iterator[Row]:
+def _read_parquet(metadata: Path) -> Iterator[Row]:
     import pyarrow  # type: ignore[import-untyped]
     import pyarrow.parquet  # type: ignore[import-untyped]
 
@@ -122,7 +122,7 @@ def _parquet_rows(metadata: Path) -> Iterator[Row]:
         yield Row(f"{metadata}, row {number}", content)
 
 
-def _metadata_in(folder: Path) -> Path | None:
+def _find_in(folder: Path) -> Path | None:
     found = [folder / name for name in METADATA if (folder / name).is_file()]
     if len(found) > 1:
         raise UserError(
@@ -131,7 +131,7 @@ def _metadata_in(folder: Path) -> Path | None:
     return found[0] if found else None
 
 
-def _known_ending(file: Path) -> Path:
+def _check_ending(file: Path) -> Path:
     if file.suffix not in (".jsonl", ".parquet"):
         raise UserError(
             f"data.path={file} must end in .jsonl or .parquet, or be a folder with {' or '.join(METADATA)}"
@@ -140,13 +140,13 @@ def _known_ending(file: Path) -> Path:
     return file
 
 
-def _nearest(path: Path) -> str:
-    """What there is in the deepest folder of `path` that exists."""
+def _describe_nearest(path: Path) -> str:
+    """Describe the deepest folder of `path` that exists."""
     folder = next(parent for parent in path.absolute().parents if parent.is_dir())
-    return f"in {folder} there is {_listing(folder)}"
+    return f"in {folder} there is {_list_folder(folder)}"
 
 
-def _listing(folder: Path, most: int = 10) -> str:
+def _list_folder(folder: Path, most: int = 10) -> str:
     names = sorted(entry.name for entry in folder.iterdir())
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return (", ".join(names[:most]) or "nothing") + rest

@@ -1,10 +1,10 @@
-"""Raw rows, in GAIA's columns or one's own, checked and made into examples.
+"""Check raw rows, in GAIA's columns or the user's, and build samples from them.
 
-Columns as in GAIA (https://huggingface.co/datasets/gaia-benchmark/GAIA). Whatever else a row holds, such as GAIA's
-annotated solution steps, is never looked at.
+Columns as in GAIA (https://huggingface.co/datasets/gaia-benchmark/GAIA). Everything else in a row, such as GAIA's
+annotated solution steps, is ignored.
 
     rows = [Row("metadata.jsonl, line 1", {"task_id": "7f", "Question": "How many?", "Final answer": "4"})]
-    read_rows(rows, Attachments(Path("my_folder"))).examples[0].target     # "4"
+    read_rows(rows, Attachments(Path("my_folder"))).samples[0].target     # "4"
 """
 
 import hashlib
@@ -24,7 +24,7 @@ NO_GOLD = "?"  # GAIA's test split
 
 
 class BadRowError(Exception):
-    """What is wrong with one row, without the place."""
+    """One row is bad; the message does not name its place."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Attachments:
     data_files: frozenset[str] = frozenset()  # bare names of further files that hold them
 
     def find(self, name: str) -> Path:
-        """The absolute path of a bare name, not followed through a link so that it keeps its ending.
+        """Return the absolute path of a bare name, not followed through a link so that it keeps its ending.
 
         Raises:
             BadRowError: not a bare name, not there, outside the limit, or the metadata itself.
@@ -74,18 +74,18 @@ class Attachments:
 
 
 def is_bare_name(name: str) -> bool:
-    """Whether it is a file's name alone, on every system: no folder, drive, `..` or NUL."""
+    """Return whether it is a file's name alone, on every system: no folder, drive, `..` or NUL."""
     return PureWindowsPath(name).name == name and name not in ("", ".", "..") and "\0" not in name
 
 
-def find_attachments_folder(files: str | None, beside: Path) -> Path:
-    """The folder of `data.files`; without it, the one that holds the file `beside`.
+def find_attachments_folder(files: str | None, metadata: Path) -> Path:
+    """Return the folder of `data.files`; without it, the one that holds the metadata.
 
     Raises:
         UserError: `data.files` is no folder.
     """
     if files is None:
-        return beside.parent
+        return metadata.parent
     if not Path(files).is_dir():
         raise UserError(
             f"data.files={files} is not a folder: give the one that holds the attachments, or leave it out."
@@ -94,7 +94,7 @@ def find_attachments_folder(files: str | None, beside: Path) -> Path:
 
 
 def check_on_bad_row(on_bad_row: str) -> None:
-    """Raises UserError for a value that does not exist."""
+    """Raise UserError for a value that does not exist."""
     if on_bad_row not in ON_BAD_ROW:
         raise UserError(f"data.on_bad_row={on_bad_row} does not exist: use one of {', '.join(ON_BAD_ROW)}.")
 
@@ -105,7 +105,7 @@ def read_rows(
     on_bad_row: str = "refuse",
     columns: FoundColumns = AS_GAIA,
 ) -> Split:
-    """Every row as an example; without a column of ids, its id is made from the question or is its number, from 1.
+    """Return every row as a sample; without a column of ids, the id is made from the question or the row's number.
 
     Raises:
         UserError: the first bad row if bad rows are refused, or no good row at all.
@@ -116,29 +116,31 @@ def read_rows(
     bad: list[str] = []
     for number, row in enumerate(rows, start=1):
         try:
-            sample = _sample(row, number, attachments, columns)
+            sample = _build_sample(row, number, attachments, columns)
             if sample.id in places:
-                raise BadRowError(_asked_before(sample, places[sample.id], columns))
+                raise BadRowError(_describe_duplicate(sample, places[sample.id], columns))
         except BadRowError as error:
             if on_bad_row == "refuse":
-                hint = "mend the row, or leave bad rows out with data.on_bad_row=skip"
+                hint = "correct the row, or leave bad rows out with data.on_bad_row=skip"
                 raise UserError(f"{row.place}: {error}; {hint}.") from error
             bad.append(f"{row.place}: {error}")
         else:
             samples[sample.id], places[sample.id] = sample, row.place
     if not samples:
         reason = f"all {len(bad)} are bad, the first one being {bad[0]}" if bad else "the metadata is empty"
-        raise UserError(f"No rows are left in {attachments.metadata or attachments.folder}: {reason}; mend the data.")
+        raise UserError(
+            f"No rows are left in {attachments.metadata or attachments.folder}: {reason}; correct the data."
+        )
     return Split(tuple(samples.values()), tuple(bad), columns.notes)
 
 
-def _asked_before(sample: Sample, place: str, columns: FoundColumns) -> str:
+def _describe_duplicate(sample: Sample, place: str, columns: FoundColumns) -> str:
     if columns.ids_from_questions:
         return f"it asks the same as {place}, and ids are made from the questions (data.columns.id=null numbers them)"
     return f"the id {sample.id!r} is already that of {place}"
 
 
-def _sample(row: Row, number: int, attachments: Attachments, columns: FoundColumns) -> Sample:
+def _build_sample(row: Row, number: int, attachments: Attachments, columns: FoundColumns) -> Sample:
     if row.problem is not None:
         raise BadRowError(row.problem)
     if not isinstance(row.content, Mapping):
@@ -159,12 +161,12 @@ def _sample(row: Row, number: int, attachments: Attachments, columns: FoundColum
 
 
 def make_question_id(question: str, file: str) -> str:
-    """The same whatever rows stand around it and however its white space is typed; with its letter never a number."""
+    """Return an id that depends on nothing but question and file; white space is ignored, and it is never a number."""
     plain = " ".join(unicodedata.normalize("NFC", question).split())
     return "q" + hashlib.sha256(f"{plain}\n{file}".encode()).hexdigest()[:12]
 
 
-def _require_columns(content: Mapping[str, Any], columns: Columns) -> None:
+def _require_columns(content: Mapping[str, object], columns: Columns) -> None:
     for key in ("id", "question"):
         if columns[key] and columns[key] not in content:
             there = ", ".join(map(str, content)) or "nothing"
@@ -173,7 +175,7 @@ def _require_columns(content: Mapping[str, Any], columns: Columns) -> None:
 
 @dataclass(frozen=True)
 class _Cell:
-    """One value of a row; it raises BadRowError if it cannot be read as what is asked for."""
+    """One value of a row; its methods raise BadRowError if it cannot be read so."""
 
     column: str
     value: Any
@@ -181,10 +183,10 @@ class _Cell:
     def text(self, required: bool = True) -> str:
         text = "" if self._is_missing() else self.value
         if not isinstance(text, str):
-            raise self._wrong_type("text")
+            raise self._build_type_error("text")
         if required and not text.strip():
             raise BadRowError(f"{self.column!r} is missing or empty")
-        return self._encodable(text)
+        return self._check_encodable(text)
 
     def id(self) -> str:
         if isinstance(self.value, int) and not isinstance(self.value, bool):
@@ -196,24 +198,24 @@ class _Cell:
         return None if answer == NO_GOLD else answer
 
     def number_or_text(self) -> str | None:
-        """A whole number loses its ".0", which Parquet's float columns add; blank is None."""
+        """Return text without the ".0" that Parquet's float columns add to whole numbers; blank is None."""
         value = None if self._is_missing() else self.value
         if isinstance(value, float):
             return str(int(value)) if value.is_integer() else str(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if value is not None and not isinstance(value, str):
-            raise self._wrong_type("text or a number")
-        return self._encodable((value or "").strip()) or None
+            raise self._build_type_error("text or a number")
+        return self._check_encodable((value or "").strip()) or None
 
     def _is_missing(self) -> bool:
         return self.value is None or (isinstance(self.value, float) and math.isnan(self.value))
 
-    def _wrong_type(self, expected: str) -> BadRowError:
+    def _build_type_error(self, expected: str) -> BadRowError:
         return BadRowError(f"{self.column!r} must be {expected}, and is a {type(self.value).__name__}")
 
-    def _encodable(self, text: str) -> str:
-        """JSON can escape half a character, which no store or model takes."""
+    def _check_encodable(self, text: str) -> str:
+        """Refuse half a character, which JSON can escape and no store or model accepts."""
         try:
             text.encode()
         except UnicodeEncodeError as error:

@@ -1,15 +1,15 @@
-"""The sample questions that come with the project, for trying it without access to anything.
+"""Dataset that comes with the project, for trying it without access to anything.
 
 Written by `scripts/sample_data/make_sample.py`: invented facts in small files, which no model can know by heart.
 
-    SampleBenchmark().load("val").examples[0].question     # "In the attached file, how many …"
+    BundledDataset().load("val").samples[0].question     # "In the attached file, how many …"
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from eval.benchmarks.dataset import Split
+from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.jsonl import JsonlDataset
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -18,17 +18,17 @@ ALIASES = {"validation": "val"}  # GAIA's name for it
 
 
 @dataclass
-class BundledDataset:
+class BundledDataset(Dataset):
     """The keys of `conf/data/sample.yaml`, explained there."""
 
     version: ClassVar[int] = SAMPLE_VERSION
-    tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # to learn from, to pick by, sealed
+    tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # training, validation, sealed test
     on_bad_row: str = "refuse"
     name: str = "sample"
     default_split: str = "val"
 
     def check(self) -> None:
-        """Raises UserError if the sample is not there, or a value does not exist."""
+        """Raise UserError if the files are missing, or a value does not exist."""
         self._files().check()
 
     def load(self, split: str) -> Split:

@@ -1,21 +1,21 @@
-"""Questions of one's own in a CSV or Parquet file, one row a question.
+"""Datasets of the user in a CSV or Parquet file, one row a sample.
 
 questions.csv     id,prompt,label,file
                   007,What is sold most?,soap,sales.csv
 
 columns = {"id": "id", "question": "prompt", "answer": "label", "file": "file"}
-CsvBenchmark(path="questions.csv", columns=columns).load("all").examples[0].id      # "007"
+CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id      # "007"
 """
 
 import csv
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, find_columns
-from eval.benchmarks.dataset import Split
+from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
 from mas.runtime.errors import UserError
 
@@ -25,8 +25,8 @@ WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are 
 
 
 @dataclass
-class _TableBenchmark(ABC):
-    """What the two kinds of file share."""
+class _TableDataset(Dataset):
+    """Settings and steps that both kinds of file share."""
 
     path: str
     files: str | None = None
@@ -35,7 +35,7 @@ class _TableBenchmark(ABC):
     default_split: str = ONLY_SPLIT
 
     def check(self) -> None:
-        """Find a user's mistake before anything heavy is imported.
+        """Check the settings before anything heavy is imported.
 
         Raises:
             UserError: no file at `path`, no folder at `files`, or a value that does not exist.
@@ -60,21 +60,21 @@ class _TableBenchmark(ABC):
                 f"{self.path} has no split {split!r}: it is one file, so leave split out, or give split=all."
             )
         path = Path(self.path)
-        columns = find_columns(self.columns, self._names(path), str(path))
+        columns = find_columns(self.columns, self._read_names(path), str(path))
         attachments = Attachments(find_attachments_folder(self.files, path), metadata=path)
-        return read_rows(self._rows(path, columns.names), attachments, self.on_bad_row, columns)
+        return read_rows(self._read_rows(path, columns.names), attachments, self.on_bad_row, columns)
 
     @abstractmethod
-    def _names(self, path: Path) -> Sequence[str]:
-        """The columns that the file has."""
+    def _read_names(self, path: Path) -> Sequence[str]:
+        """Return the columns of the file."""
 
     @abstractmethod
-    def _rows(self, path: Path, columns: Columns) -> Iterator[Row]:
-        """The file's rows, each with its place."""
+    def _read_rows(self, path: Path, columns: Columns) -> Iterator[Row]:
+        """Yield the file's rows, each with its place."""
 
 
 @dataclass
-class CsvDataset(_TableBenchmark):
+class CsvDataset(_TableDataset):
     """The keys of `conf/data/csv.yaml`, explained there. Cells stay text as written; an empty one is missing."""
 
     delimiter: str = ","
@@ -86,14 +86,14 @@ class CsvDataset(_TableBenchmark):
         if len(delimiter) != 1 or delimiter in '"\r\n ':
             raise UserError(f"data.delimiter={self.delimiter!r} is not one character; give one, or tab or semicolon.")
 
-    def _names(self, path: Path) -> Sequence[str]:
-        _, names = next(self._lines(path), (0, []))
+    def _read_names(self, path: Path) -> Sequence[str]:
+        _, names = next(self._read_lines(path), (0, []))
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
         return names
 
-    def _rows(self, path: Path, columns: Columns) -> Iterator[Row]:
-        lines = self._lines(path)
+    def _read_rows(self, path: Path, columns: Columns) -> Iterator[Row]:
+        lines = self._read_lines(path)
         _, names = next(lines)
         for number, cells in lines:
             place = f"{path}, line {number}"
@@ -103,8 +103,8 @@ class CsvDataset(_TableBenchmark):
                 problem = f"the row has {len(cells)} cells, the header {len(names)} (is a comma not in quotes?)"
                 yield Row(place, problem=problem)
 
-    def _lines(self, path: Path) -> Iterator[tuple[int, list[str]]]:
-        """The records that are not blank, each with the number of the line on which it begins."""
+    def _read_lines(self, path: Path) -> Iterator[tuple[int, list[str]]]:
+        """Yield the records that are not blank, each with the number of its first line."""
         delimiter = WORDS.get(self.delimiter, self.delimiter)
         csv.field_size_limit(max(MAX_FIELD_CHARS, csv.field_size_limit()))  # of the process; it is only ever raised
         number = 1
@@ -117,7 +117,7 @@ class CsvDataset(_TableBenchmark):
                         yield number, cells
                     number = reader.line_num + 1
         except csv.Error as error:
-            raise UserError(f"{path}, line {number} cannot be read as CSV ({error}): mend its quotes.") from error
+            raise UserError(f"{path}, line {number} cannot be read as CSV ({error}): correct its quotes.") from error
         except UnicodeDecodeError as error:
             raise UserError(f"{path} is not UTF-8: save it as UTF-8.") from error
         except OSError as error:
@@ -125,18 +125,18 @@ class CsvDataset(_TableBenchmark):
 
 
 @dataclass
-class ParquetDataset(_TableBenchmark):
+class ParquetDataset(_TableDataset):
     """The keys of `conf/data/parquet.yaml`, explained there. Only the columns that are mapped are read."""
 
     name: str = "parquet"
 
-    def _names(self, path: Path) -> Sequence[str]:
+    def _read_names(self, path: Path) -> Sequence[str]:
         import pyarrow.parquet  # type: ignore[import-untyped]
 
         names: list[str] = _parquet(path, pyarrow.parquet.read_schema).names
         return names
 
-    def _rows(self, path: Path, columns: Columns) -> Iterator[Row]:
+    def _read_rows(self, path: Path, columns: Columns) -> Iterator[Row]:
         import pyarrow.parquet
 
         wanted = [column for column in columns.values() if column]

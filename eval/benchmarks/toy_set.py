@@ -1,7 +1,7 @@
-"""Short invented questions without files, made on the fly: the toy system's data, for trying optimisers cheaply.
+"""Dataset of short invented questions without files, generated on the fly, for trying optimisers cheaply.
 
-    ToyBenchmark().load("val").examples[0].question      # "The prices in Velmor's shop are ropes: 14 crowns each; …"
-    ToyBenchmark(n_test=1000, seed=3).load("test")       # other questions, and more of them
+    ToyDataset().load("val").samples[0].question      # "The prices in Velmor's shop are ropes: 14 crowns each; …"
+    ToyDataset(n_test=1000, seed=3).load("test")       # other questions, and more of them
 
 The same settings make the same questions, on every machine; splits share none.
 """
@@ -12,7 +12,7 @@ from decimal import Decimal
 from random import Random
 from typing import ClassVar
 
-from eval.benchmarks.dataset import Sample, Split
+from eval.benchmarks.dataset import Dataset, Sample, Split
 from eval.benchmarks.drawing import Drawn, Family, draw_names, round_half_up, shuffle
 from mas.runtime.errors import UserError
 
@@ -183,7 +183,7 @@ DIFFICULTIES = (1, 1, 2, 2, 3)
 
 
 @dataclass
-class ToyDataset:
+class ToyDataset(Dataset):
     """The keys of `conf/data/toy.yaml`, explained there."""
 
     version: ClassVar[int] = TOY_VERSION

@@ -12,7 +12,10 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
+from eval.benchmarks.dataset import Dataset
+from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
+from eval.scorers.score import Scorer
 from mas.llm.profiles.model import Model, check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
@@ -54,22 +57,11 @@ class CacheSettings:
 
 
 @dataclass
-class Selection:
-    """Which questions of the split are run."""
-
-    limit: int | None = None  # the first so many, after shuffling; null: all
-    ids: list[str] = field(default_factory=list)  # only these; empty: all
-    level: str | None = None  # only this level; null: all
-    shuffle: bool = False
-    seed: int = 0  # of the shuffling
-
-
-@dataclass
 class EvalConfig:
     system: System
     model: Model
-    scorer: Any
-    data: Any
+    scorer: Scorer
+    data: Dataset
     tracking: Any
     selection: Selection
     tools: ToolSettings
@@ -155,7 +147,7 @@ class EvalConfig:
         return (self.needs_model and bool(self.model.simulated)) or any(judge.simulated for judge in self._judges)
 
     @property
-    def _judges(self) -> list[Any]:
+    def _judges(self) -> list[Model]:
         judge = getattr(self.scorer, "judge", None)
         return [] if judge is None else [judge]
 

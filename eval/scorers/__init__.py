@@ -1,1 +1,1 @@
-"""How an answer is judged."""
+"""Rules that score an answer."""

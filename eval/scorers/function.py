@@ -1,4 +1,4 @@
-"""A rule of one's own: any function, also a coroutine function, of (question, answer, target).
+"""Scorer: a function of the user, also a coroutine function, of (question, answer, target).
 
     # my_rules.py, in the current folder
     def shares_a_word(question: str, answer: str | None, target: str) -> float:
@@ -7,7 +7,7 @@
     python eval/run.py scorer=function scorer.target=my_rules:shares_a_word
 
 It returns a bool, a number from 0 to 1, a dictionary (`value`, and if wanted `explanation` and `parts`) or a `Score`.
-A function that waits or computes for long does not hold up the other questions: it runs in a thread.
+A function that waits or computes for long runs in a thread and does not delay other samples.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.scorers.score import Score, ScorerError
+from eval.scorers.score import Score, Scorer, ScorerError
 from mas.runtime.errors import UserError
 from mas.runtime.safe_call import await_safely, run_in_thread
 
@@ -28,13 +28,13 @@ EXPECTED = "expected a bool, a number from 0 to 1, a dictionary with `value`, or
 
 
 @dataclass
-class FunctionScorer:
+class FunctionScorer(Scorer):
     """The keys of `conf/scorer/function.yaml`."""
 
     target: str  # "package.module:function"
 
     def __post_init__(self) -> None:
-        self._function: Callable[..., Any] | None = None  # loaded by `check`
+        self._function: Callable[..., object] | None = None  # loaded by `check`
 
     def check(self) -> None:
         """Load the function.
@@ -42,7 +42,7 @@ class FunctionScorer:
         Raises:
             UserError: it cannot be loaded, or does not take three arguments.
         """
-        function = _loaded(self.target)
+        function = _load(self.target)
         try:
             inspect.signature(function).bind("question", "answer", "target")
         except TypeError as error:
@@ -62,7 +62,8 @@ class FunctionScorer:
         """
         if self._function is None:
             self.check()
-        function: Any = self._function
+        assert self._function is not None
+        function = self._function
         if inspect.iscoroutinefunction(function):
             return convert_to_score(await await_safely(function(question, answer, target), _failure))
         returned = await run_in_thread(lambda: function(question, answer, target), _failure)
@@ -74,56 +75,60 @@ def _failure(how: str) -> ScorerError:
 
 
 def convert_to_score(returned: object) -> Score:
-    """What a user's function returned, as a score.
+    """Return what a user's function returned as a score.
 
     Raises:
         ScorerError: another type, or out of range.
     """
     if isinstance(returned, Score):
-        return Score(_value(returned.value), str(returned.explanation), _parts(returned.parts))
+        return Score(_read_value(returned.value), str(returned.explanation), _read_parts(returned.parts))
     if isinstance(returned, Mapping):
         if "value" not in returned or (unknown := set(returned) - {"value", "explanation", "parts"}):
             wrong = "no `value`" if "value" not in returned else f"the unknown key {min(map(str, unknown))!r}"
             raise ScorerError(f"the function returned a dictionary with {wrong}; {EXPECTED}")
-        value = _value(returned["value"])
-        return Score(value, str(returned.get("explanation") or _words(value)), _parts(returned.get("parts") or {}))
-    value = _value(returned)
-    return Score(value, _words(value))
+        value = _read_value(returned["value"])
+        return Score(
+            value,
+            str(returned.get("explanation") or _explain_read_value(value)),
+            _read_parts(returned.get("parts") or {}),
+        )
+    value = _read_value(returned)
+    return Score(value, _explain_read_value(value))
 
 
-def _value(value: object) -> float:
-    number = _number(value)
+def _read_value(value: object) -> float:
+    number = _read_number(value)
     if number is None:
-        raise ScorerError(f"the function returned {_described(value)}; {EXPECTED}")
+        raise ScorerError(f"the function returned {_describe_type(value)}; {EXPECTED}")
     if not 0 <= number <= 1:  # false for nan too
         raise ScorerError(f"the function returned {number}; expected 0 to 1")
     return number
 
 
-def _parts(parts: object) -> dict[str, float]:
+def _read_parts(parts: object) -> dict[str, float]:
     if not isinstance(parts, Mapping):
-        raise ScorerError(f"the function returned parts that are {_described(parts)}; expected names with numbers")
-    numbers = {str(name): _number(value) for name, value in parts.items()}
+        raise ScorerError(f"the function returned parts that are {_describe_type(parts)}; expected names with numbers")
+    numbers = {str(name): _read_number(value) for name, value in parts.items()}
     if wrong := [name for name, number in numbers.items() if number is None or not math.isfinite(number)]:
         raise ScorerError(f"the function returned the part {wrong[0]!r}, which is no finite number")
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def _number(value: object) -> float | None:
+def _read_number(value: object) -> float | None:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):  # NumPy's scalars are not Python's
         value = value.item() if getattr(value, "ndim", 1) == 0 else value
     return float(value) if isinstance(value, bool | int | float) else None
 
 
-def _described(value: object) -> str:
+def _describe_type(value: object) -> str:
     return "nothing (is a `return` missing?)" if value is None else f"a {type(value).__name__}"
 
 
-def _words(value: float) -> str:
+def _explain_read_value(value: float) -> str:
     return "right" if value >= 1 else "wrong" if value <= 0 else f"partly right: {value:g}"
 
 
-def _loaded(target: str) -> Callable[..., Any]:
+def _load(target: str) -> Callable[..., object]:
     module_name, _, name = target.partition(":") if ":" in target else target.rpartition(".")
     if not (module_name and name):
         raise UserError(f"scorer.target={target} names no function: give package.module:function.")
@@ -146,7 +151,7 @@ def _loaded(target: str) -> Callable[..., Any]:
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """For the import alone: a file there must not stand in for a library that is loaded later."""
+    """Put the folder first for the import alone: its files must not hide libraries that are loaded later."""
     importlib.invalidate_caches()
     sys.path.insert(0, str(folder))
     try:

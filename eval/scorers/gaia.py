@@ -1,4 +1,4 @@
-"""GAIA's official right-or-wrong rule, and a lenient one that tells wrong answers from wrongly formatted ones.
+"""Scorer: GAIA's official rule, and a lenient one that separates wrong answers from wrongly formatted ones.
 
 Source of the rule: `scorer.py` of the GAIA leaderboard (https://huggingface.co/spaces/gaia-benchmark/leaderboard).
 Its quirks are kept on purpose, since scores are compared with published ones: the gold `1,000` is a list of two
@@ -15,20 +15,23 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eval.scorers.score import Score
+from eval.scorers.score import Score, Scorer
 
 _LIST_SEPARATORS = "[,;]"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def question_scorer(model_answer: object, ground_truth: str) -> bool:
-    """Whether the answer is right by the official rule; no answer (None) is scored as the text `None`."""
+    """Return whether the answer is right by the official rule; no answer (None) is scored as the text `None`.
+
+    The name is that of the official code.
+    """
     answer = str(model_answer)
     if _is_number(ground_truth):
         return _as_number(answer) == float(ground_truth)
     if re.search(_LIST_SEPARATORS, ground_truth):
         return _same_list(answer, ground_truth)
-    return _squeezed(answer).translate(_NO_PUNCTUATION) == _squeezed(ground_truth).translate(_NO_PUNCTUATION)
+    return _remove_spaces(answer).translate(_NO_PUNCTUATION) == _remove_spaces(ground_truth).translate(_NO_PUNCTUATION)
 
 
 def _same_list(answer: str, ground_truth: str) -> bool:
@@ -39,7 +42,7 @@ def _same_list(answer: str, ground_truth: str) -> bool:
 def _same_element(answer: str, gold: str) -> bool:
     if _is_number(gold):
         return _as_number(answer) == float(gold)
-    return _squeezed(answer) == _squeezed(gold)
+    return _remove_spaces(answer) == _remove_spaces(gold)
 
 
 def _is_number(text: str) -> bool:
@@ -57,7 +60,7 @@ def _as_number(text: str) -> float:
         return float("inf")
 
 
-def _squeezed(text: str) -> str:
+def _remove_spaces(text: str) -> str:
     return re.sub(r"\s", "", text).lower()
 
 
@@ -88,29 +91,31 @@ _LENIENT_SEPARATORS = re.compile(r"\s*(?:[,;&\n]\s*(?:and\b)?|\band\b)\s*", re.I
 
 
 def match_leniently(answer: object, ground_truth: str) -> bool:
-    """Whether the answer is right apart from how it is written.
+    """Return whether the answer is right apart from how it is written.
 
     Forgiven: prose before the answer, quotes, articles, trailing periods, a unit, thousands separators, typographic
     minus signs, `and` between the elements of a list. Not forgiven: another order, another unit, another value.
     """
     if answer is None or len(str(answer)) > _MAX_LENIENT_CHARS:
         return False
-    said, gold = _bare(str(answer)), _bare(ground_truth)
-    return _same_lenient_scalar(said, gold) or any(map(_same_lenient_list, _spellings(said), _spellings(gold)))
+    said, gold = _unwrap_answer(str(answer)), _unwrap_answer(ground_truth)
+    return _same_lenient_scalar(said, gold) or any(
+        map(_same_lenient_list, _list_spellings(said), _list_spellings(gold))
+    )
 
 
-def _bare(text: str) -> str:
-    """The text without what people wrap around an answer."""
+def _unwrap_answer(text: str) -> str:
+    """Return the text without what people wrap around an answer."""
     spelt = _MINUS_SIGNS.sub("-", unicodedata.normalize("NFKC", text))
-    return _ARTICLE.sub("", _unwrapped(_PROSE.sub("", _unwrapped(spelt), count=1)))
+    return _ARTICLE.sub("", _strip_marks(_PROSE.sub("", _strip_marks(spelt), count=1)))
 
 
-def _unwrapped(text: str) -> str:
+def _strip_marks(text: str) -> str:
     return text.lstrip(_OPENING).rstrip(_CLOSING)
 
 
-def _spellings(text: str) -> Iterator[str]:
-    """As written, then with thousands joined: `1,000` may be a number or two elements of a list."""
+def _list_spellings(text: str) -> Iterator[str]:
+    """Yield the text as written, then with thousands joined: `1,000` may be a number or two elements of a list."""
     yield text
     yield _without_thousands(text)
 
@@ -135,29 +140,26 @@ def _same_lenient_scalar(answer: str, gold: str) -> bool:
 
 
 def _quantity(text: str) -> tuple[float, str] | None:
-    """A number and its unit ("" if none); None if the text is anything else."""
-    found = _QUANTITY.match(_without_thousands(_unwrapped(text)))
+    """Return a number and its unit ("" if none); None if the text is anything else."""
+    found = _QUANTITY.match(_without_thousands(_strip_marks(text)))
     if not found or _NOT_A_UNIT.search(found["unit"]):
         return None
-    return float(found["number"]), _squeezed(found["unit"]).strip("%.")
+    return float(found["number"]), _remove_spaces(found["unit"]).strip("%.")
 
 
 def _words(text: str) -> str:
-    return _squeezed(_ARTICLE.sub("", _unwrapped(text))).translate(_NO_PUNCTUATION)
+    return _remove_spaces(_ARTICLE.sub("", _strip_marks(text))).translate(_NO_PUNCTUATION)
 
 
 @dataclass(frozen=True)
-class GaiaScorer:
+class GaiaScorer(Scorer):
     """Scores 1 or 0 by the official rule; the part `format_loss` is 1 where only the format was wrong."""
-
-    def check(self) -> None:
-        """Nothing can be wrong."""
 
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
         if question_scorer(answer, target):
-            return Score(1.0, f"right: {_kind(target)}, as expected", {"format_loss": 0.0})
+            return Score(1.0, f"right: {_name_kind(target)}, as expected", {"format_loss": 0.0})
         lost = match_leniently(answer, target)
-        why = _why_wrong(answer, target) + (_FORMAT_ADVICE if lost else "")
+        why = _explain_wrong(answer, target) + (_FORMAT_ADVICE if lost else "")
         return Score(0.0, why, {"format_loss": float(lost)})
 
 
@@ -167,15 +169,15 @@ _FORMAT_ADVICE = (
 )
 
 
-def _kind(target: str) -> str:
+def _name_kind(target: str) -> str:
     if _is_number(target):
         return "a number"
     return "a list" if re.search(_LIST_SEPARATORS, target) else "a text"
 
 
-def _why_wrong(answer: str | None, target: str) -> str:
-    """In words and without the gold answer: an optimiser reads this, and must not learn answers from it."""
-    kind = _kind(target)
+def _explain_wrong(answer: str | None, target: str) -> str:
+    """Explain in words and without the target: an optimiser reads this, and must not learn answers from it."""
+    kind = _name_kind(target)
     if answer is None or not answer.strip():
         return f"expected {kind}; there is no answer"
     if kind == "a number":
@@ -183,10 +185,10 @@ def _why_wrong(answer: str | None, target: str) -> str:
         return f"expected a number; the answer {'is another number' if parses else 'does not parse as one'}"
     if kind == "a text":
         return "expected a text; the answer is another text"
-    return f"expected a list separated by commas or semicolons; {_why_other_list(answer, target)}"
+    return f"expected a list separated by commas or semicolons; {_explain_other_list(answer, target)}"
 
 
-def _why_other_list(answer: str, target: str) -> str:
+def _explain_other_list(answer: str, target: str) -> str:
     answers, golds = re.split(_LIST_SEPARATORS, answer), re.split(_LIST_SEPARATORS, target)
     if len(answers) != len(golds):
         return f"the answer has too {'few' if len(answers) < len(golds) else 'many'} elements"

@@ -1,20 +1,23 @@
-"""A language model as judge, with a rubric, for answers that no rule can compare.
+"""Scorer: a language model as judge, with a rubric, for answers that no rule can compare.
 
-The judge has a model profile of its own. Its calls are kept apart from those of the system, its failures put the
-question in error, and beside its verdict stand those of the rules (`rule`: GAIA's, `exact`), so that a run shows how
-far it agrees with them. An empty answer is wrong without a call.
+The judge has its own model profile. Its calls are counted apart from those of the system, and its failures put the
+sample in error. The parts `rule` (GAIA's) and `exact` hold the verdicts of rules, so that a run shows how far the judge
+agrees with them. An empty answer is wrong without a call.
 
     python eval/run.py scorer=graded model@scorer.judge=gpt-4o
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval.scorers.exact import ExactScorer
 from eval.scorers.gaia import question_scorer
-from eval.scorers.score import Score
+from eval.scorers.score import Score, Scorer
 from mas.runtime.errors import UserError
 from mas.simulation import SimulatedModel
+
+if TYPE_CHECKING:
+    from eval.scorers.judging import AnswerJudge
 
 RUBRIC = (
     "The answer is correct if it says the same as the reference answer, however it is worded. Another value, a missing "
@@ -23,17 +26,17 @@ RUBRIC = (
 
 
 @dataclass
-class GradedScorer:
+class GradedScorer(Scorer):
     """The keys of `conf/scorer/graded.yaml`."""
 
     rubric: str = RUBRIC
     judge: Any = None  # a model profile (`mas/llm/profiles/model.py`)
 
     def __post_init__(self) -> None:
-        self._judging: Any = None  # made at the first answer
+        self._judge: AnswerJudge | None = None  # built at the first answer
 
     def check(self) -> None:
-        """See that the judge can be asked, before anything is spent.
+        """Check that the judge can be called, before anything is spent.
 
         Raises:
             UserError: no rubric, no judge, one without its key, or the simulated model, which cannot judge.
@@ -62,13 +65,12 @@ class GradedScorer:
         parts = {"rule": float(question_scorer(answer, target)), "exact": ExactScorer()(question, answer, target).value}
         if answer is None or not answer.strip():
             return Score(0.0, "there is no answer", parts)
-        verdict, explanation = await self._judge(question, answer, target)
+        verdict, explanation = await self._ask_judge(question, answer, target)
         return Score(float(verdict == "correct"), explanation, parts)
 
-    async def _judge(self, question: str, answer: str, target: str) -> tuple[str, str]:
+    async def _ask_judge(self, question: str, answer: str, target: str) -> tuple[str, str]:
         from eval.scorers.judging import AnswerJudge  # loads DSPy
 
-        if self._judging is None:
-            self._judging = AnswerJudge(self.judge, self.rubric)
-        verdict: tuple[str, str] = await self._judging.verdict(question, answer, target)
-        return verdict
+        if self._judge is None:
+            self._judge = AnswerJudge(self.judge, self.rubric)
+        return await self._judge.judge(question, answer, target)

@@ -1,17 +1,17 @@
-"""The judge's predictor: what it is shown, and what it must say.
+"""Predictor of the judging model.
 
-The answer is untrusted: it may hold text from the web, or be written to win. It is shown as one JSON string, so that
-nothing in it looks like a field of the prompt, and the instructions say what to make of demands in it.
+The answer is untrusted: it may hold text from the web, or be written to win. The judge sees it as one JSON string, so
+that nothing in it looks like a field of the prompt, and its own instructions say to ignore instructions in it.
 """
 
 import json
 import re
-from typing import Any, Literal
+from typing import Literal
 
 import dspy
 
 from mas.agents.chat_adapter import ChatAdapter
-from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.model import AgentModel, Model
 
 MAX_ANSWER_CHARS = 20_000  # what goes beyond is not shown, and that is said
 
@@ -34,15 +34,15 @@ class Judge(dspy.Signature):
 
 
 class AnswerJudge:
-    """One predictor for a whole run."""
+    """The predictor of a whole run."""
 
-    def __init__(self, model: Any, rubric: str) -> None:
+    def __init__(self, model: Model, rubric: str) -> None:
         self.predictor = dspy.Predict(Judge)
         self.predictor.lm = model.create_lm(AgentModel())
         self.rubric = rubric
 
-    async def verdict(self, question: str, answer: str, target: str) -> tuple[str, str]:
-        """`correct` or `incorrect`, and why, without the gold answer in it.
+    async def judge(self, question: str, answer: str, target: str) -> tuple[str, str]:
+        """Return `correct` or `incorrect`, and an explanation without the target in it.
 
         Raises:
             LMError: the model could not be asked.
@@ -56,12 +56,12 @@ class AnswerJudge:
 
 
 def quote_answer(answer: str) -> str:
-    """The answer as one line that no marker of DSPy's prompt format can stand in."""
+    """Return the answer as one line without markers of DSPy's prompt format."""
     cut = answer[:MAX_ANSWER_CHARS]
     note = "" if len(cut) == len(answer) else f" (cut: the first {len(cut)} of {len(answer)} characters)"
     return json.dumps(cut, ensure_ascii=False).replace("[[ ##", "[[##") + note
 
 
 def remove_target(explanation: str, target: str) -> str:
-    """Optimisers read explanations and must not learn gold answers from them; the judge does not always obey."""
+    """Remove the target: optimisers read explanations, and the judge does not always obey."""
     return re.sub(rf"(?<!\w){re.escape(target)}(?!\w)", "[the reference answer]", explanation, flags=re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""A number, right within a tolerance.
+"""Scorer: a number, right within a tolerance.
 
     NumericScorer(tolerance=0.5)("?", "$1,234.60", "1234.5").value       # 1.0
     NumericScorer()("?", "about 12", "12").value                         # 0.0: not one number alone
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import NamedTuple
 
-from eval.scorers.score import Score, ScorerError
+from eval.scorers.score import Score, Scorer, ScorerError
 from mas.runtime.errors import UserError
 
 MAX_CHARS = 200  # a longer text is no quantity
@@ -50,14 +50,14 @@ class Quantity(NamedTuple):
 
 
 @dataclass
-class NumericScorer:
+class NumericScorer(Scorer):
     """The keys of `conf/scorer/numeric.yaml`. Either tolerance is enough; both 0: the same number."""
 
     tolerance: float = 0.0  # absolute
     relative_tolerance: float = 0.0  # share of the gold answer
 
     def check(self) -> None:
-        """Raises UserError for a tolerance that is negative or no number."""
+        """Raise UserError for a tolerance that is negative or not a number."""
         for name in ("tolerance", "relative_tolerance"):
             if not (math.isfinite(value := getattr(self, name)) and value >= 0):
                 raise UserError(f"scorer.{name}={value} is out of range; expected 0 or more.")
@@ -66,27 +66,27 @@ class NumericScorer:
         """Score one answer.
 
         Raises:
-            ScorerError: the gold answer is not a number.
+            ScorerError: the target is not a number.
         """
         gold = parse_quantity(target)
         if gold is None:
             raise ScorerError("the gold answer is not one number, so scorer=numeric cannot judge; correct it")
         said = parse_quantity(answer or "")
         if said is None:
-            return Score(0.0, f"expected a number; {_why_none(answer)}")
+            return Score(0.0, f"expected a number; {_explain_no_number(answer)}")
         if said.unit and gold.unit and said.unit != gold.unit:
             return Score(0.0, "expected a number; the answer has another unit")
-        if self._near(said.value, gold.value):
+        if self._is_near(said.value, gold.value):
             return Score(1.0, "right: a number, as expected")
         return Score(0.0, "expected a number; the answer is another number")
 
-    def _near(self, said: Decimal, gold: Decimal) -> bool:
+    def _is_near(self, said: Decimal, gold: Decimal) -> bool:
         relative = _EXACT.multiply(Decimal(str(self.relative_tolerance)), abs(gold))
         return _EXACT.abs(_EXACT.subtract(said, gold)) <= max(Decimal(str(self.tolerance)), relative)
 
 
 def parse_quantity(text: str) -> Quantity | None:
-    """The one number that the text is, with its unit; None if it is anything else."""
+    """Return the number that the whole text is, with its unit; None if it is anything else."""
     if len(text) > MAX_CHARS:
         return None
     found = _QUANTITY.fullmatch(" ".join(unicodedata.normalize("NFKC", text).translate(_PLAIN).split()))
@@ -100,7 +100,7 @@ def parse_quantity(text: str) -> Quantity | None:
     return Quantity(value, found["currency"] + ("%" if unit in _PERCENT else unit))
 
 
-def _why_none(answer: str | None) -> str:
+def _explain_no_number(answer: str | None) -> str:
     if answer is None or not answer.strip():
         return "there is no answer"
     return "the answer is not one number alone: no words around it, `.` before decimals, `,` between thousands"

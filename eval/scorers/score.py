@@ -1,27 +1,35 @@
-"""The verdict on one answer."""
+"""Contracts of scoring: the verdict on one answer, and the rule that reaches it."""
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
 class Score:
-    """`value` is what accuracy is made of; `parts` are diagnostics that never enter it."""
+    """The verdict on one answer. Accuracy is made of `value`; `parts` are diagnostics that never enter it."""
 
     value: float  # 0 to 1; an answer counts as correct from 1 on
-    explanation: str  # in words and without the gold answer: an optimiser reads it
+    explanation: str  # in words and without the target: an optimiser reads it
     parts: Mapping[str, float] = field(default_factory=dict)
 
 
 class ScorerError(Exception):
-    """No verdict could be reached; half a sentence."""
+    """No verdict could be reached; the message is half a sentence."""
 
 
+@runtime_checkable
 class Scorer(Protocol):
-    """Judges an answer against the gold answer. What it raises puts the question in error, never a score.
+    """A rule that compares an answer with the target; the fields of an implementation are its keys in `conf/scorer/`.
 
-    Those of `conf/scorer/` are dataclasses that also have `check()`, which raises UserError before anything is spent.
+    An exception puts the sample in error and is never a score.
     """
 
-    def __call__(self, question: str, answer: str | None, target: str) -> Score | Awaitable[Score]: ...
+    def check(self) -> None:
+        """Raise UserError if a setting is wrong, before anything is spent."""
+        return
+
+    @abstractmethod
+    def __call__(self, question: str, answer: str | None, target: str) -> Score | Awaitable[Score]:
+        """Score one answer; None if the system gave none."""

@@ -12,7 +12,8 @@ from rich.console import Console
 from eval.analysis.summary.from_store import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
 from eval.analysis.tuned_on import read_tuning_use
-from eval.benchmarks.dataset import Sample, select
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
@@ -56,7 +57,7 @@ def evaluate(request: Request) -> int:
     """
     config = request.config
     split = config.data.load(config.split)
-    samples = select(split.samples, config.selection)
+    samples = select_samples(split.samples, config.selection)
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
     info = _describe(request, samples, split.bad_rows)

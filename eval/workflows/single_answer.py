@@ -14,7 +14,6 @@ from eval.execution.run_session import MissingServices
 from eval.execution.runner import SampleRunner
 from eval.reports.live_steps import LiveSteps, print_answer
 from eval.runs.record import Record
-from eval.scorers.score import Score
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey
@@ -50,7 +49,7 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
         runner = SampleRunner(
             run_id="ask",
             program=config.system.build(config.model, prompts, resources),
-            scorer=_refuse_to_score,
+            scorer=config.scorer,  # never called: the sample has no target
             deadline_seconds=config.run.deadline_seconds,
             redact=config.redact,
             open_context=lambda sample_key: SampleContext(sample_key, config.limits),
@@ -58,7 +57,3 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
         )
         missing.print_notes()
         return run_blocking(runner.record_of(sample, SampleKey(sample.id)))
-
-
-def _refuse_to_score(question: str, answer: str | None, target: str) -> Score:
-    raise AssertionError("a sample without a target is not scored")

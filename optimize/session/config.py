@@ -13,12 +13,12 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import (
     CacheSettings,
     EvalConfig,
     RunSettings,
-    Selection,
     build_part,
     check_branches,
     check_limits,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from eval.benchmarks.dataset import select
+from eval.benchmarks.selection import select_samples
 from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake, is_mistake
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import PARTS, EvalConfig, read_config
@@ -169,7 +169,7 @@ def _load_samples(config: EvalConfig) -> Finding:
         UserError: the samples cannot be read, or none is selected.
     """
     split = config.data.load(config.split)
-    chosen = select(split.samples, config.selection)
+    chosen = select_samples(split.samples, config.selection)
     counts = f"{config.data.name}, split {config.split}: {len(split.samples)} questions, {len(chosen)} selected"
     what = "; ".join((counts, *split.notes))
     if split.bad_rows:

@@ -23,7 +23,7 @@ from mas.runtime.errors import UserError
 
 hub = HubRepository("owner/name", "REVISION", "MY_TOKEN", UserError)
 try:
-    print(hub.table("main", "test")[0]["prompt"], (hub.files("", ["a.txt"]) / "a.txt").read_text(), end="")
+    print(hub.read_table("main", "test")[0]["prompt"], (hub.fetch_files("", ["a.txt"]) / "a.txt").read_text(), end="")
 except UserError as error:
     print("refused:", error, end="")
 """

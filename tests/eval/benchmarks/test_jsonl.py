@@ -108,7 +108,7 @@ def test_parquet_is_read_like_json_lines(tmp_path: Path) -> None:
 def test_a_bad_row_of_parquet_is_named_by_file_and_number(tmp_path: Path) -> None:
     rows = [{"task_id": 1, "Question": "a?"}, {"task_id": None, "Question": "b?"}]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "metadata.parquet")
-    with pytest.raises(UserError, match=r"metadata\.parquet, row 2: 'task_id' is missing or empty; mend"):
+    with pytest.raises(UserError, match=r"metadata\.parquet, row 2: 'task_id' is missing or empty; correct"):
         ids(tmp_path)
 
 

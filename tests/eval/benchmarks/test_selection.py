@@ -2,15 +2,15 @@ import random
 
 import pytest
 
-from eval.benchmarks.dataset import Sample, select
-from eval.config.evaluation import Selection
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.selection import Selection, select_samples
 from mas.runtime.errors import UserError
 
 EXAMPLES = tuple(Sample(str(n), f"Question {n}?", level=str(n % 3 + 1)) for n in range(12))
 
 
 def ids(selection: Selection) -> list[str]:
-    return [sample.id for sample in select(EXAMPLES, selection)]
+    return [sample.id for sample in select_samples(EXAMPLES, selection)]
 
 
 def test_without_a_selection_all_questions_run_in_their_order() -> None:
@@ -51,7 +51,7 @@ def test_the_limit_comes_after_the_shuffling() -> None:
 
 def test_the_dataset_is_left_as_it_was() -> None:
     samples = list(EXAMPLES)
-    select(samples, Selection(shuffle=True, limit=3))
+    select_samples(samples, Selection(shuffle=True, limit=3))
     assert samples == list(EXAMPLES)
 
 
@@ -66,11 +66,11 @@ def test_the_dataset_is_left_as_it_was() -> None:
 )
 def test_a_selection_of_nothing_is_the_users_mistake(selection: Selection, words: list[str]) -> None:
     with pytest.raises(UserError) as raised:
-        select(EXAMPLES, selection)
+        select_samples(EXAMPLES, selection)
     for word in words:
         assert word in str(raised.value)
 
 
 def test_levels_that_are_missing_are_named_as_none() -> None:
     with pytest.raises(UserError, match="levels of this split: none"):
-        select([Sample("a", "Why?")], Selection(level="1"))
+        select_samples([Sample("a", "Why?")], Selection(level="1"))

@@ -1,0 +1,74 @@
+"""Every dataset of `conf/data/` keeps the contract `Dataset`."""
+
+import inspect
+import json
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from eval.benchmarks.dataset import Dataset, Sample, Split
+from eval.config.evaluation import build_part
+from mas.runtime.errors import UserError
+
+CONF = Path(__file__).parents[3] / "conf" / "data"
+NAMES = sorted(file.stem for file in CONF.glob("*.yaml"))
+ROWS = [
+    {"task_id": "1", "Question": "How many?", "Final answer": "4", "Level": "1"},
+    {"task_id": "2", "Question": "Which?", "Final answer": "red", "Level": "2"},
+]
+
+
+def write_data(name: str, folder: Path) -> dict[str, str]:
+    """Write a dataset, and return the settings that name it."""
+    if name == "jsonl":
+        (folder / "metadata.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+        return {"path": str(folder)}
+    if name == "csv":
+        lines = [",".join(ROWS[0]), *(",".join(row.values()) for row in ROWS)]
+        (folder / "x.csv").write_text("\n".join(lines))
+        return {"path": str(folder / "x.csv")}
+    if name == "parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), folder / "x.parquet")
+        return {"path": str(folder / "x.parquet")}
+    rows = [json.dumps({**row, "file_name": ""}) for row in ROWS]
+    if name == "hf":
+        (folder / "test.jsonl").write_text("\n".join(rows))
+        return {"repo": str(folder)}
+    if name.startswith("gaia"):
+        config = "2023_all" if name == "gaia" else "2023_level1"
+        (folder / "README.md").write_text(
+            f"---\nconfigs:\n- config_name: {config}\n  data_files:\n  - split: validation\n    path: x.jsonl\n---\n"
+        )
+        (folder / "x.jsonl").write_text("\n".join(rows))
+        return {"path": str(folder)}
+    return {}
+
+
+@pytest.fixture
+def dataset(name: str, tmp_path: Path) -> Dataset:
+    node = OmegaConf.merge(OmegaConf.load(CONF / f"{name}.yaml"), write_data(name, tmp_path))
+    assert isinstance(node, DictConfig)
+    built = build_part(node, "data")
+    assert isinstance(built, Dataset), "a method of the contract is missing"
+    return built
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_reads_its_default_split(dataset: Dataset, name: str) -> None:
+    assert dataset.name == name
+    assert list(inspect.signature(dataset.load).parameters) == ["split"]
+    dataset.check()
+    split = dataset.load(dataset.default_split)
+    assert isinstance(split, Split)
+    assert split.samples and all(isinstance(sample, Sample) for sample in split.samples)
+    assert len({sample.id for sample in split.samples}) == len(split.samples)
+    assert all(sample.question.strip() and sample.target for sample in split.samples)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_split_is_the_users_mistake(dataset: Dataset, name: str) -> None:
+    with pytest.raises(UserError):
+        dataset.load("no such split")
