@@ -9,7 +9,7 @@ cat > basic_auth.ini <<INI
 default_permission = ${DEFAULT_PERMISSION:-EDIT}
 database_uri = $ACCOUNTS_URI
 authorization_function = mlflow.server.auth:authenticate_request_basic_auth
-# Seconds that a checked password is remembered; at 0 it is hashed anew for each request, at the cost of several requests.
+# Seconds that a checked password is remembered; at 0 it is hashed for each request, which costs as much as several requests.
 auth_cache_ttl_seconds = 60
 INI
 export MLFLOW_AUTH_CONFIG_PATH="$PWD/basic_auth.ini"
