@@ -32,52 +32,7 @@ AFTER_FEEDBACK = 0.8  # logits, in a revision
 CHANCES = (0.02, 0.96)
 FORMAT = "keep_to_the_output_format"  # needed in every call, so its chance may be nearer to 1
 SHARES = (0.20, 0.35, 0.25, 0.20)  # of the variance: question, question and skill, prompt and request, seed
-
-# Skills that the baseline prompts ask for, frozen: they decide the chances of the null world, whatever the prompt.
-BASELINE: dict[str, frozenset[str]] = {
-    "planner": frozenset({"read_the_attached_file_first", "keep_the_plan_short_and_complete"}),
-    "researcher": frozenset(
-        {"read_the_attached_file_first", "use_tools_not_memory", "quote_exact_values", "say_what_was_not_found"}
-    ),
-    "expert": frozenset(
-        {
-            "use_tools_not_memory",
-            "use_the_calculator",
-            "convert_units_with_the_tool",
-            "follow_the_rounding_asked_for",
-            "comma_separated_list_in_the_asked_order",
-        }
-    ),
-    "critic_planner": frozenset({"reject_only_real_faults"}),
-    "critic_researcher": frozenset({"reject_only_real_faults"}),
-    "critic_expert": frozenset({"reject_only_real_faults", "recompute_before_approving"}),
-    "finalizer": frozenset(
-        {
-            "follow_the_rounding_asked_for",
-            "leave_out_units_unless_asked",
-            "no_thousands_separators",
-            "answer_with_few_words_no_prose",
-            "comma_separated_list_in_the_asked_order",
-        }
-    ),
-    "single": frozenset(
-        {
-            "read_the_attached_file_first",
-            "use_tools_not_memory",
-            "quote_exact_values",
-            "use_the_calculator",
-            "convert_units_with_the_tool",
-            "follow_the_rounding_asked_for",
-            "no_thousands_separators",
-            "answer_with_few_words_no_prose",
-            "say_what_was_not_found",
-        }
-    ),
-    "toy_plan": frozenset({"keep_the_plan_short_and_complete"}),
-    "toy_solve": frozenset(),
-    "toy_finalize": frozenset({"answer_with_few_words_no_prose"}),
-}
-BASELINE_DILUTION = {"single": 0.17}  # logits: its prompt has 648 words
+BASELINE_DILUTION = {"single": 0.17}  # logits, in the null world: its baseline prompt has 648 words
 _NORMAL = NormalDist()
 _WEIGHTS = tuple(math.sqrt(share) for share in SHARES)
 
@@ -130,7 +85,7 @@ class Behaviour:
 
     def _weigh_prompt(self, skill: str) -> float:
         if self.world.kind == "null":
-            return EMPHASIS_WEIGHT * (skill in BASELINE.get(self.role, ())) - BASELINE_DILUTION.get(self.role, 0.0)
+            return EMPHASIS_WEIGHT * (self.role in SKILLS[skill].baseline) - BASELINE_DILUTION.get(self.role, 0.0)
         emphasis = read_emphasis(self.prompt)[skill]
         conflict = CONFLICT * (1 - abs(emphasis)) if emphasis or skill in find_mentioned_skills(self.prompt) else 0.0
         demos = max(-MOST_DEMOS, min(self.demos.get(skill, 0.0), MOST_DEMOS))

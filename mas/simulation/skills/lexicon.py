@@ -5,17 +5,16 @@
     read_emphasis("Use the calculator. Do not use the calculator.")["use_the_calculator"]    # 0.0
 
 Each sentence has one vote on each skill. Negations are counted per clause: `never approve without recomputing` has two.
-Vocabulary and patterns are in `lexicon.yaml`, which explains their syntax.
+Vocabulary and patterns are in `skills.yaml`, which explains their syntax.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 
-import yaml
+from mas.simulation.skills.skills import SKILLS, WORD_CLASSES
 
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+|;\s*")
 _TYPOGRAPHIC = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2011": "-", "\u2010": "-"})
@@ -211,8 +210,7 @@ def _parse_pattern(text: str) -> _Pattern:
     return _Pattern(sign, key, others, tuple(name[1:] for name in names if name.startswith("!")))
 
 
-_LEXICON = yaml.safe_load(Path(__file__).with_name("lexicon.yaml").read_text(encoding="utf-8"))
-_COMPILED = {name: re.compile(_compile_words(words)) for name, words in _LEXICON["classes"].items()} | {
+_COMPILED = {name: re.compile(_compile_words(words)) for name, words in WORD_CLASSES.items()} | {
     "GROUPED": re.compile(_GROUPED)
 }
-_PARSED = {skill: tuple(_parse_pattern(text) for text in patterns) for skill, patterns in _LEXICON["patterns"].items()}
+_PARSED = {name: tuple(_parse_pattern(text) for text in skill.patterns) for name, skill in SKILLS.items()}

@@ -110,7 +110,7 @@ def _solve_puzzle(question: str) -> str | None:
 
 
 def _pick_listed_word(sentence: str) -> str | None:
-    match = re.search(r"the (first|second|third|fourth|last) of these words[^:]*: ([^.]+)", sentence)
+    match = re.search(r"the (first|second|third|fourth|last) of \w+ words[^:]*: ([^.]+)", sentence)
     if not match:
         return None
     words = match[2].split(", ")

@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from mas.simulation.skills.behaviour import BASELINE, Behaviour, World
+from mas.simulation.chat import Role
+from mas.simulation.skills.behaviour import Behaviour, World
 from mas.simulation.skills.lexicon import read_emphasis
 from mas.simulation.skills.skills import SKILLS
 
@@ -59,11 +60,12 @@ def test_a_clause_and_its_contrary_cancel(skill: str) -> None:
     assert read_emphasis(DENIALS[skill])[skill] == -1.0
 
 
-@pytest.mark.parametrize("role", BASELINE)
+@pytest.mark.parametrize("role", get_args(Role))
 def test_the_null_worlds_odds_are_those_of_the_baseline_set(role: str) -> None:
     found = read_emphasis((PROMPTS / f"{FILES.get(role, f'baseline/{role}')}_system_prompt.txt").read_text())
 
-    assert {skill for skill, about in SKILLS.items() if role in about.roles and found[skill] > 0.5} == BASELINE[role]
+    asked_for = {name for name, skill in SKILLS.items() if role in skill.roles and found[name] > 0.5}
+    assert asked_for == {name for name, skill in SKILLS.items() if role in skill.baseline}
 
 
 @pytest.mark.parametrize(
