@@ -1,8 +1,7 @@
 """The tool-using agent: a LangGraph subgraph (agent node ⇄ tools node) around one DSPy predictor.
 
-ReAct (Yao et al. 2022; docs/explanation/decisions.md 2). The
-predictor's signature has the inputs `history: dspy.History` and `tools: list[dspy.Tool]` and the output
-`tool_calls: dspy.ToolCalls`; the other outputs are the agent's answer. The graph is compiled once a process and gets
+ReAct (Yao et al. 2022; docs/explanation/decisions.md 2). The predictor's signature has the inputs `history` and `tools`
+and the output `tool_calls`; the other outputs are the agent's answer. The graph is compiled once per process and gets
 predictor, tools and limits at run time, so that any number of program copies share it.
 
     turns, prediction = await react(predictor, {"research_request": "…", "file": None}, [], toolbox)
@@ -17,10 +16,12 @@ import dspy
 from dspy.adapters.types.tool import ToolCallResults
 from dspy.utils.exceptions import AdapterParseError
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.media import describe_media, read_media
+from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
@@ -29,41 +30,43 @@ from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult, to_tool_result
 from mas.tools.tool_context import Resources, ToolLimits, use_tool_context
 
+Changes = dict[str, Any]  # the fields of the state that a node has changed
+Arguments = dict[str, Any]  # of a tool call
+
 NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
 
 
-Turn = dict[str, Any]  # message of a `dspy.History`: inputs and outputs of the signature by name
-
-
 class ReactState(TypedDict):
-    """`turns` are `dspy.History` messages; `pending` are the inputs that no turn has carried yet."""
+    """State of one request."""
 
-    turns: list[Turn]
-    pending: dict[str, Any]
+    turns: list[Turn]  # the conversation so far
+    pending: Turn  # inputs that no turn holds yet
     steps: int
     prediction: dspy.Prediction | None
 
 
 @dataclass(frozen=True)
 class Toolbox:
-    """What one agent may call, and how far it may go."""
+    """Tools of one agent, and the number of steps it may take."""
 
     tools: dict[str, dspy.Tool] = field(default_factory=dict)
     max_steps: int = 10  # model calls that may ask for tools; one more is made for the answer
     resources: Resources = field(default_factory=Resources)
 
     @property
-    def settings(self) -> ToolLimits:
+    def limits(self) -> ToolLimits:
         return self.resources.settings
 
 
 @dataclass(frozen=True)
 class ReactContext:
+    """Inputs of one invocation of the graph, besides the state."""
+
     predictor: dspy.Predict
     toolbox: Toolbox
 
     @property
-    def lm(self) -> Any:
+    def lm(self) -> dspy.BaseLM:
         return self.predictor.lm or dspy.settings.lm
 
 
@@ -77,14 +80,14 @@ MAX_FEEDBACK_CHARS = 1_500  # of the reason
 
 
 async def react(
-    predictor: dspy.Predict, inputs: dict[str, Any], turns: list[Turn], toolbox: Toolbox
+    predictor: dspy.Predict, inputs: Turn, turns: list[Turn], toolbox: Toolbox
 ) -> tuple[list[Turn], dspy.Prediction]:
     """Run one agent from a request to its answer.
 
     Args:
         predictor: the tool-calling predictor.
         inputs: the signature's inputs without `history` and `tools`.
-        turns: the conversation so far; left as it is.
+        turns: the conversation so far; it is not changed.
         toolbox: tools and limits.
 
     Returns:
@@ -92,7 +95,7 @@ async def react(
 
     Raises:
         AdapterParseError: the model's reply could not be read, even by the fallback adapter.
-        StepLimitError: it would not stop calling tools.
+        StepLimitError: the agent did not stop calling tools.
     """
     state = ReactState(turns=list(turns), pending=dict(inputs), steps=0, prediction=None)
     final = await react_graph().ainvoke(
@@ -104,17 +107,18 @@ async def react(
 
 
 @functools.cache
-def react_graph() -> Any:
+def react_graph() -> CompiledStateGraph[ReactState, ReactContext, ReactState, ReactState]:
     graph = StateGraph(ReactState, context_schema=ReactContext)
-    graph.add_node("agent", _agent)
-    graph.add_node("tools", _tools)
+    graph.add_node("agent", _ask_model)
+    graph.add_node("tools", _run_tools)
     graph.add_edge(START, "agent")
-    graph.add_conditional_edges("agent", _next, ["tools", END])
+    graph.add_conditional_edges("agent", _choose_next, ["tools", END])
     graph.add_edge("tools", "agent")
     return graph.compile()
 
 
-async def _agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, Any]:
+async def _ask_model(state: ReactState, runtime: Runtime[ReactContext]) -> Changes:
+    """Ask for the next tool calls, or for the answer."""
     predictor, toolbox, lm = runtime.context.predictor, runtime.context.toolbox, runtime.context.lm
     # An adapter set to native would write past calls as `tool` messages even to a model without function calling.
     native = lm.supports_function_calling
@@ -123,28 +127,28 @@ async def _agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
         prediction = await predictor.acall(
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )
-    calls = _calls(prediction, state["steps"])
+    calls = _read_calls(prediction, state["steps"])
     if not calls.tool_calls:
-        _require_answer(prediction, predictor)
-        return {"turns": [*state["turns"], _turn(state, prediction, calls)], "pending": {}, "prediction": prediction}
-    if state["steps"] >= toolbox.max_steps:
+        _check_answer(prediction, predictor)
+    elif state["steps"] >= toolbox.max_steps:
         raise StepLimitError(f"no answer after {toolbox.max_steps} steps of tool calls")
-    return {"turns": [*state["turns"], _turn(state, prediction, calls)], "pending": {}, "steps": state["steps"] + 1}
+    changes: Changes = {"turns": [*state["turns"], _make_turn(state, prediction, calls)], "pending": {}}
+    return changes | ({"steps": state["steps"] + 1} if calls.tool_calls else {"prediction": prediction})
 
 
-def _next(state: ReactState) -> str:
+def _choose_next(state: ReactState) -> str:
     return END if state["prediction"] is not None else "tools"
 
 
-async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, Any]:
-    """Run the calls of the newest turn side by side and put their results into it.
+async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Changes:
+    """Run the calls of the newest turn concurrently and put their results into it.
 
-    Call and results travel in one `ToolCalls`: DSPy's history drops results that stand anywhere else.
+    Calls and results are in one `ToolCalls`: DSPy's history drops results that are anywhere else.
     """
     toolbox, turn = runtime.context.toolbox, state["turns"][-1]
     calls: dspy.ToolCalls = turn["tool_calls"]
     if sample := current_context():
-        for _ in calls.tool_calls:  # all of them before the first one runs: none is left running when the limit is hit
+        for _ in calls.tool_calls:  # all before the first one runs: none is left running when the limit is reached
             sample.count_tool_call()
     results = await asyncio.gather(*(_run_tool(call, toolbox) for call in calls.tool_calls))
     media = await read_media(runtime.context.lm)
@@ -160,27 +164,27 @@ async def _tools(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str,
 async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResult:
     """Return what the agent sees of one tool call.
 
-    A failure is the agent's to deal with, unless `tools.fail_fast` asks for the question to end with it.
+    The agent has to deal with a failure, unless `tools.fail_fast` makes it end the question.
     """
     arguments = call.args or {}
     try:
         with span("tool", call.name, inputs=arguments) as current:
             with use_tool_context(toolbox.resources):
                 result = await _call_once(call.name, arguments, toolbox, current)
-            shown = result.to_observation(call.name, toolbox.settings.max_output_chars)
+            shown = result.to_observation(call.name, toolbox.limits.max_output_chars)
             current.outputs = {"observation": str(shown)}
             current.attributes |= shown.describe()
         return shown
-    except LimitReachedError:  # of a tool that asks a model itself
+    except LimitReachedError:  # raised by a tool that asks a model
         raise
     except Exception as error:
-        if toolbox.settings.fail_fast:
+        if toolbox.limits.fail_fast:
             raise
         failed = to_tool_result(f"{call.name} failed: {error}", _function_of(call.name, toolbox), failed=True)
-        return failed.to_observation(call.name, toolbox.settings.max_output_chars)
+        return failed.to_observation(call.name, toolbox.limits.max_output_chars)
 
 
-async def _call_once(name: str, arguments: dict[str, Any], toolbox: Toolbox, current: Span) -> ToolResult:
+async def _call_once(name: str, arguments: Arguments, toolbox: Toolbox, current: Span) -> ToolResult:
     """Call the tool, or return the cached result of the same call."""
     cached = await open_cached_call(current_context(), toolbox.tools.get(name), arguments)
     if (found := cached.find()) is not None:
@@ -204,22 +208,23 @@ def _replay(found: KeptResult, current: Span) -> ToolResult:
     return ToolResult.restore(found.returned, found.facts)
 
 
-async def _call(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> object:
+async def _call(name: str, arguments: Arguments, toolbox: Toolbox) -> object:
+    """Call the tool: an asynchronous one on this event loop, any other in a thread."""
     if name not in toolbox.tools:
         offered = ", ".join(sorted(toolbox.tools)) or "none"
         raise LookupError(f"there is no tool of that name; tools offered: {offered}")
     tool = toolbox.tools[name]
     if asyncio.iscoroutinefunction(tool.func):
-        return await await_safely(tool.acall(**arguments), _tool_ended)
-    return await run_in_thread(lambda: tool(**arguments), _tool_ended)
+        return await await_safely(tool.acall(**arguments), _describe_end)
+    return await run_in_thread(lambda: tool(**arguments), _describe_end)
 
 
-def _tool_ended(how: str) -> ToolError:
+def _describe_end(how: str) -> ToolError:
     return ToolError(f"the tool {how}")
 
 
-def _calls(prediction: dspy.Prediction, step: int) -> dspy.ToolCalls:
-    """The prediction's tool calls, each with the id that its result must name."""
+def _read_calls(prediction: dspy.Prediction, step: int) -> dspy.ToolCalls:
+    """Return the prediction's tool calls, each with the id that its result must name."""
     found = prediction.tool_calls
     calls = found.tool_calls if found is not None else []
     named = [
@@ -228,12 +233,12 @@ def _calls(prediction: dspy.Prediction, step: int) -> dspy.ToolCalls:
     return dspy.ToolCalls(tool_calls=named)
 
 
-def _turn(state: ReactState, prediction: dspy.Prediction, calls: dspy.ToolCalls) -> dict[str, Any]:
+def _make_turn(state: ReactState, prediction: dspy.Prediction, calls: dspy.ToolCalls) -> Turn:
     answers = {key: value for key, value in prediction.items() if key != "tool_calls" and value is not None}
     return {**state["pending"], **({} if calls.tool_calls else answers), "tool_calls": calls}
 
 
-def _require_answer(prediction: dspy.Prediction, predictor: dspy.Predict) -> None:
+def _check_answer(prediction: dspy.Prediction, predictor: dspy.Predict) -> None:
     answers = [name for name in predictor.signature.output_fields if name != "tool_calls"]
     if not any(prediction.get(name) for name in answers):
         raise AdapterParseError(

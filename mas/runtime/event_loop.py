@@ -4,10 +4,10 @@ HTTP connections, tool sessions and deadlines belong to the loop they were made 
 `dspy.Evaluate`) from any number of threads hand their coroutines to this one; a loop per call would throw the
 connections away each time.
 
-Those threads may be the loop's own: agents and tools run in its pool and ask models synchronously, up to the last of
-its threads. A model call hops to threads, too (DSPy prepares every request in one, host names are looked up in one). If
-it had to wait for a thread of that pool, all would wait for each other; so it has a pool of its own, in which nothing
-waits for the loop.
+Those threads may belong to the loop's own pool: agents and tools run there and ask models synchronously, possibly from
+all of its threads. A model call uses threads too (DSPy prepares every request in one, host names are looked up in one).
+If it had to wait for a thread of that pool, all would wait for each other. So model calls have a second pool, in which
+nothing waits for the loop.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 _STARTING = threading.Lock()  # functools.cache alone makes several when the first callers come at once
@@ -27,13 +27,13 @@ _IN_MODEL_CALL: ContextVar[bool] = ContextVar("in_model_call", default=False)
 
 
 class _Threads(ThreadPoolExecutor):
-    """Those that may wait for the loop; and others, for what a model call on the loop hands to a thread."""
+    """Pool of threads that may wait for the loop, and a second pool for the work of model calls."""
 
     def __init__(self) -> None:
         super().__init__(MAX_BLOCKING_CALLS, thread_name_prefix=POOL_THREADS)
         self._of_model_calls = ThreadPoolExecutor(MAX_BLOCKING_CALLS, thread_name_prefix=MODEL_CALL_THREADS)
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+    def submit(self, fn: Callable[..., T], /, *args: object, **kwargs: object) -> Future[T]:
         if _IN_MODEL_CALL.get():
             return self._of_model_calls.submit(fn, *args, **kwargs)
         return super().submit(fn, *args, **kwargs)
@@ -41,7 +41,7 @@ class _Threads(ThreadPoolExecutor):
 
 @contextlib.contextmanager
 def model_call() -> Iterator[None]:
-    """Around a call to a model on the loop: its own hops to threads need none that may be waiting for it."""
+    """Let the block, a model call on the loop, use threads of the second pool."""
     token = _IN_MODEL_CALL.set(True)
     try:
         yield
@@ -51,6 +51,7 @@ def model_call() -> Iterator[None]:
 
 @functools.cache
 def background_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop; the first call starts its thread."""
     loop = asyncio.new_event_loop()
     loop.set_default_executor(_Threads())
     threading.Thread(target=_run, args=(loop,), name=LOOP_THREAD, daemon=True).start()
@@ -58,8 +59,10 @@ def background_loop() -> asyncio.AbstractEventLoop:
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """`SystemExit` and `KeyboardInterrupt` leave a task through the loop itself; whoever waits for the task gets them,
-    and the other tasks go on.
+    """Run the loop for ever.
+
+    `SystemExit` and `KeyboardInterrupt` of a task pass through the loop itself: the waiting caller gets them, and the
+    other tasks go on.
     """
     while True:
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
@@ -68,15 +71,15 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def may_block() -> bool:
-    """Whether the caller may wait for the loop: not on it, nor in a thread that a model call on it waits for."""
+    """Return False on the loop, and in a thread that a model call on the loop waits for."""
     return not threading.current_thread().name.startswith((LOOP_THREAD, MODEL_CALL_THREADS))
 
 
-def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, computed on the background loop in the caller's context (`dspy.context` and all).
+def run_blocking(coroutine: Coroutine[object, None, T]) -> T:
+    """Run the coroutine on the background loop in the caller's context, `dspy.context` included.
 
     Raises:
-        RuntimeError: called on the background loop itself, where waiting would block it for ever.
+        RuntimeError: called on the background loop itself, which would block for ever.
     """
     with _STARTING:
         loop = background_loop()

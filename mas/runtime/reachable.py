@@ -1,4 +1,4 @@
-"""Whether anything listens at an address, seen before anything is spent on it.
+"""Check that a server listens at an address, before anything is spent.
 
 check_reachable("http://127.0.0.1:8000/v1", "model.base_url", "model server", "http://127.0.0.1:8000/v1")
 """
@@ -12,12 +12,12 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 
 
 def check_reachable(url: str, key: str, server: str, example: str) -> None:
-    """Open a connection and close it again; nothing is sent.
+    """Check an address by opening a connection and closing it again; nothing is sent.
 
     Args:
         url: the address, `http` or `https`.
         key: the option that it was given with.
-        server: what should listen there, for the message.
+        server: name of the expected server, for the message.
         example: an address as it should be, for the message.
 
     Raises:

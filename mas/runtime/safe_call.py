@@ -1,7 +1,7 @@
-"""Calling code that is not ours: whatever it raises stays its own mistake.
+"""Calls into code that is not ours, such that whatever it raises becomes an ordinary exception.
 
 `StopIteration` that leaves a thread through a future leaves its waiter waiting; `SystemExit` and `KeyboardInterrupt`
-end the event loop; a stray `CancelledError` ends the task that it passes through, silently.
+end the event loop; a stray `CancelledError` ends the task that it passes through, without a word.
 
     await run_in_thread(lambda: sys.exit(3), lambda how: ToolError(f"the tool {how}"))
     # ToolError: the tool ended with SystemExit (3)
@@ -10,43 +10,44 @@ end the event loop; a stray `CancelledError` ends the task that it passes throug
 import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TypeVar
 
+T = TypeVar("T")
 Failure = Callable[[str], Exception]  # from "ended with SystemExit (3)" to the exception to raise instead
 
 
-async def run_in_thread(call: Callable[[], Any], failure: Failure) -> Any:
-    """The call's result, from a thread with the caller's context. An ordinary exception goes on as it is."""
+async def run_in_thread(call: Callable[[], T], failure: Failure) -> T:
+    """Return the call's result, from a thread with the caller's context. An ordinary exception passes unchanged."""
 
-    def contained() -> Any:
+    def call_safely() -> T:
         try:
             return call()
         except (StopIteration, concurrent.futures.CancelledError) as error:
-            raise failure(_how(error)) from error
+            raise failure(_describe_end(error)) from error
         except Exception:
             raise
         except BaseException as error:
-            raise failure(_how(error)) from error
+            raise failure(_describe_end(error)) from error
 
-    return await asyncio.to_thread(contained)
+    return await asyncio.to_thread(call_safely)
 
 
-async def await_safely(result: Awaitable[Any], failure: Failure) -> Any:
-    """The same for something awaitable; a cancellation from outside (a deadline, Ctrl-C) goes on its way."""
+async def await_safely(result: Awaitable[T], failure: Failure) -> T:
+    """Return an awaitable's result; a cancellation from outside (a deadline, Ctrl-C) passes unchanged."""
     try:
         return await result
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        raise failure(_how(error)) from error
+        raise failure(_describe_end(error)) from error
     except concurrent.futures.CancelledError as error:
-        raise failure(_how(error)) from error
+        raise failure(_describe_end(error)) from error
     except Exception:
         raise
     except BaseException as error:
-        raise failure(_how(error)) from error
+        raise failure(_describe_end(error)) from error
 
 
-def _how(error: BaseException) -> str:
+def _describe_end(error: BaseException) -> str:
     return f"ended with {type(error).__name__}" + (f" ({error})" if str(error) else "")

@@ -1,4 +1,4 @@
-"""One question's run as a tree of spans, gathered while it happens.
+"""Trace of one sample's run: a tree of spans, recorded while it happens.
 
 Everything that a run later shows (the record's trajectory, the log lines, MLflow's trace) is made from this one stream.
 
@@ -9,7 +9,7 @@ Everything that a run later shows (the record's trajectory, the log lines, MLflo
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Span:
         return 0.0 if self.end_seconds is None else self.end_seconds - self.start_seconds
 
 
-Observer = Callable[[Span], None]  # told of a span twice: as it opens (`end_seconds` is None) and as it ends
+Observer = Callable[[Span], None]  # called with a span when it opens (`end_seconds` is None) and when it ends
 
 
 class Trace:
@@ -50,11 +50,9 @@ class Trace:
     def __init__(self, thread_id: str, listener: Listener | None = None, observer: Observer | None = None) -> None:
         self.thread_id = thread_id  # the correlation id
         self.spans: list[Span] = []
-        self.limit: str | None = None  # one of the system's own that ended the question's work: "retry_limit:expert"
-        self.state: dict[
-            str, Any
-        ] = {}  # the system's newest state, so that a failed question still shows how far it got
-        self.answer: str | None = None  # as it would stand if the question ended now; None: none yet
+        self.limit: str | None = None  # limit of the system itself that ended the work: "retry_limit:expert"
+        self.state: dict[str, Any] = {}  # newest state of the system: a failed sample shows how far it came
+        self.answer: str | None = None  # the answer if the sample ended now; None: none yet
         self._listener = listener
         self._observer = observer
         self._started = time.monotonic()
@@ -64,12 +62,12 @@ class Trace:
         return time.monotonic() - self._started
 
     def is_within(self, span: Span, kind: Kind) -> bool:
-        """Whether the span, or one around it, is of that kind."""
+        """Return True if the span, or one around it, is of that kind."""
         while span.kind != kind and span.parent is not None:
             span = self.spans[span.parent]
         return span.kind == kind
 
-    def log(self, level: Level, event: str, **fields: Any) -> None:
+    def log(self, level: Level, event: str, **fields: object) -> None:
         if self._listener:
             self._listener(level, event, fields)
 
@@ -84,7 +82,7 @@ _span: ContextVar[Span | None] = ContextVar("span", default=None)
 
 @contextmanager
 def record_trace(trace: Trace) -> Iterator[Trace]:
-    """Gather every span opened in this context, and in tasks started from it, into `trace`."""
+    """Record every span opened in this context, and in tasks started from it, in `trace`."""
     trace_token, span_token = _trace.set(trace), _span.set(None)
     try:
         yield trace
@@ -94,10 +92,10 @@ def record_trace(trace: Trace) -> Iterator[Trace]:
 
 
 @contextmanager
-def span(kind: Kind, name: str, inputs: dict[str, Any] | None = None, **attributes: Any) -> Iterator[Span]:
-    """Record the work done inside the block; an exception is noted on the span and goes on its way.
+def span(kind: Kind, name: str, inputs: Mapping[str, object] | None = None, **attributes: object) -> Iterator[Span]:
+    """Record the work done inside the block; an exception is noted on the span and passes on.
 
-    Outside `record_trace` the span is made but kept nowhere.
+    Outside `record_trace` the span belongs to no trace.
     """
     trace, parent = _trace.get(), _span.get()
     current = Span(
@@ -106,7 +104,7 @@ def span(kind: Kind, name: str, inputs: dict[str, Any] | None = None, **attribut
         kind=kind,
         name=name,
         start_seconds=trace.seconds if trace else 0.0,
-        inputs=inputs or {},
+        inputs=dict(inputs or {}),
         attributes=attributes,
     )
     if trace:
@@ -138,34 +136,34 @@ def _log_end(trace: Trace, ended: Span) -> None:
 
 
 def current_thread_id() -> str | None:
-    """The correlation id of the question being recorded, if one is."""
+    """Return the correlation id of the sample being recorded, if one is."""
     trace = _trace.get()
     return trace.thread_id if trace else None
 
 
 def note_limit(limit: str) -> None:
-    """Note that a limit of the system itself ended the question's work, such as `retry_limit:expert`."""
+    """Note that a limit of the system itself ended the work, such as `retry_limit:expert`."""
     trace = _trace.get()
     if trace is not None:
         trace.limit = limit
 
 
-def keep_state(state: Any) -> None:
-    """Remember the system's state as of now; a later one replaces it."""
+def keep_state(state: Mapping[str, Any]) -> None:
+    """Store the system's present state; a later one replaces it."""
     trace = _trace.get()
     if trace is not None:
         trace.state = dict(state)
 
 
 def keep_answer(text: str) -> None:
-    """Remember the answer as it would stand if a limit ended the question now; a later one replaces it."""
+    """Store the answer to use if a limit ends the sample now; a later one replaces it."""
     trace = _trace.get()
     if trace is not None:
         trace.answer = text
 
 
-def event(name: str, level: Level = "info", **fields: Any) -> None:
-    """Note a moment (a decision, a retry, a limit) on the span that is open now."""
+def event(name: str, level: Level = "info", **fields: object) -> None:
+    """Note an event (a decision, a retry, a limit) on the span that is open now."""
     trace, current = _trace.get(), _span.get()
     if trace is None:
         return

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import AgentModel, Model
@@ -14,6 +14,9 @@ from mas.runtime.errors import UserError
 from mas.system import Program, Resources
 from mas.systems.external.target import Agent, load_agent
 from mas.tools.settings import ToolSettings
+
+if TYPE_CHECKING:
+    import dspy
 
 
 @dataclass
@@ -31,7 +34,7 @@ class CallableSystem:
         return [AgentSpec(name) for name, _ in self._predictors]
 
     def check(self) -> None:
-        """Loads the target: what is wrong with it would be wrong for every question."""
+        """Check the target by loading it: a mistake in it would fail every question."""
         without = [name for name, predictor in self._predictors if predictor.lm is None]
         if without and not self.needs_model and sys.modules["dspy"].settings.lm is None:
             raise UserError(
@@ -54,11 +57,11 @@ class CallableSystem:
         """Build the program; the resources are for systems whose tools are ours."""
         from mas.systems.external.python_programs import FunctionProgram, ModuleProgram
 
-        def lm_of(name: str) -> Any:
+        def create_lm(name: str) -> "dspy.LM":
             return model.create_lm(AgentModel(agent=name))
 
         make = ModuleProgram if self._agent.is_module else FunctionProgram
-        program = make(self._agent, lm_of if self.needs_model else None)
+        program = make(self._agent, create_lm if self.needs_model else None)
         if prompts is not None:
             apply_prompt_set(program, prompts)
         return program
@@ -68,5 +71,5 @@ class CallableSystem:
         return load_agent(self.target)
 
     @property
-    def _predictors(self) -> list[tuple[str, Any]]:
+    def _predictors(self) -> "list[tuple[str, dspy.Predict]]":
         return list(self._agent.value.named_predictors()) if self._agent.is_module else []

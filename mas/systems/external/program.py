@@ -1,4 +1,4 @@
-"""What an agent that is not ours may return, and what is made of it.
+"""Programs around agents that are not ours: what such an agent may return, and how its reply is read.
 
 read_reply({"answer": 42, "reasoning_trace": "six times seven", "pages": [3]}, "my_agent:answer")
 # Reply(answer="42", reasoning_trace="six times seven", rest={"pages": [3]})
@@ -7,7 +7,9 @@ read_reply({"answer": 42, "reasoning_trace": "six times seven", "pages": [3]}, "
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
+
+import dspy
 
 from mas.agents.program import AgentProgram, State
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
@@ -17,26 +19,31 @@ from mas.runtime.trace import keep_answer, keep_state, span
 ANSWER_KEYS = ("final_answer", "answer")
 TRACE_KEYS = ("final_reasoning_trace", "reasoning_trace", "reasoning")
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Reply:
+    """Answer of an agent."""
+
     answer: str
     reasoning_trace: str = ""
-    rest: dict[str, Any] = field(default_factory=dict)  # what else was returned: kept in the final state
+    rest: dict[str, object] = field(default_factory=dict)  # other values that were returned, for the final state
 
 
-def read_reply(value: Any, agent: str) -> Reply:
-    """
+def read_reply(value: object, agent: str) -> Reply:
+    """Read the answer from what an agent returned.
+
     Args:
         value: a text or a number, a mapping, or a `dspy.Prediction`.
-        agent: its name in an error message.
+        agent: its name, for error messages.
 
     Raises:
-        AgentReplyError: there is no answer in it.
+        AgentReplyError: the value holds no answer.
     """
     if isinstance(value, str | int | float):
         return Reply(replace_surrogates(str(value)))
-    fields = _fields(value)
+    fields = _read_fields(value)
     if fields is None:
         raise AgentReplyError(f"{agent} returned a {type(value).__name__}; expected a text, or a dict with an answer")
     answer = next((fields[key] for key in ANSWER_KEYS if fields.get(key) is not None), None)
@@ -50,10 +57,10 @@ def read_reply(value: Any, agent: str) -> Reply:
     return Reply(replace_surrogates(str(answer)), replace_surrogates(str(trace)), rest)
 
 
-def _fields(value: Any) -> dict[Any, Any] | None:
+def _read_fields(value: object) -> dict[object, object] | None:
     if isinstance(value, Mapping):
         return dict(value)
-    if hasattr(value, "toDict"):  # a dspy.Prediction, seen without importing dspy
+    if isinstance(value, dspy.Prediction):
         return dict(value.items())
     return None
 
@@ -65,8 +72,8 @@ class ForeignProgram(AgentProgram):
         super().__init__()
         self.name = name  # of the agent, in traces and messages
 
-    async def ask(self, question: str, file: Path | None, thread_id: str) -> Any:
-        """Whatever the agent returns; whatever it raises ends the question."""
+    async def ask(self, question: str, file: Path | None, thread_id: str) -> object:
+        """Return whatever the agent returns; whatever it raises ends the question."""
         raise NotImplementedError
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
@@ -89,3 +96,13 @@ class ForeignProgram(AgentProgram):
             current.outputs = dict(answers)
         keep_answer(reply.answer)
         return {**state, **answers, "reply": reply.rest}
+
+
+class Shared(Generic[T]):
+    """Value that all copies of a program share, as tuning makes them."""
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Shared[T]":
+        return self

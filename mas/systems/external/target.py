@@ -1,20 +1,21 @@
-"""From `package.module:name` to what the user put there.
+"""Target of the callable system: from `package.module:name` to a loaded function or `dspy.Module`.
 
     load_target("my_agent:answer")      # the function `answer` of my_agent.py in the current folder
 
-The current folder can be imported from while the target is, and no longer: a file there must not stand in for a library
-that the harness loads later.
+The current folder is on the import path only while the target is imported: a file there must not replace a library that
+the harness loads later.
 """
 
 import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from inspect import Parameter
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 from mas.runtime.errors import UserError
@@ -24,25 +25,27 @@ _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _MAX_NAMES_LISTED = 10
 
 
-def load_target(target: str) -> Any:
-    """
+def load_target(target: str) -> object:
+    """Import the object that a target names.
+
     Raises:
         UserError: it has another form, its module cannot be imported, or there is nothing of that name in it.
     """
-    module_name, name = _parts(target)
-    found = module = _imported(module_name)
+    module_name, name = _split_target(target)
+    module = _import_module(module_name)
+    found: object = module
     for attribute in name.split("."):
         try:
             found = getattr(found, attribute)
         except AttributeError as error:
             raise UserError(
-                f"system.target={target}: there is no {name} in {module_name} ({_place(module)}); it defines: "
-                f"{_defined(module) or 'nothing that can be called'}."
+                f"system.target={target}: there is no {name} in {module_name} ({_describe_place(module)}); it defines: "
+                f"{_list_callables(module) or 'nothing that can be called'}."
             ) from error
     return found
 
 
-def _parts(target: str) -> tuple[str, str]:
+def _split_target(target: str) -> tuple[str, str]:
     module, colon, name = target.partition(":")
     if module.endswith(".py") or "/" in module:
         raise UserError(
@@ -57,7 +60,7 @@ def _parts(target: str) -> tuple[str, str]:
     return module, name
 
 
-def _imported(name: str) -> Any:
+def _import_module(name: str) -> ModuleType:
     try:
         with _importable(Path.cwd()):
             return importlib.import_module(name)
@@ -65,11 +68,11 @@ def _imported(name: str) -> Any:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise UserError(
                 f"system.target: there is no module {name}, neither in the current folder {Path.cwd()} nor installed; "
-                "start the command where it lies, or correct the name."
+                "start the command in its folder, or correct the name."
             ) from error
-        raise _broken(name, error) from error
-    except (Exception, SystemExit) as error:  # the user's code: whatever it raises is the user's to mend
-        raise _broken(name, error) from error
+        raise _import_error(name, error) from error
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise _import_error(name, error) from error
 
 
 @contextmanager
@@ -84,16 +87,16 @@ def _importable(folder: Path) -> Iterator[None]:
             sys.path.remove(entry)
 
 
-def _broken(name: str, error: BaseException) -> UserError:
+def _import_error(name: str, error: BaseException) -> UserError:
     cause = " ".join(f"{type(error).__name__}: {error}".split())
-    return UserError(f"system.target: the module {name} cannot be imported ({cause}); mend it, then start again.")
+    return UserError(f"system.target: the module {name} cannot be imported ({cause}); correct it, then start again.")
 
 
-def _place(module: Any) -> str:
+def _describe_place(module: ModuleType) -> str:
     return getattr(module, "__file__", None) or "a package without a file"
 
 
-def _defined(module: Any) -> str:
+def _list_callables(module: ModuleType) -> str:
     own = [
         name
         for name, value in vars(module).items()
@@ -111,7 +114,7 @@ How = Literal["position", "name", "not"]
 
 @dataclass(frozen=True)
 class Agent:
-    """A loaded target; `value` is what is called."""
+    """A loaded target, and how it takes its inputs."""
 
     target: str
     value: Any
@@ -119,29 +122,30 @@ class Agent:
     question: How
     file: How
 
-    def arguments(self, question: str, file: Path | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and named arguments of the call."""
+    def arguments(self, question: str, file: Path | None) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Return the positional and the named arguments of the call."""
         given = (("question", self.question, question), ("file", self.file, file))
         positional = tuple(value for _, how, value in given if how == "position")
         return positional, {name: value for name, how, value in given if how == "name"}
 
 
 def load_agent(target: str) -> Agent:
-    """
+    """Load a target that can be called with a question.
+
     Raises:
         UserError: the target cannot be loaded, or cannot be called with a question.
     """
     found = load_target(target)
     if _is_module(found):
-        return _module_agent(target, found)
+        return _describe_module(target, found)
+    if inspect.isclass(found):
+        return _describe_module(target, _make_module(target, found))
     if not callable(found):
         raise UserError(f"system.target={target} is a {type(found).__name__}; {EXPECTED}.")
-    if inspect.isclass(found):
-        return _module_agent(target, _made(target, found))
-    parameters = _parameters(target, found)
+    parameters = _list_parameters(target, found)
     if not parameters:
-        return _module_agent(target, _made(target, found))
-    question, file = _how(parameters)
+        return _describe_module(target, _make_module(target, found))
+    question, file = _find_how(parameters)
     agent = Agent(target, found, False, question, file)
     positional, named = agent.arguments("", None)
     try:
@@ -154,8 +158,11 @@ def load_agent(target: str) -> Agent:
     return agent
 
 
-def _how(parameters: list[Parameter]) -> tuple[How, How]:
-    """A second parameter of any name gets the file if it must be given; one with a default only if it is called so."""
+def _find_how(parameters: list[Parameter]) -> tuple[How, How]:
+    """Find out how question and file are passed.
+
+    A second parameter of any name gets the file if it has no default; one with a default only if its name is `file`.
+    """
     positional = [each for each in parameters if each.kind in _POSITIONAL]
     takes_one = bool(positional) or any(each.kind is Parameter.VAR_POSITIONAL for each in parameters)
     question: How = "position" if takes_one else "name"
@@ -167,40 +174,40 @@ def _how(parameters: list[Parameter]) -> tuple[How, How]:
     return question, "name" if any(each.kind is Parameter.VAR_KEYWORD for each in parameters) else "not"
 
 
-def _parameters(target: str, value: Any) -> list[Parameter]:
+def _list_parameters(target: str, value: Callable[..., object]) -> list[Parameter]:
     try:
         return list(inspect.signature(value).parameters.values())
     except (TypeError, ValueError) as error:
         raise UserError(f"system.target={target} does not say which parameters it has; {EXPECTED}.") from error
 
 
-def _is_module(value: Any) -> bool:
-    """Without importing dspy: a target that is one of its modules has done so."""
+def _is_module(value: object) -> bool:
+    """Return True for a `dspy.Module`, without importing dspy: such a target has imported it."""
     module_class = getattr(sys.modules.get("dspy"), "Module", None)
     return module_class is not None and isinstance(value, module_class)
 
 
-def _made(target: str, factory: Any) -> Any:
+def _make_module(target: str, factory: Callable[[], object]) -> object:
     kind = "a class" if inspect.isclass(factory) else "a function without parameters"
     expected = "expected one that makes a dspy.Module, or a function of the question: def answer(question, file)"
     try:
         made = factory()
-    except (Exception, SystemExit) as error:  # the user's code: whatever it raises is the user's to mend
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         cause = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(f"system.target={target}, {kind}, cannot be called ({cause}); {expected}.") from error
     if not _is_module(made):
         if inspect.iscoroutine(made):
-            made.close()  # else Python would warn that nobody waited for it
+            made.close()  # otherwise Python warns that it was never awaited
         raise UserError(f"system.target={target} is {kind} that makes a {type(made).__name__}; {expected}.")
     return made
 
 
-def _module_agent(target: str, module: Any) -> Agent:
-    # Of the class: dspy warns whoever takes `forward` from an instance.
+def _describe_module(target: str, module: object) -> Agent:
+    # From the class: dspy warns when `forward` is taken from an instance.
     method = getattr(type(module), "aforward", None) or getattr(type(module), "forward", None)
     if method is None:
         raise UserError(f"system.target={target} is a dspy.Module without a forward method; give it one.")
-    taken, takes_any = _inputs(module, _parameters(target, method)[1:])
+    taken, takes_any = _list_inputs(module, _list_parameters(target, method)[1:])
     if "question" not in taken and not takes_any:
         raise UserError(
             f"system.target={target} is a dspy.Module that takes {', '.join(taken) or 'nothing'}; expected an input "
@@ -209,10 +216,10 @@ def _module_agent(target: str, module: Any) -> Agent:
     return Agent(target, module, True, "name", "name" if "file" in taken or takes_any else "not")
 
 
-def _inputs(module: Any, parameters: list[Parameter]) -> tuple[list[str], bool]:
-    """Names of a module's inputs, and whether it takes any other as well.
+def _list_inputs(module: object, parameters: list[Parameter]) -> tuple[list[str], bool]:
+    """Return the names of a module's inputs, and True if it takes any other as well.
 
-    `Predict`, `ChainOfThought` and `ReAct` take `**kwargs`; what they can use stands in their signature.
+    `Predict`, `ChainOfThought` and `ReAct` take `**kwargs`; the inputs that they use are in their signature.
     """
     named = [each.name for each in parameters if each.kind in _NAMED]
     if not any(each.kind is Parameter.VAR_KEYWORD for each in parameters):

@@ -12,8 +12,9 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from mas.agents.program import AgentProgram, State, check_question
-from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, Toolbox, Turn, react
+from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, Toolbox, react
 from mas.agents.spec import AgentSpec
+from mas.prompt_sets.demos import Turn
 from mas.runtime.trace import event, keep_answer, keep_state, span
 
 

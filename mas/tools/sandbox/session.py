@@ -42,7 +42,7 @@ class Reply:
         Raises:
             SessionLostError: it is not a message of the sandbox's own program.
         """
-        values = {field.name: message.get(field.name) for field in fields(cls)}
+        values: dict[str, Any] = {field.name: message.get(field.name) for field in fields(cls)}
         for name, value in values.items():
             if type(value) is not (int if name.endswith("_cut") else str):
                 raise SessionLostError(DISTURBED)

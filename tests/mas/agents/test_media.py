@@ -111,11 +111,11 @@ def test_a_file_that_takes_long_to_read_stops_no_other_question_and_is_read_once
             assert await read_media(EVERYTHING) == {}
         other.cancel()
 
-    before = media._made.cache_info().hits
+    before = media._read_version.cache_info().hits
     with use_attachments([tmp_path / "a.wav"]):
         asyncio.run(main())
     assert beats >= 3
-    assert media._made.cache_info().hits == before + 1
+    assert media._read_version.cache_info().hits == before + 1
 
 
 def test_the_largest_picture_that_is_sent_is_sent_whole(tmp_path: Path) -> None:
