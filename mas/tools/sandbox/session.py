@@ -8,7 +8,7 @@ session.close()
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from mas.runtime.text import replace_surrogates
 from mas.tools.sandbox.settings import SandboxSettings

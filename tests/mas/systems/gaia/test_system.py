@@ -91,7 +91,7 @@ def test_tools_go_to_the_agents_that_name_them_with_their_limits() -> None:
         "expert": ["calculator", "read_file"],
     }
     assert (boxes["researcher"].max_steps, boxes["expert"].max_steps) == (4, 10)
-    assert boxes["expert"].settings is settings
+    assert boxes["expert"].limits is settings
 
 
 def test_a_tool_has_the_name_that_the_configuration_gives_it() -> None:
