@@ -17,7 +17,7 @@ from eval.cli.hydra_compat import get_task_overrides, get_typed_list
 from eval.config.evaluation import read_config
 from eval.runs.store import check_free
 from eval.workflows.resume import add_original_arguments, show_finished_run
-from eval.workflows.sweep import finish_sweep, run_as_job
+from eval.workflows.sweep import end_sweep, run_as_job
 
 
 def task(composed: DictConfig) -> int:
@@ -37,8 +37,17 @@ def _evaluated(composed: DictConfig) -> int:
     return evaluate(Request(config, resolved, prompts, get_task_overrides()))
 
 
+def _run_jobs() -> int:
+    code = run_command(task, "eval", add_original_arguments)
+    if sweep := end_sweep():
+        from eval.workflows.sweep_table import finish_sweep
+
+        finish_sweep(sweep)
+    return code
+
+
 def main() -> int:
-    return run_cli(lambda: finish_sweep(run_command(task, "eval", add_original_arguments)))
+    return run_cli(_run_jobs)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Where MLflow is: the settings that the files of `conf/tracking/` are made of. MLflow itself is not imported here.
+"""Settings of MLflow: the dataclasses of `conf/tracking/`. MLflow itself is not imported here.
 
 tracking = ServerTracking(uri="https://ann:secret@mlflow.example.org")
-tracking.address()         # "https://mlflow.example.org": what MLflow's client is given, and all that is ever shown
+tracking.address()         # "https://mlflow.example.org": for MLflow's client, and for messages
 tracking.environment()     # {"MLFLOW_TRACKING_USERNAME": "ann", …}: to be set before MLflow is imported
 """
 
@@ -35,7 +35,7 @@ _ENVIRONMENT = {
 
 @dataclass
 class LocalTracking:
-    """An MLflow store in SQLite, with its artifacts in a folder beside it."""
+    """An MLflow store in SQLite, with its artifacts in the same folder."""
 
     experiment: str = "mas-harness"
     folder: str | None = None  # of mlflow.db and mlflow-artifacts; None = outputs/; relative = to the project's root
@@ -55,10 +55,11 @@ class LocalTracking:
 
     @property
     def shown_uri(self) -> str:
+        """Address for messages."""
         return self.address()
 
     def artifact_location(self) -> str:
-        """Absolute: MLflow's own default is the folder that the command happened to start in."""
+        """Return an absolute address: MLflow's own default is the folder in which the command was started."""
         return (self.path() / "mlflow-artifacts").as_uri()
 
     def environment(self) -> Mapping[str, str]:
@@ -79,7 +80,7 @@ class ServerTracking:
     def check(self) -> None:
         """
         Raises:
-            UserError: no address, one that is none, or a user without a password.
+            UserError: there is no address, it is invalid, or a user has no password.
         """
         _check_common(self.experiment, self.wait_seconds)
         if not (given := self._given()):
@@ -88,7 +89,9 @@ class ServerTracking:
             )
         parts = _split(given)
         if parts is None:
-            raise UserError(f"{self._source()} is no address of a server; it looks like https://mlflow.example.org.")
+            raise UserError(
+                f"{self._source()} is not the address of a server; one looks like https://mlflow.example.org."
+            )
         if parts.scheme.partition("+")[0] in DATABASES:
             raise UserError(
                 f"{self._source()} names a database ({parts.scheme}), which has no place for a run's files; give the "
@@ -108,7 +111,7 @@ class ServerTracking:
             )
 
     def secrets(self) -> Sequence[str]:
-        """Password and token, the password as it is written in the address, and a user's name that is a token."""
+        """Return password and token, the password as written in the address, and a user's name that is a token."""
         parts = _split(self._given())
         user = (parts.username if parts else None) or ""
         written = (parts.password if parts else None) or ""
@@ -116,7 +119,7 @@ class ServerTracking:
         return sorted(secret for secret in found if len(secret) >= MIN_SECRET_CHARS)
 
     def address(self) -> str:
-        """Without user and password: MLflow repeats its address in error messages."""
+        """Return the address without user and password: MLflow repeats it in error messages."""
         parts = _split(self._given())
         if parts is None:
             return ""
@@ -124,10 +127,11 @@ class ServerTracking:
 
     @property
     def shown_uri(self) -> str:
+        """Address for messages."""
         return self.address()
 
     def artifact_location(self) -> None:
-        """The server's own."""
+        """Return None: the server has its own."""
 
     def environment(self) -> Mapping[str, str]:
         credentials = {
@@ -142,7 +146,7 @@ class ServerTracking:
         return (self.uri or os.environ.get(URI_VARIABLE) or "").strip()
 
     def _source(self) -> str:
-        """The address under the name it was given by; never as typed, it may hold a password."""
+        """Return the name of the option or variable with the address; as typed it may hold a password."""
         return "tracking.uri" if self.uri else URI_VARIABLE
 
     def _user(self) -> str:
@@ -159,7 +163,7 @@ class ServerTracking:
 
 @dataclass
 class NoTracking:
-    """Nothing goes to MLflow."""
+    """MLflow is not used."""
 
     def check(self) -> None:
         pass
@@ -172,9 +176,9 @@ Tracking = LocalTracking | ServerTracking
 
 
 def remove_passwords(text: str) -> str:
-    """The text with its http addresses as they may be kept: the user's name stays, a password or a token goes.
+    """Remove passwords and tokens from http addresses in a text; users' names stay.
 
-    Without anything in its place: who reads the address again takes the password from the environment.
+    Nothing replaces them: whoever reads the address again takes the password from the environment.
     """
     return _ADDRESS.sub(_without_password, text)
 
@@ -187,7 +191,7 @@ def _without_password(address: re.Match[str]) -> str:
 def _split(address: str) -> SplitResult | None:
     try:
         parts = urlsplit(address)
-        _ = parts.port  # raises for a port that is none
+        _ = parts.port  # raises for an invalid port
     except ValueError:
         return None
     return parts if parts.scheme and "://" in address else None

@@ -1,9 +1,9 @@
-"""What is known of a run's copy in MLflow: `mlflow.json` in the run's folder, written by whoever sends it.
+"""State of a run's copy in MLflow: `mlflow.json` in the run's folder, written by the process that sends the run.
 
-Nothing depends on it but what people are told: all ids in MLflow are derived, so a lost file costs no more than a look.
+Only messages depend on it: all ids in MLflow are derived from the run, so the file can be lost.
 
     read_state(folder).complete        # True
-    link_of(folder)                    # {"uri": "sqlite:///…", "experiment_id": "1", "run_id": "0f3a…"}
+    read_link(folder)                  # {"uri": "sqlite:///…", "experiment_id": "1", "run_id": "0f3a…"}
 """
 
 import json
@@ -18,7 +18,7 @@ STATE = "mlflow.json"
 
 @dataclass
 class ExportState:
-    """Of the last process that sent the run."""
+    """Result of the last process that sent the run."""
 
     uri: str = ""  # without user and password
     experiment: str = ""
@@ -29,11 +29,11 @@ class ExportState:
     counts: dict[str, dict[str, int]] = field(default_factory=dict)  # "traces" … → {"store": 64, "mlflow": 64}
     warning: str | None = None  # one sentence
     cpu_seconds: float = 0.0  # of the process that sent it
-    seconds_after_the_end: float = 0.0  # from the word that the run is over (its files are written) to the last call
+    seconds_after_the_end: float = 0.0  # from the end of the run (its files are written) to the last call
 
 
 def read_state(folder: Path) -> ExportState | None:
-    """None: nothing was ever sent, or the file cannot be read."""
+    """Return the state; None if nothing was ever sent, or the file cannot be read."""
     try:
         return ExportState(**json.loads((folder / STATE).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
@@ -41,7 +41,7 @@ def read_state(folder: Path) -> ExportState | None:
 
 
 def write_state(folder: Path, state: ExportState) -> None:
-    """At once or not at all.
+    """Write the whole file or nothing.
 
     Raises:
         OSError: the folder cannot be written.
@@ -50,7 +50,7 @@ def write_state(folder: Path, state: ExportState) -> None:
 
 
 def rebuild_tracking(state: ExportState) -> Tracking:
-    """Where the run was sent, as settings; user and password come from the environment."""
+    """Return the settings of the MLflow that has the run; user and password come from the environment."""
     if state.uri.startswith("sqlite:///"):
         folder = str(Path(state.uri.removeprefix("sqlite:///")).parent)
         return LocalTracking(experiment=state.experiment, folder=folder)
@@ -58,7 +58,7 @@ def rebuild_tracking(state: ExportState) -> Tracking:
 
 
 def reset_state(folder: Path) -> None:
-    """Nothing is complete any more: the run goes on, and whoever shall send it may die before its first word.
+    """Mark the copy as incomplete: the run goes on, and its exporter may die before it writes a state.
 
     Raises:
         OSError: the folder cannot be written.
@@ -68,7 +68,7 @@ def reset_state(folder: Path) -> None:
 
 
 def read_link(folder: Path) -> dict[str, str] | None:
-    """Where the run is in MLflow, as `summary.json` has it."""
+    """Return the location of the run in MLflow, as `summary.json` has it."""
     state = read_state(folder)
     if state is None or not state.run_id:
         return None

@@ -4,7 +4,7 @@ def task(composed):                           # Hydra calls it for each job
     return run_as_job(lambda: evaluate(…))    # outside a multirun: evaluate, and nothing else
 
 add_run_to_sweep(folder, config)    # called by `evaluate` once the run has a folder; its result is `RunInfo.sweep`
-finish_sweep(code)                  # after the last job: the table; the exit code stays as it is
+end_sweep()                         # after the last job; `eval.workflows.sweep_table` then makes the table
 
 Its jobs are kept in `sweep.json`, in `outputs/multirun/<time>/`.
 
@@ -15,7 +15,6 @@ sweep.jobs[1].differs               # ["model=gpt-4o"]
 import json
 import os
 import socket
-import sys
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,7 +25,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError, get_signal_name
+from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError
 from eval.cli.hydra_compat import describe_mistake, get_task_overrides, is_mistake, list_sweep_jobs
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
@@ -110,7 +109,7 @@ def find_sweep(name: str) -> Path:
 
 
 @dataclass
-class _RunningSweep:
+class RunningSweep:
     """The sweep of this process."""
 
     sweep: Sweep
@@ -129,7 +128,7 @@ class _RunningSweep:
             self.sweep.write()
 
 
-_running: _RunningSweep | None = None
+_running: RunningSweep | None = None
 
 
 def run_as_job(run: Callable[[], int]) -> int:
@@ -178,34 +177,23 @@ def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob | None:
     )
 
 
-def finish_sweep(code: int) -> int:
-    """Make and show the sweep's table, if there was a sweep, and send it to MLflow; return the exit code."""
+def end_sweep() -> RunningSweep | None:
+    """End the sweep of this process, if there is one, and return it."""
     global _running
     running, _running = _running, None
-    if running is None:
-        return code
-    sweep = running.sweep
-    sweep.ended_at = datetime.now(UTC).isoformat()
-    running.write()
-    _clean_multirun_file(sweep.folder, running.redact)
-    from eval.runs.store import StoreError
-    from eval.workflows.sweep_table import make_table
-
-    try:
-        make_table(sweep, running.tracking, running.secrets)
-    except (OSError, StoreError, KeyboardInterrupt) as error:
-        why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
-        again = f"make it with: python eval/sweep.py {sweep.folder.name}"
-        print(f"warning: the sweep's table could not be made: {why}; {again}", file=sys.stderr)
-    return code
+    if running is not None:
+        running.sweep.ended_at = datetime.now(UTC).isoformat()
+        running.write()
+        _clean_multirun_file(running.sweep.folder, running.redact)
+    return running
 
 
-def _get_running(folder: Path, number: int) -> _RunningSweep:
+def _get_running(folder: Path, number: int) -> RunningSweep:
     global _running
     if _running is None or _running.sweep.folder != folder or number == 0:
         planned = list_sweep_jobs(folder / _MULTIRUN_FILE)  # also those that will never be reached
         jobs = [Job(number, [remove_passwords(each) for each in differs]) for number, differs in enumerate(planned)]
-        _running = _RunningSweep(Sweep(folder, uuid.uuid4().hex[:12], datetime.now(UTC).isoformat(), jobs=jobs))
+        _running = RunningSweep(Sweep(folder, uuid.uuid4().hex[:12], datetime.now(UTC).isoformat(), jobs=jobs))
         _clean_multirun_file(folder)  # a job may end before it is known what is secret
     return _running
 

@@ -18,7 +18,7 @@ from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_te
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.analysis.sweep import JobComparison, JobResult, SweepResult
-from eval.cli.command import FAILURES, FINISHED, STOPPED
+from eval.cli.command import FAILURES, FINISHED, STOPPED, get_signal_name
 from eval.cli.paths import format_path
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
@@ -27,9 +27,19 @@ from eval.reports.sweep_table import print_sweep, render_markdown
 from eval.runs.folder import DATABASE, format_resume_hint
 from eval.runs.mlflow_state import read_link
 from eval.runs.store import RunStore, StoreError, read_run_info
-from eval.workflows.sweep import Job, Sweep
+from eval.workflows.sweep import Job, RunningSweep, Sweep
 
 TABLE_FILE = "sweep.md"
+
+
+def finish_sweep(running: RunningSweep) -> None:
+    """Make the table of a sweep that has just ended; a failure is a warning, and changes no exit code."""
+    try:
+        make_table(running.sweep, running.tracking, running.secrets)
+    except (OSError, StoreError, KeyboardInterrupt) as error:
+        why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
+        again = f"make it with: python eval/sweep.py {running.sweep.folder.name}"
+        print(f"warning: the sweep's table could not be made: {why}; {again}", file=sys.stderr)
 
 
 def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[str]) -> SweepResult:

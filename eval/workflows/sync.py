@@ -126,7 +126,7 @@ def run_sync(source: RunSource, arguments: list[str], usage: str) -> int:
         )
     except KeyboardInterrupt as interrupt:
         raise InterruptedRunError(
-            f"stopped by {get_signal_name(interrupt)}; what was sent stays in MLflow, and the same command sends the rest."
+            f"stopped by {get_signal_name(interrupt)}; what was sent stays in MLflow; the same command sends the rest."
         ) from interrupt
 
 

@@ -83,7 +83,7 @@ class TuningSnapshot:
 
     @property
     def opened_ms(self) -> int | None:
-        """When they were opened, or else the run's start, in milliseconds since 1970; None: they were not opened."""
+        """Time at which they were opened, or else the run's start, in ms since 1970; None: they were not opened."""
         if not self.sealed_opened:
             return None
         return to_ms(self._opened_at) if self._opened_at else self.start_ms

@@ -1,8 +1,8 @@
-"""What a tuning run came to, in words: its description in MLflow, and `build_report.md` with the proposals as a table.
+"""The result of a tuning run in words: its description in MLflow, and `report.md` with the proposals as a table.
 
-Written from the run's files alone, so that it can be made again; the numbers are `verdict.json`'s.
+Both are made from the run's files alone; the numbers are those of `verdict.json`.
 
-    description(tuning, openings=1)      # "Tuning of gaia with gepa: not published (not_significant). …"
+    describe_tuning(tuning, openings=1)      # "Tuning of gaia with gepa: not published (not_significant). …"
 """
 
 from collections import Counter
