@@ -3,9 +3,11 @@
     python scripts/trace_setup.py                                        # an evaluation: eval/run.py experiment=offline
     python scripts/trace_setup.py optimize system=toy data=toy yes=true   # a tuning run
 
-A file is entered when one of its functions is called while the command runs; importing a module does not count, nor do
-the bodies of classes. Counted until the first sample is answered (`Runner.record_of`), on the main thread. Prints each
-file with how many times it was entered from another one of ours, and a total.
+A file is entered when one of its functions is called while the command runs, until the first sample is answered
+(`SampleRunner.record_of`); importing a module does not count, nor do the bodies of classes. Files of replaceable parts,
+which are called through their contracts (the system, model and tools in `mas/`, datasets, scorers, tracking), are
+listed but not counted: whoever follows the set-up of a run stops there. Printed with each file: how often it was
+entered from another one.
 """
 
 import sys
@@ -18,6 +20,7 @@ from types import CodeType, FrameType
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = tuple(str(ROOT / package) for package in ("mas", "eval", "optimize"))
 FIRST_SAMPLE = "record_of"
+REPLACEABLE = ("mas/", "eval/benchmarks/", "eval/scorers/", "eval/config/tracking.py", "optimize/search/optimizers/")
 
 
 class FirstSampleError(BaseException):
@@ -75,9 +78,11 @@ def main(arguments: list[str]) -> int:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    for path, times in sorted(tracer.entered.items()):
-        print(f"{times:5} {path}")
-    print(f"{len(tracer.entered)} files are entered before the first sample")
+    replaceable = {path for path in tracer.entered if path.startswith(REPLACEABLE)}
+    for path, times in sorted(tracer.entered.items(), key=lambda item: (item[0] in replaceable, item[0])):
+        print(f"{times:5} {path}{' (through a contract)' if path in replaceable else ''}")
+    print(f"{len(tracer.entered) - len(replaceable)} files are entered before the first sample", end="")
+    print(f", and {len(replaceable)} of parts behind a contract")
     return 0
 
 

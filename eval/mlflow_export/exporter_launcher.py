@@ -27,7 +27,7 @@ from typing import NamedTuple, Self, TextIO
 
 from eval.cli.paths import OUTPUTS, format_path
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
-from eval.runs.mlflow_state import read_link, read_state, reset_state
+from eval.runs.mlflow_state import STATE, read_link, read_state, reset_state
 
 RUN_ENDED = "finished"
 PATIENT_SECONDS = 2.0  # of waiting, before a line says so
@@ -121,15 +121,20 @@ class ExporterLauncher:
         self, tracking: Tracking | NoTracking, folder: Path, secrets: Iterable[str], kind: ExportKind = EVALUATION
     ) -> None:
         """Start the exporter; with tracking=off there is none."""
-        self.tracking, self.folder, self.sync_command = tracking, folder, kind.sync_command(folder)
+        self.tracking, self.folder, self._kind = tracking, folder, kind
         self._process: subprocess.Popen[str] | None = None
         self._problem: str | None = None
         try:
-            reset_state(folder)
+            if (folder / STATE).exists():  # of an earlier session
+                reset_state(folder)
             if not isinstance(tracking, NoTracking):
                 self._start(tracking, secrets, kind.module)
         except OSError as error:
             self._problem = f"the process that sends the run to MLflow could not be started ({error})"
+
+    @property
+    def sync_command(self) -> str:
+        return self._kind.sync_command(self.folder)
 
     def _start(self, tracking: Tracking, secrets: Iterable[str], module: str) -> None:
         self._process = subprocess.Popen(

@@ -309,8 +309,8 @@ def test_nothing_heavy_is_loaded_for_a_complete_run(
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", told("a", "sleep 0 say 7")))
     code = (
         "import sys; from eval.cli.command import run_command; from eval.run import task\n"
-        "from eval.workflows.resume import resumed_arguments\n"
-        "code = run_command(task, 'eval', resumed_arguments)\n"
+        "from eval.workflows.resume import add_original_arguments\n"
+        "code = run_command(task, 'eval', add_original_arguments)\n"
         f"print([name for name in {HEAVY} if name in sys.modules], code)"
     )
     command = [sys.executable, "-c", code, f"run.resume={finished.folder}"]
