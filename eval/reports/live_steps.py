@@ -1,15 +1,15 @@
-"""A question's steps as they happen: colours and a spinner on a terminal, plain lines anywhere else.
+"""Print a sample's steps as they happen: colours and a spinner on a terminal, plain lines anywhere else.
 
-It knows spans and no system: what an agent gave is shown field by field, its verdict (`decision`) first.
+Spans of any system can be shown: an agent's outputs field by field, its verdict (`decision`) first.
 
-    with Steps(Console(), redact=str) as steps:
-        steps.observer(span)        # calculator(expression="2+2") → 4
+    with LiveSteps(Console(), redact=str) as steps:
+        steps.observe(span)        # calculator(expression="2+2") → 4
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console
 from rich.status import Status
@@ -26,14 +26,14 @@ INDENT = "  "
 
 
 class LiveSteps:
-    """Spans may come from any thread; each prints whole lines."""
+    """Observer of a trace that prints. Spans may come from any thread; each prints whole lines."""
 
     def __init__(self, console: Console, redact: Callable[[str], str]) -> None:
-        """`redact` takes secrets out of every line."""
+        """`redact` removes secrets from every line."""
         self._console, self._redact = console, redact
         self._status = Status("", console=console) if console.is_terminal else None
-        self._agent_at_work = ""
-        self._over = False
+        self._agent_name = ""
+        self._closed = False
 
     def __enter__(self) -> Self:
         if self._status:
@@ -43,39 +43,39 @@ class LiveSteps:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over = True  # an interrupted question ends its spans a little later
+        self._closed = True  # an interrupted sample ends its spans a little later
         if self._status:
             self._status.stop()
 
     def observer(self, span: Span) -> None:
         """Show a span that has just opened or ended."""
-        if self._over:
+        if self._closed:
             return
         if span.end_seconds is None:
-            self._opened(span)
+            self._print_opened(span)
         elif span.kind == "tool":
-            self._tool(span)
+            self._print_tool(span)
         else:
-            self._warnings(span)
+            self._print_warnings(span)
             if span.kind == "agent":
-                self._agent(span)
+                self._print_agent(span)
 
-    def _opened(self, span: Span) -> None:
+    def _print_opened(self, span: Span) -> None:
         if span.kind in ("agent", "tool"):
-            self._at_work(span.name)
+            self._show_status(span.name)
         if span.kind == "agent":
-            self._agent_at_work = span.name
+            self._agent_name = span.name
             index = span.attributes.get("step_index")
             step = "" if index is None else f", research step {index + 1}"
-            self._line(span.name + step, style="bold cyan")
+            self._print_line(span.name + step, style="bold cyan")
 
-    def _at_work(self, name: str) -> None:
+    def _show_status(self, name: str) -> None:
         if self._status:
             self._status.update(Text(f"{name} …", style="dim"))
 
-    def _tool(self, span: Span) -> None:
-        self._at_work(self._agent_at_work)
-        arguments = ", ".join(f"{name}={_value(value)}" for name, value in span.inputs.items())
+    def _print_tool(self, span: Span) -> None:
+        self._show_status(self._agent_name)
+        arguments = ", ".join(f"{name}={_format_value(value)}" for name, value in span.inputs.items())
         if span.error:
             result, style = describe_failure(span.error), "red"
         else:
@@ -83,43 +83,43 @@ class LiveSteps:
             shown = [str(value).removeprefix(label) for value in span.outputs.values()]
             lines = [line for text in shown for line in text.splitlines() if line.strip()]
             result, style = (lines or ["(nothing)"])[0], ""
-        self._line(f"{INDENT}{span.name}({arguments}) → {_cut(result, MAX_LINE_CHARS)}", style=style)
+        self._print_line(f"{INDENT}{span.name}({arguments}) → {_cut_line(result, MAX_LINE_CHARS)}", style=style)
 
-    def _agent(self, span: Span) -> None:
+    def _print_agent(self, span: Span) -> None:
         outputs = dict(span.outputs)
         if decision := outputs.pop("decision", None):
-            self._line(f"{INDENT}{decision}", style="bold red" if decision == "reject" else "bold green")
-        for line in _fields(outputs):
-            self._line(INDENT + line)
+            self._print_line(f"{INDENT}{decision}", style="bold red" if decision == "reject" else "bold green")
+        for line in _list_fields(outputs):
+            self._print_line(INDENT + line)
         if span.error:
-            self._line(INDENT + describe_failure(span.error), style="red")
+            self._print_line(INDENT + describe_failure(span.error), style="red")
 
-    def _warnings(self, span: Span) -> None:
+    def _print_warnings(self, span: Span) -> None:
         for warning in list_warnings(span.events):
-            self._line(INDENT + warning, style="yellow")
+            self._print_line(INDENT + warning, style="yellow")
 
-    def _line(self, text: str, style: str = "") -> None:
+    def _print_line(self, text: str, style: str = "") -> None:
         self._console.print(Text(replace_unprintable(self._redact(text)), style=style), soft_wrap=True)
 
 
 def print_answer(record: Record, console: Console, redact: Callable[[str], str]) -> None:
-    """The answer with its reasoning, then what it cost."""
+    """Print the answer with its reasoning, then its usage."""
     console.print()
     if record.error is None:
         answer = "(none)" if record.answer is None else record.answer
         for name, value in (("answer", answer), ("reasoning", record.reasoning_trace)):
             lines = [replace_unprintable(line) for line in redact(value).splitlines()]
             console.print(Text.assemble((f"{name}: ", "bold"), "\n".join(lines)), soft_wrap=True)
-    for name, value in _cost(record):
+    for name, value in _list_usage(record):
         console.print(Text.assemble((f"{name}: ", "bold"), value), soft_wrap=True)
 
 
 def replace_unprintable(line: str) -> str:
-    """The text on one line, without characters that would steer a terminal."""
+    """Return the text on one line, without characters that would control a terminal."""
     return "".join(each if each.isprintable() else " " for each in line)
 
 
-def _cost(record: Record) -> Iterator[tuple[str, str]]:
+def _list_usage(record: Record) -> Iterator[tuple[str, str]]:
     usage = record.usage
     yield "calls", f"{usage.lm_calls:,} to language models, {usage.tool_calls:,} to tools"
     yield "tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
@@ -127,7 +127,7 @@ def _cost(record: Record) -> Iterator[tuple[str, str]]:
     yield "cost", "n/a" if usage.cost_usd is None else f"${usage.cost_usd:,.4f}"
 
 
-def _fields(outputs: Mapping[str, Any]) -> Iterator[str]:
+def _list_fields(outputs: Mapping[str, object]) -> Iterator[str]:
     for name, value in outputs.items():
         title = name.replace("_", " ")
         if isinstance(value, list):
@@ -137,9 +137,9 @@ def _fields(outputs: Mapping[str, Any]) -> Iterator[str]:
             yield f"{title}: {value}"
 
 
-def _value(value: Any) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False, default=str), MAX_ARGUMENT_CHARS)
+def _format_value(value: object) -> str:
+    return _cut_line(json.dumps(value, ensure_ascii=False, default=str), MAX_ARGUMENT_CHARS)
 
 
-def _cut(text: str, max_chars: int) -> str:
+def _cut_line(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"

@@ -1,4 +1,4 @@
-"""What the page shows of each question and of each answer to it: texts cut, steps as far as the page has room.
+"""Rows of the page: each question with its answers, texts cut, steps as far as the page has room.
 
 shown = shown_questions(records, ["q1", "q2"], max_questions=2_000)
 shown.questions[0].in_order[0][1].mark      # "wrong"
@@ -7,7 +7,6 @@ shown.questions[0].in_order[0][1].mark      # "wrong"
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from eval.cli.terminal_text import shorten_line
 from eval.reports.step_tree import build_steps, cut_text, format_cost, format_count
@@ -101,7 +100,7 @@ class QuestionRows:
         self._with_steps: list[AnswerRow] = []
         self._n_bytes = 0
 
-    def add_steps(self, answer: AnswerRow, trajectory: Sequence[Mapping[str, Any]]) -> None:
+    def add_steps(self, answer: AnswerRow, trajectory: Sequence[Mapping[str, object]]) -> None:
         answer.n_spans = len(trajectory)
         if not trajectory or (self.only_wrong and answer.mark == "right"):
             return

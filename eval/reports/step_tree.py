@@ -1,58 +1,60 @@
-"""What was done for a question, step by step, as the page shows it: from the record's trajectory alone.
+"""The steps of a sample as the page shows them, from the record's trajectory alone.
 
-It knows spans and no system. Calls to models are added up in the agent that made them; every text is cut.
+Spans of any system can be shown. Calls to models are added up in the agent that made them; every text is cut.
 
-    steps_of(record.trajectory)[0].title      # "planner"
+    build_steps(record.trajectory)[0].title      # "planner"
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
 
 from eval.cli.terminal_text import shorten_line
+from eval.reports.notes import format_usd
+from mas.runtime.trace import Span
 from mas.runtime.untrusted import label_of
 
 MAX_TEXT_CHARS = 2_000  # of each text on the page
-MAX_ASKED_CHARS = 300  # of what an agent was asked: mostly the answers of those before it
+MAX_ASKED_CHARS = 300  # of an agent's inputs: mostly the outputs of earlier agents
 MAX_INLINE_CHARS = 100  # of an argument within the call
-MAX_STEPS = 200  # of a question
+MAX_STEPS = 200  # of a sample
 _REJECTED = "reject"
-_FRAME = ("question", "orchestrator")  # what stands around the steps
+_FRAME = ("question", "orchestrator")  # kinds of the spans around the steps
 _MORE = "more"
 
-Fields = list[tuple[str, str]]  # name and text; an empty name: the text speaks for itself
+Fields = list[tuple[str, str]]  # name and text; the name may be empty
 
 
 @dataclass(slots=True)
 class Calls:
-    """To language models."""
+    """Calls to language models, added up."""
 
     n: int = 0
-    again: int = 0  # of these: sent again after a failure
-    kept: int = 0  # of these: answered by the run's own log or the shared cache
+    again: int = 0  # sent again after a failure
+    replayed: int = 0  # answered by the run's own log or the shared cache
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
     cost_is_known: bool = True
     waited_seconds: float = 0.0
 
-    def add(self, attributes: Mapping[str, Any]) -> None:
+    def add(self, span: Span) -> None:
+        attributes = span.attributes
         self.n += 1
         self.again += bool(attributes.get("retry") or attributes.get("attempt", 1) > 1)
-        self.kept += bool(attributes.get("replayed") or attributes.get("cached"))
+        self.replayed += bool(attributes.get("replayed") or attributes.get("cached"))
         self.input_tokens += attributes.get("input_tokens") or 0
         self.output_tokens += attributes.get("output_tokens") or 0
         self.cost_usd += attributes.get("cost_usd") or 0.0
         self.cost_is_known &= attributes.get("cost_usd") is not None
         self.waited_seconds += attributes.get("waited_seconds") or 0.0
 
-    def told(self) -> Iterator[str]:
+    def list_facts(self) -> Iterator[str]:
         if not self.n:
             return
-        kinds = [(self.again, "sent again"), (self.kept, "answered before")]
-        of_these = ", ".join(f"{n} {what}" for n, what in kinds if n)
-        yield f"{format_count(self.n, 'model call')}{f' ({of_these})' if of_these else ''}"
+        kinds = [(self.again, "sent again"), (self.replayed, "answered before")]
+        listed = ", ".join(f"{n} {kind}" for n, kind in kinds if n)
+        yield f"{format_count(self.n, 'model call')}{f' ({listed})' if listed else ''}"
         yield f"{self.input_tokens:,} + {self.output_tokens:,} tokens"
         yield format_cost(self.cost_usd if self.cost_is_known else None)
         if self.waited_seconds >= 0.05:
@@ -61,7 +63,9 @@ class Calls:
 
 @dataclass(slots=True)
 class Step:
-    kind: str  # as that of its span
+    """One agent, tool or other span on the page."""
+
+    kind: str  # of its span
     title: str
     seconds: float | None  # None: cut off
     asked: str = ""
@@ -69,7 +73,7 @@ class Step:
     decision: str = ""  # of a critic
     warnings: list[str] = field(default_factory=list)
     error: str = ""
-    remark: str = ""  # where a tool's result came from, if it was not called
+    remark: str = ""  # source of a tool's result, if the tool was not called
     calls: Calls = field(default_factory=Calls)
     inner: list["Step"] = field(default_factory=list)  # the tools that an agent used
 
@@ -80,29 +84,36 @@ class Step:
     @property
     def facts(self) -> str:
         took = [] if self.kind in (*_FRAME, _MORE) else ["cut off" if self.seconds is None else f"{self.seconds:.1f} s"]
-        return " · ".join([*took, *self.calls.told(), *([self.remark] if self.remark else [])])
+        return " · ".join([*took, *self.calls.list_facts(), *([self.remark] if self.remark else [])])
 
 
-def build_steps(trajectory: Sequence[Mapping[str, Any]]) -> list[Step]:
-    """In the order of their beginning; of very many the first."""
-    parents = {span.get("id"): span.get("parent") for span in trajectory}
-    made: dict[Any, Step] = {}
+def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Step]:
+    """Return the steps in the order of their beginning; of very many the first."""
+    spans = [_read_span(-number, data) for number, data in enumerate(trajectory, start=1)]
+    parents = {span.id: span.parent for span in spans}
+    made: dict[int, Step] = {}
     top: list[Step] = []
     n_more = 0
-    for span in trajectory:
-        around = _around(span, parents, made)
-        if span.get("kind") == "lm" and around is not None:
-            _add_call(around, span)
+    for span in spans:
+        outer = _find_outer_step(span, parents, made)
+        if span.kind == "lm" and outer is not None:
+            _add_call(outer, span)
         elif len(made) == MAX_STEPS:
-            n_more += span.get("kind") not in ("lm", *_FRAME)
-        elif (step := _step(span)) is not None:
-            made[span.get("id")] = step
-            (top if around is None else around.inner).append(step)
+            n_more += span.kind not in ("lm", *_FRAME)
+        elif (step := _build_step(span)) is not None:
+            made[span.id] = step
+            (top if outer is None else outer.inner).append(step)
     return [*top, Step(_MORE, f"… {format_count(n_more, 'step')} more in records.jsonl", None)] if n_more else top
 
 
-def _around(span: Mapping[str, Any], parents: Mapping[Any, Any], made: Mapping[Any, Step]) -> Step | None:
-    parent = span.get("parent")
+def _read_span(number: int, data: Mapping[str, object]) -> Span:
+    """Return a span of which only some fields may be known; `number` is its id if it has none."""
+    known = {each.name: data[each.name] for each in fields(Span) if data.get(each.name) is not None}
+    return Span(**{"id": number, "parent": None, "kind": "", "name": "", "start_seconds": 0.0, **known})  # type: ignore[arg-type]
+
+
+def _find_outer_step(span: Span, parents: Mapping[int, int | None], made: Mapping[int, Step]) -> Step | None:
+    parent = span.parent
     while parent is not None:
         if parent in made and made[parent].kind not in _FRAME:
             return made[parent]
@@ -110,56 +121,52 @@ def _around(span: Mapping[str, Any], parents: Mapping[Any, Any], made: Mapping[A
     return None
 
 
-def _add_call(around: Step, span: Mapping[str, Any]) -> None:
-    around.calls.add(span.get("attributes") or {})
-    if error := span.get("error"):
-        around.warnings.append(_in_one_line(f"call to {span.get('name')} {describe_failure(str(error))}"))
-    around.warnings += map(_in_one_line, list_warnings(span.get("events") or []))
+def _add_call(step: Step, span: Span) -> None:
+    step.calls.add(span)
+    if span.error:
+        step.warnings.append(_flatten(f"call to {span.name} {describe_failure(span.error)}"))
+    step.warnings += map(_flatten, list_warnings(span.events))
 
 
-def _step(span: Mapping[str, Any]) -> Step | None:
-    kind, attributes = str(span.get("kind")), span.get("attributes") or {}
-    error = "" if kind == "question" else str(span.get("error") or "")  # the question's stands above its steps
-    step = Step(kind, str(span.get("name", "")), _seconds(span))
-    step.error = _in_one_line(describe_failure(error)) if error else ""
-    step.warnings = list(map(_in_one_line, list_warnings(span.get("events") or [])))
-    if kind in _FRAME:
+def _build_step(span: Span) -> Step | None:
+    step = Step(span.kind, span.name, None if span.end_seconds is None else span.seconds)
+    if span.error and span.kind != "question":  # the page shows the sample's error above its steps
+        step.error = _flatten(describe_failure(span.error))
+    step.warnings = list(map(_flatten, list_warnings(span.events)))
+    if span.kind in _FRAME:
         return step if step.warnings or step.error else None
-    inputs, outputs = dict(span.get("inputs") or {}), dict(span.get("outputs") or {})
-    if kind == "tool":
-        _tell_tool(step, inputs, outputs, attributes)
-    elif kind == "lm":
-        step.asked, step.said = (
-            shorten_line(_asked_of_model(inputs), MAX_ASKED_CHARS),
-            [("", cut_text(_reply(outputs)))],
-        )
-        step.calls.add(attributes)
+    if span.kind == "tool":
+        _describe_tool(step, span)
+    elif span.kind == "lm":
+        messages = span.inputs.get("messages") or []
+        step.asked = shorten_line(_join_parts(messages[-1]) if messages else "", MAX_ASKED_CHARS)
+        step.said = [("", cut_text(_join_parts(span.outputs)))]
+        step.calls.add(span)
     else:
+        outputs = dict(span.outputs)
         step.decision = str(outputs.pop("decision", None) or "")
-        step.asked = shorten_line("; ".join(map(_text, inputs.values())), MAX_ASKED_CHARS)
-        step.said = list(_fields(outputs))
-        if (index := attributes.get("step_index")) is not None:
+        step.asked = shorten_line("; ".join(map(_format_value, span.inputs.values())), MAX_ASKED_CHARS)
+        step.said = list(_list_fields(outputs))
+        if (index := span.attributes.get("step_index")) is not None:
             step.title += f", research step {index + 1}"
     return step
 
 
-def _tell_tool(
-    step: Step, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attributes: Mapping[str, Any]
-) -> None:
-    label = label_of(step.title) if attributes.get("untrusted") else ""  # it is for the agent
-    shown = {name: json.dumps(value, ensure_ascii=False, default=str) for name, value in inputs.items()}
+def _describe_tool(step: Step, span: Span) -> None:
+    shown = {name: json.dumps(value, ensure_ascii=False, default=str) for name, value in span.inputs.items()}
     long = {name for name, text in shown.items() if len(text) > MAX_INLINE_CHARS or "\\n" in text}
     step.title += f"({', '.join(f'{name}=' + ('…' if name in long else text) for name, text in shown.items())})"
-    step.said = [(name, cut_text(_text(inputs[name]))) for name in inputs if name in long]
-    step.said += [("", cut_text(_text(value).removeprefix(label))) for value in outputs.values()]
-    if attributes.get("replayed"):
+    step.said = [(name, cut_text(_format_value(span.inputs[name]))) for name in span.inputs if name in long]
+    label = label_of(span.name) if span.attributes.get("untrusted") else ""  # it is for the agent
+    step.said += [("", cut_text(_format_value(value).removeprefix(label))) for value in span.outputs.values()]
+    if span.attributes.get("replayed"):
         step.remark = "answered before in this run"
-    elif attributes.get("cached"):
+    elif span.attributes.get("cached"):
         step.remark = "from the shared cache"
 
 
-def list_warnings(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Rejections stand in the critic's outputs; what else went wrong stands nowhere but in the events."""
+def list_warnings(events: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """Yield the warnings among a span's events; a critic's rejections are in its outputs."""
     for each in events:
         if each["level"] != "info" and each["name"] != "decision":
             fields = {key: value for key, value in each.items() if key not in ("name", "level", "seconds")}
@@ -167,39 +174,37 @@ def list_warnings(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def describe_failure(error: str) -> str:
-    """Cancelled: the deadline passed, or something beside it failed; the question's own error says which."""
+    """Return the error of a span; after a cancellation the sample's own error says why."""
     return "stopped" if error.startswith("CancelledError") else f"failed: {error}"
 
 
 def cut_text(text: str) -> str:
+    """Return the beginning of a long text, with a note."""
     more = len(text) - MAX_TEXT_CHARS
     return text if more <= 0 else f"{text[:MAX_TEXT_CHARS]}… {more:,} characters more in records.jsonl"
 
 
-def _in_one_line(text: str) -> str:
+def _flatten(text: str) -> str:
     return cut_text(" ".join(text.split()))
 
 
 def format_cost(cost_usd: float | None) -> str:
-    return "cost unknown" if cost_usd is None else f"${cost_usd:,.4f}"
+    """Return a cost."""
+    return "cost unknown" if cost_usd is None else format_usd(cost_usd)
 
 
-def format_count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+def format_count(n: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def _seconds(span: Mapping[str, Any]) -> float | None:
-    end = span.get("end_seconds")
-    return None if end is None else end - span.get("start_seconds", 0.0)
-
-
-def _fields(outputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_fields(outputs: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for name, value in outputs.items():
         if value not in (None, "", []):
-            yield name.replace("_", " "), cut_text(_text(value))
+            yield name.replace("_", " "), cut_text(_format_value(value))
 
 
-def _text(value: Any) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -207,10 +212,9 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _asked_of_model(inputs: Mapping[str, Any]) -> str:
-    messages = inputs.get("messages") or []
-    return _reply(messages[-1]) if messages else ""
-
-
-def _reply(message: Mapping[str, Any]) -> str:
-    return "\n".join(str(part["text"]) if "text" in part else _text(part) for part in message.get("parts") or [])
+def _join_parts(message: Mapping[str, object]) -> str:
+    """Return the texts of a message to or from a model."""
+    parts = message.get("parts")
+    if not isinstance(parts, list):
+        return ""
+    return "\n".join(str(part["text"]) if "text" in part else _format_value(part) for part in parts)

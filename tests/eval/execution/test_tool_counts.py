@@ -78,5 +78,5 @@ def test_mlflow_is_told_the_same_number(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("TAVILY_API_KEY", KEY)
     numbers = RunNumbers()
     numbers.add(a_record("q1", trajectory=searched(2, ["401"])))
-    found = numbers.metrics()
+    found = numbers.build_metrics()
     assert (found["tools/web_search_calls"], found["tools/web_search_errors"]) == (2, 1)
