@@ -51,7 +51,7 @@ _PASSIVE = re.compile(
     r"|ignored|neglected|unnecessary|needless|superfluous|useless|pointless|unwanted|unwelcome|optional|wrong to"
     r"|off limits|taboo|bypassed|disregarded|shunned|spared|is |are |lead|invit|caus|breed|cost|los)\w*"
 )
-# A negation does not reach beyond a colon, or a comma with one of these words.
+# A negation does not reach beyond a colon, nor beyond a comma that such a word follows.
 _TURN = re.compile(r":\s|,\s+(?:in|as|with|by|for|following|each|all|only)\b")
 # Ends of clauses, which end the reach of a negation as well.
 _BOUNDARY = re.compile(
