@@ -23,17 +23,17 @@ MOST_MODULES = 12
 MOST_ANY = 149
 QUESTION_WORDS = re.compile(r"(What|How|Which|Where|Whether|Who|When)\b")
 OLD_NAMES = re.compile(
-    r"\b(at_work|current_question|QuestionLimits|over_at|until_over|belongings|told|concluded|as_job|heed|heard_by"
+    r"(?<!self-)\b(at_work|current_question|QuestionLimits|over_at|until_over|belongings|told|concluded|as_job|heed|heard_by"
     r"|rare_collection|lasting_output|question_mark|giveaways|untuned|leaving_out|KeptFile|at_hand|read_apart"
     r"|contained|remembering|outside_data|CallTerms|noted_if_cut_off|HeldError|Purse|Veiled|keep_room|held_by|undisturbed"
     r"|put_in_place|EndedError|HaltedError)\b"
 )
 PARTICIPLE = re.compile(
-    r"(?!(?:feed|need|embed|exceed|seed|proceed|speed)(?:_|$)|named_p)([a-z]*ed|told|kept|said|made|shown|held|given|known|sent|found|gone|spent|left"
+    r"(?!(?:feed|need|embed|exceed|seed|proceed|speed)(?:_|$)|named_(?:predictors|sub_modules)$)([a-z]*ed|told|kept|said|made|shown|held|given|known|sent|found|gone|spent|left"
     r"|written|drawn|chosen|taken|begun|spelt|meant|put_before|seen)(?=_|$)"
 )
 RULED_OUT = re.compile(
-    r"\b(beside|mend|mends|mended|asked afresh|asked anew|scored anew|of these|came to be|an honest no|at work)\b", re.I
+    r"\b(beside(?! the request that names it)|mend|mends|mended|asked afresh|asked anew|scored anew|of these|came to be|an honest no|at work)\b", re.I
 )
 
 

@@ -114,7 +114,7 @@ class ToolResults(Protocol):
 
 @dataclass
 class SampleUsage:
-    """What one sample has used so far."""
+    """Requests, tokens, money and waiting time of one sample so far."""
 
     lm_calls: int = 0
     tokens: int = 0

@@ -148,7 +148,7 @@ def note_limit(limit: str) -> None:
         trace.limit = limit
 
 
-def keep_state(state: Mapping[str, Any]) -> None:
+def keep_state(state: Mapping[str, object]) -> None:
     """Store the system's present state; a later one replaces it."""
     trace = _trace.get()
     if trace is not None:

@@ -219,7 +219,7 @@ def to_finalizer_retry_failed(state: GraphState) -> str:
 
 
 def describe_exhaustion(state: GraphState) -> str:
-    """Which agent failed for good, and why: the reasoning trace of a question that is given up."""
+    """Return the reasoning trace of a question that is given up: the failing agent and its last feedback."""
     agent = state["failing_agent"]
     if not agent:
         raise ValueError("no agent has exhausted its retries")

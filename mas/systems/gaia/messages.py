@@ -38,7 +38,7 @@ def send_message(state: GraphState, message: AgentMessage) -> GraphState:
 
 
 def get_agent_conversation(state: GraphState, agent: str, step_id: int | None = None) -> list[AgentMessage]:
-    """The messages between the orchestrator and `agent`, oldest first; of one research step if `step_id` is given."""
+    """Return the messages between the orchestrator and `agent`, oldest first; `step_id` selects a research step."""
     pair = {agent, "orchestrator"}
     return [
         message
@@ -48,15 +48,15 @@ def get_agent_conversation(state: GraphState, agent: str, step_id: int | None = 
 
 
 def newest_request(state: GraphState, agent: str) -> str:
-    """The content of the orchestrator's newest message to `agent`: all that critics and finalizer ever see."""
+    """Return the content of the orchestrator's newest message to `agent`: critics and finalizer see no other."""
     return next(m["content"] for m in reversed(state["agent_messages"]) if m["receiver"] == agent)
 
 
 def open_request(state: GraphState, agent: str) -> str:
-    """What `agent` has been asked and has not usably answered yet.
+    """Return the requests that `agent` has not yet answered in a usable way.
 
-    The orchestrator's newest message; after an unusable reply, which leaves no turn in the agent's history, the message
-    that it answered as well.
+    That is the orchestrator's newest message. After an unusable reply, which leaves no turn in the agent's history, the
+    message before it is open too.
     """
     open_contents: list[str] = []
     for message in reversed(state["agent_messages"]):

@@ -1,4 +1,4 @@
-"""The agents at work: each one's signature, and its node in the graph.
+"""Signatures and graph nodes of the agents.
 
 A node takes the orchestrator's newest message, asks its predictor and writes the state. What it needs of the program
 arrives through the graph's runtime context (docs/explanation/decisions.md 25).
@@ -125,12 +125,12 @@ async def planner(state: GraphState, runtime: Context) -> GraphState:
     content = messages.planner_response(**plan)
     turns = [*state["planner_turns"], {**inputs, **plan}]
     state = _respond(state, "planner", content, None, planner_turns=turns, **plan)
-    objection = _objection(plan, runtime.context.max_research_steps)
+    objection = _find_objection(plan, runtime.context.max_research_steps)
     return _reject(state, "planner", objection) if objection else state
 
 
-def _objection(plan: dict[str, list[str]], max_research_steps: int) -> str | None:
-    """What makes a plan unusable, whatever the critic would say."""
+def _find_objection(plan: dict[str, list[str]], max_research_steps: int) -> str | None:
+    """Return the reason why a plan is unusable, whatever the critic would say; None if it is usable."""
     if len(plan["research_steps"]) > max_research_steps:
         return (
             f"The plan has {len(plan['research_steps'])} research steps; at most {max_research_steps} are allowed. "
@@ -243,7 +243,7 @@ def _finalize(state: GraphState, answer: str, trace: str) -> GraphState:
     return _respond(state, "finalizer", content, final_answer=answer, final_reasoning_trace=trace)
 
 
-async def _ask_twice(ask: Callable[[], Awaitable[Any]], agent: str) -> Any:
+async def _ask_twice(ask: Callable[[], Awaitable[dspy.Prediction]], agent: str) -> dspy.Prediction:
     """Critic and finalizer have no reviewer to send them back: an unusable reply gets one more try."""
     try:
         return await ask()
@@ -252,7 +252,7 @@ async def _ask_twice(ask: Callable[[], Awaitable[Any]], agent: str) -> Any:
         return await ask()
 
 
-def _respond(state: GraphState, agent: str, content: str, step_id: int | None = None, **changes: Any) -> GraphState:
+def _respond(state: GraphState, agent: str, content: str, step_id: int | None = None, **changes: object) -> GraphState:
     message = messages.compose_agent_message(agent, "orchestrator", "response", content, step_id)
     return messages.send_message(cast(GraphState, {**state, **changes}), message)
 

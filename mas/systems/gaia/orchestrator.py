@@ -3,7 +3,7 @@
 determine_next_step → check_retry_limit → execute_next_step, after every agent.
 """
 
-from typing import Any, cast
+from typing import cast
 
 from mas.runtime.trace import event, note_limit
 from mas.systems.gaia import messages
@@ -14,6 +14,7 @@ from mas.systems.gaia.agents import (
     AgentMessage,
     GraphState,
     Step,
+    Worker,
     to_finalizer_retry_failed,
 )
 
@@ -35,9 +36,9 @@ def determine_next_step(state: GraphState) -> GraphState:
         if step not in _ORDER[:-1]:
             raise ValueError(f"no step follows {step!r}")
         return _with(state, next_step=_BY_NAME[step].critic or _step_after(state, step))
-    counter = f"{worker}_retry_count"
+    counter = f"{worker}_retry_count"  # a rejection adds one, an approval resets it
     if _read(state, f"{step}_decision") == "reject":
-        return _with(state, next_step=worker, **{counter: _read(state, counter) + 1})
+        return _with(state, next_step=worker, **{counter: _read_count(state, counter) + 1})
     return _with(state, next_step=_step_after(state, worker), **{counter: 0})
 
 
@@ -50,8 +51,8 @@ def _step_after(state: GraphState, worker: str) -> str:
 
 
 def check_retry_limit(state: GraphState) -> GraphState:
-    """At an agent's limit the finalizer runs, and the state names the agent."""
-    failing = next((w for w in WORKERS if _read(state, f"{w}_retry_count") >= _read(state, f"{w}_retry_limit")), None)
+    """Send the question to the finalizer, and name the agent, once an agent has reached its retry limit."""
+    failing = next((name for name in WORKERS if _is_exhausted(state, name)), None)
     if failing is None:
         return state
     note_limit(f"retry_limit:{failing}")
@@ -91,9 +92,17 @@ def route_from_orchestrator(state: GraphState) -> str:
     return "critic" if step in _REVIEWED else step
 
 
-def _read(state: GraphState, field: str) -> Any:
+def _is_exhausted(state: GraphState, worker: Worker) -> bool:
+    return _read_count(state, f"{worker}_retry_count") >= _read_count(state, f"{worker}_retry_limit")
+
+
+def _read(state: GraphState, field: str) -> object:
     """Return a field whose name contains an agent's name."""
-    return cast(dict[str, Any], state)[field]
+    return cast(dict[str, object], state)[field]
+
+
+def _read_count(state: GraphState, field: str) -> int:
+    return cast(int, _read(state, field))
 
 
 def _with(state: GraphState, **changes: object) -> GraphState:
