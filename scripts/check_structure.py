@@ -29,11 +29,12 @@ OLD_NAMES = re.compile(
     r"|put_in_place|EndedError|HaltedError)\b"
 )
 PARTICIPLE = re.compile(
-    r"(?!(?:feed|need|embed|exceed|seed|proceed|speed)(?:_|$)|named_(?:predictors|sub_modules)$)([a-z]*ed|told|kept|said|made|shown|held|given|known|sent|found|gone|spent|left"
+    r"(?!(?:feed|need|embed|exceed|seed|proceed|speed)(?:_|$)|named_(?:predictors|parameters|sub_modules)$)([a-z]*ed|told|kept|said|made|shown|held|given|known|sent|found|gone|spent|left"
     r"|written|drawn|chosen|taken|begun|spelt|meant|put_before|seen)(?=_|$)"
 )
 RULED_OUT = re.compile(
-    r"\b(beside(?! the request that names it)|mend|mends|mended|asked afresh|asked anew|scored anew|of these|came to be|an honest no|at work)\b", re.I
+    r"\b(beside(?! the request that names it)"  # a remark to the model has these words
+    r"|mend|mends|mended|asked afresh|asked anew|scored anew|of these|came to be|an honest no|at work)\b", re.I
 )
 
 
