@@ -1,42 +1,44 @@
-"""Sealed answers that the model's server fails each time, and how they count where a verdict is wanted all the same.
+"""Imputation of sealed answers that the model's server fails each time, for a verdict without them.
 
-They say nothing about the prompts, so they are held against the new ones (worst-case imputation): those of the winner
-count as wrong, those of the parent as right. Whatever they would have been, the gain is no larger than with them. But
-as many as the server failed of both, to the same question, are wrong for both: that could be asked of neither.
+Such answers say nothing about the prompts, so they count against the new ones (worst-case imputation): the winner's
+as wrong, the parent's as right. The true gain is at least the one computed this way. Failures of both sides on the same
+question are paired and count as wrong for both.
 
-Where the server failed `exceeds_failure_limit` there is no such verdict: a no would say more of the server than of the prompts.
+If the server failed too many answers, there is no verdict: it would say more about the server than about the prompts.
 
-    counted = held_against(parent_records, winner_records)
-    counted.questions                                     # ["q7"]: the gateway refuses its attachment
-    comparison(*map(answers_from, (counted.parent, counted.winner)))
+    imputed = impute_failures(parent_records, winner_records)
+    imputed.questions                                     # ["q7"]: the gateway refuses its attachment
+    compare_answers(*map(build_answers, (imputed.parent, imputed.winner)))
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from eval.runs.record import Record
+from optimize.gate.verdict import Verdict
 from optimize.search.server_failures import is_server_failure
 
 HALT, AGAINST = "halt", "against"  # the choices of run.failed_answers
-COUNTED_AS_RIGHT = "(failed by the model's server, counted as right)"  # stands for the answer
-# Of the test's answers, both sides' together. Those that failed on one side alone come off the gain: a tenth can take
-# twenty points, and with more hardly any gain could be seen. The scorer may fail as many (gate.max_metric_error_share).
+COUNTED_AS_RIGHT = "(failed by the model's server, counted as right)"  # in place of the answer
+# Share of both sides' answers. Failures of one side reduce the gain: a tenth can cost twenty points, and with more
+# hardly any gain could be shown. The scorer may fail as many (gate.max_metric_error_share).
 MAX_FAILED_SHARE = 0.1
-_SHOWN = 5  # ids in a sentence
+_MAX_SHOWN = 5  # ids in a sentence
 
 
 @dataclass(frozen=True)
 class ImputedAnswers:
+    """Answers of both sides with imputed scores, and counts of the failures."""
+
     parent: list[Record]
     winner: list[Record]
-    n_failed: dict[str, int]  # of the parent, of the winner; "as_right": of the parent's those that count as right
-    questions: list[str]  # ids of those with a failed answer
+    n_failed: dict[str, int]  # "parent", "winner", "as_right" (the part of the parent's that counts as right)
+    questions: list[str]  # ids of questions with a failed answer
 
 
 def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> ImputedAnswers:
-    """Both sides' answers, one a question and epoch, as they count."""
+    """Return both sides' answers with imputed scores, one per question and epoch."""
     of_parent, of_winner = (
         Counter(record.sample_id for record in side if is_server_failure(record)) for side in (parent, winner)
     )
@@ -50,23 +52,23 @@ def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> Imput
 
 
 def exceeds_failure_limit(n_failed: int, n_answers: int) -> bool:
-    """For a verdict, of both sides' answers. A side without any answer has failed half of them."""
+    """Return whether too many of both sides' answers failed for a verdict."""
     return n_failed > MAX_FAILED_SHARE * n_answers
 
 
 def max_failing_questions(n_questions: int) -> int:
-    """Questions that the server may fail each time, if only for one side, and not fail too many."""
+    """Return the number of questions that the server may fail each time, for one side only, below the limit."""
     return int(2 * MAX_FAILED_SHARE * n_questions)
 
 
 def format_ids(questions: Sequence[str]) -> str:
-    """ "q7, q9 and 3 more"."""
-    more = f" and {len(questions) - _SHOWN} more" if len(questions) > _SHOWN else ""
-    return f"{', '.join(questions[:_SHOWN])}{more}"
+    """Return ids as "q7, q9 and 3 more"."""
+    more = f" and {len(questions) - _MAX_SHOWN} more" if len(questions) > _MAX_SHOWN else ""
+    return f"{', '.join(questions[:_MAX_SHOWN])}{more}"
 
 
-def describe_failures(verdict: Mapping[str, Any]) -> str | None:
-    """What `verdict.json` says of them, in words; None: there were none."""
+def describe_failures(verdict: Verdict) -> str | None:
+    """Return a sentence about the failed answers of a verdict; None if there were none."""
     if not (questions := verdict.get("failed_questions")):
         return None
     failed, winner = verdict["sealed"]["failed_answers"], verdict["winner"]["candidate_id"]
@@ -90,10 +92,10 @@ def _with_some_right(parent: Sequence[Record], as_right: Counter[str]) -> Iterat
 
 
 def _unpriced(record: Record) -> Record:
-    """What an answer would have cost is not known: that it failed must not make prompts cheaper."""
+    """Set the cost to unknown: a failure must not make prompts cheaper."""
     return replace(record, usage=replace(record.usage, cost_usd=None))
 
 
 def _as_right(record: Record) -> Record:
-    """For the comparison alone: the store keeps what happened."""
+    """Score a copy of the record as right; the store keeps the failure."""
     return replace(_unpriced(record), score=1.0, error=None, error_class=None, answer=COUNTED_AS_RIGHT)

@@ -1,7 +1,7 @@
-"""Whether a set is published: what the sealed test has found against what it has to pass. Nothing is read or written.
+"""The publishing gate: decides from the results of the sealed test whether a set is published.
 
-    made = comparison(*map(answers_from, (parent_records, winner_records)))      # eval.analysis.comparison.comparison
-    verdict = judge(settings, made, leaks_blocked=False, too_long=too_long(settings, winner))
+    comparison = compare_answers(*map(build_answers, (parent_records, winner_records)))
+    verdict = judge(settings, comparison)
     verdict.published, verdict.finish_reason, verdict.reasons
 
 | objective | published if |
@@ -9,22 +9,21 @@
 | accuracy | the gain's 95 % interval lies above `min_gain`, and p is at most 0.05 |
 | cost | the gain's 95 % interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
 
-Both: no leak, no prompt that is too long, and no new losses by format. The interval alone would not do: where the
-parent never wins and the winner wins but few questions, it holds the truth in less than 95 of 100 cases
-(`eval.analysis.statistics.paired_tests`); p is exact there.
+Both require no new format losses; leaks and long prompts were excluded from the shortlist. The interval alone is not
+enough: where the parent never wins and the winner wins few questions, it contains the true gain in less than 95 of 100
+cases (`eval.analysis.statistics.paired_tests`); p is exact there.
 
-Losses by format are answers that could not be read (parse errors, cut replies). They count as wrong in the accuracy
-already; they are new if the winner has more of them than the parent beyond chance (the difference's interval lies above
-0). For accuracy, answers that are wrong in their format alone are not counted here: the more answers are right in
-content, the more can be wrong in nothing but form. For cost they are: nothing has to become better there, and a cheaper
-prompt that says less of the form must not pass within the margin.
+Format losses are answers that could not be read (parse errors, truncated replies). They already count as wrong in the
+accuracy; they are new if the winner has more of them than the parent beyond chance (the interval of the difference lies
+above 0). With objective=accuracy, answers that are wrong only in their format do not count here: the more answers are
+right in content, the more can be wrong only in form. With objective=cost they do: accuracy need not rise there, and a
+cheaper prompt that omits instructions about the form must not pass within the margin.
 """
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.intervals import Interval
@@ -52,17 +51,18 @@ MAX_P = 0.05
 
 @dataclass
 class GateSettings:
-    """The `gate` part of the configuration."""
+    """The `gate` section of the configuration."""
 
     objective: str = "accuracy"  # accuracy: better by more than min_gain | cost: not worse by more than margin, cheaper
     min_gain: float = 0.0  # the gain's 95 % interval must lie above it
     margin: float = 0.02  # with objective=cost: how much accuracy may be lost, at the interval's lower end
     epochs: int = 5  # answers to each sealed question, of the parent and of the winner
     max_prompt_chars: int = 12_000  # of one agent's prompt with its demos
-    max_metric_error_share: float = 0.1  # beyond it (of 10 answers or more) the scorer is taken to be broken
+    max_metric_error_share: float = 0.1  # of 10 answers or more; above it the scorer is considered broken
 
     def check(self) -> None:
-        """
+        """Check the settings.
+
         Raises:
             UserError: a setting is out of range.
         """
@@ -82,41 +82,23 @@ class GateSettings:
 
 @dataclass(frozen=True)
 class GateVerdict:
+    """Decision of the gate, with its reasons."""
+
     published: bool
     finish_reason: FinishReason
-    reasons: list[str]  # sentences: what was not passed; of a published set, what it has passed
+    reasons: list[str]  # the failed checks as sentences; of a published set, the passed ones
     gain: float  # in accuracy, -1 to 1
     gain_ci95: Interval | None
     p: float
-    questions_needed: int | None  # that would have shown this gain in 80 of 100 cases; None: there is no gain
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "gain_ci95": list(self.gain_ci95) if self.gain_ci95 else None}
+    questions_needed: int | None  # to show this gain in 80 of 100 cases; None: no gain
 
 
-def judge(
-    settings: GateSettings,
-    made: Comparison,
-    leaks_blocked: bool,
-    too_long: Sequence[str],
-) -> GateVerdict:
-    """
-    Args:
-        settings: what is to be passed.
-        made: the winner compared with its parent, on the sealed questions.
-        leaks_blocked: a prompt or demo holds what it must not.
-        too_long: what `find_long_prompts` found.
-    """
-    sealed = made.accuracy
-    passed, failed = _gain(settings, sealed, made.cost_usd)
-    failures: list[tuple[FinishReason, str]] = []  # the gravest first: it gives the run its finish reason
-    if leaks_blocked:
-        failures.append(("leak_blocked", "A prompt or demo holds what it must not (see the leak report)."))
-    if too_long:
-        limit = f"gate.max_prompt_chars={settings.max_prompt_chars}"
-        failures.append(("too_long", f"Longer than {limit}: {', '.join(too_long)}."))
-    failures += [("not_significant", sentence) for sentence in failed]
-    if sentence := _new_format_losses(settings, made):
+def judge(settings: GateSettings, comparison: Comparison) -> GateVerdict:
+    """Judge the winner, compared with its parent on the sealed questions."""
+    sealed = comparison.accuracy
+    passed, failed = _gain(settings, sealed, comparison.cost_usd)
+    failures: list[tuple[FinishReason, str]] = [("not_significant", sentence) for sentence in failed]
+    if sentence := _new_format_losses(settings, comparison):
         failures.append(("format_loss", sentence))
     return GateVerdict(
         published=not failures,
@@ -130,14 +112,14 @@ def judge(
 
 
 def find_long_prompts(settings: GateSettings, prompts: PromptSet) -> list[str]:
-    """The agents whose text and demos, these as JSON, are too long together: "planner (13,204 characters)"."""
+    """Return the agents whose text and demos (as JSON) are too long together, as "planner (13,204 characters)"."""
     lengths = {agent: len(text) + _chars(prompts.demos.get(agent)) for agent, text in prompts.texts.items()}
     return [
         f"{agent} ({length:,} characters)" for agent, length in lengths.items() if length > settings.max_prompt_chars
     ]
 
 
-def _chars(demos: Any) -> int:
+def _chars(demos: object) -> int:
     return len(json.dumps(demos, ensure_ascii=False)) if demos else 0
 
 
@@ -148,7 +130,7 @@ def _questions_needed(sealed: PairedResult) -> int | None:
 
 
 def _gain(settings: GateSettings, sealed: PairedResult, cost: MeanDifference | None) -> tuple[list[str], list[str]]:
-    """Sentences of what is passed and of what is not."""
+    """Return the passed and the failed checks as sentences."""
     if settings.objective == "cost":
         checks = [_not_worse(settings, sealed), _cheaper(cost, sealed.n_questions)]
     else:
@@ -159,27 +141,27 @@ def _gain(settings: GateSettings, sealed: PairedResult, cost: MeanDifference | N
 def _better(settings: GateSettings, sealed: PairedResult) -> tuple[bool, str]:
     holds = sealed.ci95 is not None and sealed.ci95[0] > settings.min_gain
     above = f"{'lies' if holds else 'does not lie'} above {_points(settings.min_gain)}"
-    return holds, f"The gain on the sealed questions is {_told(sealed)}; the interval {above}."
+    return holds, f"The gain on the sealed questions is {_describe_gain(sealed)}; the interval {above}."
 
 
 def _not_by_luck(sealed: PairedResult) -> tuple[bool, str]:
     holds = sealed.p <= MAX_P
     below = "at most" if holds else "above"
-    return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the {MAX_P:g} that is asked for."
+    return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {MAX_P:g}."
 
 
 def _not_worse(settings: GateSettings, sealed: PairedResult) -> tuple[bool, str]:
     holds = sealed.ci95 is not None and sealed.ci95[0] > -settings.margin
     above = f"{'lies' if holds else 'does not lie'} above {_points(-settings.margin)} (gate.margin)"
-    return holds, f"The change in accuracy on the sealed questions is {_told(sealed)}; the interval {above}."
+    return holds, f"The change in accuracy on the sealed questions is {_describe_gain(sealed)}; the interval {above}."
 
 
 def _cheaper(cost: MeanDifference | None, n_questions: int) -> tuple[bool, str]:
     if cost is None:
-        return False, "What the answers cost is unknown, so that none can be called cheaper; give model.prices."
+        return False, "The cost of the answers is unknown, so none can be called cheaper; set model.prices."
     if unknown := n_questions - cost.n_questions:
         of_them = f"{unknown} of the {n_questions} sealed questions"
-        return False, f"The cost of {of_them} is unknown, so that the answers cannot be called cheaper."
+        return False, f"The cost of {of_them} is unknown, so the answers cannot be called cheaper."
     holds = cost.ci95 is not None and cost.ci95[1] < 0
     bounds = f" (95 % interval {cost.ci95[0]:+.5f} to {cost.ci95[1]:+.5f})" if cost.ci95 else ""
     below = f"{'lies' if holds else 'does not lie'} below 0"
@@ -187,10 +169,10 @@ def _cheaper(cost: MeanDifference | None, n_questions: int) -> tuple[bool, str]:
     return holds, f"An answer cost {change}; the interval {below}."
 
 
-def _new_format_losses(settings: GateSettings, made: Comparison) -> str | None:
-    judged = [("cannot be read", made.unreadable)]
+def _new_format_losses(settings: GateSettings, comparison: Comparison) -> str | None:
+    judged = [("cannot be read", comparison.unreadable)]
     if settings.objective == "cost":
-        judged.append(("cannot be read, or are wrong in their form alone", made.format_losses))
+        judged.append(("cannot be read, or are wrong in their form alone", comparison.format_losses))
     for what, losses in judged:
         if losses.ci95 is not None and losses.ci95[0] > 0:
             return (
@@ -200,7 +182,7 @@ def _new_format_losses(settings: GateSettings, made: Comparison) -> str | None:
     return None
 
 
-def _told(sealed: PairedResult) -> str:
+def _describe_gain(sealed: PairedResult) -> str:
     bounds = f"95 % interval {_points(sealed.ci95[0])} to {_points(sealed.ci95[1])}" if sealed.ci95 else "no interval"
     return (
         f"{_points(sealed.difference)} points ({bounds}; {sealed.n_questions} questions, {sealed.epochs} answers each)"

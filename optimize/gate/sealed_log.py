@@ -1,13 +1,13 @@
-"""How often sealed questions have been opened: each opening is one more chance for a set of prompts to pass by luck.
+"""Log of the sealed tests of all runs: each test with the same questions is one more chance to pass the gate by luck.
 
     sealed = SealedSet.of(splits)
-    before = opened_before(sealed, besides=run_id)
-    warning(before.questions, sealed.size, before.runs)     # "12 of these 53 questions have been opened before, …"
-    note_opening(sealed, run_id, winner)
+    earlier = find_earlier_uses(sealed, besides=run_id)
+    describe_earlier_uses(earlier.questions, sealed.size, earlier.runs)     # "12 of the 53 sealed questions were …"
+    record_use(sealed, run_id, winner)
 
-One line of JSON an opening, appended to `outputs/optimize/sealed_sets.jsonl` under a lock and on the disk when
-`record_use` returns. A run that opens the same set again, because it is resumed, counts once. Each line holds a mark
-of each question (`eval/benchmarks/fingerprint.py`), so that the same questions in another split are known again.
+Each test is a line of JSON in `outputs/optimize/sealed_sets.jsonl`, appended under a lock and flushed to the disk. A
+resumed run counts once. A line holds a fingerprint of each question (`eval/benchmarks/fingerprint.py`), so that the
+same questions are recognized in another split.
 """
 
 import json
@@ -24,15 +24,15 @@ from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
 
 SEALED_SETS = OUTPUTS / "optimize" / "sealed_sets.jsonl"
-WAIT_SECONDS = 30.0  # a holder needs an instant
+LOCK_SECONDS = 30.0  # to wait for another process, which needs an instant
 
 
 @dataclass(frozen=True)
 class SealedSet:
-    """The sealed questions as the log knows them."""
+    """The sealed questions of a run."""
 
-    digest: str  # of `optimize.questions.splits.Splits`
-    marks: tuple[str, ...]  # of each question; the same words with another attachment count as the same question
+    digest: str  # `Splits.sealed_digest`
+    marks: tuple[str, ...]  # fingerprint of each question's text; attachments do not count
 
     @staticmethod
     def of(splits: Splits) -> "SealedSet":
@@ -45,7 +45,7 @@ class SealedSet:
 
 @dataclass(frozen=True)
 class SealedUse:
-    """One line; older ones have no marks."""
+    """A line of the log. Older lines have no fingerprints."""
 
     sealed_digest: str
     run: str  # id
@@ -56,10 +56,10 @@ class SealedUse:
 
 @dataclass(frozen=True)
 class EarlierUses:
-    """What has been opened of a set already."""
+    """Earlier sealed tests with questions of a set."""
 
-    openings: tuple[SealedUse, ...]  # that share a question with it, the first first
-    questions: int  # of the set, that any of them has opened
+    openings: tuple[SealedUse, ...]  # that share a question with the set, in order
+    questions: int  # number of the set's questions that they used
 
     @property
     def runs(self) -> int:
@@ -67,14 +67,15 @@ class EarlierUses:
 
 
 def find_earlier_uses(sealed: SealedSet, besides: str | None = None, file: Path | None = None) -> EarlierUses:
-    """
+    """Find earlier sealed tests with questions of a set.
+
     Args:
-        sealed: that is to be opened.
-        besides: id of the run that asks; if it has opened the set itself, what came later does not count.
+        sealed: the set.
+        besides: id of the current run; if it is in the log itself, only lines before it count.
         file: None: SEALED_SETS.
 
     Raises:
-        UserError: the file is there and cannot be read.
+        UserError: the file cannot be read.
     """
     earlier = takewhile(lambda each: each.run != besides, _openings(file or SEALED_SETS))
     found = tuple(each for each in earlier if _shared(sealed, each))
@@ -84,40 +85,33 @@ def find_earlier_uses(sealed: SealedSet, besides: str | None = None, file: Path 
     return EarlierUses(found, sum(mark in seen for mark in sealed.marks))
 
 
-def describe_earlier_uses(questions: int, size: int, runs: int, have: str = "have") -> str | None:
-    """What is to be said of a set; None: none of it had been opened.
-
-    Args:
-        questions: of it, that were opened before.
-        size: of the set.
-        runs: that opened them.
-        have: "had", once it has been opened again.
-    """
+def describe_earlier_uses(questions: int, size: int, runs: int) -> str | None:
+    """Return a sentence about `runs` earlier sealed tests with `questions` of the `size` questions; None if none."""
     if not runs:
         return None
-    times = "1 run" if runs == 1 else f"{runs} runs"
-    opened = f"{questions} of these {size} questions {have} been opened before, in {times}"
-    return f"{opened}: each opening makes a lucky pass likelier"
+    tests = "1 earlier sealed test" if runs == 1 else f"{runs} earlier sealed tests"
+    which = f"All {size} sealed questions" if questions == size else f"{questions} of the {size} sealed questions"
+    return f"{which} were used in {tests}: each test makes a lucky pass likelier"
 
 
 def record_use(sealed: SealedSet, run: str, prompts: PromptSet, file: Path | None = None) -> None:
-    """Before the first sealed question is asked.
+    """Append a sealed test to the log, before its first question is answered.
 
     Raises:
-        UserError: the file cannot be locked or written; the set must not be opened then.
+        UserError: the file cannot be locked or written; the test must not begin then.
     """
     from filelock import FileLock, Timeout
 
     path = file or SEALED_SETS
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{path}.lock", timeout=WAIT_SECONDS, fallback_to_soft=False):
+        with FileLock(f"{path}.lock", timeout=LOCK_SECONDS, fallback_to_soft=False):
             if not any((each.sealed_digest, each.run) == (sealed.digest, run) for each in _openings(path)):
                 now = datetime.now(UTC).isoformat(timespec="seconds")
                 _append(path, _line(SealedUse(sealed.digest, run, now, digest(prompts), sealed.marks)))
     except (OSError, Timeout) as error:
         raise UserError(
-            f"{path} cannot be written ({error}), and no sealed set is opened unnoted; check the folder, then resume."
+            f"{path} cannot be written ({error}), and no sealed test runs unrecorded; check the folder, then resume."
         ) from error
 
 
@@ -126,7 +120,7 @@ def _shared(sealed: SealedSet, opening: SealedUse) -> bool:
 
 
 def _openings(path: Path) -> list[SealedUse]:
-    """One a set and run. A line that was cut off by a crash is no opening: nothing had been asked yet."""
+    """Return one use per set and run. A line that a crash cut off does not count: no question was answered yet."""
     try:
         lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
     except OSError as error:
@@ -141,8 +135,8 @@ def _openings(path: Path) -> list[SealedUse]:
 def _opening(line: str) -> SealedUse | None:
     try:
         data = json.loads(line)
-        told = {name: str(data[name]) for name in ("sealed_digest", "run", "opened_at", "prompts_sha256")}
-        return SealedUse(**told, questions=tuple(map(str, data.get("questions", ()))))
+        facts = {name: str(data[name]) for name in ("sealed_digest", "run", "opened_at", "prompts_sha256")}
+        return SealedUse(**facts, questions=tuple(map(str, data.get("questions", ()))))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -156,7 +150,7 @@ def _append(path: Path, line: str) -> None:
         file.seek(0, os.SEEK_END)
         if file.tell():
             file.seek(-1, os.SEEK_END)
-            line = line if file.read(1) == b"\n" else f"\n{line}"  # the end of a line that a crash cut off
+            line = line if file.read(1) == b"\n" else f"\n{line}"  # ends a line that a crash cut off
         file.write(f"{line}\n".encode("ascii"))
         file.flush()
         os.fsync(file.fileno())

@@ -7,9 +7,11 @@ Both are made from the run's files alone; the numbers are those of `verdict.json
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
+from optimize.gate.verdict import Verdict
 from optimize.mlflow_export.folder import JsonObject, TuningSnapshot
 
 _COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
@@ -42,7 +44,7 @@ def _paragraphs(tuning: TuningSnapshot, openings: int) -> Iterator[str]:
     yield f"Tuning of {facts.get('system')} with {facts.get('optimizer')}: {_outcome(tuning)}."
     if (verdict := tuning.verdict) and verdict.get("winner"):
         yield _result(verdict)
-        if failed := describe_failures(verdict):
+        if failed := describe_failures(cast(Verdict, verdict)):
             yield f"{failed[0].upper()}{failed[1:]}."
     if tuning.proposals:
         number = Counter(each.decision for each in tuning.proposals)

@@ -22,12 +22,12 @@ from mas.runtime.sample_context import LimitReachedError
 from mas.system import Program
 from optimize.gate.gate import GateSettings
 from optimize.gate.power import describe_margin, describe_power
+from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import Estimate, build_plan
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.objective import check_scorer
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
 from optimize.session.config import TuningRequest
-from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
 REFLECTION_TRIES = 2

@@ -1,7 +1,11 @@
-"""Phase 6: the sealed questions, opened once the winner is known; parent and winner are asked side by side.
+"""Phase 6: the sealed test of the winner against its parent, with the part of the budget that is reserved for it.
 
-No reply of a model is replayed or shared here: every answer is a fresh draw, as it will be for whoever uses the
-prompts. Each of the two has what its own tools have returned (`cache.tools=run`), and nothing of the other's.
+    reserve_test_budget(run, measured)              # before the search
+    check_test_budget(run, measured, winner)        # EarlyVerdictError if the test could not be completed
+    tested = run_sealed_test(run, winner.candidate_id)
+
+Parent and winner answer the same questions at the same time. No model reply is replayed or shared: every answer is
+sampled anew, as it will be for users of the prompts. Each side caches only its own tool results (`cache.tools=run`).
 """
 
 import functools
@@ -12,6 +16,7 @@ from pathlib import Path
 
 import yaml
 
+from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, RunStoppedError, StopController
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
@@ -22,60 +27,131 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey, current_context
 from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, format_ids, max_failing_questions
 from optimize.gate.sealed_log import EarlierUses, SealedSet, describe_earlier_uses, find_earlier_uses, record_use
+from optimize.gate.verdict import EarlyVerdictError
+from optimize.pipeline.baseline import AnswerMeans
+from optimize.pipeline.shortlist import count_shortlist_answers
 from optimize.search.server_failures import FailuresInARow, is_server_failure
-from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"
-SEALED = "sealed"  # the folder of both arms' runs, and the name under which their requests are paid for
-_JUDGED = f"{SEALED}/judged"  # a file beside both arms: with them it goes, should the folder be removed
+SEALED = "sealed"  # folder of both arms' runs, and the key under which their requests are paid
+_JUDGED = f"{SEALED}/judged"  # in the folder of the arms, so that it is removed with them
+_UNITS = {"lm_calls": "requests"}
 
 
-def run_sealed_test(run: TuningRun, winner: PromptSet) -> tuple[list[Record], list[Record], EarlierUses]:
-    """Ask both.
+@dataclass(frozen=True)
+class SealedTest:
+    """Answers of a completed sealed test, `gate.epochs` per question and side."""
 
-    Returns:
-        The parent's records and the winner's, `gate.epochs` a sealed question, and what was opened of the set before.
+    candidate_id: str
+    prompts: PromptSet
+    parent_records: list[Record]
+    winner_records: list[Record]
+    earlier: EarlierUses  # of the same questions
+
+
+def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
+    """Hold back the budget of shortlist and sealed test, until `run.ledger.release()`."""
+    n_answers = count_shortlist_answers(run) + count_test_answers(run)
+    run.ledger.hold_back(parent.estimate_spend(n_answers, run.config.run.concurrency))
+
+
+def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> None:
+    """Check that the budget allows the rest of the sealed test. Tuned prompts are mostly longer than the parent's.
 
     Raises:
-        EndedError: a budget was used up on the way; with a larger one the test goes on where it was.
-        HaltedError: it stopped before its end, or the server fails some answers each time; going on asks what is left.
+        EarlyVerdictError: the test could not be completed, so it is not run.
     """
-    before = _open(run, winner)
-    arms = [_arm(run, PARENT_ARM, run.parent.prompts), _arm(run, WINNER_ARM, winner)]
+    n_parent, n_winner = count_remaining_answers(run)
+    concurrency = run.config.run.concurrency
+    needed = parent.estimate_spend(n_parent, concurrency) + winner.estimate_spend(n_winner, concurrency)
+    so_far, budget = run.ledger.spend(), run.config.budget
+    for option, allowed, spent, more in (
+        ("lm_calls", budget.lm_calls, so_far.lm_calls, needed.lm_calls),
+        ("tokens", budget.tokens, so_far.tokens, needed.tokens),
+        ("usd", budget.usd, so_far.cost_usd, needed.cost_usd),
+        ("seconds", budget.seconds, so_far.seconds, needed.seconds),
+    ):
+        if allowed is not None and spent + more > allowed:
+            is_begun = (run.files.folder / SEALED).is_dir()
+            raise EarlyVerdictError(
+                "budget",
+                f"the sealed test will take about {_amount(option, more)}{' more' if is_begun else ''}, and "
+                f"{_amount(option, spent)} of budget.{option}={allowed} are spent; "
+                f"it was not {'continued' if is_begun else 'begun'}",
+            )
+
+
+def _amount(option: str, amount: float) -> str:
+    return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS.get(option, option)}"
+
+
+def run_sealed_test(run: TuningRun, candidate_id: str) -> SealedTest:
+    """Answer the sealed questions with the parent's and the winner's prompts.
+
+    Raises:
+        EarlyVerdictError: a budget is used up (with a larger one the test continues), or too many answers could not be
+            scored.
+        RunStoppedError: the test was stopped, or the server fails some answers each time; a resumed run repeats them.
+    """
+    prompts = run.read_prompts(candidate_id)
+    earlier = _record_use(run, prompts)
+    arms = [_arm(run, PARENT_ARM, run.parent.prompts), _arm(run, WINNER_ARM, prompts)]
     if not _is_judged(run):
-        _ask_all(run, arms)
-    parent, tested = map(read_arm_records, arms)
-    return parent, tested, before
+        _answer_all(run, arms)
+    parent_records, winner_records = map(read_arm_records, arms)
+    _check_scored(run, (*parent_records, *winner_records))
+    return SealedTest(candidate_id, prompts, parent_records, winner_records, earlier)
 
 
 def mark_judged(run: TuningRun) -> None:
-    """From now on the answers are what they are: to ask some again, once a verdict is known, would be a second draw."""
+    """Make the answers final: to repeat any of them once a verdict is known would be a second draw."""
     if not _is_judged(run):
         run.files.write(_JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
 
 
 def _is_judged(run: TuningRun) -> bool:
-    """By an earlier session, which could not put the set where it belongs."""
+    """Return whether an earlier session has judged the answers, but could not write the set."""
     return run.files.read(_JUDGED) is not None
 
 
-def _ask_all(run: TuningRun, arms: Sequence[Arm]) -> None:
-    _ask(run, arms)
-    if failed := _failed(arms):
+def _check_scored(run: TuningRun, records: Sequence[Record]) -> None:
+    failed = [record for record in records if record.error_class == SCORER]
+    share = run.config.gate.max_metric_error_share
+    if len(failed) > share * len(records):
+        raise EarlyVerdictError(
+            "metric_errors",
+            f"{len(failed)} of the sealed test's {len(records)} answers could not be scored "
+            f"(gate.max_metric_error_share={share:g}): {failed[0].error}",
+        )
+
+
+def _answer_all(run: TuningRun, arms: Sequence[Arm]) -> None:
+    _answer(run, arms)
+    if failed := _find_failed(arms):
         run.show(f"  {len(failed)} answers that the model's server failed are asked again")
-        _ask(run, arms)
-    if not (failed := _failed(arms)):
+        _answer(run, arms)
+    if not (failed := _find_failed(arms)):
         return
-    if exceeds_failure_limit(len(failed), count_test_answers(run)):
-        raise RunStoppedError(_why_no_verdict(failed, count_test_answers(run)))
+    n_answers, error = count_test_answers(run), f"The first error: {failed[0].error}"
+    if exceeds_failure_limit(len(failed), n_answers):
+        raise RunStoppedError(
+            f"the server failed {len(failed)} of the {n_answers} sealed answers, and again when asked once more: too "
+            f"many for a verdict; going on asks them again. {error}"
+        )
     if run.config.run.failed_answers == HALT:
-        raise RunStoppedError(_why_halted(failed))
+        questions = list(dict.fromkeys(record.sample_id for record in failed))
+        raise RunStoppedError(
+            f"the server failed {len(failed)} of the sealed answers, and again when asked once more, to "
+            f"{format_ids(questions)}; going on asks them again, and with run.failed_answers={AGAINST} comes to a "
+            f"verdict without them, in which they count against the new prompts. {error}"
+        )
 
 
-def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
-    """What is left of both: no answer yet, or one that the model's server failed."""
-    evaluation = run.config.build_evaluation(run.config.gate.epochs, max(1, run.config.run.concurrency // len(arms)))
+def _answer(run: TuningRun, arms: Sequence[Arm]) -> None:
+    """Answer what is missing on both sides, or was failed by the model's server."""
+    concurrency = max(1, run.config.run.concurrency // len(arms))
+    evaluation = run.config.build_evaluation(run.config.gate.epochs, concurrency)
     stop = _TestStop(run)
     stopped = evaluate_pairs(
         arms,
@@ -93,53 +169,37 @@ def _ask(run: TuningRun, arms: Sequence[Arm]) -> None:
         raise RunStoppedError(stopped)
 
 
-def _failed(arms: Sequence[Arm]) -> list[Record]:
+def _find_failed(arms: Sequence[Arm]) -> list[Record]:
     return [record for arm in arms for record in read_arm_records(arm) if is_server_failure(record)]
 
 
-def _why_halted(failed: Sequence[Record]) -> str:
-    questions = list(dict.fromkeys(record.sample_id for record in failed))
-    return (
-        f"the server failed {len(failed)} of the sealed answers, and again when asked once more, to "
-        f"{format_ids(questions)}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict "
-        f"without them, in which they count against the new prompts. The first error: {failed[0].error}"
-    )
-
-
-def _why_no_verdict(failed: Sequence[Record], n_answers: int) -> str:
-    return (
-        f"the server failed {len(failed)} of the {n_answers} sealed answers, and again when asked once more: too many "
-        f"for a verdict; going on asks them again. The first error: {failed[0].error}"
-    )
-
-
-def _open(run: TuningRun, winner: PromptSet) -> EarlierUses:
-    """Say what of the set others have opened already, and note that it is opened now."""
+def _record_use(run: TuningRun, winner: PromptSet) -> EarlierUses:
+    """Warn of earlier sealed tests with the same questions, and record this one."""
     sealed = SealedSet.of(run.splits)
-    before = find_earlier_uses(sealed, besides=run.run_id)
-    if told := describe_earlier_uses(before.questions, sealed.size, before.runs):
-        run.show(f"  warning: {told}")
+    earlier = find_earlier_uses(sealed, besides=run.run_id)
+    if sentence := describe_earlier_uses(earlier.questions, sealed.size, earlier.runs):
+        run.show(f"  warning: {sentence}")
     record_use(sealed, run.run_id, winner)
     run.save_state(
         "sealed",
         sealed_opened_at=run.files.read("tuning").get("sealed_opened_at") or datetime.now(UTC).isoformat(),
-        sealed_opened_before=before.runs,
-        sealed_questions_opened_before=before.questions,
+        sealed_opened_before=earlier.runs,
+        sealed_questions_opened_before=earlier.questions,
     )
-    return before
+    return earlier
 
 
 class _TestStop(StopController):
-    """If it is the budget that has refused a request, the others in flight are answered: they are paid for."""
+    """Stop of the test. If the budget refused a request, those in flight may finish: they are paid."""
 
     def __init__(self, run: TuningRun) -> None:
         super().__init__(run.config.run.drain_seconds)
-        self._purse = run.ledger
+        self._ledger = run.ledger
         self._failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
 
     def observe(self, record: Record) -> None:
-        if record.error_class == QUOTA_OR_KEY and self._purse.refusal:
-            self.drain(self._purse.refusal)
+        if record.error_class == QUOTA_OR_KEY and self._ledger.refusal:
+            self.drain(self._ledger.refusal)
         elif reason := self._failures.observe(record):
             self.drain(reason, "server")
         else:
@@ -147,23 +207,23 @@ class _TestStop(StopController):
 
 
 def count_test_answers(run: TuningRun) -> int:
-    """Of both."""
+    """Return the number of answers of both sides."""
     return 2 * run.config.gate.epochs * len(run.splits.sealed)
 
 
 def count_remaining_answers(run: TuningRun) -> tuple[int, int]:
-    """Of the parent and of the winner: all of them, unless an earlier session has begun the test."""
+    """Return the number of missing answers of parent and winner."""
     if _is_judged(run):
         return 0, 0
-    each, folder = count_test_answers(run) // 2, run.files.folder / SEALED
-    return each - _answered(folder / PARENT_ARM), each - _answered(folder / WINNER_ARM)
+    n_side, folder = count_test_answers(run) // 2, run.files.folder / SEALED
+    return n_side - _count_answered(folder / PARENT_ARM), n_side - _count_answered(folder / WINNER_ARM)
 
 
-def _answered(folder: Path) -> int:
+def _count_answered(folder: Path) -> int:
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
             return sum(error_class not in (*UNFINISHED, *RETRIED) for _, error_class in store.keys().values())
-    except StoreError:  # it is not there, or nothing is in it yet
+    except StoreError:  # it does not exist, or is empty
         return 0
 
 

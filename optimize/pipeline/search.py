@@ -3,12 +3,12 @@
 proposals = run_search(run)      # as proposals.jsonl holds them
 """
 
+from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import UNLIMITED
 from optimize.pipeline.shortlist import compute_min_score
 from optimize.search.candidate import Proposal, describe_candidate
 from optimize.search.optimizer import SearchBudget, SearchOutcome
 from optimize.session.run_files import ProposalLine, filter_fully_scored
-from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
 

@@ -12,11 +12,11 @@ from eval.analysis.statistics.intervals import Interval, compute_mean_interval
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import digest
 from optimize.gate.gate import FinishReason, GateSettings, find_long_prompts
+from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.baseline import AnswerMeans, Baseline
 from optimize.publishing.leaks import LeakReport
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import ProposalLine, ScoredLine, filter_fully_scored
-from optimize.session.termination import EarlyVerdictError
 from optimize.session.tuning_run import TuningRun
 
 _FIRST_NEW_EPOCH = 2  # the answers of epoch 1 are the search's

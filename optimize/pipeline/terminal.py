@@ -1,4 +1,4 @@
-"""What a tuning run that is over shows on the terminal.
+"""Terminal output of a finished tuning run.
 
 show_verdict(RunFiles(folder), Console())
 """
@@ -6,19 +6,17 @@ show_verdict(RunFiles(folder), Console())
 import shlex
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 
-from eval.cli.paths import format_path
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.sealed_log import describe_earlier_uses
+from optimize.gate.verdict import SealedNumbers, Verdict, compute_exit_code
 from optimize.publishing.publish import describe_published
 from optimize.session.resuming import RESUME, format_command
 from optimize.session.run_files import RunFiles, find_tuning_run
-from optimize.session.termination import compute_exit_code
 
 _SHOWN_FLIPS = 10
 _SHOWN_CHARS = 70  # of a question
@@ -26,20 +24,22 @@ _LEAST_SECONDS = 0.005
 
 
 def show_verdict(files: RunFiles, console: Console | None = None) -> None:
+    """Print the verdict of a run."""
     console = console or Console()
-    verdict, facts = files.read("verdict"), files.read("tuning")
+    verdict: Verdict = files.read("verdict")
+    facts = files.read("tuning")
     if verdict["simulated"]:
         console.print(SIMULATED_NOTICE, style="bold yellow")
     for line in format_verdict(files, verdict, facts):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def format_verdict(files: RunFiles, verdict: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
-    """The verdict in words."""
+def format_verdict(files: RunFiles, verdict: Verdict, facts: Mapping[str, object]) -> Iterator[str]:
+    """Return the verdict as lines of text."""
     if verdict.get("baseline"):
         yield from _test_lines(files, verdict)
     elif verdict.get("sealed"):
-        yield from _openings(verdict["sealed"])
+        yield from _earlier_uses(verdict["sealed"])
     if verdict["published"]:
         yield describe_published(verdict["set"], files.read("splits") or {})
     else:
@@ -57,9 +57,10 @@ def format_verdict(files: RunFiles, verdict: dict[str, Any], facts: dict[str, An
         run, chosen, name = (
             shlex.quote(str(format_path(files.folder))),
             winner["candidate_id"],
-            shlex.quote(facts["name"]),
+            shlex.quote(str(facts["name"])),
         )
-        yield f"  to publish it all the same, ungated: {format_command('export.py')} {run} --candidate {chosen} --name {name}"
+        command = format_command("export.py")
+        yield f"  to publish it all the same, ungated: {command} {run} --candidate {chosen} --name {name}"
     spend = verdict["spend"]
     yield (
         f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} of the reflection), "
@@ -67,12 +68,12 @@ def format_verdict(files: RunFiles, verdict: dict[str, Any], facts: dict[str, An
     )
 
 
-def _test_lines(files: RunFiles, verdict: dict[str, Any]) -> Iterator[str]:
+def _test_lines(files: RunFiles, verdict: Verdict) -> Iterator[str]:
     sealed, low_high = verdict["sealed"], verdict["gain_ci95"]
     interval = f" (95 % interval {_points(low_high[0])} to {_points(low_high[1])})" if low_high else ""
     yield (
         f"sealed test: {verdict['baseline']['accuracy']:.1%} → {verdict['winner']['accuracy']:.1%} with "
-        f"{verdict['winner']['candidate_id']}: {_points(verdict['gain'])} points{interval}, p = {verdict['p']:.3g} "
+        f"{verdict['winner']['candidate_id']}: {_points(verdict['gain'] or 0.0)} points{interval}, p = {verdict['p']:.3g} "
         f"({sealed['test']}; {sealed['n_questions']} questions, {sealed['epochs']} answers each)"
     )
     flipped = f"{sealed['wins']} questions better, {sealed['losses']} worse, {sealed['ties']} the same"
@@ -80,9 +81,9 @@ def _test_lines(files: RunFiles, verdict: dict[str, Any]) -> Iterator[str]:
     yield from _error_lines(verdict)
     if failed := describe_failures(verdict):
         yield f"  {failed}"
-    yield from _openings(sealed)
+    yield from _earlier_uses(sealed)
     if known := sealed.get("known_to_parent"):
-        yield f"  {known} of the sealed questions were used to tune the prompts that it began with: both scores flatter"
+        yield f"  {known} of the sealed questions were used to tune the prompts that it began with: both scores are too high"
     flips = files.read("flips") or []
     for flip in flips[:_SHOWN_FLIPS]:
         text = textwrap.shorten(flip["question"], _SHOWN_CHARS, placeholder=" …")
@@ -91,47 +92,46 @@ def _test_lines(files: RunFiles, verdict: dict[str, Any]) -> Iterator[str]:
         yield f"  … and {len(flips) - _SHOWN_FLIPS} more in flips.json"
 
 
-def _error_lines(verdict: dict[str, Any]) -> Iterator[str]:
-    """Answers in error count as wrong: how many of each side's, by class."""
+def _error_lines(verdict: Verdict) -> Iterator[str]:
+    """Return the number of answers in error, which count as wrong, by side and class."""
     sides = (("before", verdict["baseline"]), (f"with {verdict['winner']['candidate_id']}", verdict["winner"]))
     errors = [(name, side.get("errors") or {}) for name, side in sides]
     if any(found for _, found in errors):
-        told = [
+        parts = [
             f"{name} " + (", ".join(f"{count} {each}" for each, count in found.items()) or "none")
             for name, found in errors
         ]
-        yield f"  answers in error, which count as wrong: {'; '.join(told)}"
+        yield f"  answers in error, which count as wrong: {'; '.join(parts)}"
 
 
-def _openings(sealed: dict[str, Any]) -> Iterator[str]:
-    if told := describe_earlier_uses(
-        sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"], have="had"
-    ):
-        yield f"  {told}"
+def _earlier_uses(sealed: SealedNumbers) -> Iterator[str]:
+    n_questions, size, runs = sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"]
+    if sentence := describe_earlier_uses(n_questions, size, runs):
+        yield f"  {sentence}"
 
 
-def _cost(cost: dict[str, Any]) -> str:
-    told = []
+def _cost(cost: Mapping[str, Mapping[str, float] | None]) -> str:
+    parts = []
     if (found := cost.get("cost_usd")) and (usd := found["difference"]):
-        told.append(f"{'-' if usd < 0 else '+'}${abs(usd):.5f}")
+        parts.append(f"{'-' if usd < 0 else '+'}${abs(usd):.5f}")
     if (found := cost.get("seconds")) and abs(found["difference"]) >= _LEAST_SECONDS:
-        told.append(f"{found['difference']:+.2f} s")
-    return f"; {', '.join(told)} an answer" if told else ""
+        parts.append(f"{found['difference']:+.2f} s")
+    return f"; {', '.join(parts)} an answer" if parts else ""
 
 
 def _points(share: float) -> str:
     return f"{100 * share:+.1f}"
 
 
-def _money(spend: dict[str, Any]) -> str:
+def _money(spend: Mapping[str, float]) -> str:
     known = f"${spend['cost_usd']:,.4f}"
     return f"at least {known}" if spend["unknown_cost_calls"] else known
 
 
 def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
-    """The exit code of a run that has come to its verdict, which is printed; None: it has not.
+    """Print the verdict of a finished run again, and return its exit code; None if the run is not finished.
 
-    `given`: what was typed, without what the run was started with.
+    `given`: the command line as typed, without the overrides that the run was started with.
     """
     files = RunFiles(find_tuning_run(run))
     verdict = files.read("verdict")

@@ -1,9 +1,9 @@
-"""One tuning run from a checked configuration to its exit code.
+"""A tuning run from a checked configuration to its exit code.
 
-    preflight → baseline → search → shortlist, leaks → sealed test → gate → published, or not
+    preflight → baseline → search → shortlist and leak check → sealed test → gate → publish
 
-A phase that is over has left its file in the run's folder and is not gone through again when the run is resumed; the
-one that was cut short begins anew, and is answered from the run's own log as far as it had come.
+A resumed run skips the phases whose result is in its folder. The phase that was interrupted is repeated; its requests
+are replayed from the run's call log up to where it stopped.
 """
 
 import sys
@@ -12,37 +12,37 @@ from pathlib import Path
 
 from rich.console import Console
 
-from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
+from eval.cli.command import STOPPED, InterruptedRunError
 from eval.cli.paths import format_path
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.runs.folder import make_run_folder
 from mas.simulation import SIMULATED_NOTICE
+from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
 from optimize.pipeline.baseline import measure_baseline
 from optimize.pipeline.preflight import check_reflection_model, confirm_start, prepare_splits
+from optimize.pipeline.sealed_test import check_test_budget, reserve_test_budget, run_sealed_test
 from optimize.pipeline.search import run_search
 from optimize.pipeline.shortlist import choose_winner
 from optimize.pipeline.terminal import show_verdict
-from optimize.pipeline.test_budget import check_test_budget, reserve_test_budget
-from optimize.pipeline.verdict import judge_winner, write_early_verdict
+from optimize.pipeline.verdict import judge_winner, publish_winner, write_early_verdict
 from optimize.session.config import TuningRequest
 from optimize.session.resuming import describe_resume
 from optimize.session.run_files import find_tuning_run
-from optimize.session.termination import EarlyVerdictError, compute_exit_code
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 
 
 def tune(request: TuningRequest) -> int:
-    """Go through all phases.
+    """Run all phases.
 
     Returns:
-        The exit code: 0 published, or an honest no; 2 over, and nothing was tested; 3 stopped before the verdict, to be
-        gone on with.
+        The exit code: 0 published or rejected by the gate; 2 ended, and nothing was judged; 3 stopped before the
+        verdict, and can be resumed.
 
     Raises:
-        UserError: a mistake seen only now, and before anything is spent.
-        InterruptedRunError: by a signal; how to go on has been said.
+        UserError: a mistake that is found only now, before anything is spent.
+        InterruptedRunError: a signal stopped the run; the command that resumes it has been printed.
     """
     config, console = request.config, Console()
     if config.base.simulated:
@@ -53,7 +53,7 @@ def tune(request: TuningRequest) -> int:
     with open_tuning_run(request, splits, folder, console) as run:
         run.show(f"run: {format_path(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
-            code = _through(run)
+            code = _run_to_verdict(run)
             run.save_state(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
             tracked = exporter.finish(run.show)
         if tracked.warning:
@@ -70,16 +70,16 @@ def _new_folder(request: TuningRequest) -> Path:
     return make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
 
 
-def _through(run: TuningRun) -> int:
+def _run_to_verdict(run: TuningRun) -> int:
     try:
-        _phases(run)
+        run_phases(run)
     except EarlyVerdictError as end:
         write_early_verdict(run, end)
-    except RunStoppedError as halt:
-        return _stopped(run, str(halt), *halt.options)
-    except KeyboardInterrupt as interrupt:  # while nothing is asked, or for the third time
+    except RunStoppedError as stop:
+        return _report_stop(run, str(stop), *stop.options)
+    except KeyboardInterrupt as interrupt:  # outside of requests, or for the third time
         run.stop.interrupted = True
-        return _stopped(run, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
+        return _report_stop(run, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
     show_verdict(run.files, run.console)
     verdict = run.files.read("verdict")
     if verdict["resumable"]:
@@ -87,13 +87,19 @@ def _through(run: TuningRun) -> int:
     return compute_exit_code(verdict)
 
 
-def _stopped(run: TuningRun, why: str, *options: str) -> int:
-    print(f"stopped: {run.config.redact(why)}", file=sys.stderr)
+def _report_stop(run: TuningRun, reason: str, *options: str) -> int:
+    print(f"stopped: {run.config.redact(reason)}", file=sys.stderr)
     print(describe_resume(run.files.folder, *options), file=sys.stderr)
     return STOPPED
 
 
-def _phases(run: TuningRun) -> None:
+def run_phases(run: TuningRun) -> None:
+    """Run the phases in order, up to a verdict.
+
+    Raises:
+        EarlyVerdictError: a phase ended the run, for a reason that is its verdict.
+        RunStoppedError: the run was stopped and can be resumed.
+    """
     _begin(run, "preflight", "1/8 preflight")
     if run.config.optimizer.needs_reflection and run.files.read("search") is None:
         check_reflection_model(run)
@@ -108,7 +114,9 @@ def _phases(run: TuningRun) -> None:
     winner = choose_winner(run, proposals, measured)
     check_test_budget(run, measured, winner)
     _begin(run, "sealed", "6/8 sealed test")
-    judge_winner(run, winner.candidate_id)
+    tested = run_sealed_test(run, winner.candidate_id)
+    _begin(run, "gate", "7/8 gate")
+    publish_winner(run, tested, judge_winner(run, tested))
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:

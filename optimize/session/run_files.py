@@ -3,7 +3,7 @@
     tuning.json        facts: model, optimizer, seed, phase, spend; rewritten after each phase
     command.json       the overrides that it was started with
     config.yaml        its configuration, without secrets
-    splits.json        ids of the questions of each split, and what a set tuned on them records (tuned_on.json)
+    splits.json        ids of the questions of each split, and the record for a set that is tuned on them
     baseline.json  search.json  shortlist.json  leaks.json  verdict.json       result of each phase; written at its end
     proposals.jsonl    one line per proposal, in order; after a resume those of the earlier session, until repeated
     candidates/<id>/   their prompts, each a prompt set; `parent` is the set that the search started from

@@ -26,6 +26,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import ReplyLog, SampleContext, SampleKey, use_context
 from mas.system import Program, agent_names
+from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
 from optimize.search.budget import REFLECTION, BudgetLedger, Spend, read_earlier_spend
@@ -37,7 +38,6 @@ from optimize.session.config import TuningRequest
 from optimize.session.progress import format_progress, show_progress
 from optimize.session.resuming import begin_session
 from optimize.session.run_files import MARKER, RunFiles
-from optimize.session.termination import EarlyVerdictError
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"

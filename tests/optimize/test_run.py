@@ -179,7 +179,7 @@ def test_a_reflection_model_that_keeps_no_form_later_is_told_as_well(tmp_path: P
 def test_a_budget_that_ends_before_the_sealed_test_leaves_it_unopened_and_can_be_raised(tmp_path: Path) -> None:
     texts = {"finalize": ALWAYS}
     first = planted_run(tmp_path, "budget.lm_calls=225", texts=texts)
-    verdict = ended(first, "budget", "budget.lm_calls=225", "was not opened")
+    verdict = ended(first, "budget", "budget.lm_calls=225", "was not begun")
     assert "sealed" not in verdict and "sealed_opened_before" not in first.read("tuning")
     assert first.code == 3 and verdict["resumable"] is True
     assert not (first.folder / "sealed").exists()

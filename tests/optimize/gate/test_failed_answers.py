@@ -93,10 +93,10 @@ def test_where_the_server_failed_nothing_all_counts_as_it_is() -> None:
 def test_a_set_is_not_cheaper_for_the_answers_that_it_failed() -> None:
     dear, cheap = side(*[(True,)] * 40), side(*[(True,)] * 39, (FAILED,), cost_usd=0.01)
     settings = GateSettings("cost", margin=0.2)
-    assert judge(settings, made(impute_failures(dear[:39], cheap[:39])), False, []).published
-    verdict = judge(settings, made(impute_failures(dear, cheap)), False, [])
+    assert judge(settings, made(impute_failures(dear[:39], cheap[:39]))).published
+    verdict = judge(settings, made(impute_failures(dear, cheap)))
     assert verdict.reasons == [
-        "The cost of 1 of the 40 sealed questions is unknown, so that the answers cannot be called cheaper."
+        "The cost of 1 of the 40 sealed questions is unknown, so the answers cannot be called cheaper."
     ]
 
 

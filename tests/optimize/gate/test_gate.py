@@ -40,7 +40,7 @@ def made(wins: int, losses: int, ties: int, epochs: int = 1, **changes: Any) -> 
 
 
 def test_a_clear_gain_is_published_and_the_reasons_say_why() -> None:
-    verdict = judge(GateSettings(), made(12, 1, 40), leaks_blocked=False, too_long=[])
+    verdict = judge(GateSettings(), made(12, 1, 40))
     assert (verdict.published, verdict.finish_reason) == (True, "improved")
     assert verdict.gain == pytest.approx(11 / 53)
     assert verdict.gain_ci95 is not None
@@ -50,11 +50,10 @@ def test_a_clear_gain_is_published_and_the_reasons_say_why() -> None:
     assert "+20.8 points" in verdict.reasons[0]
     assert "53 questions" in verdict.reasons[0]
     assert "p is 0.00342 (exact McNemar)" in verdict.reasons[1]
-    assert verdict.to_dict()["gain_ci95"] == list(verdict.gain_ci95)
 
 
 def test_an_unclear_gain_is_not_and_how_many_questions_it_would_take_is_told() -> None:
-    verdict = judge(GateSettings(), made(6, 3, 44), leaks_blocked=False, too_long=[])
+    verdict = judge(GateSettings(), made(6, 3, 44))
     assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
     assert len(verdict.reasons) == 2
     assert verdict.questions_needed is not None
@@ -63,7 +62,7 @@ def test_an_unclear_gain_is_not_and_how_many_questions_it_would_take_is_told() -
 
 def test_no_gain_needs_no_number_of_questions() -> None:
     for found in (made(0, 0, 20), made(1, 5, 14)):
-        verdict = judge(GateSettings(), found, leaks_blocked=False, too_long=[])
+        verdict = judge(GateSettings(), found)
         assert (verdict.published, verdict.questions_needed) == (False, None)
 
 
@@ -71,30 +70,22 @@ def test_the_interval_alone_is_not_enough() -> None:
     found = made(5, 0, 48)
     assert found.accuracy.ci95
     assert found.accuracy.ci95[0] > 0
-    verdict = judge(GateSettings(), found, leaks_blocked=False, too_long=[])
+    verdict = judge(GateSettings(), found)
     assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
-    assert verdict.reasons == ["p is 0.0625 (exact McNemar), above the 0.05 that is asked for."]
+    assert verdict.reasons == ["p is 0.0625 (exact McNemar), above the required 0.05."]
 
 
 def test_the_gain_must_be_above_the_least_one() -> None:
     found = made(12, 1, 40)
     assert found.accuracy.ci95
     below, above = (GateSettings(min_gain=found.accuracy.ci95[0] + step) for step in (-0.001, 0.001))
-    assert judge(below, found, False, []).published
-    assert not judge(above, found, False, []).published
-
-
-def test_what_blocks_comes_before_what_is_not_proven() -> None:
-    weak, strong = made(1, 1, 18), made(12, 1, 40)
-    assert judge(GateSettings(), weak, True, ["planner (13,204 characters)"]).finish_reason == "leak_blocked"
-    verdict = judge(GateSettings(), strong, False, ["planner (13,204 characters)"])
-    assert (verdict.published, verdict.finish_reason) == (False, "too_long")
-    assert verdict.reasons == ["Longer than gate.max_prompt_chars=12000: planner (13,204 characters)."]
+    assert judge(below, found).published
+    assert not judge(above, found).published
 
 
 @pytest.mark.parametrize(("malformed", "published"), [(0, True), (2, True), (8, False)])
 def test_new_losses_by_format_are_a_reason_of_their_own(malformed: int, published: bool) -> None:
-    verdict = judge(GateSettings(), made(12, 1, 40, malformed=malformed), leaks_blocked=False, too_long=[])
+    verdict = judge(GateSettings(), made(12, 1, 40, malformed=malformed))
     assert verdict.published == published, "2 of 53 may be chance"
     if not published:
         assert verdict.finish_reason == "format_loss"
@@ -105,18 +96,18 @@ def test_fewer_losses_by_format_are_welcome() -> None:
     rights = [[True]] * 12 + [[False]] * 41
     before = records([[False]] * 53, malformed=20)
     found = compare_answers(build_answers(before), build_answers(records(rights)))
-    assert judge(GateSettings(), found, leaks_blocked=False, too_long=[]).published
+    assert judge(GateSettings(), found).published
 
 
 def test_for_cost_the_answers_must_be_cheaper_and_not_worse() -> None:
     settings = GateSettings(objective="cost", margin=0.08)
     cheaper, dearer = made(3, 3, 200, cost_usd=0.01), made(3, 3, 200, cost_usd=0.03)
-    verdict = judge(settings, cheaper, leaks_blocked=False, too_long=[])
+    verdict = judge(settings, cheaper)
     assert verdict.published
     assert "$0.03990 before, $0.01995 now" in verdict.reasons[1]
-    assert judge(settings, dearer, False, []).reasons[0].endswith("the interval does not lie below 0.")
-    assert not judge(settings, made(2, 30, 174, cost_usd=0.01), False, []).published, "worse"
-    unknown = judge(settings, made(3, 3, 200, cost_usd=None), False, [])
+    assert judge(settings, dearer).reasons[0].endswith("the interval does not lie below 0.")
+    assert not judge(settings, made(2, 30, 174, cost_usd=0.01)).published, "worse"
+    unknown = judge(settings, made(3, 3, 200, cost_usd=None))
     assert "unknown" in unknown.reasons[0]
 
 
@@ -124,10 +115,10 @@ def test_for_cost_no_questions_cost_may_be_unknown() -> None:
     """The questions whose cost is not known may be those that cost most: here, the only ones that are dearer."""
     before, after = records([[True]] * 100), records([[True]] * 100, cost_usd=0.01)
     settings = GateSettings(objective="cost", margin=0.08)
-    assert judge(settings, compare_answers(build_answers(before), build_answers(after)), False, []).published
+    assert judge(settings, compare_answers(build_answers(before), build_answers(after))).published
     for record in after[:3]:
         record.usage.cost_usd = None
-    verdict = judge(settings, compare_answers(build_answers(before), build_answers(after)), False, [])
+    verdict = judge(settings, compare_answers(build_answers(before), build_answers(after)))
     assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
     assert verdict.reasons[0].startswith("The cost of 3 of the 100 sealed questions is unknown")
 
@@ -141,7 +132,7 @@ def test_answers_wrong_in_their_form_alone_are_losses_where_nothing_has_to_becom
     for record in after[-8:]:
         record.parts["format_loss"] = 1.0
     found = compare_answers(build_answers(before), build_answers(after))
-    verdict = judge(GateSettings(objective), found, leaks_blocked=False, too_long=[])
+    verdict = judge(GateSettings(objective), found)
     assert verdict.published == published
     if not published:
         assert verdict.finish_reason == "format_loss"
@@ -150,7 +141,7 @@ def test_answers_wrong_in_their_form_alone_are_losses_where_nothing_has_to_becom
 
 def test_one_question_passes_no_gate() -> None:
     for objective in ("accuracy", "cost"):
-        verdict = judge(GateSettings(objective), made(1, 0, 0, cost_usd=0.01), leaks_blocked=False, too_long=[])
+        verdict = judge(GateSettings(objective), made(1, 0, 0, cost_usd=0.01))
         assert not verdict.published
 
 

@@ -56,7 +56,7 @@ def test_questions_that_another_split_had_sealed_are_known_again(file: Path) -> 
     before = find_earlier_uses(a_set("now", "  WHO was\nit?", "Where?", "How?", "What?"), file=file)
     assert (before.questions, before.runs) == (2, 2)
     assert describe_earlier_uses(before.questions, 4, before.runs) == (
-        "2 of these 4 questions have been opened before, in 2 runs: each opening makes a lucky pass likelier"
+        "2 of the 4 sealed questions were used in 2 earlier sealed tests: each test makes a lucky pass likelier"
     )
     unseen = find_earlier_uses(a_set("now", "How?"), file=file)
     assert (unseen.questions, unseen.runs, describe_earlier_uses(unseen.questions, 1, unseen.runs)) == (0, 0, None)
@@ -69,8 +69,8 @@ def test_older_lines_without_questions_count_for_the_very_same_set(file: Path) -
         open_file.write(json.dumps(old) + "\n")
     before = find_earlier_uses(SET, file=file)
     assert (before.questions, before.runs) == (2, 1)
-    assert describe_earlier_uses(before.questions, SET.size, before.runs, have="had") == (
-        "2 of these 2 questions had been opened before, in 1 run: each opening makes a lucky pass likelier"
+    assert describe_earlier_uses(before.questions, SET.size, before.runs) == (
+        "All 2 sealed questions were used in 1 earlier sealed test: each test makes a lucky pass likelier"
     )
     assert find_earlier_uses(a_set("another", "Who?", "Where?"), file=file).runs == 0, "nobody knows what was in it"
 
@@ -107,5 +107,5 @@ def test_processes_at_the_same_time_lose_nothing(file: Path) -> None:
 
 def test_a_set_is_not_opened_unnoted(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where the folder should be")
-    with pytest.raises(UserError, match="no sealed set is opened unnoted"):
+    with pytest.raises(UserError, match="no sealed test runs unrecorded"):
         record_use(SET, "r1", PROMPTS, tmp_path / "taken" / "sealed_sets.jsonl")

@@ -23,6 +23,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError
 from mas.simulation import SimulatedModel
+from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import (
     check_distinct_agents,
     check_reflection_model,
@@ -35,7 +36,6 @@ from optimize.questions.splits import SplitSettings, make_splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
 from optimize.search.optimizers.prompt_rewriter import BRIEF
-from optimize.session.termination import EarlyVerdictError
 from tests.scripted_model import UNREADABLE, Answer, Reply, ScriptedModel, _response, all_text
 
 NEW: Answer = {"new_instruction": "Report one whole number."}

@@ -103,11 +103,11 @@ def test_answers_in_error_are_told_by_class_for_each_side(tmp_path: Path) -> Non
     assert "  answers in error, which count as wrong: before none; with c004 3 malformed, 1 limit\n" in text
 
 
-@pytest.mark.parametrize(("before", "words"), [(1, "in 1 run: "), (3, "in 3 runs: ")])
+@pytest.mark.parametrize(("before", "words"), [(1, "in 1 earlier sealed test: "), (3, "in 3 earlier sealed tests: ")])
 def test_earlier_openings_are_told(tmp_path: Path, before: int, words: str) -> None:
     verdict = {**TESTED, "sealed": {**TESTED["sealed"], "opened_before": before, "questions_opened_before": 7}}
-    assert f"  7 of these 60 questions had been opened before, {words}" in shown(tmp_path, verdict)
-    assert "opened" not in shown(tmp_path, TESTED)
+    assert f"  7 of the 60 sealed questions were used {words}" in shown(tmp_path, verdict)
+    assert "earlier sealed" not in shown(tmp_path, TESTED)
 
 
 def test_sealed_questions_that_the_parent_was_tuned_on_are_told(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_the_room_for_the_sealed_test_is_that_of_both_sides(tmp_path: Path) -> N
     left = 500_000 - spent["input_tokens"] - spent["output_tokens"]
     assert 2 * 30 * (parent["input_tokens"] + parent["output_tokens"]) < left < 30 * of_one
     assert (tuned.code, tuned.verdict["finish_reason"]) == (3, "budget")
-    assert "it was not opened" in tuned.verdict["reasons"][0]
+    assert "it was not begun" in tuned.verdict["reasons"][0]
     assert not (tuned.folder / "sealed").exists()
 
 

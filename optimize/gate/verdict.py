@@ -1,0 +1,78 @@
+"""The verdict on a tuning run as `verdict.json` holds it, and its exit code. An early one has no numbers of the test."""
+
+from typing import TypedDict
+
+from eval.cli.command import FAILURES, FINISHED, STOPPED
+from optimize.gate.gate import FinishReason
+
+BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  # the run could not judge any prompts
+
+
+class EarlyVerdictError(Exception):
+    """The run ends in the middle of a phase, for a reason that is its verdict."""
+
+    def __init__(self, finish_reason: FinishReason, sentence: str) -> None:
+        super().__init__(sentence)
+        self.finish_reason: FinishReason = finish_reason
+
+
+class SideNumbers(TypedDict, total=False):
+    """Results of the parent or of the winner in the sealed test."""
+
+    candidate_id: str  # of the winner
+    accuracy: float
+    ci95: list[float] | None
+    errors: dict[str, int]  # by error class
+
+
+class SealedNumbers(TypedDict, total=False):
+    """Counts of the sealed test."""
+
+    n_questions: int
+    epochs: int
+    wins: int  # questions on which the winner was better
+    losses: int
+    ties: int
+    test: str  # name of the significance test
+    smallest_difference: float | None
+    opened_before: int  # earlier runs that used any of the questions in a sealed test
+    questions_opened_before: int  # questions that were used in an earlier sealed test
+    known_to_parent: int  # questions that the parent was tuned on
+    failed_answers: dict[str, int]
+
+
+class BestOnValidation(TypedDict):
+    """The candidate that selection on validation alone would have published."""
+
+    candidate_id: str
+    val_gain: float
+
+
+class Verdict(TypedDict, total=False):
+    """The verdict on a run, with its reasons and numbers."""
+
+    published: bool
+    finish_reason: FinishReason
+    reasons: list[str]
+    resumable: bool  # a larger budget would continue the run
+    simulated: bool
+    spend: dict[str, float]
+    best_val: BestOnValidation | None
+    gain: float | None  # in accuracy, -1 to 1
+    gain_ci95: list[float] | None
+    p: float | None
+    baseline: SideNumbers
+    winner: SideNumbers
+    sealed: SealedNumbers
+    failed_questions: list[str]  # that the server failed each time
+    cost: dict[str, dict[str, float] | None]  # differences per answer
+    gate: dict[str, object]
+    questions_needed: int | None
+    set: str  # folder of the published or rejected set
+
+
+def compute_exit_code(verdict: Verdict) -> int:
+    """Return the exit code of a run with this verdict: rejected by the gate is 0, as published (`eval.cli.command`)."""
+    if verdict["resumable"]:
+        return STOPPED
+    return FAILURES if verdict["finish_reason"] in BROKEN else FINISHED
