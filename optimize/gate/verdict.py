@@ -1,4 +1,4 @@
-"""The verdict on a tuning run as `verdict.json` holds it, and its exit code. An early one has no numbers of the test."""
+"""The verdict on a tuning run, as `verdict.json` holds it, and its exit code."""
 
 from typing import TypedDict
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 
+from eval.cli.paths import format_path
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.sealed_log import describe_earlier_uses
@@ -69,11 +70,11 @@ def format_verdict(files: RunFiles, verdict: Verdict, facts: Mapping[str, object
 
 
 def _test_lines(files: RunFiles, verdict: Verdict) -> Iterator[str]:
-    sealed, low_high = verdict["sealed"], verdict["gain_ci95"]
+    sealed, low_high, gain = verdict["sealed"], verdict["gain_ci95"], _points(verdict["gain"] or 0.0)
     interval = f" (95 % interval {_points(low_high[0])} to {_points(low_high[1])})" if low_high else ""
     yield (
         f"sealed test: {verdict['baseline']['accuracy']:.1%} → {verdict['winner']['accuracy']:.1%} with "
-        f"{verdict['winner']['candidate_id']}: {_points(verdict['gain'] or 0.0)} points{interval}, p = {verdict['p']:.3g} "
+        f"{verdict['winner']['candidate_id']}: {gain} points{interval}, p = {verdict['p']:.3g} "
         f"({sealed['test']}; {sealed['n_questions']} questions, {sealed['epochs']} answers each)"
     )
     flipped = f"{sealed['wins']} questions better, {sealed['losses']} worse, {sealed['ties']} the same"
@@ -83,7 +84,7 @@ def _test_lines(files: RunFiles, verdict: Verdict) -> Iterator[str]:
         yield f"  {failed}"
     yield from _earlier_uses(sealed)
     if known := sealed.get("known_to_parent"):
-        yield f"  {known} of the sealed questions were used to tune the prompts that it began with: both scores are too high"
+        yield f"  {known} of the sealed questions were used to tune the prompts that it began with: both are too high"
     flips = files.read("flips") or []
     for flip in flips[:_SHOWN_FLIPS]:
         text = textwrap.shorten(flip["question"], _SHOWN_CHARS, placeholder=" …")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from eval.cli.command import STOPPED, InterruptedRunError
+from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.cli.paths import format_path
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
