@@ -58,7 +58,7 @@ def _add_epoch_to_seed(chat: Chat) -> Chat:
 
 def _breaks_format(chat: Chat, behaviour: Behaviour) -> bool:
     """Return whether DSPy's adapter cannot parse the reply; its second request, for JSON, has better odds."""
-    chance = 1 - behaviour.chance("keep_to_the_output_format")
+    chance = 1 - behaviour.compute_chance("keep_to_the_output_format")
     return 1 - behaviour.draw("keep_to_the_output_format") < chance * (_STILL_BROKEN_AS_JSON if chat.wants_json else 1)
 
 

@@ -6,8 +6,8 @@ The draw is a sum of normal deviates (probit): the difficulty of the question in
 this skill (35%), chance for this prompt and request (25%), and the seed of the request (20%). So a question that fails
 with one prompt tends to fail with similar ones, and two prompts that ask for the same still differ on some questions.
 
-    behaviour = Conduct(World(), "expert", prompt, {}, question="What is 17 * 23?", decision_key="…", seed=None)
-    behaviour.chance("use_the_calculator")            # 0.9
+    behaviour = Behaviour(World(), "expert", prompt, {}, question="What is 17 * 23?", decision_key="…", seed=None)
+    behaviour.compute_chance("use_the_calculator")    # 0.9
     behaviour.follows("use_the_calculator")           # always the same for the same request
 """
 
@@ -58,7 +58,7 @@ class Behaviour:
     seed: int | None = None
     revision: int = 0  # number of rejections so far
 
-    def chance(self, skill: str, handicap: float = 0.0) -> float:
+    def compute_chance(self, skill: str, handicap: float = 0.0) -> float:
         """Return the probability that the skill is followed; `handicap`: logits by which it is harder here."""
         low, high = CHANCES
         logit = _logit(SKILLS[skill].talent) + self._weigh_prompt(skill) - handicap
@@ -66,7 +66,7 @@ class Behaviour:
         return min(max(1 / (1 + math.exp(-logit)), low), 0.997 if skill == FORMAT else high)
 
     def follows(self, skill: str, handicap: float = 0.0) -> bool:
-        return self.draw(skill) < self.chance(skill, handicap)
+        return self.draw(skill) < self.compute_chance(skill, handicap)
 
     def draw(self, skill: str) -> float:
         """Return a number from 0 to 1, uniformly distributed; the skill is followed if it is below the chance."""

@@ -85,7 +85,7 @@ class _Sentence:
     negations: tuple[tuple[int, int], ...]
     found: dict[str, list[tuple[int, int]]]
 
-    def spans(self, name: str) -> list[tuple[int, int]]:
+    def find_spans(self, name: str) -> list[tuple[int, int]]:
         if name not in self.found:
             self.found[name] = [match.span() for match in _COMPILED[name].finditer(self.text)]
         return self.found[name]
@@ -148,14 +148,14 @@ def _read_vote(sentence: _Sentence, patterns: tuple[_Pattern, ...]) -> int:
 
 
 def _match(sentence: _Sentence, pattern: _Pattern) -> int:
-    keys = sentence.spans(pattern.key)
-    if not keys or any(sentence.spans(name) for name in pattern.banned):
+    keys = sentence.find_spans(pattern.key)
+    if not keys or any(sentence.find_spans(name) for name in pattern.banned):
         return 0
-    if not all(sentence.spans(name) for name in pattern.others):
+    if not all(sentence.find_spans(name) for name in pattern.others):
         return 0
     if pattern.sign == "=":
         return 1
-    matched = [span for name in (pattern.key, *pattern.others) for span in sentence.spans(name)]
+    matched = [span for name in (pattern.key, *pattern.others) for span in sentence.find_spans(name)]
     votes = [_apply_sign(pattern.sign, sentence.is_negated(start, matched)) for start, _ in keys]
     return (sum(votes) > 0) - (sum(votes) < 0)
 

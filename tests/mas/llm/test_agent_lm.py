@@ -153,7 +153,7 @@ def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:
 def test_a_thread_that_is_left_behind_spends_nothing_more() -> None:
     """Its call in flight is ended with the question, and its next one is not made."""
     asked, ended = asyncio.Event(), threading.Event()
-    question = SampleContext(SampleKey("q"))
+    context = SampleContext(SampleKey("q"))
 
     async def hang(request: Received, writer: asyncio.StreamWriter) -> None:
         background_loop().call_soon_threadsafe(asked.set)
@@ -166,17 +166,17 @@ def test_a_thread_that_is_left_behind_spends_nothing_more() -> None:
         ended.set()
 
     async def answer_the_question() -> None:
-        with use_context(question):
+        with use_context(context):
             thread = asyncio.create_task(asyncio.to_thread(agent))
             await asked.wait()
             thread.cancel()
-        question.close()
+        context.close()
 
     with serving(hang) as server:
         lm = OpenAIChatModel("any", base_url=server.base_url).create_lm(AgentModel())
         run_blocking(asyncio.wait_for(answer_the_question(), PATIENCE_SECONDS))
         assert ended.wait(PATIENCE_SECONDS)
-        assert (len(server.requests), question.usage.lm_calls) == (1, 1)
+        assert (len(server.requests), context.usage.lm_calls) == (1, 1)
 
 
 def test_a_cut_off_call_is_closed_in_the_trace() -> None:

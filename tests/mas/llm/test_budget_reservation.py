@@ -183,7 +183,7 @@ def test_what_is_kept_needs_no_reservation(place: str) -> None:
 @pytest.mark.parametrize("ask", ["awaited", "in a thread", "on the loop"])
 def test_a_refusal_of_the_run_leaves_dspy_as_itself_and_nothing_is_sent(ask: str) -> None:
     ledger = Ledger(requests=0)
-    question = ledger.question()
+    context = ledger.question()
     with serving(complete_with("[[ ## answer ## ]]\n42")) as server:
         lm = lm_at(server.base_url)
         predict = dspy.Predict("question -> answer")
@@ -196,9 +196,9 @@ def test_a_refusal_of_the_run_leaves_dspy_as_itself_and_nothing_is_sent(ask: str
             "in a thread": lambda: predict(question="?"),
             "on the loop": lambda: run_blocking(on_the_loop()),
         }[ask]
-        with use_context(question), dspy.context(lm=lm), pytest.raises(LimitReachedError, match="its 0 req") as raised:
+        with use_context(context), dspy.context(lm=lm), pytest.raises(LimitReachedError, match="its 0 req") as raised:
             asking()
-    assert (raised.value.limit, question.limit_reached) == ("budget.lm_calls", "budget.lm_calls")
+    assert (raised.value.limit, context.limit_reached) == ("budget.lm_calls", "budget.lm_calls")
     assert (server.requests, ledger.settled) == ([], [])
 
 
@@ -229,7 +229,7 @@ def test_a_reply_is_paid_for_before_it_is_kept() -> None:
         def settle(self, payment: Payment | None) -> None:
             order.append("settled")
 
-    question = SampleContext(SampleKey("q"), budget=Ordered(), call_log=Watched())
-    with serving(complete_with("hello")) as server, use_context(question):
+    context = SampleContext(SampleKey("q"), budget=Ordered(), call_log=Watched())
+    with serving(complete_with("hello")) as server, use_context(context):
         run_blocking(lm_at(server.base_url).acall("hi"))
     assert order == ["settled", "kept"]

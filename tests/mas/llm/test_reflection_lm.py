@@ -73,12 +73,12 @@ class Counting:
             await answer(writer, completion(f"proposal {self.asked}"))
 
 
-def in_a_thread_of_its_own(lm: Any, question: SampleContext, texts: list[str]) -> list[Any]:
+def in_a_thread_of_its_own(lm: Any, context: SampleContext, texts: list[str]) -> list[Any]:
     """What an optimiser does that knows nothing of questions: it calls the LM."""
     replies: list[Any] = []
 
     def search() -> None:
-        with use_context(question):
+        with use_context(context):
             replies.extend(lm(text)[0] for text in texts)
 
     thread = threading.Thread(target=search)
@@ -90,11 +90,11 @@ def in_a_thread_of_its_own(lm: Any, question: SampleContext, texts: list[str]) -
 def test_requests_from_an_optimisers_thread_are_reserved_retried_logged_and_replayed_in_their_order() -> None:
     log, budget = Kept(), Ledger()
     settled = budget.settled
-    question = SampleContext(REFLECTION, budget=budget, call_log=log)
+    context = SampleContext(REFLECTION, budget=budget, call_log=log)
     texts = ["improve this", "improve that", "improve this"]
     with serving(Counting()) as server:
         lm = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001).create_reflection_lm("strong")
-        first = in_a_thread_of_its_own(lm, replace(question), texts)
+        first = in_a_thread_of_its_own(lm, replace(context), texts)
         assert first == ["proposal 2", "proposal 3", "proposal 4"], "the same asked again is another question"
         assert {request.body["model"] for request in server.requests} == {"strong"}
         assert (len(server.requests), len(settled), settled[0]) == (4, 4, REFUSED)

@@ -43,7 +43,7 @@ class Counting:
         await answer(writer, completion(f"reply {number}"))
 
 
-def ask(base_url: str, question: SampleContext, *texts: str | Request, **settings: Any) -> tuple[list[Any], list[Span]]:
+def ask(base_url: str, context: SampleContext, *texts: str | Request, **settings: Any) -> tuple[list[Any], list[Span]]:
     """The replies to the texts, asked one after the other, and the spans."""
     settings = {"num_retries": 0, "prices": {"any": Price(1.0, 2.0)}, **settings}
     trace = Trace("thread")
@@ -52,7 +52,7 @@ def ask(base_url: str, question: SampleContext, *texts: str | Request, **setting
         lm = OpenAIChatModel("any", base_url=base_url, **settings).create_lm(AgentModel())
         return [await lm.acall(text) for text in texts]
 
-    with use_context(question), record_trace(trace):
+    with use_context(context), record_trace(trace):
         return run_blocking(all_of_them()), trace.spans
 
 
@@ -60,13 +60,13 @@ def test_an_interrupted_question_is_not_asked_again_for_what_it_knows() -> None:
     log, budget = Kept(), Ledger()
     with serving(Counting()) as server:
         before, _ = ask(server.base_url, SampleContext(FIRST, call_log=log), "one", "two")
-        question = SampleContext(FIRST, call_log=log, budget=budget)
-        after, spans = ask(server.base_url, question, "one", "two", "three")
+        context = SampleContext(FIRST, call_log=log, budget=budget)
+        after, spans = ask(server.base_url, context, "one", "two", "three")
         assert len(server.requests) == 3
     assert after == [*before, ["reply 3"]]
     assert [span.attributes.get("replayed", False) for span in spans] == [True, True, False]
     assert [span.attributes["cost_usd"] for span in spans] == pytest.approx([COST] * 3), "this run has paid for them"
-    assert (question.usage.lm_calls, question.usage.tokens, question.usage.cost_usd) == (
+    assert (context.usage.lm_calls, context.usage.tokens, context.usage.cost_usd) == (
         3,
         3 * 34,
         pytest.approx(3 * COST),
@@ -127,11 +127,11 @@ def test_a_cached_reply_is_counted_as_such_and_costs_nothing() -> None:
     cache = Kept()
     with serving(Counting()) as server:
         ask(server.base_url, SampleContext(FIRST, shared_cache=cache), "hi")
-        question = SampleContext(FIRST, call_log=Kept(), shared_cache=cache)
-        replies, (span,) = ask(server.base_url, question, "hi")
+        context = SampleContext(FIRST, call_log=Kept(), shared_cache=cache)
+        replies, (span,) = ask(server.base_url, context, "hi")
         assert (replies, len(server.requests)) == ([["reply 1"]], 1)
-    assert (span.attributes["cached"], span.attributes["cost_usd"], question.usage.cost_usd) == (True, 0.0, 0.0)
-    assert (question.usage.lm_calls, question.usage.tokens) == (1, 34)
+    assert (span.attributes["cached"], span.attributes["cost_usd"], context.usage.cost_usd) == (True, 0.0, 0.0)
+    assert (context.usage.lm_calls, context.usage.tokens) == (1, 34)
 
 
 def test_the_endpoint_the_model_and_its_settings_are_part_of_the_question() -> None:

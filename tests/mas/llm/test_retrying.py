@@ -112,12 +112,12 @@ def test_only_faults_that_pass_are_tried_again(fault: Handler, error: type[Excep
 
 
 def test_a_passing_failure_is_forgotten_and_its_wait_is_no_work() -> None:
-    question = SampleContext(SampleKey("q"))
+    context = SampleContext(SampleKey("q"))
     slow = failing("503 Service Unavailable\r\nRetry-After: 0.2")
-    with serving(in_turn(slow, complete_with("hello"))) as server, use_context(question):
+    with serving(in_turn(slow, complete_with("hello"))) as server, use_context(context):
         assert ask(server.base_url, num_retries=1) == ["hello"]
-    assert (len(server.requests), question.usage.lm_calls, question.usage.tokens) == (2, 2, 34)
-    assert 0.2 <= question.usage.waited_seconds < AT_ONCE_SECONDS
+    assert (len(server.requests), context.usage.lm_calls, context.usage.tokens) == (2, 2, 34)
+    assert 0.2 <= context.usage.waited_seconds < AT_ONCE_SECONDS
 
 
 def test_an_empty_reply_is_asked_for_once_more() -> None:
@@ -129,12 +129,12 @@ def test_an_empty_reply_is_asked_for_once_more() -> None:
 @pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
 @pytest.mark.parametrize("left", ["of the call", "of the question"])
 def test_a_wait_that_would_outlast_the_deadline_is_not_begun(status: str, left: str) -> None:
-    question = SampleContext(
+    context = SampleContext(
         SampleKey("q"), deadline=time.monotonic() + 60 if left == "of the question" else float("inf")
     )
     began = time.monotonic()
     refusing, refused = failing(f"{status}\r\nRetry-After: 100"), pytest.raises((LMRateLimitError, LMServerError))
-    with serving(refusing) as server, use_context(question), refused:
+    with serving(refusing) as server, use_context(context), refused:
         ask(server.base_url, call_deadline_seconds=60 if left == "of the call" else 1000)
     assert time.monotonic() - began < AT_ONCE_SECONDS
     assert len(server.requests) == 1
@@ -184,11 +184,11 @@ def test_the_questions_time_bounds_the_queue_for_a_thread_too() -> None:
         lm = profile(server.base_url, rate=RateSettings(requests_per_minute=1)).create_lm(AgentModel())
         assert lm("hi") == ["hello"]
         began = time.monotonic()
-        question = SampleContext(SampleKey("q"), deadline=began + 0.3)
-        with use_context(question), pytest.raises(LimitReachedError) as raised:
+        context = SampleContext(SampleKey("q"), deadline=began + 0.3)
+        with use_context(context), pytest.raises(LimitReachedError) as raised:
             lm("hi")
     assert time.monotonic() - began < AT_ONCE_SECONDS
-    assert (raised.value.limit, question.limit_reached) == ("deadline_seconds", "deadline_seconds")
+    assert (raised.value.limit, context.limit_reached) == ("deadline_seconds", "deadline_seconds")
 
 
 @pytest.mark.parametrize("in_a_thread", [True, False])
@@ -203,12 +203,12 @@ def test_a_refusal_of_key_or_quota_is_noted_even_if_the_agent_swallows_it(
         with suppress(LMError):
             await (asyncio.to_thread(lm, "hi") if in_a_thread else lm.acall("hi"))
 
-    with serving(failing(status, code, "no money")) as server, use_context(SampleContext(SampleKey("q"))) as question:
+    with serving(failing(status, code, "no money")) as server, use_context(SampleContext(SampleKey("q"))) as context:
         lm = profile(server.base_url).create_lm(AgentModel())
         run_blocking(swallowing())
-    assert question.server_refusal is not None
-    assert question.server_refusal.startswith(f"{refusal}: ")
-    assert "no money" in question.server_refusal
+    assert context.server_refusal is not None
+    assert context.server_refusal.startswith(f"{refusal}: ")
+    assert "no money" in context.server_refusal
 
 
 @pytest.mark.parametrize("fault", [failing("503 Service Unavailable\r\nRetry-After: 30"), drip])
@@ -262,8 +262,8 @@ def test_a_limit_leaves_the_lm_as_itself_and_nothing_is_sent() -> None:
 
 
 def test_a_limit_ends_the_retries() -> None:
-    question = SampleContext(SampleKey("q"), SampleLimits(lm_calls=2))
-    with serving(failing("503 Service Unavailable")) as server, use_context(question):
+    context = SampleContext(SampleKey("q"), SampleLimits(lm_calls=2))
+    with serving(failing("503 Service Unavailable")) as server, use_context(context):
         with pytest.raises(LimitReachedError, match="lm_calls"):
             ask(server.base_url, num_retries=5)
         assert len(server.requests) == 2
@@ -275,11 +275,11 @@ def test_a_synchronous_call_on_the_loop_tells_of_a_limit_as_well() -> None:
 
     with serving(complete_with("hello")) as server:
         lm = profile(server.base_url).create_lm(AgentModel())
-        with use_context(SampleContext(SampleKey("q"), SampleLimits(lm_calls=1))) as question:
+        with use_context(SampleContext(SampleKey("q"), SampleLimits(lm_calls=1))) as context:
             assert run_blocking(on_the_loop()) == ["hello"]
             with pytest.raises(LimitReachedError, match="lm_calls"):
                 run_blocking(on_the_loop())
-    assert (question.usage.lm_calls, question.usage.tokens, len(server.requests)) == (1, 34, 1)
+    assert (context.usage.lm_calls, context.usage.tokens, len(server.requests)) == (1, 34, 1)
 
 
 def test_a_truncated_reply_is_charged() -> None:
@@ -289,11 +289,11 @@ def test_a_truncated_reply_is_charged() -> None:
         await answer(writer, content)
 
     budget = Ledger()
-    trace, question = Trace("thread"), SampleContext(SampleKey("q"), budget=budget)
-    with serving(cached) as server, record_trace(trace), use_context(question), pytest.raises(TruncatedReplyError):
+    trace, context = Trace("thread"), SampleContext(SampleKey("q"), budget=budget)
+    with serving(cached) as server, record_trace(trace), use_context(context), pytest.raises(TruncatedReplyError):
         ask(server.base_url, prices={"any": Price(10.0, 20.0, cached_input_usd_per_million=5.0)})
     cost = (600 * 10 + 400 * 5 + 4 * 20) / 1e6
     assert trace.spans[0].attributes["cost_usd"] == pytest.approx(cost)
     assert trace.spans[0].attributes["cached_input_tokens"] == 400
     assert budget.settled == [Payment(1000, 400, 4, pytest.approx(cost))]
-    assert (question.usage.cost_usd, question.usage.tokens) == (pytest.approx(cost), 1004)
+    assert (context.usage.cost_usd, context.usage.tokens) == (pytest.approx(cost), 1004)

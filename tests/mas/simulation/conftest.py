@@ -135,7 +135,7 @@ def _with_results(calls: dspy.ToolCalls, offered: dict[str, dspy.Tool], step: in
 @pytest.fixture
 def flawless(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulated model that makes no mistakes, so that what it reads and computes can be tested alone."""
-    monkeypatch.setattr(Behaviour, "chance", lambda *_, **__: 1.0)
+    monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
 
 
 @pytest.fixture(params=["native", "text", "json"])

@@ -15,8 +15,8 @@ def behaviour(prompt: str = "", world: str = "normal", shows: float = 0.0, seed:
     return Behaviour(World(world, seed), "expert", prompt, {SKILL: shows}, f"What is {n} * 7?", "asked")
 
 
-def chance(prompt: str = "", world: str = "normal", shows: float = 0.0) -> float:
-    return behaviour(prompt, world, shows).chance(SKILL)
+def compute_chance(prompt: str = "", world: str = "normal", shows: float = 0.0) -> float:
+    return behaviour(prompt, world, shows).compute_chance(SKILL)
 
 
 def test_saying_helps_more_than_showing_and_denying_hurts() -> None:
@@ -79,7 +79,7 @@ def test_another_seed_is_other_luck() -> None:
 def test_a_second_try_pays_attention() -> None:
     again = Behaviour(World(), "expert", "", {}, "What is 3 * 7?", "asked", revision=1)
 
-    assert again.chance(SKILL) > chance()
+    assert again.compute_chance(SKILL) > chance()
 
 
 def test_there_are_sixteen_skills_each_with_a_role_and_an_error() -> None:

@@ -23,10 +23,10 @@ FILES = {
 NEUTRAL = "You work in a team."
 
 
-def chance(skill: str, text: str) -> float:
+def compute_chance(skill: str, text: str) -> float:
     role = SKILLS[skill].roles[0]
     prompt = f"{NEUTRAL} {text}".strip()
-    return Behaviour(World(), role, prompt, {}, question="Why?", decision_key="").chance(skill)
+    return Behaviour(World(), role, prompt, {}, question="Why?", decision_key="").compute_chance(skill)
 
 
 def effect(skill: str, text: str) -> float:
