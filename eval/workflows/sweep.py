@@ -115,12 +115,8 @@ class RunningSweep:
     sweep: Sweep
     current: Job | None = None
     tracking: Tracking | NoTracking = field(default_factory=NoTracking)  # of the last job
-    secrets: list[str] = field(default_factory=list)  # longest first
-
-    def redact(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
+    secrets: list[str] = field(default_factory=list)
+    redact: Callable[[str], str] = str  # takes these out of a text
 
     def write(self) -> None:
         """Write `sweep.json`. A full disk does not end a run here; the run reports it itself."""
@@ -163,7 +159,7 @@ def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob | None:
     sweep = running.sweep
     job.folder = os.path.relpath(folder.resolve(), sweep.folder.resolve())  # so `outputs/` can be moved as a whole
     job.differs = [config.redact(each) for each in job.differs]
-    running.tracking, running.secrets = config.tracking, config.secrets()
+    running.tracking, running.secrets, running.redact = config.tracking, config.secrets(), config.redact
     _clean_multirun_file(sweep.folder, config.redact)
     running.write()
     return SweepJob(

@@ -1,4 +1,4 @@
-"""The exporter over a real local store; the processes and the failures around it: test_following.py."""
+"""The exporter over a real local store; the processes and the failures around it: test_exporter_launcher.py."""
 
 import io
 import json

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from eval.config.tracking import LocalTracking, ServerTracking
-from eval.mlflow_export import tracked_run as sending
+from eval.mlflow_export import tracked_run
 from eval.mlflow_export.tracked_run import Sent, TrackedRun, open_run
 from eval.mlflow_export.values import derive_trace_id, get_record_key
 from eval.runs.record import Record
@@ -117,11 +117,11 @@ def test_many_traces_go_in_few_calls_of_bounded_size(
         return real(location, spans)
 
     monkeypatch.setattr(run.tracing, "log_spans", noted)
-    monkeypatch.setattr(sending, "BATCH_TRACES", 3)
+    monkeypatch.setattr(tracked_run, "BATCH_TRACES", 3)
     run.send(a_record(f"q{number}") for number in range(7))
     assert calls == [3, 3, 1]
     calls.clear()
-    monkeypatch.setattr(sending, "BATCH_CHARS", 10)  # one trace is more than that already
+    monkeypatch.setattr(tracked_run, "BATCH_CHARS", 10)  # one trace is more than that already
     run.send(a_record(f"q{number}") for number in range(2))
     assert calls == [1, 1]
     assert counted(run).traces == 7
@@ -139,14 +139,14 @@ def test_a_run_is_found_by_its_id_and_made_once(opened: Opened, local: LocalTrac
     assert opened("run-10").run_id != run.run_id
     info = run.client.get_run(run.run_id)
     assert (info.info.run_name, info.info.start_time) == ("run-9", 1_795_000_000_000)
-    assert (info.data.tags["host"], info.data.tags[sending.RUN_TAG]) == ("box", f"run-9 of {local.experiment}")
+    assert (info.data.tags["host"], info.data.tags[tracked_run.RUN_TAG]) == ("box", f"run-9 of {local.experiment}")
     assert run.link == {"uri": run.shown_uri, "experiment_id": run.experiment_id, "run_id": run.run_id}
 
 
 def test_a_run_with_traces_stays_in_its_experiment(opened: Opened, local: LocalTracking, a_record: Make) -> None:
     run, record = opened("here"), a_record()
     run.send([record])
-    own_id = run.client.get_run(run.run_id).data.tags[sending.RUN_TAG]
+    own_id = run.client.get_run(run.run_id).data.tags[tracked_run.RUN_TAG]
     other = replace(local, experiment=f"{local.experiment} b")
     with pytest.raises(UserError, match=rf"here is in the experiment {local.experiment} there already"):
         open_run(other, own_id, name="here", start_ms=0)
@@ -159,15 +159,15 @@ def test_processes_that_begin_together_make_one_run(
     opened: Opened, local: LocalTracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a server, where no lock keeps them apart: both look before either has made its run."""
-    monkeypatch.setattr(sending, "_lock_local_store", lambda _: nullcontext())
+    monkeypatch.setattr(tracked_run, "_lock_local_store", lambda _: nullcontext())
     opened("warm-up")
-    together, real = Barrier(2, timeout=30), sending._check_not_elsewhere
+    together, real = Barrier(2, timeout=30), tracked_run._check_not_elsewhere
 
     def at_the_same_moment(*arguments: Any) -> None:
         real(*arguments)
         together.wait()
 
-    monkeypatch.setattr(sending, "_check_not_elsewhere", at_the_same_moment)
+    monkeypatch.setattr(tracked_run, "_check_not_elsewhere", at_the_same_moment)
     with ThreadPoolExecutor(2) as threads:
         first, second = (each.result() for each in [threads.submit(opened, "twin") for _ in range(2)])
     assert first.run_id == second.run_id
@@ -186,7 +186,7 @@ def test_a_run_ends_once_and_can_go_on(opened: Opened) -> None:
     run.finish("FINISHED", 1_795_000_090_000)
     found = run.client.get_run(run.run_id)
     assert (found.info.status, found.info.end_time) == ("FINISHED", 1_795_000_090_000)
-    assert found.data.tags[sending.HEARTBEAT_TAG] == "2026-11-20T10:00:00+00:00"
+    assert found.data.tags[tracked_run.HEARTBEAT_TAG] == "2026-11-20T10:00:00+00:00"
 
 
 def test_artifacts_lie_beside_the_store(opened: Opened, local: LocalTracking) -> None:

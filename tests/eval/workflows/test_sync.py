@@ -1,4 +1,4 @@
-"""`eval/sync.py`: what is missing in MLflow is sent, and told. Runs that failed on the way: test_following.py."""
+"""`eval/sync.py` sends what is missing in MLflow. Runs that failed on the way: test_exporter_launcher.py."""
 
 import base64
 import threading
