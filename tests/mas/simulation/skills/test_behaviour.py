@@ -15,7 +15,7 @@ def behaviour(prompt: str = "", world: str = "normal", shows: float = 0.0, seed:
     return Behaviour(World(world, seed), "expert", prompt, {SKILL: shows}, f"What is {n} * 7?", "asked")
 
 
-def compute_chance(prompt: str = "", world: str = "normal", shows: float = 0.0) -> float:
+def chance(prompt: str = "", world: str = "normal", shows: float = 0.0) -> float:
     return behaviour(prompt, world, shows).compute_chance(SKILL)
 
 

@@ -23,7 +23,7 @@ FILES = {
 NEUTRAL = "You work in a team."
 
 
-def compute_chance(skill: str, text: str) -> float:
+def chance(skill: str, text: str) -> float:
     role = SKILLS[skill].roles[0]
     prompt = f"{NEUTRAL} {text}".strip()
     return Behaviour(World(), role, prompt, {}, question="Why?", decision_key="").compute_chance(skill)
