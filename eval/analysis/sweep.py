@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from eval.analysis.statistics.paired_tests import PairedResult
 from eval.analysis.summary.summary import Summary
@@ -26,7 +25,7 @@ class JobResult:
     summary: Summary | None = None  # None: no answer
     mlflow: dict[str, str] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         data = {each: value for each, value in asdict(self).items() if each not in ("summary", "mlflow")}
         numbers = self.summary.to_dict() if self.summary else {}
         data |= {key: numbers.get(key) for key in _SUMMARY_KEYS}
@@ -44,8 +43,8 @@ class JobComparison:
     result: PairedResult | None = None
     p_holm: float | None = None  # p, adjusted for the number of comparisons
 
-    def to_dict(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"job": self.job, "against": 0, "reason": self.reason}
+    def to_dict(self) -> dict[str, object]:
+        data: dict[str, object] = {"job": self.job, "against": 0, "reason": self.reason}
         return {**data, **self.result.to_dict(), "p_holm": self.p_holm} if self.result else data
 
 
@@ -60,7 +59,7 @@ class SweepResult:
     def simulated(self) -> bool:
         return any(job.summary is not None and job.summary.simulated for job in self.jobs)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "jobs": [each.to_dict() for each in self.jobs],
             "comparisons": [each.to_dict() for each in self.comparisons],

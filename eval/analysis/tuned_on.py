@@ -1,6 +1,6 @@
 """Samples of a run that its prompts were tuned on: their score says little about any other sample.
 
-used = read_tuning_use(store.read_info())      # None: nothing is known of these prompts
+used = read_tuning_use(store.read_info())      # None: nothing is known
 used.describe_warning(80)      # "40 of the 80 questions were used to tune owned (20 for training, …"
 """
 

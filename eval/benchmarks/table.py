@@ -9,16 +9,17 @@ CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id     
 
 import csv
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, find_columns
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
 from mas.runtime.errors import UserError
 
+T = TypeVar("T")
 ONLY_SPLIT = "all"
 MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
 WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are awkward on a command line
@@ -133,19 +134,21 @@ class ParquetDataset(_TableDataset):
     def _read_names(self, path: Path) -> Sequence[str]:
         import pyarrow.parquet  # type: ignore[import-untyped]
 
-        names: list[str] = _parquet(path, pyarrow.parquet.read_schema).names
+        names: list[str] = _read_parquet(path, pyarrow.parquet.read_schema).names
         return names
 
     def _read_rows(self, path: Path, columns: Columns) -> Iterator[Row]:
         import pyarrow.parquet
 
         wanted = [column for column in columns.values() if column]
-        contents: list[Mapping[str, Any]] = _parquet(path, pyarrow.parquet.read_table, columns=wanted).to_pylist()
+        contents: list[Mapping[str, object]] = _read_parquet(
+            path, pyarrow.parquet.read_table, columns=wanted
+        ).to_pylist()
         for number, content in enumerate(contents, start=1):
             yield Row(f"{path}, row {number}", content)
 
 
-def _parquet(path: Path, read: Any, **options: Any) -> Any:
+def _read_parquet(path: Path, read: Callable[..., T], **options: object) -> T:
     import pyarrow
 
     try:

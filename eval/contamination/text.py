@@ -1,7 +1,7 @@
-"""Text as checks for leaks read it: whatever hides a word from a search, but not from a language model, is undone.
+"""Normalised text for leak checks: encodings that hide a word from a search, but not from a language model, are undone.
 
-HTML entities, escapes of JSON, compatibility forms of Unicode, accents, case, and characters without width: those are
-read both as nothing and as a blank. Numbers are read apart from words, in every way in which they may be meant.
+These are HTML entities, JSON escapes, compatibility forms of Unicode, accents, case, and characters without width,
+which are read both as nothing and as a blank. Numbers are read apart from words, in every possible sense.
 
     reading = Reading("Sold for $1,234.50 in Pavel&#8203;del.")
     [word.text for word in reading.words]         # ["sold", "for", "1", "234", "50", "in", "paveldel"]
@@ -35,7 +35,7 @@ _QUANTITY = re.compile(r"[\s$€£¥+-]*(?P<number>[\d.,' ]*\d(?:e[+-]?\d{1,2})?
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A word or a number, and where it stands in the text that was read."""
+    """A word or a number, and its place in the text."""
 
     text: str
     start: int
@@ -43,13 +43,13 @@ class Piece:
 
 
 class Reading:
-    """One text, read for words and numbers. Lines are kept: one line in, one line out.
+    """The words and numbers of one text. Lines are kept: one line in, one line out.
 
-    `blanks`: characters without width are read as blanks rather than as nothing.
+    `blanks`: read characters without width as blanks rather than as nothing.
     """
 
     def __init__(self, text: str, blanks: bool = False) -> None:
-        self.text = "\n".join(_normalised(line, " " if blanks else "") for line in text.split("\n"))
+        self.text = "\n".join(_normalise(line, " " if blanks else "") for line in text.split("\n"))
 
     @cached_property
     def words(self) -> list[Piece]:
@@ -70,21 +70,21 @@ class Reading:
         breaks = (not before.strip() and bool(line.strip()) for before, line in pairwise(lines))
         return list(accumulate(breaks, initial=0))
 
-    def line(self, position: int) -> int:
-        """From 0."""
+    def find_line(self, position: int) -> int:
+        """Return the line of a position, from 0."""
         return bisect_right(self._line_starts, position) - 1
 
-    def paragraph(self, position: int) -> int:
-        return self._paragraphs[self.line(position)]
+    def find_paragraph(self, position: int) -> int:
+        return self._paragraphs[self.find_line(position)]
 
-    def line_span(self, position: int) -> tuple[int, int]:
-        start = self._line_starts[self.line(position)]
+    def find_line_span(self, position: int) -> tuple[int, int]:
+        start = self._line_starts[self.find_line(position)]
         end = self.text.find("\n", start)
         return start, len(self.text) if end < 0 else end
 
 
 def read_variants(text: str) -> Iterator[Reading]:
-    """One, or two of a text with characters without width."""
+    """Yield one reading, or two of a text with characters without width."""
     first = Reading(text)
     yield first
     second = Reading(text, blanks=True)
@@ -93,22 +93,22 @@ def read_variants(text: str) -> Iterator[Reading]:
 
 
 def join_words(words: list[Piece]) -> str:
-    """As GAIA's scorer compares texts: without white space and punctuation."""
+    """Return the text without white space and punctuation, as GAIA's scorer compares texts."""
     return "".join(word.text for word in words)
 
 
 def parse_quantity(text: str) -> str | None:
-    """The number that a whole normalised text is, apart from currency, unit and separators."""
+    """Return the number that a whole normalised text is, without currency, unit and separators; None if it is none."""
     found = _QUANTITY.fullmatch(text) if len(text) < 100 else None
     if not found:
         return None
     number = found["number"].strip()
     if _THOUSANDS.fullmatch(number):
         number = re.sub("[,' ]", "", number)
-    return _canonical(number) if _PLAIN.fullmatch(number) else None
+    return _normalise_number(number) if _PLAIN.fullmatch(number) else None
 
 
-def _normalised(line: str, widthless: str) -> str:
+def _normalise(line: str, widthless: str) -> str:
     if "\\" in line:
         line = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", line)
     for _ in range(_ROUNDS_OF_ENTITIES):
@@ -119,10 +119,10 @@ def _normalised(line: str, widthless: str) -> str:
     if line.isascii() and line.isprintable():
         return line.lower()
     line = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", line).casefold())
-    return unicodedata.normalize("NFC", "".join(_plain(character, widthless) for character in line))
+    return unicodedata.normalize("NFC", "".join(_normalise_character(character, widthless) for character in line))
 
 
-def _plain(character: str, widthless: str) -> str:
+def _normalise_character(character: str, widthless: str) -> str:
     if character < "\x7f" and character >= " ":
         return character
     if character == "\N{RIGHT SINGLE QUOTATION MARK}":
@@ -139,25 +139,25 @@ def _plain(character: str, widthless: str) -> str:
 
 def _numbers(text: str) -> Iterator[Piece]:
     for found in _NUMBER.finditer(text):
-        for value in dict.fromkeys(_values(found[0])):
+        for value in dict.fromkeys(_list_values(found[0])):
             yield Piece(value, *found.span())
     for found in _SPACED_NUMBER.finditer(text):
-        yield Piece(_canonical(found[0].replace(" ", "")), *found.span())
+        yield Piece(_normalise_number(found[0].replace(" ", "")), *found.span())
 
 
-def _values(run: str) -> Iterator[str]:
-    """What digits with separators between them may mean: one number, or several beside each other."""
+def _list_values(run: str) -> Iterator[str]:
+    """Yield the possible values of digits with separators: one number, or several."""
     if _THOUSANDS.fullmatch(run):
-        yield _canonical(re.sub("[,']", "", run))
+        yield _normalise_number(re.sub("[,']", "", run))
     if _CONTINENTAL.fullmatch(run):
-        yield _canonical(run.replace(".", "").replace(",", "."))
+        yield _normalise_number(run.replace(".", "").replace(",", "."))
     for part in re.split("[,']", run):
         if _PLAIN.fullmatch(part):
-            yield _canonical(part)
+            yield _normalise_number(part)
 
 
-def _canonical(number: str) -> str:
-    """Without needless zeros: `1234.50` → `1234.5`, `1e3` → `1000`."""
+def _normalise_number(number: str) -> str:
+    """Return the number without needless zeros: `1234.50` → `1234.5`, `1e3` → `1000`."""
     if "e" in number:
         number = format(Decimal(number), "f")
     whole, _, fraction = number.partition(".")

@@ -1,13 +1,13 @@
-"""What the web gave away of a question: results that hold its gold answer beside eight words in a row of it.
+"""Web results that give a sample away: they hold its target and eight consecutive words of its question.
 
-Who has both has most likely met a copy of the benchmark. Looked at is what the agent saw, when the question is over.
-All that was seen of one address is one result, in however many calls: its pages, the lines of a search in it, the entry
-of a list of search results. A page's title may put the question. What the agent itself has put there is no finding: the
-lines above the text repeat what was asked for, and so do an address (`?q=…`) and a form's fields.
+A source with both is most likely a copy of the benchmark. The check runs over everything the agent saw, once the sample
+is finished. All texts of one address are one result, in however many calls: its pages, the lines of a search in it, the
+entry of a list of search results. A page's title may hold the question. Text from the agent itself is no finding: the
+lines above the text repeat the request, and so do an address (`?q=…`) and a form's fields.
 
-    web_leaks(record.question, record.target, record.trajectory)
+    find_web_leaks(record.question, record.target, record.trajectory)
     # [{"tool": "read_page", "source": "https://answers.example.org/17"}]
-    blocked_hosts(record.trajectory)      # {"huggingface.co": 2}
+    count_blocked_hosts(record.trajectory)      # {"huggingface.co": 2}
 """
 
 import re
@@ -26,7 +26,7 @@ from mas.tools.results import WEB_KINDS, Excerpt
 
 MAX_SOURCE_CHARS = 600
 _ADDRESS = re.compile(r"https?://[^\s;]+")
-_SAME = re.compile(r"^https?://(?:www\.)?|/?(?:#(?![!/]).*)?$")  # what two addresses of one page may differ in
+_SAME = re.compile(r"^https?://(?:www\.)?|/?(?:#(?![!/]).*)?$")  # parts in which two addresses of one page may differ
 
 Step = Mapping[str, Any]  # a `Span` as a dictionary
 Stretch = tuple[int, int]
@@ -37,19 +37,19 @@ class _Result:
     tool: str
     source: str
     text: str
-    title: str = ""  # of a page; beside words of the question a gold answer in it counts for nothing
+    title: str = ""  # of a page; searched for the question, never for the target
 
 
 def find_web_leaks(question: str, target: str | None, steps: Iterable[Step]) -> list[dict[str, str]]:
-    """Each source once for each tool that showed words of the question there; none without a gold answer.
+    """Return each source once for each tool that showed words of the question there; nothing without a target.
 
-    A question without a passage to look for (two words, or forms of words alone) has no finding.
+    A question without a distinctive passage (two words, or common words alone) has no finding.
     """
     shown = [step for step in steps if step["kind"] == "tool" and _is_from_web(step)]
     if not shown or target is None:
         return []
-    told = _Told.of(question, target)
-    found = [(tool, seen[0].source) for seen in _by_source(shown) for tool in told.by(seen)]
+    sample = _Secret.from_sample(question, target)
+    found = [(tool, seen[0].source) for seen in _group_by_source(shown) for tool in sample.find_tools(seen)]
     return [{"tool": tool, "source": source} for tool, source in dict.fromkeys(found)]
 
 
@@ -57,23 +57,23 @@ def _is_from_web(step: Step) -> bool:
     return (step.get("attributes") or {}).get("result_kind") in WEB_KINDS
 
 
-def _by_source(steps: Iterable[Step]) -> Iterable[list[_Result]]:
-    """What was seen of each address, in the order in which these were first met; what has none stands alone."""
+def _group_by_source(steps: Iterable[Step]) -> Iterable[list[_Result]]:
+    """Return the results of each address, in the order of their first use; one without an address is a group."""
     seen: dict[tuple[str, int], list[_Result]] = {}
     for number, step in enumerate(steps):
-        for each in _results(step):
+        for each in _read_results(step):
             key = (_SAME.sub("", each.source), 0 if _ADDRESS.match(each.source) else number)
             seen.setdefault(key, []).append(each)
     return seen.values()
 
 
 def count_blocked_hosts(steps: Iterable[Step]) -> dict[str, int]:
-    """How often a page was blocked, by its host."""
+    """Return the number of blocked pages by host."""
     events = (event for step in steps for event in step.get("events") or () if event["name"] == BLOCKED_PAGE)
-    return dict(Counter(_host(str(event.get("url", ""))) for event in events))
+    return dict(Counter(_find_host(str(event.get("url", ""))) for event in events))
 
 
-def _host(url: str) -> str:
+def _find_host(url: str) -> str:
     try:
         return urlsplit(url).hostname or "unknown"
     except ValueError:
@@ -81,68 +81,68 @@ def _host(url: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What must not stand together in one result."""
+class _Secret:
+    """Passages of the question and forms of the target that must not be in one result together."""
 
     passages: frozenset[str]
     n_words: int  # of each of them
-    gold: list[Form]  # any of these is the gold answer
-    items: list[list[Form]]  # of a list: all of its items are, too
+    gold: list[Form]  # each is the whole target
+    items: list[list[Form]]  # forms of each item of a list
 
     @staticmethod
-    def of(question: str, target: str) -> "_Told":
+    def from_sample(question: str, target: str) -> "_Secret":
         found = list(extract_passages(question, PASSAGE))
-        return _Told(
+        return _Secret(
             passages=frozenset(form.text for form in found),
             n_words=found[0].n_words if found else PASSAGE,
             gold=list(derive_whole_forms(target)),
             items=[list(derive_whole_forms(item.text)) for item in split_items(target)],
         )
 
-    def by(self, results: Sequence[_Result]) -> list[str]:
-        """Of one source: the tools that showed words of the question there, if the gold answer was shown as well."""
+    def find_tools(self, results: Sequence[_Result]) -> list[str]:
+        """Return the tools that showed words of the question at one source, if the target was shown there as well."""
         asked = Reading(unquote_plus(results[0].source.partition("?")[2])).words
-        left = self.passages - {text for text, _ in _grams(asked, self.n_words)}
+        left = self.passages - {text for text, _ in _list_grams(asked, self.n_words)}
         if not left:
             return []
-        titled = [bool(self._met(Reading(each.title), left)) for each in results]
+        titled = [bool(self._find_passages(Reading(each.title), left)) for each in results]
         texts = [list(read_variants(each.text)) for each in results]
-        for way in range(max(map(len, texts))):  # characters without width are nothing; if there are any: blanks
+        for way in range(max(map(len, texts))):  # without characters of no width, then with blanks for them
             read = [each[min(way, len(each) - 1)] for each in texts]
-            met = [self._met(each, left) for each in read]
+            met = [self._find_passages(each, left) for each in read]
             tools = [each.tool for each, here, title in zip(results, met, titled, strict=True) if here or title]
-            if tools and self._gold_in(list(zip(read, met, strict=True))):
+            if tools and self._has_target(list(zip(read, met, strict=True))):
                 return tools
         return []
 
-    def _met(self, reading: Reading, wanted: frozenset[str]) -> list[Stretch]:
-        return [stretch for text, stretch in _grams(reading.words, self.n_words, wanted) if text in wanted]
+    def _find_passages(self, reading: Reading, wanted: frozenset[str]) -> list[Stretch]:
+        return [stretch for text, stretch in _list_grams(reading.words, self.n_words, wanted) if text in wanted]
 
-    def _gold_in(self, read: Sequence[tuple[Reading, Sequence[Stretch]]]) -> bool:
-        def shown(forms: Iterable[Form]) -> bool:
-            return any(_beside(form, reading, met) for form in forms for reading, met in read)
+    def _has_target(self, read: Sequence[tuple[Reading, Sequence[Stretch]]]) -> bool:
+        def has_any(forms: Iterable[Form]) -> bool:
+            return any(_is_outside(form, reading, met) for form in forms for reading, met in read)
 
-        return shown(self.gold) or (bool(self.items) and all(shown(item) for item in self.items))
+        return has_any(self.gold) or (bool(self.items) and all(map(has_any, self.items)))
 
 
-def _beside(form: Form, reading: Reading, passages_met: Sequence[Stretch]) -> bool:
-    """Whether it stands in the text apart from the question, which may itself say it."""
+def _is_outside(form: Form, reading: Reading, passages_met: Sequence[Stretch]) -> bool:
+    """Return whether the text holds the form outside of the question's passages, which may hold it themselves."""
     return any(
-        all(end <= first or start >= last for first, last in passages_met) for start, end in _places(form, reading)
+        all(end <= first or start >= last for first, last in passages_met) for start, end in _find_places(form, reading)
     )
 
 
-def _places(form: Form, reading: Reading) -> Iterator[Stretch]:
+def _find_places(form: Form, reading: Reading) -> Iterator[Stretch]:
     if form.how == "number":
         yield from ((number.start, number.end) for number in reading.numbers if number.text == form.text)
     elif form.how == "gram":
-        yield from (stretch for text, stretch in _grams(reading.words, form.n_words) if text == form.text)
+        yield from (stretch for text, stretch in _list_grams(reading.words, form.n_words) if text == form.text)
     else:
-        yield from _runs(form.text, reading.words)
+        yield from _find_runs(form.text, reading.words)
 
 
-def _runs(run: str, words: list[Piece]) -> Iterator[Stretch]:
-    """Runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
+def _find_runs(run: str, words: list[Piece]) -> Iterator[Stretch]:
+    """Yield runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
     text, starts, ends, at = join_words(words), dict[int, int](), dict[int, int](), 0
     for word in words:
         starts[at] = word.start
@@ -155,8 +155,10 @@ def _runs(run: str, words: list[Piece]) -> Iterator[Stretch]:
         at = text.find(run, at + 1)
 
 
-def _grams(words: Sequence[Piece], size: int, wanted: Iterable[str] | None = None) -> Iterator[tuple[str, Stretch]]:
-    """All runs of so many words; of those `wanted`, at least all that there are."""
+def _list_grams(
+    words: Sequence[Piece], size: int, wanted: Iterable[str] | None = None
+) -> Iterator[tuple[str, Stretch]]:
+    """Yield all runs of so many words; with `wanted` at least all of those."""
     texts = [word.text for word in words]
     begins = None if wanted is None else {each.partition(" ")[0] for each in wanted}
     for first in range(len(words) - size + 1):
@@ -164,13 +166,13 @@ def _grams(words: Sequence[Piece], size: int, wanted: Iterable[str] | None = Non
             yield " ".join(texts[first : first + size]), (words[first].start, words[first + size - 1].end)
 
 
-def _results(step: Step) -> Iterator[_Result]:
+def _read_results(step: Step) -> Iterator[_Result]:
     """Yield each excerpt that the agent saw; a tool that names no sources has shown one, all of its text."""
     attributes, tool = step.get("attributes") or {}, str(step["name"])
     kind, seen = attributes["result_kind"], str((step.get("outputs") or {}).get("observation", ""))
     excerpts = [Excerpt(**each) for each in attributes.get("excerpts") or ()]
     for each in excerpts:
-        source = (each.source or _given_address(step))[:MAX_SOURCE_CHARS]
+        source = (each.source or _find_given_address(step))[:MAX_SOURCE_CHARS]
         text = seen[each.start : each.end]
         if kind == "web_search":  # the title is part of what was found
             yield _Result(tool, source, f"{each.title}\n{text}")
@@ -179,10 +181,10 @@ def _results(step: Step) -> Iterator[_Result]:
         else:
             yield _Result(tool, source, remove_line_marks(text) if each.has_line_marks else text, each.title)
     if seen and not excerpts and kind == "web_page":
-        yield _Result(tool, _given_address(step)[:MAX_SOURCE_CHARS], seen)
+        yield _Result(tool, _find_given_address(step)[:MAX_SOURCE_CHARS], seen)
 
 
-def _given_address(step: Step) -> str:
+def _find_given_address(step: Step) -> str:
     """Return the address that was asked for."""
     given = (str(value) for value in (step.get("inputs") or {}).values())
     return next((each for each in given if _ADDRESS.match(each)), "unknown")

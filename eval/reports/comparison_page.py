@@ -6,7 +6,6 @@ The page holds targets, and so is for the runs' owner.
 """
 
 from pathlib import Path
-from typing import Any
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, RunComparison, describe_answers
 from eval.cli.terminal_text import escape_controls
@@ -33,7 +32,7 @@ def write_comparison(path: Path, result: ComparisonResult) -> None:
         file.write(escape_controls(page))
 
 
-def _build_section(comparison: RunComparison, n_comparisons: int) -> dict[str, Any]:
+def _build_section(comparison: RunComparison, n_comparisons: int) -> dict[str, object]:
     flips = comparison.made.flips
     return {
         "made": comparison,

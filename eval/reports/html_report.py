@@ -8,7 +8,6 @@ shown that 10,000 samples need no more memory than 2,000.
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from eval.analysis.summary.summary import Counts, Summary
 from eval.cli.terminal_text import escape_controls
@@ -72,7 +71,7 @@ def limit_questions(epochs: int) -> int:
     return max(MAX_ANSWERS // max(epochs, 1), 1)
 
 
-def _build_group(counts: Counts, incomplete: bool) -> dict[str, Any]:
+def _build_group(counts: Counts, incomplete: bool) -> dict[str, object]:
     """Return the counts of all samples or of one level, as the page shows them."""
     return {
         **vars(counts),
@@ -92,7 +91,7 @@ def _write_banner(summary: Summary) -> str:
     return f"The run is not complete{why}. Of {all_answers}: {so_far}. What has no answer yet counts as wrong."
 
 
-def _build_page(summary: Summary, rows: QuestionRows, facts: list[tuple[str, str]]) -> dict[str, Any]:
+def _build_page(summary: Summary, rows: QuestionRows, facts: list[tuple[str, str]]) -> dict[str, object]:
     groups: dict[str, Counts] = {
         "all": summary,
         **{f"level {level}": counts for level, counts in summary.by_level.items()},

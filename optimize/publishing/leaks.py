@@ -136,7 +136,7 @@ class _Passage:
 
     def place(self, find: Find) -> str:
         if self.demo is None:
-            return f"text line {self.reading.line(find.start) + 1}"
+            return f"text line {self.reading.find_line(find.start) + 1}"
         return f"demo {self.demo} field {self.field}"
 
     def is_all(self, find: Find) -> bool:
@@ -153,7 +153,7 @@ class _Passage:
 
     def excerpt(self, find: Find) -> str:
         """The words around it, with all that was found on the line masked."""
-        start, end = self.reading.line_span(find.start)
+        start, end = self.reading.find_line_span(find.start)
         text, at = "", max(start, find.start - _AROUND)
         last = min(end, find.end + _AROUND)
         for hidden in sorted((each for each in self.finds if each.start < last and each.end > at), key=_start):
@@ -170,7 +170,9 @@ class _Passage:
         return hints
 
     def _together(self, find: Find, hint: Find) -> bool:
-        return self.demo is not None or self.reading.paragraph(find.start) == self.reading.paragraph(hint.start)
+        return self.demo is not None or self.reading.find_paragraph(find.start) == self.reading.find_paragraph(
+            hint.start
+        )
 
 
 @dataclass(frozen=True)
@@ -289,7 +291,7 @@ def _vocabulary(parent: PromptSet) -> list[str]:
 
 
 def _line(finding: _Finding) -> str:
-    start, end = finding.passage.reading.line_span(finding.find.start)
+    start, end = finding.passage.reading.find_line_span(finding.find.start)
     return finding.passage.reading.text[start:end]
 
 

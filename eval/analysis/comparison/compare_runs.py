@@ -8,7 +8,6 @@ import string
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from eval.analysis.comparison.answers import Answers, GivenAnswer, read_answers
 from eval.analysis.comparison.comparison import Comparison, Flip, HeldOut, compare_answers, compare_held_out
@@ -60,7 +59,7 @@ class RunComparison:
     notes: tuple[str, ...]  # facts without which the numbers cannot be read
     p_holm: float = 1.0  # p, adjusted for the number of comparisons
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "run": self.run,
             "against": self.against,
@@ -84,7 +83,7 @@ class ComparisonResult:
     def notice(self) -> str | None:
         return SIMULATED_NOTICE if any(run.simulated for run in self.runs) else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "runs": [asdict(run) for run in self.runs],
             "comparisons": [each.to_dict() for each in self.comparisons],

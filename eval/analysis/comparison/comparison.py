@@ -10,7 +10,6 @@ Differences are the second's minus the first's. Cost, time and tokens are per an
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from eval.analysis.comparison.answers import Answers, GivenAnswer
 from eval.analysis.comparison.pairing import pair_scores
@@ -63,7 +62,7 @@ class Comparison:
     unreadable: MeanDifference  # share of answers that could not be read
     flips: list[Flip]  # the largest difference first
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")}
         return {
             **self.accuracy.to_dict(),
@@ -84,7 +83,7 @@ class HeldOut:
     accuracies: tuple[float, float] | None  # of both on the others; None: none is left
     without: PairedResult | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "without": self.without.to_dict() if self.without else None}
 
 

@@ -1,8 +1,8 @@
-"""How sure a share of right answers is: Wilson's 95% score interval, clustered by question where questions repeat.
+"""Confidence of a share of right answers: Wilson's 95% score interval, clustered by sample if samples repeat.
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927); rather
-than the textbook normal interval, which has no width at 0 of n and n of n. An answer to a question asked before is not
-a new question: n·k answers count as n·k/(1+(k-1)·ICC) (L. Kish, "Survey Sampling", 1965), with the intraclass
+than the textbook normal interval, which has no width at 0 of n and n of n. Another answer to the same sample is
+not a new sample: n·k answers count as n·k/(1+(k-1)·ICC) (L. Kish, "Survey Sampling", 1965), with the intraclass
 correlation ICC by one-way analysis of variance (A. Donner, International Statistical Review 54, 1986), cut to 0..1.
 
     accuracy_interval(20, 53)                        # (0.2594…, 0.5120…)
@@ -21,9 +21,9 @@ Tally = tuple[int, int]  # correct, answers: of one question
 
 
 def compute_accuracy_interval(n_correct: int, n: int) -> Interval | None:
-    """Lower and upper bound, both within 0 to 1; None for `n == 0`, where nothing at all is known.
+    """Return the bounds, within 0 to 1; None for `n == 0`.
 
-    The n answers are taken as independent: for repeats of the same questions see `compute_clustered_interval`.
+    The n answers are assumed to be independent; for repeats of the same samples see `compute_clustered_interval`.
 
     Raises:
         ValueError: `n_correct` is negative or above `n`.
@@ -46,10 +46,10 @@ def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:
 
 
 def compute_mean_interval(values: Sequence[float], max_n: float) -> Interval | None:
-    """Bounds of the mean of one value from 0 to 1 a question, such as its estimated pass@k.
+    """Return the bounds of the mean of one value from 0 to 1 per sample, such as its estimated pass@k.
 
-    Wilson's interval for the number of right-or-wrong values that would leave the mean as unsure as these do,
-    p(1-p)/variance·n; never fewer than the questions, and never more than `max_n`: the independent tries there were.
+    Wilson's interval for the number of right-or-wrong values with the same variance of the mean, p(1-p)/variance·n;
+    never fewer than the samples, and never more than `max_n`, the number of independent tries.
     """
     n = len(values)
     if not n:
@@ -61,9 +61,9 @@ def compute_mean_interval(values: Sequence[float], max_n: float) -> Interval | N
 
 
 def compute_icc(questions: Sequence[Tally]) -> float:
-    """How alike the answers to one question are: 0 no more than any two answers, 1 always all right or all wrong.
+    """Return how alike the answers to one sample are: 0 no more than any two answers, 1 always all right or all wrong.
 
-    1 as well where nothing varies or only one question was asked, so that repeats then prove nothing.
+    Also 1 if nothing varies or there is only one sample: repeats then prove nothing.
     """
     n, answers = len(questions), sum(size for _, size in questions)
     if n < 2 or answers == n:
@@ -77,12 +77,12 @@ def compute_icc(questions: Sequence[Tally]) -> float:
 
 
 def compute_wilson_interval(share: float, n: float) -> Interval:
-    """Wilson's interval for a share seen in n answers; n need not be whole."""
+    """Return Wilson's interval for a share observed in n answers; n need not be whole."""
     middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z / (1 + _Z**2 / n) * math.sqrt(share * (1 - share) / n + (_Z / n) ** 2 / 4)
     return max(middle - half, 0.0) if share > 0 else 0.0, min(middle + half, 1.0) if share < 1 else 1.0
 
 
 def _effective_n(questions: Sequence[Tally], answers: int) -> float:
-    answers_beside = sum(size**2 for _, size in questions) / answers - 1  # to the same question, seen from an answer
-    return answers / (1 + answers_beside * compute_icc(questions))
+    others = sum(size**2 for _, size in questions) / answers - 1  # answers to the same sample as one answer
+    return answers / (1 + others * compute_icc(questions))

@@ -1,10 +1,10 @@
-"""How sure the difference of two shares of right answers to the same questions is: Tango's score interval.
+"""Difference of two systems on the same samples: exact tests, intervals, and the smallest difference they would show.
 
-Source: T. Tango, "Equivalence test and confidence interval for the difference in proportions for the paired-sample
-design", Statistics in Medicine 17 (1998). All differences are held for possible that a score test would not reject:
-where hardly a question differs, or none, it stays as wide as the number of questions makes it.
+The interval of right-or-wrong answers is Tango's score interval (T. Tango, "Equivalence test and confidence interval
+for the difference in proportions for the paired-sample design", Statistics in Medicine 17, 1998): all differences that
+a score test would not reject. It has a width even if no sample differs.
 
-    score_interval(wins=8, losses=4, n=20)      # (-0.1421…, 0.4948…)
+    compute_score_interval(wins=8, losses=4, n=20)      # (-0.1421…, 0.4948…)
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eval.analysis.statistics.intervals import CONFIDENCE, Interval
 
@@ -21,12 +21,12 @@ _HALVINGS = 50  # of an interval at most 2 wide
 
 
 def compute_score_interval(wins: int, losses: int, n: int) -> Interval:
-    """Bounds, -1 to 1, of the second system's share of right answers minus the first's.
+    """Return the bounds, -1 to 1, of the second system's share of right answers minus the first's.
 
     Args:
-        wins: questions that only the second answered right.
-        losses: questions that only the first did.
-        n: questions in all, at least 1.
+        wins: samples that only the second answered right.
+        losses: samples that only the first did.
+        n: all samples, at least 1.
     """
 
     def end(inner: float, outer: float) -> float:
@@ -43,7 +43,7 @@ def compute_score_interval(wins: int, losses: int, n: int) -> Interval:
 
 
 def compute_score_statistic(difference: float, wins: int, losses: int, n: int) -> float:
-    """How many standard errors what was seen is off the given difference, if that one is the true one."""
+    """Return the distance of the observed difference from a hypothetical true one, in standard errors."""
     linear = -wins - losses + (2 * n - wins + losses) * difference
     constant = -losses * difference * (1 - difference)
     share_lost = (math.sqrt(max(linear**2 - 8 * n * constant, 0.0)) - linear) / (4 * n)  # the likeliest, given it
@@ -56,15 +56,15 @@ def compute_score_statistic(difference: float, wins: int, losses: int, n: int) -
 
 POWER = 0.8
 MCNEMAR, SIGN_FLIP, SIGN_FLIP_DRAWN = "exact McNemar", "exact sign-flip", "sign-flip, drawn"
-_EXTRA_ANSWERS = 0.5  # that differ, beside those that were seen
+_EXTRA_ANSWERS = 0.5  # differing answers, added to the observed ones
 _DRAWS = 49_999
-_DRAWS_AT_ONCE = 5_000  # bounds the memory: 8 bytes a question each
-_MOST_UNITS = 1_000_000  # beyond so many the counting would take longer than the drawing
+_DRAWS_AT_ONCE = 5_000  # bounds the memory: 8 bytes per sample each
+_MOST_UNITS = 1_000_000  # beyond this, counting would take longer than drawing
 _SAME = 1e-9  # means of the same scores may differ in their last digits
 
 
 class Pair(NamedTuple):
-    """One question: the scores, 0 to 1, of A's and of B's answers to it; an error is 0."""
+    """The scores, 0 to 1, of both systems' answers to one sample; an error is 0."""
 
     first: Sequence[float]
     second: Sequence[float]
@@ -86,27 +86,28 @@ class PairedResult:
     n_questions: int
     epochs: int  # answers of each to every question, at least
     difference: float
-    ci95: Interval | None  # None: one question says nothing about others
-    p: float  # two-sided: how often so large a difference comes about if A and B are equally good
-    test: str  # how p was found
-    wins: int  # questions on which B is better
+    ci95: Interval | None  # None: one sample says nothing about others
+    p: float  # two-sided: probability of so large a difference if A and B are equally good
+    test: str  # name of the test that p is from
+    wins: int  # samples on which B is better
     losses: int
     ties: int
-    smallest_difference: float | None  # that such questions would show (p < 0.05) in 80 of 100 cases
-    standard_error: float | None  # of the difference; None: one question
+    smallest_difference: float | None  # that such samples would show (p < 0.05) in 80 of 100 cases
+    standard_error: float | None  # of the difference; None: one sample
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "ci95": list(self.ci95) if self.ci95 else None}
 
 
 def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
-    """
+    """Test whether B differs from A, and estimate by how much.
+
     Args:
-        pairs: one for each question.
-        seed: of the drawing, where the test cannot be exact.
+        pairs: one for each sample.
+        seed: of the draws, if the test cannot be exact.
 
     Raises:
-        ValueError: no question, one without answers, or a score outside 0 to 1.
+        ValueError: no sample, one without answers, or a score outside 0 to 1.
     """
     _check(pairs)
     differences = [pair.difference for pair in pairs]
@@ -131,7 +132,7 @@ def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
 
 
 def compute_standard_error(differences: Sequence[float], epochs: int) -> float | None:
-    """Of the mean difference; None for one question."""
+    """Return the standard error of the mean difference; None for one sample."""
     n = len(differences)
     if n < 2:
         return None
@@ -140,7 +141,7 @@ def compute_standard_error(differences: Sequence[float], epochs: int) -> float |
 
 
 def compute_smallest_difference(error: float | None, n_questions: int) -> float | None:
-    """The true difference that n questions with this standard error show in 80 of 100 cases; None: more than any."""
+    """Return the true difference that n samples with this standard error show in 80 of 100 cases; None: more than 1."""
     if error is None:
         return None
     found = (_quantile((1 + CONFIDENCE) / 2, n_questions) + _quantile(POWER, n_questions)) * error
@@ -148,9 +149,9 @@ def compute_smallest_difference(error: float | None, n_questions: int) -> float 
 
 
 def adjust_p_values(p_values: Sequence[float]) -> list[float]:
-    """p values as they count when several comparisons are made (S. Holm, Scand. J. Statistics 6, 1979), in their order.
+    """Adjust p values for several comparisons (S. Holm, Scand. J. Statistics 6, 1979), in their order.
 
-    The chance that any of them is below 0.05 by luck alone is then 5 % at most.
+    The probability that any of them is below 0.05 by chance alone is then 5 % at most.
     """
     adjusted = [0.0] * len(p_values)
     highest = 0.0
@@ -172,7 +173,7 @@ def _check(pairs: Sequence[Pair]) -> None:
 
 
 def compute_t_interval(mean: float, error: float | None, n: int) -> Interval | None:
-    """Within -1 to 1; None: one question says nothing about others."""
+    """Return Student's interval within -1 to 1; None: one sample says nothing about others."""
     if error is None:
         return None
     half = _quantile((1 + CONFIDENCE) / 2, n) * error
@@ -181,7 +182,7 @@ def compute_t_interval(mean: float, error: float | None, n: int) -> Interval | N
 
 @cache
 def _quantile(share: float, n: int) -> float:
-    """Of Student's t for n questions."""
+    """Return a quantile of Student's t for n samples."""
     from scipy.stats import t
 
     return float(t.ppf(share, n - 1))
@@ -191,9 +192,9 @@ def _p_value(pairs: Sequence[Pair], differences: Sequence[float], seed: int) -> 
     binary = all(score in (0, 1) for pair in pairs for score in (*pair.first, *pair.second))
     if binary and all(len(pair.first) == len(pair.second) == 1 for pair in pairs):
         return _mcnemar(differences), MCNEMAR
-    if binary and (units := _in_units(pairs, differences)) is not None:
-        return _counted(units), SIGN_FLIP
-    return _drawn(differences, seed)
+    if binary and (units := _convert_to_units(pairs, differences)) is not None:
+        return _count_flips(units), SIGN_FLIP
+    return _draw_flips(differences, seed)
 
 
 def _mcnemar(differences: Iterable[float]) -> float:
@@ -205,15 +206,15 @@ def _mcnemar(differences: Iterable[float]) -> float:
     return float(binomtest(sum(differing), len(differing)).pvalue)
 
 
-def _in_units(pairs: Sequence[Pair], differences: Sequence[float]) -> list[int] | None:
-    """The differences as whole numbers of their common unit; None if there would be too many."""
+def _convert_to_units(pairs: Sequence[Pair], differences: Sequence[float]) -> list[int] | None:
+    """Return the differences as whole numbers of their common unit; None if there would be too many."""
     unit = math.lcm(*{len(scores) for pair in pairs for scores in pair})
     units = [round(each * unit) for each in differences]
     return units if sum(map(abs, units)) * len(units) <= _MOST_UNITS else None
 
 
-def _counted(units: Sequence[int]) -> float:
-    """The share of all ways to flip signs whose sum is as far from 0: the sum of those left positive, step by step."""
+def _count_flips(units: Sequence[int]) -> float:
+    """Return the share of all sign flips whose sum is as far from 0, by adding up the distribution step by step."""
     import numpy as np
 
     shares, total = np.ones(1), sum(map(abs, units))
@@ -225,8 +226,8 @@ def _counted(units: Sequence[int]) -> float:
     return float(min(shares[np.abs(2 * np.arange(len(shares)) - total) >= abs(sum(units))].sum(), 1.0))
 
 
-def _drawn(differences: Sequence[float], seed: int) -> tuple[float, str]:
-    """Questions without a difference change nothing under any sign."""
+def _draw_flips(differences: Sequence[float], seed: int) -> tuple[float, str]:
+    """Return p by random sign flips; samples without a difference are the same under any sign."""
     differing = [each for each in differences if each]
     if not differing:
         return 1.0, SIGN_FLIP

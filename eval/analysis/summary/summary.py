@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TypeVar, cast, get_args, get_origin, get_type_hints
 
 from eval.analysis.statistics.intervals import Interval
 from eval.runs.record import Usage
@@ -208,7 +208,7 @@ class Summary(Counts, RunFacts):
     gate_history: tuple[LimitChange, ...]
     mlflow: dict[str, str] | None = None  # URI, experiment and run, once it has been exported
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
 
 
@@ -232,22 +232,21 @@ def build_from_json(kind: type[T], data: object) -> T:
         ValueError: a field is missing or unknown, or has another shape.
     """
     try:
-        value: T = _build(kind, data)
+        return cast(T, _build(kind, data))
     except (TypeError, KeyError, AttributeError, IndexError) as error:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
-    return value
 
 
-def _build(kind: Any, data: Any) -> Any:
+def _build(kind: object, data: object) -> object:
     origin, arguments = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(data, dict):
         hints = get_type_hints(kind)
         known = {each.name for each in fields(kind)}
-        return kind(**{name: _build(hints[name], value) for name, value in data.items() if name in known})  # type: ignore[operator]
+        return kind(**{name: _build(hints[name], value) for name, value in data.items() if name in known})
     if origin is UnionType:
         return None if data is None else _build(next(each for each in arguments if each is not NoneType), data)
-    if origin is tuple:
+    if origin is tuple and isinstance(data, list):
         return tuple(_build(arguments[0], each) for each in data)
-    if origin is dict:
+    if origin is dict and isinstance(data, dict):
         return {key: _build(arguments[1], value) for key, value in data.items()}
     return data
