@@ -5,7 +5,7 @@ one_line("a\\n b\\x1b[31m", 60)      # "a b\\\\u001b[31m"
 
 import re
 
-# Characters that turn the text beside them around, and those that no terminal and no page should get.
+# Characters that turn the text next to them around, and those that no terminal and no page should get.
 _UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -1,9 +1,10 @@
-"""What questions cost: the usage that a trace's spans add up to, and the money that a whole run may spend.
+"""Cost of samples: the usage that the spans of a trace add up to, and the money that a whole run may spend.
 
-usage_of(trace.spans).cost_usd      # 0.0013; None as soon as the price of one call is unknown
+sum_usage(trace.spans).cost_usd      # 0.0013; None as soon as the price of one call is unknown
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +13,11 @@ from eval.runs.record import PAID, Record, Usage
 from mas.runtime.sample_context import Payment, SampleKey
 from mas.runtime.trace import Span
 
+Step = Mapping[str, Any]  # a span of a trajectory, as a dictionary
+
 
 def sum_usage(spans: Sequence[Span]) -> Usage:
-    """Sums over the spans of kind "lm" and "tool"; their attributes are set by the model client."""
+    """Return the sums over the spans of kind "lm" and "tool"; their attributes are set by the model client."""
     calls = [each for each in spans if each.kind == "lm"]
     tools = [each for each in spans if each.kind == "tool"]
     costs = [_cost(each) for each in calls]
@@ -54,7 +57,7 @@ def _cost(call: Span) -> float | None:
 
 
 def add_unseen_usage(record: Record, paid: Usage) -> Usage:
-    """The record's usage with what its question was charged for beyond its trajectory.
+    """Return the record's usage with what its sample was charged for beyond its trajectory.
 
     That is what an earlier session paid for and nobody asked for again: the request was cut off, or is now another one.
 
@@ -62,7 +65,7 @@ def add_unseen_usage(record: Record, paid: Usage) -> Usage:
         record: complete.
         paid: for the question, in all sessions.
     """
-    seen = _paid_in(record.trajectory)
+    seen = _sum_paid(record.trajectory)
     unseen = {name: max(0, getattr(paid, name) - getattr(seen, name)) for name in PAID}
     if not unseen["lm_calls"]:
         return record.usage
@@ -73,8 +76,8 @@ def add_unseen_usage(record: Record, paid: Usage) -> Usage:
     return usage
 
 
-def _paid_in(trajectory: Sequence[Mapping[str, Any]]) -> Usage:
-    """Of the requests in it that somebody was charged for: now, or before they were replayed."""
+def _sum_paid(trajectory: Sequence[Step]) -> Usage:
+    """Return the usage of its requests that were charged for: now, or before they were replayed."""
     seen = Usage()
     for noted in (each["attributes"] for each in trajectory if each["kind"] == "lm"):
         if "cost_usd" in noted and not noted.get("cached"):
@@ -118,3 +121,26 @@ class SampleBudget:
         if payment is not None and not payment.refused:
             self.call_log.pay(self.key, payment)
             self.budget.spend(payment)
+
+
+MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
+
+
+def count_tool_calls(steps: Iterable[Mapping[str, object]]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the calls by tool, and how many failed; tools without a failure are not in the second.
+
+    A search that Wikipedia answered because the web's search failed has failed, although its agent got something.
+    """
+    calls, errors = Counter[str](), Counter[str]()
+    for step in steps:
+        if step["kind"] == "tool":
+            name = str(step["name"])[:MAX_NAME_CHARS]
+            calls[name] += 1
+            errors[name] += has_failed(step)
+    return dict(calls), {name: n for name, n in errors.items() if n}
+
+
+def has_failed(step: Mapping[str, object]) -> bool:
+    """Return whether a span of kind "tool", as a dictionary, failed."""
+    attributes = step.get("attributes")
+    return bool(step.get("error")) or (isinstance(attributes, dict) and bool(attributes.get("substitute")))

@@ -1,4 +1,4 @@
-"""What ended a question, as data: a sentence, a class, the component it happened in."""
+"""Failure of a sample as data: a sentence, a class, and the component that it happened in."""
 
 from dataclasses import dataclass
 
@@ -50,6 +50,8 @@ MAX_MESSAGE_CHARS = 1_000
 
 @dataclass(frozen=True)
 class Failure:
+    """Failure of one sample."""
+
     message: str  # one sentence
     kind: str  # error class
     component: str  # agent, tool, or part of the harness
@@ -57,7 +59,7 @@ class Failure:
 
 
 def describe_failure(error: BaseException, trace: Trace) -> Failure:
-    """Class and place of the failure that ended the question recorded in `trace`."""
+    """Return the class and the place of the failure that ended the sample recorded in `trace`."""
     component = _component(trace)
     if limit := _limit_reached(error):
         return Failure(str(limit), "limit", component, limit.limit)
@@ -66,18 +68,18 @@ def describe_failure(error: BaseException, trace: Trace) -> Failure:
 
 
 def describe_timeout(trace: Trace, deadline_seconds: float) -> Failure:
-    """The deadline itself: not any `TimeoutError`, which a tool or a program may raise for reasons of its own."""
+    """Return the failure of the deadline itself; a tool or a program may raise any `TimeoutError` of its own."""
     message = f"no answer within {deadline_seconds:g} s (run.deadline_seconds)"
     return Failure(message, "limit", _component(trace), "deadline_seconds")
 
 
 def describe_refusal(message: str, trace: Trace) -> Failure:
-    """The model's provider wants money or a valid key, whatever the question made of that."""
+    """Return the failure of a provider that wants money or a valid key, whatever the sample made of it."""
     return Failure(message[:MAX_MESSAGE_CHARS], "quota_or_key", _component(trace))
 
 
 def describe_scoring(error: BaseException) -> Failure:
-    """The failure of a scorer: a judge that cannot be asked or understood, or a user's own function."""
+    """Return the failure of a scorer: a judge that cannot be called or understood, or a user's own function."""
     message = " ".join(f"the scorer failed ({type(error).__name__}: {error})".split())[:MAX_MESSAGE_CHARS]
     stops_the_run = _class_of(error) == "quota_or_key"  # for a judge's key as for the program's
     return Failure(message, "quota_or_key" if stops_the_run else "scorer", "scorer")
@@ -99,7 +101,7 @@ def _kind(error: BaseException, trace: Trace) -> str:
 
 
 def _limit_reached(error: BaseException) -> LimitReachedError | None:
-    """The limit, also where it has been wrapped: what is raised inside of a call, DSPy takes for a defect."""
+    """Return the limit, also if it was wrapped: DSPy takes what is raised inside of a call for a defect."""
     current: BaseException | None = error
     while current is not None and not isinstance(current, LimitReachedError):
         current = current.__cause__
@@ -107,18 +109,18 @@ def _limit_reached(error: BaseException) -> LimitReachedError | None:
 
 
 def _component(trace: Trace) -> str:
-    """The innermost agent or tool that was at work; failing that, the system itself."""
+    """Return the innermost agent or tool that failed; if there is none, the system itself."""
     return _innermost(trace, ("agent", "tool")) or "system"
 
 
 def _innermost(trace: Trace, kinds: tuple[str, ...]) -> str | None:
-    """The name of the last failed span that nothing followed: earlier failures were dealt with."""
+    """Return the name of the last failed span that nothing followed: earlier failures were handled."""
     failed = [each for each in trace.spans if each.error and each.kind in kinds and _passed_on(each.id, trace)]
     return failed[-1].name if failed else None
 
 
 def _passed_on(span_id: int, trace: Trace) -> bool:
-    """Whether the span's exception went on to end the question: every span around it failed as well."""
+    """Return whether the span's exception ended the sample: every span around it failed as well."""
     current = trace.spans[span_id]
     while current.parent is not None:
         current = trace.spans[current.parent]

@@ -1,4 +1,4 @@
-"""How far a run has come: a live bar on a terminal, plain lines anywhere else (a file, CI).
+"""Progress of a run: a live bar on a terminal, plain lines anywhere else (a file, CI).
 
 with RunProgress(66, Console(stderr=True)) as progress:
     progress.update(record)      # 12/66 done, 7 correct, 1 error, $0.0314, 3.2 s

@@ -101,12 +101,12 @@ class SessionRecorder:
         store.write_info(self.info)
         store.write_state(self._state)
 
-    def note_unfinished(self, usage: Mapping[str, Any] | None) -> None:
+    def note_unfinished(self, usage: Mapping[str, object] | None) -> None:
         """Keep what was paid for samples that have no record yet, for the summary."""
         self._state = replace(self._state, unfinished=None if usage is None else dict(usage))
         self.store.write_state(self._state)
 
-    def end(self, stopped: str | None, gate_history: Sequence[Mapping[str, Any]]) -> None:
+    def end(self, stopped: str | None, gate_history: Sequence[Mapping[str, object]]) -> None:
         """Record the end; `stopped`: why it came early, None if it did not."""
         *earlier, last = self._state.sessions
         self._state = replace(
@@ -164,7 +164,7 @@ def read_spent_usd(store: RunStore, folder: Path) -> float:
     if not (folder / CALL_LOG).exists():
         return store.cost_usd()
     with closing(_open_call_log(store, folder)) as call_log:
-        return store.cost_usd() + call_log.unfinished().known_cost_usd
+        return store.cost_usd() + call_log.sum_total().known_cost_usd
 
 
 def _open_call_log(store: RunStore, folder: Path) -> CallLog:
@@ -241,7 +241,7 @@ class RunSession:
 
             def keep(record: Record) -> None:
                 key = SampleKey(record.sample_id, record.epoch, record.attempt)
-                record.usage = add_unseen_usage(record, call_log.paid(key))
+                record.usage = add_unseen_usage(record, call_log.sum_paid(key))
                 self.store.write(record)
                 call_log.forget(key)
                 show(record)
@@ -251,7 +251,7 @@ class RunSession:
             work = hooked.run(self.recorder.info, pending, keep, self.stop)
             stack.callback(work.close)  # it was not awaited if an error came first
             yield work
-            paid = call_log.unfinished()
+            paid = call_log.sum_total()
             self.recorder.note_unfinished(vars(paid) if paid.lm_calls else None)
         if not self._has_pending():
             remove_tool_results(self.folder)
@@ -260,8 +260,8 @@ class RunSession:
         """Return what tools returned earlier, to this run or to any; None: each call is made."""
         run_id, redact = self.recorder.info.run_id, self.config.redact
         if self.config.cache.tools == "shared":
-            return ToolCache.shared(OUTPUTS, run_id, redact)
-        return ToolCache.of_run(self.folder, run_id, redact) if self.config.cache.tools == "run" else None
+            return ToolCache.open_shared(OUTPUTS, run_id, redact)
+        return ToolCache.open_for_run(self.folder, run_id, redact) if self.config.cache.tools == "run" else None
 
     def _has_pending(self) -> bool:
         """Return whether another session could run a sample, with `run.retry_errors` too."""
@@ -276,13 +276,13 @@ class RunSession:
             self._no_log(error)
             return lambda level, event, fields: None
 
-        def guarded(level: Level, event: str, fields: dict[str, Any]) -> None:
+        def listen_safely(level: Level, event: str, fields: dict[str, Any]) -> None:
             try:
                 listen(level, event, fields)
             except OSError as error:
                 self._no_log(error)
 
-        return guarded
+        return listen_safely
 
     def _no_log(self, error: OSError) -> None:
         self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")

@@ -15,11 +15,10 @@ import dspy
 
 from eval.benchmarks.dataset import Sample
 from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
-from eval.execution.budget import sum_usage
+from eval.execution.budget import count_tool_calls, sum_usage
 from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
-from eval.execution.tool_counts import count_tool_calls
 from eval.runs.record import Record, redact
 from eval.scorers.score import Scorer
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, SampleUsage, use_context
@@ -78,7 +77,7 @@ class SampleRunner:
                     current.outputs = {"answer": record.answer}
         except Exception as error:  # noqa: BLE001  the boundary of one sample: its failure becomes data
             failure = describe_failure(error, trace)
-        if deadline.expired():  # whatever a program that was told to stop has made of it
+        if deadline.expired():  # whatever the cancelled program did
             failure = describe_timeout(trace, self.deadline_seconds)
         record.limit = context.limit_reached  # an agent may have answered all the same: within its limits
         if failure is not None:

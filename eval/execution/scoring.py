@@ -1,4 +1,4 @@
-"""Record + scorer → the record's score: the same for a run and for `eval/rescore.py`.
+"""Score of a record, made in the same way for a run and for `eval/rescore.py`.
 
 await Scoring(GaiaScorer(), deadline_seconds=900, redact=str).score(record)
 record.score, record.explanation      # 1.0, "the numbers are equal"
@@ -36,7 +36,7 @@ class Scoring:
                 score = await self._verdict(record.question, record.answer, record.target)
         except Exception as error:  # noqa: BLE001  the boundary of one question: a scorer may be the user's own
             failure = describe_scoring(error)
-        if deadline.expired():  # whatever a scorer that was told to stop has made of it
+        if deadline.expired():  # whatever the cancelled scorer did
             failure = describe_scoring_timeout(self.deadline_seconds)
         if failure:
             message = remove_target(failure.message, record.target)  # a rule's own message may quote the gold answer

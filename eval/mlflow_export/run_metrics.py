@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from eval.execution.tool_counts import has_failed
+from eval.execution.budget import has_failed
 from eval.runs.record import PlannedQuestion, Record
 from mas.runtime.trace import Span as Step
 

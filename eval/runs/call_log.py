@@ -1,22 +1,23 @@
-"""Replies of language models, kept so that no call is paid for twice.
+"""Replies of models and results of tools, kept so that no call is made or paid for twice.
 
-`CallLog` belongs to one run: what its unfinished questions have been answered, so that an interrupted question goes on
-where it was. `SharedCache` is for all runs on this machine, and only used with `cache.lm=shared`.
+A run's `CallLog` (calls.db) has the replies to its unfinished samples, so that an interrupted sample continues where it
+was; `ToolCache` (tools.db) has what read-only tools returned. `SharedCache` and `ToolCache.open_shared` are for all
+runs on this machine, with `cache.lm=shared` and `cache.tools=shared`.
 
     calls = CallLog(folder / "calls.db")
-    replies = calls.for_sample(Sample("q1"))
+    replies = calls.for_sample(SampleKey("q1"))
     replies.put(key, reply)
-    replies.get(key)                      # the reply, also after kill -9; None if there is none
-    calls.pay(Sample("q1"), Payment(100, 0, 20, cost_usd=0.0013))
-    calls.paid(Sample("q1")).lm_calls     # 1: what it has cost so far, its useless replies included
-    calls.total().lm_calls                # 1: of all samples that are not forgotten
-    calls.forget(Sample("q1"))            # its record is in the store
-    calls.close()                         # the file goes if nothing is left in it
+    replies.get(key)                         # the reply, also after kill -9; None if there is none
+    calls.pay(SampleKey("q1"), Payment(100, 0, 20, cost_usd=0.0013))
+    calls.sum_paid(SampleKey("q1")).lm_calls # 1: what the sample has cost so far, its useless replies included
+    calls.sum_total().lm_calls               # 1: of all samples that are not forgotten
+    calls.forget(SampleKey("q1"))            # its record is in the store
+    calls.close()                            # removes the file if nothing is left in it
 
-A reply is paid for before it is kept, and what is written outlives kill -9. Of a request in flight that may take the
-payment with the reply, or the reply alone: it is asked and paid again then, and both payments count.
+A payment is written before its reply, and what is written survives kill -9. Of a request in flight it may lose the
+payment with the reply, or the reply alone: it is then sent and paid again, and both payments count.
 
-Both are conveniences: a disk that is full or a file that is broken costs calls, never a question. It is said once.
+Both files are conveniences: a full disk or a broken file costs calls, never a sample, and is reported once.
 """
 
 import json
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 from eval.runs.record import PAID, Usage, redact
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
@@ -41,19 +42,29 @@ def print_warning(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
+SqlValue = str | bytes | int | float | None
+Row = tuple[Any, ...]
+
+
 class BestEffortSqlite:
+    """SQLite file whose loss costs calls and never a sample: a full disk or a broken file is reported once.
+
+    Written without waiting for the disk: kill -9 loses nothing, power loss the last rows. Any number of threads and
+    processes.
+    """
+
     tables: tuple[str, ...] = ()
-    instead = "its calls are made again"  # what its loss means, in words
-    anew = "its calls are made anew"  # the same, once a broken one is set aside
+    consequence = "its calls are made again"  # of losing the file
+    consequence_of_new = "its calls are made again"  # of setting a broken file aside
 
     def __init__(self, path: Path, what: str, warn: Callable[[str], None], set_aside: bool = False) -> None:
         """Open the file or make it.
 
         Args:
-            path: its folder is made, too.
-            what: it is, for the warning.
-            warn: told of the first failure.
-            set_aside: a broken one is renamed, and a new one begun; only for a file that one process alone writes.
+            path: of the file; its folder is made, too.
+            what: the file is, for the warning.
+            warn: called at the first failure.
+            set_aside: rename a broken file and begin a new one; only for a file that one process writes.
         """
         self.path = path
         self._what, self._warn, self._warned, self._may_set_aside = what, warn, False, set_aside
@@ -66,8 +77,8 @@ class BestEffortSqlite:
     def is_open(self) -> bool:
         return self._database is not None
 
-    def execute(self, query: str | None, *values: Any) -> list[Any]:
-        """What the query finds; nothing, if the file cannot be used."""
+    def execute(self, query: str | None, *values: SqlValue) -> list[Row]:
+        """Return the rows of a query; none if the file cannot be used."""
         with self._turns:
             try:
                 return self._execute_now(query, *values)
@@ -81,10 +92,10 @@ class BestEffortSqlite:
             self._disconnect()
 
     def remove(self) -> None:
-        """Of a closed one."""
+        """Remove the closed file."""
         self._remove("", "-wal", "-shm")
 
-    def _execute_now(self, query: str | None, *values: Any) -> list[Any]:
+    def _execute_now(self, query: str | None, *values: SqlValue) -> list[Row]:
         if self._closed:
             return []
         if self._database is None:
@@ -113,15 +124,15 @@ class BestEffortSqlite:
             self._warn(f"{self._what} {self.path} cannot be used ({error}); {outcome}")
 
     def _after(self, broken: bool) -> str:
-        """What is done about the failure, in words."""
+        """Handle the failure and return what was done, in words."""
         if broken and self._may_set_aside:
             try:
                 self._set_aside()
             except OSError:
                 pass
             else:
-                return f"it is set aside as {self.path.name}.broken, and {self.anew}"
-        return f"{self.instead}; nothing else is lost"
+                return f"it is set aside as {self.path.name}.broken, and {self.consequence_of_new}"
+        return f"{self.consequence}; nothing else is lost"
 
     def _set_aside(self) -> None:
         self._disconnect()
@@ -139,7 +150,7 @@ class BestEffortSqlite:
 
 
 def encode_text(text: str) -> bytes:
-    """For a BLOB: lone surrogates stay as they are."""
+    """Encode a text for a BLOB; lone surrogates stay as they are."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -172,8 +183,8 @@ _TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
 
 class _ReplyFile(BestEffortSqlite):
     tables: tuple[str, ...] = (_SCHEMA,)
-    instead = "its calls go to the model again"
-    anew = "interrupted questions ask their calls anew"
+    consequence = "its calls go to the model again"
+    consequence_of_new = "interrupted questions make their calls again"
 
     def get(self, sample_key: str, key: str) -> str | None:
         rows = self.execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample_key, encode_text(key))
@@ -188,44 +199,40 @@ class _ReplyFile(BestEffortSqlite):
 
 
 class CallLog:
-    """The replies that a run's unfinished questions have had. Any thread; one process, the one that holds the store."""
+    """Replies to a run's unfinished samples. Any thread; one process, the one that holds the store."""
 
     def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
         """Open the file or make it. A broken one is set aside and a new one begun."""
         self._file = _RunFile(path, "the run's call log", warn, set_aside=True)
 
     def for_sample(self, sample_key: SampleKey) -> ReplyLog:
-        """The replies of this draw of this question, apart from those of all others."""
+        """Return the replies of one attempt at a sample."""
         return _SampleReplies(self._file, _name(sample_key))
 
     def pay(self, sample_key: SampleKey, payment: Payment) -> None:
-        """Note what one more request of the question has cost."""
+        """Add the cost of one request of the sample."""
         self._file.pay(_name(sample_key), payment)
 
-    def paid(self, sample_key: SampleKey) -> Usage:
-        """All that was noted for this question, in all sessions of the run."""
+    def sum_paid(self, sample_key: SampleKey) -> Usage:
+        """Return what the sample has cost in all sessions of the run."""
         return self._file.paid("WHERE sample = ?", _name(sample_key))
 
-    def total(self) -> Usage:
-        """All that was noted for samples that are not forgotten, in all sessions of the run: one row of SQL each."""
+    def sum_total(self) -> Usage:
+        """Return the cost of all samples that are not forgotten, in all sessions of the run."""
         return self._file.paid()
 
-    def unfinished(self) -> Usage:
-        """The same of a run that forgets what is finished: it is in no record yet."""
-        return self.total()
-
     def forget(self, sample_key: SampleKey) -> None:
-        """The question is finished and stored: nobody will ask for its replies any more."""
+        """Remove the replies of a sample whose record is in the store."""
         self._file.forget(_name(sample_key))
 
     def forget_finished(self, finished: Container[tuple[str, int, int]]) -> None:
-        """Those of them that were stored in the instant before the process was killed, by (id, epoch, attempt)."""
+        """Forget samples that were stored just before the process was killed, by (id, epoch, attempt)."""
         for name in self._file.samples():
             if tuple(json.loads(name)) in finished:
                 self._file.forget(name)
 
     def count(self) -> int:
-        """Replies kept."""
+        """Return the number of kept replies."""
         return self._file.count()
 
     def close(self) -> None:
@@ -234,7 +241,7 @@ class CallLog:
 
 
 class _RunFile(_ReplyFile):
-    """With the account of each question beside its replies."""
+    """Replies and the account of each sample."""
 
     tables = (_SCHEMA, _PAYMENTS)
 
@@ -281,7 +288,7 @@ class _SampleReplies:
 
 
 class SharedCache(_SampleReplies):
-    """Replies for whoever asks the same again, in any run. Any number of threads and processes."""
+    """Replies for every run that makes the same request. Any number of threads and processes."""
 
     def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
         super().__init__(_ReplyFile(path, "the shared cache", warn), sample_key="")
@@ -309,12 +316,17 @@ CREATE TABLE IF NOT EXISTS tool_results(
     kept_at TEXT NOT NULL        -- UTC, ISO 8601
 )""",
     )
-    instead = "the calls of its tools are made again"
-    anew = "calls of tools that were answered before are made again"
+    consequence = "the calls of its tools are made again"
+    consequence_of_new = "calls of tools that were answered before are made again"
 
 
 class ToolCache:
-    """One run's view of a file. Any thread; any number of processes if it is shared, else the one with the store."""
+    """Results of read-only tools, as one run sees them.
+
+    Keys are digests of the call (`mas.tools.read_only`), and no secret is in what is kept. Two samples that make one
+    call at the same time both make it, and the first result is kept: a resumed run finds it for both. Any thread; any
+    number of processes if the file is shared, else the one that holds the store.
+    """
 
     def __init__(
         self,
@@ -327,16 +339,16 @@ class ToolCache:
         self._file, self._run_id, self._redact, self._warn = file, run_id, redact, warn
 
     @classmethod
-    def of_run(
+    def open_for_run(
         cls, folder: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = print_warning
-    ) -> "ToolCache":
+    ) -> Self:
         file = _ResultFile(folder / TOOL_CACHE, "the run's tool results", warn, set_aside=True)
         return cls(file, run_id, redact, warn)
 
     @classmethod
-    def shared(
+    def open_shared(
         cls, outputs: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = print_warning
-    ) -> "ToolCache":
+    ) -> Self:
         return cls(_ResultFile(outputs / "cache" / TOOL_CACHE, "the shared cache", warn), run_id, redact, warn)
 
     def find(self, key: str) -> KeptResult | None:
@@ -374,7 +386,7 @@ class ToolCache:
 
 
 def remove_tool_results(folder: Path) -> None:
-    """Of a run that is complete; also those of an earlier session, where this one had another `cache.tools`."""
+    """Remove the tool results of a complete run, and those of an earlier session with another `cache.tools`."""
     for ending in ("", "-wal", "-shm"):
         with suppress(OSError):
             (folder / f"{TOOL_CACHE}{ending}").unlink(missing_ok=True)
@@ -382,7 +394,7 @@ def remove_tool_results(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class SampleResults:
-    """Among the replies that one sample has had: what a tool told another sample is not asked for here."""
+    """Tool results kept among the replies of one sample; results of other samples are not seen."""
 
     replies: ReplyLog
 

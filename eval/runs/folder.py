@@ -1,4 +1,10 @@
-"""Where one run keeps everything: `outputs/eval/<time>_<name>/`."""
+"""Folder of one run, `outputs/eval/<time>_<name>/`: how it is made, found, locked and written.
+
+folder = make_run_folder("eval", "gaia_offline_sample", given=None)
+find_run("latest")
+with write_atomically(folder / "report.html") as file: …
+lock = RunLock(folder / "run.db")       # locks run.lock; the kernel's flock, so kill -9 frees it
+"""
 
 import os
 import re
@@ -28,7 +34,7 @@ FIRST = "prompts"  # folder of the first prompt set; one that was resumed with a
 
 
 def make_run_folder(kind: str, name: str, given: str | None) -> Path:
-    """Make and return the folder.
+    """Make the folder of a new run.
 
     Args:
         kind: the command: `eval`.
@@ -53,7 +59,7 @@ def make_run_folder(kind: str, name: str, given: str | None) -> Path:
 
 
 def _new(parent: Path, name: str) -> Path:
-    """A folder of this second that no other run has, not even one that starts at the same moment."""
+    """Return a folder of this second that no other run has, not even one that starts at the same moment."""
     stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{re.sub(r'[^A-Za-z0-9.-]+', '_', name)}"
     for number in count(1):
         folder = parent / (stem if number == 1 else f"{stem}_{number}")
@@ -66,7 +72,7 @@ def _new(parent: Path, name: str) -> Path:
 def find_run(
     run: str | Path, runs_folder: Path | None = None, marker: str = DATABASE, started_by: str = "python eval/run.py"
 ) -> Path:
-    """The folder of a run.
+    """Return the folder of a run.
 
     Args:
         run: `latest`, a folder's name, the run's own name, or a path to its folder or to its run.db.
@@ -75,7 +81,7 @@ def find_run(
         started_by: the command that starts such runs.
 
     Raises:
-        UserError: there is none such, or more than one; the sentence lists the newest.
+        UserError: there is no such run, or more than one; the sentence lists the newest.
     """
     parent = runs_folder or OUTPUTS / "eval"
     runs = list_runs(parent, marker)
@@ -97,7 +103,7 @@ def find_run(
 
 
 def get_run_name(folder: Path) -> str:
-    """The folder's name without the time in front and the number that a second run of that second got."""
+    """Return the folder's name without the time in front and the number of a second run of that second."""
     found = _TIME.match(folder.name)
     return found[2] if found else folder.name
 
@@ -108,13 +114,13 @@ def _at(path: Path, marker: str) -> Path | None:
 
 
 def list_runs(runs_folder: Path | None = None, marker: str = DATABASE) -> list[Path]:
-    """The folders of all runs, the newest first; `runs_folder`: where they lie; None: outputs/eval."""
+    """Return the folders of all runs, the newest first; `runs_folder` None: outputs/eval."""
     folders = [each.parent for each in (runs_folder or OUTPUTS / "eval").glob(f"*/{marker}")]
     return sorted(folders, key=lambda folder: _started(folder, marker), reverse=True)
 
 
 def _started(folder: Path, marker: str) -> tuple[str, float]:
-    """The time in the folder's name; for one that was named by hand, when its configuration was written."""
+    """Return the time in the folder's name; for one named by hand, the time at which its configuration was written."""
     config = folder / "config.yaml"
     written = (config if config.is_file() else folder / marker).stat().st_mtime
     found = _TIME.match(folder.name)
@@ -130,7 +136,7 @@ def _listed(runs: list[Path], parent: Path) -> str:
 
 @contextmanager
 def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
-    """To be written to; it takes its name once all is written.
+    """Open a file that takes its name once all is written: a reader finds it old or new, never half written.
 
     Raises:
         OSError: it cannot be written; what was there before stays as it was.
@@ -187,13 +193,13 @@ def _read(kept: Path, name: str) -> PromptSet:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """A reader sees the old file or the new one, never a half of either; also if two processes write it at once."""
+    """Write lines of ASCII; a reader sees the old file or the new one, also if two processes write it at once."""
     with write_atomically(path, "ascii") as file:  # JSON escapes the rest, surrogates too
         file.writelines(f"{line}\n" for line in lines)
 
 
 def format_resume_hint(folder: Path) -> str:
-    """The command that goes on with the run."""
+    """Return the command that resumes the run."""
     name = folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder)
     return f"go on with: python eval/run.py {shlex.quote(f'run.resume={name}')}"
 
@@ -202,12 +208,12 @@ WAIT_SECONDS = 0.5  # a report looks in for an instant; and a holder needs one t
 
 
 class RunInUseError(Exception):
-    """Somebody else writes to this run."""
+    """Another process, or another part of this one, writes to the run."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that writes, or wrote last."""
+    """Process that writes, or wrote last."""
 
     pid: int
     host: str
@@ -222,7 +228,7 @@ class Holder:
 
 
 class RunLock:
-    """Any thread may release what another has taken."""
+    """Lock of a run, held by one writer until its process ends. Any thread may release it."""
 
     def __init__(self, database: Path) -> None:
         from filelock import FileLock
@@ -231,7 +237,7 @@ class RunLock:
         self._lock = FileLock(database.with_suffix(".lock"), thread_local=False, fallback_to_soft=False)
 
     def take(self, wait_seconds: float | None = None) -> None:
-        """`wait_seconds`: for another to release it; None: WAIT_SECONDS.
+        """Take the lock; `wait_seconds`: for another holder to release it, None: WAIT_SECONDS.
 
         Raises:
             RunInUseError: it is taken.
@@ -249,7 +255,7 @@ class RunLock:
 
 
 def is_in_use(database: Path) -> bool:
-    """Whether a process writes to this run just now; False too where that cannot be found out."""
+    """Return whether a process writes to this run now; False also where that cannot be found out."""
     if not database.with_suffix(".lock").exists():
         return False
     lock = RunLock(database)

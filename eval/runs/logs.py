@@ -1,18 +1,18 @@
-"""A log file that many questions write to: lines gather in memory and reach the file a moment later.
+"""Logs of a run: JSON lines of structlog in `logs/`, buffered in memory for half a second.
 
-A system call a line would be a twentieth of a run's CPU time. What a killed process had not handed over yet, at most
-the last half second, is missing from the log and from nothing else: records do not pass here.
+A system call for each line would be a twentieth of a run's CPU time. A killed process loses at most the last half
+second of its log and nothing else: records are not written here.
 
-    with LogFile(folder / "entry_point.log") as file:
-        file.write("{}\\n")
+    with RunLogs(folder, redact=config.secrets()) as logs:
+        logs.entry_point.info("run started", questions=66)
 """
 
 import json
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import structlog
 from structlog.types import EventDict, FilteringBoundLogger
@@ -25,10 +25,11 @@ BUFFER_BYTES = 256 * 1024
 
 
 class LogFile:
-    """Opened for appending. Any thread may write."""
+    """File opened for appending. Any thread may write."""
 
     def __init__(self, path: Path) -> None:
-        """
+        """Open the file.
+
         Raises:
             OSError: the file cannot be written.
         """
@@ -39,7 +40,8 @@ class LogFile:
         threading.Thread(target=self._flush_regularly, name=f"flush {path.name}", daemon=True).start()
 
     def write(self, text: str) -> None:
-        """
+        """Add a text to the buffer.
+
         Raises:
             OSError: the disk refuses this text, or refused an earlier one meanwhile.
         """
@@ -49,7 +51,7 @@ class LogFile:
             self._file.write(text)
 
     def flush(self) -> None:
-        """Left to the thread: loggers ask for it after every line."""
+        """Do nothing: the thread flushes; loggers call this after every line."""
 
     def _flush_regularly(self) -> None:
         while not self._closed.wait(FLUSH_SECONDS):
@@ -57,11 +59,11 @@ class LogFile:
                 with self._lock:
                     if not self._file.closed:
                         self._file.flush()
-            except OSError as error:  # a full disk: told to whoever writes next
+            except OSError as error:  # a full disk: raised by the next `write`
                 self._failure = error
 
     def close(self) -> None:
-        """Hand over what is left. Closing twice is harmless."""
+        """Write what is left. Closing twice is harmless."""
         self._closed.set()
         with self._lock:
             self._file.close()
@@ -82,7 +84,7 @@ _OWN_FIELDS = ("timestamp", "level", "event", "correlation_id", "task_id", "epoc
 
 
 def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[FilteringBoundLogger, LogFile]:
-    """A log of its own for another process that works on the run; the file is to be closed.
+    """Return a log for another process that works on the run, and its file, which is to be closed.
 
     Raises:
         OSError: the folder cannot be written.
@@ -93,10 +95,10 @@ def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[Fil
 
 
 class RunLogs:
-    """Opened for appending, so that a resumed run goes on in the same files. Any thread may write."""
+    """Logs of one run, opened for appending: a resumed run continues in the same files. Any thread may write."""
 
     def __init__(self, folder: Path, redact: Collection[str] = ()) -> None:
-        """`redact`: secret values, written as `***` wherever they occur in a line.
+        """Open the files; `redact`: secret values, written as `***` wherever they occur in a line.
 
         Raises:
             OSError: the folder cannot be written.
@@ -110,10 +112,10 @@ class RunLogs:
         self._system = _logger(self._files[1], shorten, _SYSTEM)
 
     def listener(self, thread_id: str, task_id: str, epoch: int = 1, attempt: int = 1) -> Listener:
-        """What turns the trace of one question into lines of the system's log."""
+        """Return a listener that writes the trace of one sample to the system's log."""
         log = self._system.bind(correlation_id=thread_id, task_id=task_id, epoch=epoch, attempt=attempt)
 
-        def listen(level: Level, event: str, fields: dict[str, Any]) -> None:
+        def listen(level: Level, event: str, fields: Mapping[str, object]) -> None:
             log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
 
         return listen
@@ -135,14 +137,14 @@ _NUMBERS: dict[Level, int] = {"info": 20, "warning": 30, "error": 40}
 
 
 def _field_name(name: str) -> str:
-    """A system's own field must not replace one that every line has."""
+    """Return the name of a system's own field, which must not replace one that every line has."""
     return f"{name}_" if name in _OWN_FIELDS else name
 
 
-def _logger(file: Any, shorten: "_Shorten", component: str) -> FilteringBoundLogger:
-    """Configured on its own: structlog's global configuration stays the application's."""
+def _logger(file: LogFile, shorten: "_Shorten", component: str) -> FilteringBoundLogger:
+    """Return a logger with a configuration of its own: structlog's global one belongs to the application."""
     logger: FilteringBoundLogger = structlog.wrap_logger(
-        structlog.WriteLogger(file),
+        structlog.WriteLogger(file),  # type: ignore[arg-type]  # it has `write` and `flush`
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -161,31 +163,31 @@ _AS_THEY_ARE = (bool, int, type(None))
 
 
 class _Shorten:
-    """The structlog processor that makes each field JSON, without secrets, and short."""
+    """Processor of structlog that makes each field JSON, without secrets, and short."""
 
     def __init__(self, redact: Collection[str]) -> None:
         self._secrets = sorted(filter(None, redact), key=len, reverse=True)  # a secret may contain a shorter one
 
-    def __call__(self, logger: Any, method: str, event_dict: EventDict) -> EventDict:
+    def __call__(self, logger: object, method: str, event_dict: EventDict) -> EventDict:
         return {
             name: value if type(value) in _AS_THEY_ARE else self._field(name, value)
             for name, value in event_dict.items()
         }
 
-    def _field(self, name: str, value: Any) -> Any:
-        value = self._redacted(value if isinstance(value, str) else to_jsonable(value))
+    def _field(self, name: str, value: object) -> object:
+        value = self._redact(value if isinstance(value, str) else to_jsonable(value))
         if isinstance(value, str):
             return _cut(value, _MAX_TRACEBACK_CHARS if name == "exception" else MAX_FIELD_CHARS)
         if isinstance(value, dict | list) and len(text := json.dumps(value)) > MAX_FIELD_CHARS:
             return _cut(text, MAX_FIELD_CHARS)
         return value
 
-    def _redacted(self, value: Any) -> Any:
-        """Before anything is cut: half a secret would no longer be found."""
+    def _redact(self, value: object) -> object:
+        """Replace secrets, before anything is cut: half a secret would no longer be found."""
         if isinstance(value, dict):
-            return {self._redacted(key): self._redacted(element) for key, element in value.items()}
+            return {self._redact(key): self._redact(element) for key, element in value.items()}
         if isinstance(value, list):
-            return [self._redacted(element) for element in value]
+            return [self._redact(element) for element in value]
         if isinstance(value, str):
             for secret in self._secrets:
                 value = value.replace(secret, "***")

@@ -1,6 +1,6 @@
-"""State of a run's copy in MLflow: `mlflow.json` in the run's folder, written by the process that sends the run.
+"""State of a run's copy in MLflow: `mlflow.json` in the run's folder, written by the process that sends it.
 
-Only messages depend on it: all ids in MLflow are derived from the run, so the file can be lost.
+Only messages depend on it: all ids in MLflow are derived, so a lost file costs no more than a look.
 
     read_state(folder).complete        # True
     read_link(folder)                  # {"uri": "sqlite:///…", "experiment_id": "1", "run_id": "0f3a…"}

@@ -1,4 +1,8 @@
-"""What is kept of one question: the row that the store holds and that everything else is made from."""
+"""Record of one sample: the row that the store holds and from which everything else is made; and values as plain JSON.
+
+record = Record.from_dict(json.loads(line))
+to_jsonable({"seen": {"b", "a"}, "file": Path("/data/a.csv")})      # {"seen": ["a", "b"], "file": "a.csv"}
+"""
 
 import dataclasses
 import json
@@ -14,17 +18,17 @@ from eval.benchmarks.dataset import Sample
 
 @dataclass
 class Usage:
-    """What answering cost. `cost_usd` is None if that of any of its calls is unknown."""
+    """Cost of answering. `cost_usd` is None if the cost of any call is unknown."""
 
     lm_calls: int = 0  # requests: retries, replayed ones and those of interrupted sessions included
-    retries: int = 0  # of these: requests sent again after a failure, DSPy's fallback to JSON included
-    replayed_calls: int = 0  # of these: answered from the run's own call log; paid for before the run was interrupted
-    cached_calls: int = 0  # of these: answered from the cache shared between runs; not paid for by this run
+    retries: int = 0  # of which: requests sent again after a failure, DSPy's fallback to JSON included
+    replayed_calls: int = 0  # of which: answered from the run's own call log; paid for before the run was interrupted
+    cached_calls: int = 0  # of which: answered from the cache shared between runs; not paid for by this run
     tool_calls: int = 0  # those that were not made again included
-    replayed_tool_calls: int = 0  # of these: answered by what this run's own tools had returned before
-    cached_tool_calls: int = 0  # of these: answered by what they returned to another run (cache.tools=shared)
+    replayed_tool_calls: int = 0  # of which: answered by what this run's own tools had returned before
+    cached_tool_calls: int = 0  # of which: answered by what they returned to another run (cache.tools=shared)
     input_tokens: int = 0
-    cached_input_tokens: int = 0  # of these: read from the provider's own cache, at its lower price
+    cached_input_tokens: int = 0  # of which: read from the provider's own cache, at its lower price
     output_tokens: int = 0
     cost_usd: float | None = None
     known_cost_usd: float = 0.0  # of the calls whose cost is known
@@ -38,12 +42,12 @@ class Usage:
 
 @dataclass
 class Record:
-    """One (run, example, epoch, try). Rows in error have no score and count as wrong."""
+    """One attempt at a sample: (run, sample, epoch, attempt). Records in error have no score and count as wrong."""
 
     run_id: str
     sample_id: str
     epoch: int  # from 1
-    attempt: int  # the contract's "try", from 1
+    attempt: int  # from 1
     thread_id: str  # correlation id, also of the logs
     question: str
     file: str | None  # bare name
@@ -53,7 +57,7 @@ class Record:
     reasoning_trace: str = ""
     score: float | None = None  # None: unscored, or in error
     explanation: str = ""  # of the score
-    parts: dict[str, float] = field(default_factory=dict)  # diagnostics beside the score
+    parts: dict[str, float] = field(default_factory=dict)  # diagnostics in addition to the score
     error: str | None = None  # one sentence
     error_class: str | None = None
     error_component: str | None = None  # agent, tool or part of the harness that failed
@@ -62,11 +66,11 @@ class Record:
     scorer_usage: Usage = field(default_factory=Usage)  # what judging cost; never part of `usage`
     started_at: str = ""  # UTC, ISO 8601
     wall_seconds: float = 0.0
-    waited_seconds: float = 0.0  # of these: for a rate limit, a free slot or a retry; the rest is working time
+    waited_seconds: float = 0.0  # of which: for a rate limit, a free slot or a retry; the rest is working time
     seconds_by_agent: dict[str, float] = field(default_factory=dict)
     calls_by_tool: dict[str, int] = field(default_factory=dict)
-    tool_errors: dict[str, int] = field(default_factory=dict)  # of these: tool → how many failed
-    leaks: list[dict[str, str]] = field(default_factory=list)  # web results that give the question away: tool, source
+    tool_errors: dict[str, int] = field(default_factory=dict)  # of which: tool → how many failed
+    leaks: list[dict[str, str]] = field(default_factory=list)  # web results that leak the answer: tool, source
     blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/http/blocked_sites.py
     state: dict[str, Any] = field(default_factory=dict)  # the system's final state
     trajectory: list[dict[str, Any]] = field(default_factory=list)  # mas.runtime.trace.Span, as dictionaries
@@ -77,14 +81,14 @@ class Record:
 
     @property
     def scored(self) -> bool:
-        """Whether the question has a gold answer, and so counts in the accuracy (in error or not)."""
+        """True if the sample has a target and so counts in the accuracy, in error or not."""
         return self.target is not None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Record":
+    def from_dict(cls, data: Mapping[str, Any]) -> "Record":
         usages = {key: Usage(**data.get(key, {})) for key in ("usage", "scorer_usage")}
         return cls(**{**data, **usages})
 
@@ -94,7 +98,7 @@ NOT_RUN = "not_run"  # error class
 
 @dataclass(frozen=True)
 class PlannedQuestion:
-    """An example without its attachment: the file itself stays with the dataset."""
+    """Sample of a run's plan, without its attachment: the file stays with the dataset."""
 
     id: str
     question: str
@@ -108,12 +112,12 @@ class PlannedQuestion:
         name = sample.file.name if sample.file else None
         return cls(sample.id, sample.question, name, sample.target, sample.level, dict(sample.tags))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
 
 
 def build_missing_record(run_id: str, planned: PlannedQuestion, epoch: int) -> Record:
-    """What a question counts as that the run stopped short of: never stored, and never left out of a denominator."""
+    """Return the record, in error, that a sample counts as if the run stopped before it; it is never stored."""
     return Record(
         run_id=run_id,
         sample_id=planned.id,
@@ -140,8 +144,8 @@ PAID = (  # fields of `Usage` that a request is charged for
 _MAX_DEPTH = 40
 
 
-def to_jsonable(value: Any, depth: int = 0) -> Any:
-    """The value as what JSON can hold, whatever a system left in its state; never raises for the value's type.
+def to_jsonable(value: object, depth: int = 0) -> Any:
+    """Return the value as what JSON can hold, whatever a system left in its state; never raises for its type.
 
     Pydantic models and dataclasses become objects, sets become sorted lists, paths their bare name (an absolute path
     would put this machine into the record), and what remains its `repr`.
@@ -154,12 +158,12 @@ def to_jsonable(value: Any, depth: int = 0) -> Any:
         return value.name
     if depth >= _MAX_DEPTH:  # also how a structure that contains itself ends
         return repr(value)
-    return _plain_container(value, depth + 1)
+    return _convert_container(value, depth + 1)
 
 
-def _plain_container(value: Any, depth: int) -> Any:
+def _convert_container(value: object, depth: int) -> object:
     if isinstance(value, Mapping):
-        return {_plain_key(key): to_jsonable(element, depth) for key, element in value.items()}
+        return {_convert_key(key): to_jsonable(element, depth) for key, element in value.items()}
     if isinstance(value, list | tuple):
         return [to_jsonable(element, depth) for element in value]
     if isinstance(value, set | frozenset):
@@ -171,23 +175,23 @@ def _plain_container(value: Any, depth: int) -> Any:
     return repr(value)
 
 
-def _plain_key(key: Any) -> str:
+def _convert_key(key: object) -> str:
     return key if isinstance(key, str) else str(to_jsonable(key))
 
 
 Redact = Callable[[str], str]
 
 
-def redact(value: Any, redact: Redact) -> Any:
-    """Text by text, and as the store will hold it, only where there is a secret: that walk is slow."""
+def redact(value: object, redact: Redact) -> Any:
+    """Return the value without secrets, as the store will hold it; walked through only if it has one, which is slow."""
     text = _as_text(value)
     if text is not None and redact(text) == text:
         return value
     return _each_text(to_jsonable(value), redact)
 
 
-def _as_text(value: Any) -> str | None:
-    """All texts in it, as they are, among marks of JSON; None if JSON cannot hold it."""
+def _as_text(value: object) -> str | None:
+    """Return all texts of the value as one, to search in; None if JSON cannot hold it."""
     try:
         text = json.dumps(value, default=to_jsonable, ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):
@@ -195,8 +199,8 @@ def _as_text(value: Any) -> str | None:
     return text.replace('\\"', '"').replace("\\\\", "\\")
 
 
-def _each_text(value: Any, change: Redact) -> Any:
-    """A JSON value with its texts changed, those used as keys left alone."""
+def _each_text(value: object, change: Redact) -> object:
+    """Return a JSON value with its texts changed, apart from keys."""
     if isinstance(value, dict):
         return {key: _each_text(element, change) for key, element in value.items()}
     if isinstance(value, list):

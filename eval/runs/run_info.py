@@ -30,6 +30,7 @@ from mas.runtime.errors import UserError
 from mas.system import Program
 
 VERSION = 1  # of RunInfo and RunState
+Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class RunInfo:
     model: str = ""  # "none": the system calls no model of ours
     simulated: bool = False  # whether any model is, the judge included
     epochs: int = 1
-    config: dict[str, Any] = field(default_factory=dict)  # resolved, without secrets
+    config: Config = field(default_factory=dict)  # resolved, without secrets
     command: list[str] | None = None  # the overrides as typed, without secrets; None: the run cannot be resumed
     task: TaskInfo = field(default_factory=TaskInfo)
     bad_rows: list[str] = field(default_factory=list)  # rows of the dataset that were skipped
@@ -94,7 +95,7 @@ class RunInfo:
     def has_begun(self) -> bool:
         return bool(self.run_id)
 
-    def part(self, name: str) -> dict[str, Any]:
+    def part(self, name: str) -> Config:
         """Return a part of the configuration such as `system`; empty if it is unknown or null."""
         found = self.config.get(name)
         return found if isinstance(found, dict) else {}
@@ -155,14 +156,14 @@ class RunState:
         return cls(**{**data, "sessions": [SessionInfo(**each) for each in data["sessions"]]})
 
 
-def _read_versioned(text: str, kind: type[RunInfo | RunState]) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(text)
+def _read_versioned(text: str, kind: type[RunInfo | RunState]) -> Config:
+    data: Config = json.loads(text)
     if data.get("version") != VERSION or data.keys() != {each.name for each in fields(kind)}:
         raise ValueError(f"{kind.__name__} of version {data.get('version')}, this program reads version {VERSION}")
     return data
 
 
-def dump_config(config: Mapping[str, Any]) -> str:
+def dump_config(config: Mapping[str, object]) -> str:
     """Return a configuration as YAML, in its own order."""
     return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
 

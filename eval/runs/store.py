@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import DATABASE, Holder, RunInUseError, RunLock
@@ -34,7 +34,7 @@ _DETAILS = ("state", "trajectory")  # the last fields of a record
 
 
 def encode_record(record: Record) -> tuple[str, str]:
-    """The record as two JSON objects: what is read often, and the details."""
+    """Return the record as two JSON objects of plain ASCII: what is read often, and the details."""
     values = vars(record)
     return (
         _json({key: value for key, value in values.items() if key not in _DETAILS}),
@@ -42,8 +42,8 @@ def encode_record(record: Record) -> tuple[str, str]:
     )
 
 
-def _json(value: dict[str, Any]) -> str:
-    """Most states are plain already, and `to_jsonable` takes longer than all the rest of a write."""
+def _json(value: dict[str, object]) -> str:
+    """Return JSON; most states are plain already, and `to_jsonable` takes longer than all the rest of a write."""
     try:
         return json.dumps(value, default=to_jsonable, allow_nan=False)
     except (ValueError, TypeError, RecursionError):  # not a number, a key that is no text, a loop
@@ -51,15 +51,17 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def join_line(data: str, details: str) -> str:
+    """Return the whole record as one line of JSON; nothing is parsed for it."""
     return f"{data[:-1]}, {details[1:]}"
 
 
 def escape(text: str) -> str:
-    """SQLite refuses lone surrogates and its own functions stop at a NUL; JSON's escapes are plain ASCII."""
+    """Escape a text for a column: SQLite refuses lone surrogates, and its own functions stop at a NUL."""
     return json.dumps(text)[1:-1]
 
 
 def unescape(text: str) -> str:
+    """Return the text that `escape` was given."""
     return str(json.loads(f'"{text}"'))
 
 
@@ -95,6 +97,19 @@ _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can
 
 Key = tuple[str, int, int]  # sample id, epoch, attempt
 Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
+
+
+class CorrelationIds(TypedDict):
+    """Line of `correlation_ids.jsonl`."""
+
+    task_id: str
+    thread_id: str
+    epoch: int
+    attempt: int
+
+
+SqlValue = str | int | float | None
+Row = tuple[Any, ...]
 _Info = TypeVar("_Info", RunInfo, RunState)
 
 
@@ -103,10 +118,10 @@ class StoreError(Exception):
 
 
 class RunStore:
-    """The records of one run. Any thread may call it; calls take turns."""
+    """Records of one run. Any thread may call it; calls take turns."""
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
-        """Open the database; unless it is only to be read, lock it, and make it together with its folder if need be.
+        """Open the database; unless it is only to be read, lock it, and make it with its folder if it is missing.
 
         Raises:
             StoreError: another process writes to it, it cannot be opened, it was made by another version of this
@@ -142,7 +157,7 @@ class RunStore:
         if self.read_only:
             if not self.path.is_file():
                 raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
-            # A reader, too, makes files beside the database, and takes them away again unless it is opened as "ro".
+            # A reader, too, makes files next to the database, and takes them away again unless it is opened as "ro".
             address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or self._is_open_elsewhere() else _FROZEN
         database: sqlite3.Connection = sqlite3.connect(address, uri=True, **options)
         return database
@@ -171,7 +186,7 @@ class RunStore:
 
     @contextmanager
     def _access(self, what: str) -> Iterator[None]:
-        """One caller at a time; what the disk or SQLite says becomes a sentence."""
+        """Let one caller in at a time; an error of the disk or of SQLite becomes a sentence."""
         try:
             with self._turns:
                 yield
@@ -185,7 +200,7 @@ class RunStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing."""
+        """Commit everything inside, or nothing."""
         with self._access("written"):
             self._database.execute("BEGIN IMMEDIATE")
             try:
@@ -214,7 +229,7 @@ class RunStore:
             self._database.execute("INSERT INTO details VALUES(?, ?)", (added.lastrowid, details))
 
     def records(self, without_trajectory: bool = False) -> Iterator[Record]:
-        """All rows in the order they were written, a few in memory at a time; rows written meanwhile are included.
+        """Yield all rows in the order they were written, a few in memory at a time, with those written meanwhile.
 
         Args:
             without_trajectory: leave `trajectory` and `state` empty: they are most of a record, and slow to read.
@@ -231,12 +246,12 @@ class RunStore:
                 yield Record.from_dict(json.loads(whole))
 
     def lines(self) -> Iterator[str]:
-        """Each whole record as one line of JSON, in the order they were written; nothing is parsed for it."""
+        """Yield each whole record as one line of JSON, in the order they were written; nothing is parsed for it."""
         for _, whole in self.lines_after(0):
             yield whole
 
     def lines_after(self, row: int) -> Iterator[tuple[int, str]]:
-        """The same, with the row's number, from the row behind `row` on: for whoever follows a run that goes on."""
+        """Yield the same with the row's number, from the row after `row` on: for an exporter that follows the run."""
         query = "SELECT row, records.data, details.data FROM records JOIN details USING(row) WHERE row > ?"
         last_row = row
         while found := self._all(f"{query} ORDER BY row LIMIT 1", last_row):  # one at a time: it may have 20 MB
@@ -244,7 +259,7 @@ class RunStore:
             yield last_row, join_line(data, details)
 
     def final_records(self) -> Iterator[Record]:
-        """The last attempt at each (question, epoch), in the order of the plan; without trajectory and state."""
+        """Yield the last attempt at each (sample, epoch), in the order of the plan; without trajectory and state."""
         finals = self._all(
             "SELECT row, max(attempt) FROM records LEFT JOIN questions ON id = sample_id GROUP BY sample_id, epoch "
             "ORDER BY place IS NULL, coalesce(place, row), epoch"
@@ -253,33 +268,37 @@ class RunStore:
             yield Record.from_dict(json.loads(self._all("SELECT data FROM records WHERE row = ?", row)[0][0]))
 
     def keys(self) -> dict[tuple[str, int], tuple[int, str | None]]:
-        """(sample id, epoch) → the last attempt's number and its error class, if it failed; no record is read."""
+        """Return (sample id, epoch) → number of the last attempt and its error class; no record is read."""
         rows = self._all("SELECT sample_id, epoch, max(attempt), error_class FROM records GROUP BY sample_id, epoch")
         return {(unescape(escaped_id), epoch): (attempt, kind) for escaped_id, epoch, attempt, kind in rows}
 
     def finished_keys(self) -> set[Key]:
-        """The (sample id, epoch, attempt) of every row, in error or not."""
+        """Return (sample id, epoch, attempt) of every row, in error or not."""
         rows = self._all("SELECT sample_id, epoch, attempt FROM records")
         return {(unescape(escaped_id), epoch, attempt) for escaped_id, epoch, attempt in rows}
 
-    def correlation_ids(self) -> Iterator[dict[str, Any]]:
-        """Of every row: `task_id, thread_id, epoch, attempt`, in the order they were written."""
+    def correlation_ids(self) -> Iterator[CorrelationIds]:
+        """Yield `task_id, thread_id, epoch, attempt` of every row, in the order they were written."""
         for sample_id, thread_id, epoch, attempt in self._all(
             "SELECT sample_id, thread_id, epoch, attempt FROM records ORDER BY row"
         ):
-            ids = {"task_id": unescape(sample_id), "thread_id": unescape(thread_id)}
-            yield {**ids, "epoch": epoch, "attempt": attempt}
+            yield {
+                "task_id": unescape(sample_id),
+                "thread_id": unescape(thread_id),
+                "epoch": epoch,
+                "attempt": attempt,
+            }
 
     def cost_usd(self) -> float:
-        """What all rows cost as far as it is known, earlier attempts and judging included."""
+        """Return what all rows cost as far as it is known, earlier attempts and judging included."""
         return float(self._all("SELECT coalesce(sum(cost_usd), 0) FROM records")[0][0])
 
     def lines_bytes(self) -> int:
-        """How long the lines of `lines` are together, with a newline each."""
+        """Return the length of all lines of `lines`, with a newline each."""
         return int(self._all("SELECT coalesce(sum(line_bytes + 1), 0) FROM records")[0][0])
 
     def last_finished_at(self) -> str | None:
-        """When the last row was written: UTC, ISO 8601."""
+        """Return the time at which the last row was written: UTC, ISO 8601."""
         found = self._all("SELECT finished_at FROM records ORDER BY row DESC LIMIT 1")
         return str(found[0][0]) if found else None
 
@@ -304,11 +323,11 @@ class RunStore:
         return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
 
     def planned_ids(self) -> list[str]:
-        """Their ids alone, in the same order."""
+        """Return the ids of the planned samples, in the same order."""
         return [unescape(escaped_id) for (escaped_id,) in self._all("SELECT id FROM questions ORDER BY place")]
 
     def missing(self, epoch: int) -> list[PlannedQuestion]:
-        """The questions of the plan that have no row of this epoch yet, in the same order."""
+        """Return the planned samples that have no row of this epoch yet, in the same order."""
         done = "SELECT 1 FROM records WHERE sample_id = id AND epoch = ?"
         rows = self._all(f"SELECT data FROM questions WHERE NOT EXISTS ({done}) ORDER BY place", epoch)
         return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
@@ -358,12 +377,12 @@ class RunStore:
         with self._access("written"):
             self._database.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
 
-    def _all(self, query: str, *values: Any) -> list[Any]:
+    def _all(self, query: str, *values: SqlValue) -> list[Row]:
         with self._access("read"):
             return self._database.execute(query, values).fetchall()
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and free the lock. Closing twice is harmless."""
+        """Fold the write-ahead log into the file and release the lock. Closing twice is harmless."""
         with self._access("closed"):
             self._close()
 
@@ -405,10 +424,10 @@ def list_pending(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool
 
 
 def check_free(folder: Path) -> None:
-    """See that no run is in the folder. A process that died before its run began may have left a store, with a plan.
+    """Check that no run is in the folder. A process that died before its run began may have left a store with a plan.
 
     Raises:
-        UserError: there is one; it cannot be mixed with another.
+        UserError: there is one, which cannot be mixed with another.
     """
     database = folder / DATABASE
     if not database.exists():

@@ -83,7 +83,7 @@ def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
 
     `metric_calls` is 0: a resumed search scores and counts its answers again.
     """
-    total, reflection = call_log.total(), call_log.paid(REFLECTION)
+    total, reflection = call_log.sum_total(), call_log.sum_paid(REFLECTION)
     return Spend(
         lm_calls=total.lm_calls,
         reflection_calls=reflection.lm_calls,

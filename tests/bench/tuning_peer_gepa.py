@@ -169,7 +169,7 @@ def _requests_of_search(folder: Path, splits: Any) -> int:
 
     with contextlib.closing(CallLog(folder / "calls.db")) as log:
         samples = [REFLECTION, *(SampleKey(each.id, 1) for each in (*splits.train, *splits.val))]
-        return sum(log.paid(sample).lm_calls for sample in samples)
+        return sum(log.sum_paid(sample).lm_calls for sample in samples)
 
 
 def _settings(arm: str) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Where samples are run: in this process (`local`); others implement the same contract."""
+"""Executors of samples: in this process (`local`); others implement the same contract."""

@@ -25,7 +25,7 @@ from mas.system import Resources
 
 @dataclass(frozen=True)
 class SampleHooks:
-    """What a session gives each sample: its caches and budget, and a log for its trace."""
+    """Functions of a session that give each sample its caches, its budget, and a log for its trace."""
 
     open_context: Callable[[SampleKey], SampleContext] = SampleContext
     open_listener: Callable[[str, SampleKey], Listener] = ignore_events  # thread id, sample → listener

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.execution.tool_counts import MAX_NAME_CHARS, count_tool_calls
+from eval.execution.budget import MAX_NAME_CHARS, count_tool_calls
 from eval.mlflow_export.run_metrics import RunNumbers
 from eval.reports.notes import list_notes
 from eval.runs.record import Record

@@ -70,12 +70,11 @@ def test_what_a_question_was_charged_is_kept_until_it_is_forgotten(tmp_path: Pat
     log.close()
     log = CallLog(tmp_path / "calls.db")
     known = {"lm_calls": 2, "input_tokens": 110, "cached_input_tokens": 40, "output_tokens": 22}
-    assert log.paid(SampleKey("q1")) == Usage(**known, cost_usd=0.75, known_cost_usd=0.75)
-    assert log.paid(SampleKey("q2")) == Usage()
-    assert log.unfinished() == Usage(**{**known, "lm_calls": 3}, known_cost_usd=0.75, unknown_cost_calls=1)
-    assert log.total() == log.unfinished()
+    assert log.sum_paid(SampleKey("q1")) == Usage(**known, cost_usd=0.75, known_cost_usd=0.75)
+    assert log.sum_paid(SampleKey("q2")) == Usage()
+    assert log.sum_total() == Usage(**{**known, "lm_calls": 3}, known_cost_usd=0.75, unknown_cost_calls=1)
     log.forget_finished({("q1", 1, 1)})
-    assert log.unfinished() == Usage(lm_calls=1, unknown_cost_calls=1)
+    assert log.sum_total() == Usage(lm_calls=1, unknown_cost_calls=1)
     log.close()
     assert (tmp_path / "calls.db").exists(), "money is no less worth keeping than replies"
 
@@ -151,7 +150,7 @@ def test_a_killed_process_loses_the_payments_of_what_was_in_flight_at_most(tmp_p
             os.kill(asking.pid, signal.SIGKILL)
         sent = len(server.requests)
     log = CallLog(path)
-    replies, paid = log.count(), log.total()
+    replies, paid = log.count(), log.sum_total()
     log.close()
     assert 60 <= replies <= paid.lm_calls <= sent <= replies + 4, "no reply that is not paid for"
     assert (paid.input_tokens, paid.output_tokens) == (30 * paid.lm_calls, 4 * paid.lm_calls)

@@ -22,11 +22,11 @@ def as_it_is(text: str) -> str:
 
 
 def of_run(folder: Path, run_id: str = "mine", warn: Callable[[str], None] = pytest.fail) -> ToolCache:
-    return ToolCache.of_run(folder, run_id, as_it_is, warn)
+    return ToolCache.open_for_run(folder, run_id, as_it_is, warn)
 
 
 def shared(outputs: Path, run_id: str, warn: Callable[[str], None] = pytest.fail) -> ToolCache:
-    return ToolCache.shared(outputs, run_id, as_it_is, warn)
+    return ToolCache.open_shared(outputs, run_id, as_it_is, warn)
 
 
 @pytest.mark.parametrize("returned", ["", ODD, "é" * 1_000_000])
@@ -52,7 +52,7 @@ def test_two_runs_share_a_file_and_tell_whose_a_result_is(tmp_path: Path) -> Non
 
 
 def test_no_secret_is_kept(tmp_path: Path) -> None:
-    hidden = ToolCache.of_run(tmp_path, "mine", lambda text: text.replace("canary", "***"))
+    hidden = ToolCache.open_for_run(tmp_path, "mine", lambda text: text.replace("canary", "***"))
     with closing(hidden):
         hidden.keep("key", KeptResult("a canary sings", ({**BLOCKED, "url": "https://canary.example.org/"},)))
         assert hidden.find("key") == KeptResult("a *** sings", ({**BLOCKED, "url": "https://***.example.org/"},))
@@ -63,7 +63,7 @@ def test_kill_9_loses_nothing_that_was_kept(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path; from eval.runs.call_log import ToolCache\n"
         "from mas.runtime.sample_context import KeptResult\n"
-        "results = ToolCache.of_run(Path(sys.argv[1]), 'mine', str)\n"
+        "results = ToolCache.open_for_run(Path(sys.argv[1]), 'mine', str)\n"
         "for n in range(100): results.keep(str(n), KeptResult(f'result {n}'))\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -75,7 +75,7 @@ def test_kill_9_loses_nothing_that_was_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("secret", ['say-"this"-word', "back\\slash-word", "pass-\u00e4-word", "12345678"])
 def test_no_secret_is_in_what_was_noted_however_it_is_written(secret: str, tmp_path: Path) -> None:
-    with closing(ToolCache.of_run(tmp_path, "mine", lambda text: text.replace(secret, "***"))) as results:
+    with closing(ToolCache.open_for_run(tmp_path, "mine", lambda text: text.replace(secret, "***"))) as results:
         results.keep("key", KeptResult("seen", ({"name": "blocked", "reason": f"key {secret}", "bytes": 123456789},)))
         found = results.find("key")
     assert found == KeptResult("seen", ({"name": "blocked", "reason": "key ***", "bytes": 123456789},))

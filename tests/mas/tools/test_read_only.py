@@ -162,7 +162,10 @@ def test_calls_side_by_side_are_told_the_same_and_so_is_a_resumed_question(tmp_p
             asyncio.run(react(predictor, given, [], Toolbox({"look": dspy.Tool(look)})))
         return [str(result.content[0]) for result in tool_results(model.requests[-1][1])]
 
-    with closing(CallLog(tmp_path / "calls.db")) as calls, closing(ToolCache.of_run(tmp_path, "mine", str)) as results:
+    with (
+        closing(CallLog(tmp_path / "calls.db")) as calls,
+        closing(ToolCache.open_for_run(tmp_path, "mine", str)) as results,
+    ):
         for log in (results, SampleResults(calls.for_sample(SampleKey("q")))):
             first, second = told(log)
             assert first == second
