@@ -5,7 +5,7 @@ To add an agent: its fields in `GraphState`, its request (`to_…`) and its spec
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, cast
 
 from mas.agents.spec import AgentSpec
@@ -239,35 +239,22 @@ def _numbered(items: list[str]) -> str:
     return "\n".join(f"{number}. {item}" for number, item in enumerate(items, 1)) or "(none)"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class GaiaAgent(AgentSpec):
     """An agent, and the orchestrator's request to it."""
 
-    request: Callable[[GraphState], str]
+    request: Callable[[GraphState], str] = field(kw_only=True)
 
 
+_NODES = "mas.systems.gaia.nodes"
 SPECS = (
-    GaiaAgent(name="planner", signature="mas.systems.gaia.nodes.Plan", critic="critic_planner", request=to_planner),
-    GaiaAgent(name="critic_planner", signature="mas.systems.gaia.nodes.ReviewPlan", request=to_critic_planner),
-    GaiaAgent(
-        name="researcher",
-        signature="mas.systems.gaia.nodes.Research",
-        uses_tools=True,
-        critic="critic_researcher",
-        request=to_researcher,
-    ),
-    GaiaAgent(
-        name="critic_researcher", signature="mas.systems.gaia.nodes.ReviewResearch", request=to_critic_researcher
-    ),
-    GaiaAgent(
-        name="expert",
-        signature="mas.systems.gaia.nodes.Solve",
-        uses_tools=True,
-        critic="critic_expert",
-        request=to_expert,
-    ),
-    GaiaAgent(name="critic_expert", signature="mas.systems.gaia.nodes.ReviewAnswer", request=to_critic_expert),
-    GaiaAgent(name="finalizer", signature="mas.systems.gaia.nodes.Finalize", request=to_finalizer),
+    GaiaAgent("planner", f"{_NODES}.Plan", critic="critic_planner", request=to_planner),
+    GaiaAgent("critic_planner", f"{_NODES}.ReviewPlan", request=to_critic_planner),
+    GaiaAgent("researcher", f"{_NODES}.Research", uses_tools=True, critic="critic_researcher", request=to_researcher),
+    GaiaAgent("critic_researcher", f"{_NODES}.ReviewResearch", request=to_critic_researcher),
+    GaiaAgent("expert", f"{_NODES}.Solve", uses_tools=True, critic="critic_expert", request=to_expert),
+    GaiaAgent("critic_expert", f"{_NODES}.ReviewAnswer", request=to_critic_expert),
+    GaiaAgent("finalizer", f"{_NODES}.Finalize", request=to_finalizer),
 )
 AGENTS = tuple(spec.name for spec in SPECS)
 WORKERS: tuple[Worker, ...] = tuple(cast(Worker, spec.name) for spec in SPECS if spec.critic)  # critics review them

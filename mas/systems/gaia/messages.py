@@ -1,4 +1,4 @@
-"""Messages between the orchestrator and the agents: how they are sent, found again, and what agents respond."""
+"""Messages between the orchestrator and the agents: how they are sent and found again."""
 
 from datetime import UTC, datetime
 from typing import Literal
@@ -7,15 +7,16 @@ from mas.runtime.trace import event
 from mas.systems.gaia.agents import AgentMessage, GraphState
 
 
-def compose_agent_message(
+def send_message(
+    state: GraphState,
     sender: str,
     receiver: str,
     type: Literal["instruction", "feedback", "response"],
     content: str,
     step_id: int | None = None,
-) -> AgentMessage:
-    """`step_id` is the research step that the message belongs to, from 0."""
-    return AgentMessage(
+) -> GraphState:
+    """Return the state with one more message; `step_id` is the research step that it belongs to, from 0."""
+    message = AgentMessage(
         timestamp=datetime.now(UTC).isoformat(),
         sender=sender,
         receiver=receiver,
@@ -23,28 +24,8 @@ def compose_agent_message(
         content=content,
         step_id=step_id,
     )
-
-
-def send_message(state: GraphState, message: AgentMessage) -> GraphState:
-    event(
-        "message",
-        sender=message["sender"],
-        receiver=message["receiver"],
-        type=message["type"],
-        content=message["content"],
-        step_id=message["step_id"],
-    )
+    event("message", sender=sender, receiver=receiver, type=type, content=content, step_id=step_id)
     return {**state, "agent_messages": [*state["agent_messages"], message]}
-
-
-def get_agent_conversation(state: GraphState, agent: str, step_id: int | None = None) -> list[AgentMessage]:
-    """Return the messages between the orchestrator and `agent`, oldest first; `step_id` selects a research step."""
-    pair = {agent, "orchestrator"}
-    return [
-        message
-        for message in state["agent_messages"]
-        if {message["sender"], message["receiver"]} == pair and (step_id is None or message["step_id"] == step_id)
-    ]
 
 
 def newest_request(state: GraphState, agent: str) -> str:
@@ -67,25 +48,5 @@ def open_request(state: GraphState, agent: str) -> str:
     return "\n\n".join(open_contents)
 
 
-def planner_response(research_steps: list[str], expert_steps: list[str]) -> str:
-    return f"Planner complete. Research steps: {research_steps}, Expert steps: {expert_steps}"
-
-
-def researcher_response(step_index: int) -> str:
-    return f"Researcher complete for step {step_index}"
-
-
-def expert_response(answer: str, reasoning: str) -> str:
-    return f"Expert complete. Answer: {answer}, Reasoning: {reasoning}"
-
-
 def unusable_response(agent: str) -> str:
     return f"{agent.capitalize()} gave no usable reply."
-
-
-def critic_response(decision: str, feedback: str) -> str:
-    return f"Critic complete. Decision: {decision}, Feedback: {feedback}"
-
-
-def finalizer_response(answer: str, trace: str) -> str:
-    return f"Finalizer complete. The final answer is:\n{answer}\n\n## The final reasoning trace is:\n{trace}"

@@ -10,7 +10,7 @@ default would be rendered into every turn.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import dspy
 from langgraph.runtime import Runtime
@@ -122,7 +122,7 @@ async def planner(state: GraphState, runtime: Context) -> GraphState:
             return _reject_unusable(state, "planner", error)
         plan = {"research_steps": list(prediction.research_steps), "expert_steps": list(prediction.expert_steps)}
         current.outputs = plan
-    content = messages.planner_response(**plan)
+    content = f"Planner complete. Research steps: {plan['research_steps']}, Expert steps: {plan['expert_steps']}"
     turns = [*state["planner_turns"], {**inputs, **plan}]
     state = _respond(state, "planner", content, None, planner_turns=turns, **plan)
     objection = _find_objection(plan, runtime.context.max_research_steps)
@@ -142,7 +142,7 @@ def _find_objection(plan: dict[str, list[str]], max_research_steps: int) -> str 
 
 
 async def researcher(state: GraphState, runtime: Context) -> GraphState:
-    """One research step; a rejected step goes on in its own conversation."""
+    """Work on one research step; a rejected step continues its own conversation."""
     index = state["current_research_index"]
     request = messages.open_request(state, "researcher")
     earlier = state["researcher_states"].get(index)
@@ -162,7 +162,7 @@ async def researcher(state: GraphState, runtime: Context) -> GraphState:
     return _respond(
         state,
         "researcher",
-        messages.researcher_response(index),
+        f"Researcher complete for step {index}",
         step_id=index,
         researcher_states={**state["researcher_states"], index: step},
         research_results=results,
@@ -194,37 +194,33 @@ async def expert(state: GraphState, runtime: Context) -> GraphState:
         expert_answer=answer,
         expert_reasoning=reasoning,
     )
-    content = messages.expert_response(answer, reasoning)
+    content = f"Expert complete. Answer: {answer}, Reasoning: {reasoning}"
     return _respond(
         state, "expert", content, expert_state=expert_state, expert_answer=answer, expert_reasoning=reasoning
     )
 
 
 async def critic(state: GraphState, runtime: Context) -> GraphState:
-    """One node with three prompts, chosen by the current step; it keeps no history."""
+    """Review with the prompt of the current step, without a history."""
     step = state["current_step"]
     if not step.startswith("critic_"):
         raise ValueError(f"the critic has no prompt for step {step!r}")
     request = messages.newest_request(state, step)
-    by_step: dict[str, dict[str, Any]] = {
-        "critic_planner": {"plan_to_review": request, "file": state["file"]},
-        "critic_researcher": {"research_to_review": request},
-        "critic_expert": {"answer_to_review": request},
-    }
-    inputs = by_step[step]
     predictor = runtime.context.predictors[step]
+    first, *others = predictor.signature.input_fields
+    inputs = {first: request} | ({"file": state["file"]} if "file" in others else {})
     with span("agent", step, inputs={"request": request}) as current:
         prediction = await _ask_twice(lambda: predictor.acall(**inputs), step)
         current.outputs = {"decision": prediction.decision, "feedback": prediction.feedback}
         level = "warning" if prediction.decision == "reject" else "info"
         event("decision", level, decision=prediction.decision, feedback=prediction.feedback)  # type: ignore[arg-type]
-    content = messages.critic_response(prediction.decision, prediction.feedback)
+    content = f"Critic complete. Decision: {prediction.decision}, Feedback: {prediction.feedback}"
     verdict = {f"{step}_decision": prediction.decision, f"{step}_feedback": prediction.feedback}
     return _respond(state, "critic", content, **verdict)
 
 
 async def finalizer(state: GraphState, runtime: Context) -> GraphState:
-    """The answer; after exhausted retries, with `give_up`, the fixed one without any LM call."""
+    """Give the answer; after exhausted retries, with `give_up`, a fixed one without any LM call."""
     if state["retry_failed"] and runtime.context.on_retry_exhausted == "give_up":
         trace = describe_exhaustion(state)
         return _finalize(state, COULD_NOT_ANSWER, trace)
@@ -239,12 +235,12 @@ async def finalizer(state: GraphState, runtime: Context) -> GraphState:
 
 def _finalize(state: GraphState, answer: str, trace: str) -> GraphState:
     keep_answer(answer)
-    content = messages.finalizer_response(answer, trace)
+    content = f"Finalizer complete. The final answer is:\n{answer}\n\n## The final reasoning trace is:\n{trace}"
     return _respond(state, "finalizer", content, final_answer=answer, final_reasoning_trace=trace)
 
 
 async def _ask_twice(ask: Callable[[], Awaitable[dspy.Prediction]], agent: str) -> dspy.Prediction:
-    """Critic and finalizer have no reviewer to send them back: an unusable reply gets one more try."""
+    """Ask once more after an unusable reply: critic and finalizer have no reviewer who would send them back."""
     try:
         return await ask()
     except UNUSABLE as error:
@@ -253,8 +249,8 @@ async def _ask_twice(ask: Callable[[], Awaitable[dspy.Prediction]], agent: str) 
 
 
 def _respond(state: GraphState, agent: str, content: str, step_id: int | None = None, **changes: object) -> GraphState:
-    message = messages.compose_agent_message(agent, "orchestrator", "response", content, step_id)
-    return messages.send_message(cast(GraphState, {**state, **changes}), message)
+    state = cast(GraphState, {**state, **changes})
+    return messages.send_message(state, agent, "orchestrator", "response", content, step_id)
 
 
 def _reject_unusable(state: GraphState, worker: Worker, error: Exception) -> GraphState:
@@ -266,7 +262,7 @@ def _reject_unusable(state: GraphState, worker: Worker, error: Exception) -> Gra
 
 
 def _reject(state: GraphState, worker: Worker, feedback: str) -> GraphState:
-    """As if the critic had said so: the orchestrator counts it and sends the agent back."""
+    """Set a rejection as if the critic had decided it: the orchestrator counts it and sends the agent back."""
     verdict = {f"critic_{worker}_decision": "reject", f"critic_{worker}_feedback": feedback}
     return cast(GraphState, {**state, "current_step": f"critic_{worker}", **verdict})
 

@@ -3,7 +3,7 @@
 determine_next_step → check_retry_limit → execute_next_step, after every agent.
 """
 
-from typing import cast
+from typing import Literal, cast
 
 from mas.runtime.trace import event, note_limit
 from mas.systems.gaia import messages
@@ -11,9 +11,7 @@ from mas.systems.gaia.agents import (
     COULD_NOT_ANSWER,
     SPECS,
     WORKERS,
-    AgentMessage,
     GraphState,
-    Step,
     Worker,
     to_finalizer_retry_failed,
 )
@@ -74,16 +72,11 @@ def execute_next_step(state: GraphState) -> GraphState:
     if step == "researcher" and state["critic_researcher_decision"] != "reject":
         state = {**state, "current_research_index": state["current_research_index"] + 1}
     event("step", step=step, research_index=state["current_research_index"])
-    return messages.send_message(state, _compose_request(state, step))
-
-
-def _compose_request(state: GraphState, step: Step) -> AgentMessage:
     request = to_finalizer_retry_failed if state["retry_failed"] else _BY_NAME[step].request
     again = step in WORKERS and _read(state, f"critic_{step}_decision") == "reject"
     step_id = state["current_research_index"] if step in ("researcher", "critic_researcher") else None
-    return messages.compose_agent_message(
-        "orchestrator", step, "feedback" if again else "instruction", request(state), step_id
-    )
+    kind: Literal["feedback", "instruction"] = "feedback" if again else "instruction"
+    return messages.send_message(state, "orchestrator", step, kind, request(state), step_id)
 
 
 def route_from_orchestrator(state: GraphState) -> str:

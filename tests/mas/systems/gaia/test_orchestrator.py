@@ -5,7 +5,6 @@ from typing import Any, cast
 import pytest
 
 from mas.agents.program import check_question
-from mas.systems.gaia import messages
 from mas.systems.gaia.agents import AGENTS, WORKERS, AgentMessage, GraphState, describe_exhaustion, initial_state
 from mas.systems.gaia.orchestrator import (
     check_retry_limit,
@@ -225,24 +224,6 @@ def test_exhausted_retries_name_the_agent_and_its_last_feedback(agent: str) -> N
 @pytest.mark.parametrize("step", AGENTS)
 def test_the_three_critic_steps_share_one_node(step: str) -> None:
     assert route_from_orchestrator(state_with(current_step=step)) == ("critic" if "critic" in step else step)
-
-
-def test_a_conversation_is_that_of_one_agent_and_of_one_research_step() -> None:
-    state = enter("planner")
-    for sender, receiver, step_id in [
-        ("planner", "orchestrator", None),
-        ("orchestrator", "researcher", 0),
-        ("researcher", "orchestrator", 0),
-        ("orchestrator", "researcher", 1),
-    ]:
-        message = messages.compose_agent_message(sender, receiver, "response", f"{sender} {step_id}", step_id)
-        state = messages.send_message(state, message)
-    assert [m["sender"] for m in messages.get_agent_conversation(state, "planner")] == ["orchestrator", "planner"]
-    assert len(messages.get_agent_conversation(state, "researcher")) == 3
-    assert [m["sender"] for m in messages.get_agent_conversation(state, "researcher", 0)] == [
-        "orchestrator",
-        "researcher",
-    ]
 
 
 @pytest.mark.parametrize("question", ["", " \n\t"])
