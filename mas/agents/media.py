@@ -26,7 +26,6 @@ from mas.runtime.event_loop import model_call
 from mas.tools.attachments import list_attachments
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import detect_kind
-from mas.tools.files.readers import audio
 from mas.tools.results import ToolError
 
 MAX_BYTES = 20_000_000  # of one file, before base64 makes it a third longer

@@ -15,7 +15,7 @@ from mas.tools.sandbox.session import NotAvailableError, SessionLostError
 from mas.tools.sandbox.settings import SandboxSettings
 from mas.tools.tool_context import get_settings
 
-BELONGING = "python"
+STATE_KEY = "python"  # in `SampleContext.tool_state`
 FRESH = "[a new Python session: all variables and imports of earlier calls are lost]"
 NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
@@ -39,10 +39,10 @@ async def python(code: str) -> ToolResult:
             return await _run(interpreter, text, settings)
         finally:
             interpreter.close()
-    if BELONGING not in context.tool_state:
-        interpreter = context.tool_state[BELONGING] = Interpreter(settings, list_attachments())
+    if STATE_KEY not in context.tool_state:
+        interpreter = context.tool_state[STATE_KEY] = Interpreter(settings, list_attachments())
         context.on_close.append(interpreter.close)
-    return await _run(context.tool_state[BELONGING], text, settings)
+    return await _run(context.tool_state[STATE_KEY], text, settings)
 
 
 def _check(code: str, settings: SandboxSettings) -> str:

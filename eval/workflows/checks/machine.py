@@ -16,7 +16,7 @@ from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
 from mas.tools.files import ocr
 from mas.tools.files.kinds import BINARY_KINDS, READERS, read_document
 from mas.tools.results import ToolError
-from mas.tools.sandbox.choosing import try_isolations
+from mas.tools.sandbox.selection import try_isolations
 from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP
 
 MIN_FREE_BYTES = 1_000_000_000

@@ -25,7 +25,7 @@ from mas.tools.tool_context import ToolLimits, get_settings
 LISTEN_SECONDS = 0.5  # to connect to the port
 START_SECONDS = 10.0  # to open a session
 SLACK_CHARS = 500  # of `tools.max_output_chars`, for what others write around an observation
-BELONGING = "browser"  # key in `Question.belongings`
+STATE_KEY = "browser"  # in `SampleContext.tool_state`
 
 
 async def check_public(url: str) -> str:
@@ -58,10 +58,10 @@ class BrowserSession:
             there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
             return await asyncio.wrap_future(there)
         if (context := current_context()) is not None:
-            if BELONGING not in context.tool_state:
-                context.tool_state[BELONGING] = window = self._window()
+            if STATE_KEY not in context.tool_state:
+                context.tool_state[STATE_KEY] = window = self._window()
                 context.on_close.append(window.close)
-            seen = await context.tool_state[BELONGING].act(tool, arguments)
+            seen = await context.tool_state[STATE_KEY].act(tool, arguments)
         else:
             window = self._window()
             try:

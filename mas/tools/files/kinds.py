@@ -20,33 +20,27 @@ from mas.tools.tool_context import get_settings
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
 
-_IMAGE, _JSON = "mas.tools.files.readers.image:read", "mas.tools.files.readers.json_document:read"
+_HERE = "mas.tools.files.readers"
 # Extension to "module:function(source) -> Document", imported at first use.
 READERS = {
-    ".csv": "mas.tools.files.readers.delimited:read",
-    ".tsv": "mas.tools.files.readers.delimited:read",
-    ".json": _JSON,
-    ".jsonld": _JSON,
-    ".geojson": _JSON,
-    ".jsonl": "mas.tools.files.readers.json_document:read_lines",
-    ".ndjson": "mas.tools.files.readers.json_document:read_lines",
-    ".xml": "mas.tools.files.readers.xml_document:read",
-    ".html": "mas.tools.files.readers.office:read_html",
-    ".htm": "mas.tools.files.readers.office:read_html",
-    ".xlsx": "mas.tools.files.readers.excel:read",
-    ".xlsm": "mas.tools.files.readers.excel:read",
-    ".xls": "mas.tools.files.readers.old_excel:read",
-    ".docx": "mas.tools.files.readers.office:read_word",
-    ".pptx": "mas.tools.files.readers.office:read_slides",
-    ".pdf": "mas.tools.files.readers.pdf:read",
-    ".epub": "mas.tools.files.readers.epub:read",
-    ".zip": "mas.tools.files.readers.archive:read",
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"), _IMAGE),
-    ".mp3": "mas.tools.files.readers.audio:read_mp3",
-    ".wav": "mas.tools.files.readers.audio:read_wav",
-    ".m4a": "mas.tools.files.readers.audio:read_m4a",
+    **dict.fromkeys((".csv", ".tsv"), f"{_HERE}.structured:read_table"),
+    **dict.fromkeys((".json", ".jsonld", ".geojson"), f"{_HERE}.structured:read_json"),
+    **dict.fromkeys((".jsonl", ".ndjson"), f"{_HERE}.structured:read_json_lines"),
+    ".xml": f"{_HERE}.structured:read_xml",
+    **dict.fromkeys((".html", ".htm"), f"{_HERE}.office:read_html"),
+    **dict.fromkeys((".xlsx", ".xlsm"), f"{_HERE}.excel:read"),
+    ".xls": f"{_HERE}.old_excel:read",
+    ".docx": f"{_HERE}.office:read_word",
+    ".pptx": f"{_HERE}.office:read_slides",
+    ".pdf": f"{_HERE}.pdf:read",
+    ".epub": f"{_HERE}.epub:read",
+    ".zip": f"{_HERE}.archive:read",
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"), f"{_HERE}.media:read_picture"),
+    ".mp3": f"{_HERE}.media:read_mp3",
+    ".wav": f"{_HERE}.media:read_wav",
+    ".m4a": f"{_HERE}.media:read_m4a",
 }
-TEXT_READER = "mas.tools.files.readers.text:read"  # of all kinds that are neither above nor below
+TEXT_READER = f"{_HERE}.text:read"  # of all kinds that are neither above nor below
 # Read in this process, by Python's own library; all others in another process.
 _LIGHT = frozenset((*(READERS[kind] for kind in (".csv", ".json", ".jsonl")), TEXT_READER))
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mas.tools.sandbox.choosing import choose_isolation
+from mas.tools.sandbox.selection import choose_isolation
 from mas.tools.sandbox.session import Reply, Session, SessionLostError
 from mas.tools.sandbox.settings import SandboxSettings
 

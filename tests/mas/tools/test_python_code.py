@@ -13,10 +13,10 @@ import pytest
 
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
-from mas.tools.python_code import BELONGING, FRESH, NO_OUTPUT, python
+from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, python
 from mas.tools.read_only import is_read_only
 from mas.tools.results import ToolError
-from mas.tools.sandbox.choosing import try_isolations
+from mas.tools.sandbox.selection import try_isolations
 from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -120,7 +120,7 @@ def test_code_is_bounded_and_wanted() -> None:
         long, empty = calls("x" * 51, "  \n")
         assert long == "error: The code has 51 characters; at most 50 are run: split it."
         assert empty.startswith("error: The code is empty")
-        assert BELONGING not in at.tool_state, "nothing was started"
+        assert STATE_KEY not in at.tool_state, "nothing was started"
 
 
 def test_strange_text_of_a_model_is_run_or_refused_and_never_breaks_the_tool() -> None:

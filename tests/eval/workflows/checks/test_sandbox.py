@@ -7,7 +7,7 @@ import pytest
 from eval.workflows.checks.installation import OK, WARNING
 from eval.workflows.checks.machine import check_isolation
 from mas.tools.sandbox import deno
-from mas.tools.sandbox.choosing import try_isolations
+from mas.tools.sandbox.selection import try_isolations
 
 
 def test_a_machine_without_anything_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import read_in_process
-from mas.tools.files.readers import image, pdf
+from mas.tools.files.readers import media, pdf
 from mas.tools.results import ToolError
 from scripts.sample_data.media import picture_bytes, wav_bytes
 from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes
@@ -123,7 +123,7 @@ def test_a_picture_with_too_many_pixels_is_not_unpacked(monkeypatch: pytest.Monk
     data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
     with pytest.raises(ToolError):
         read("a.png", bytes(data))
-    monkeypatch.setattr(image, "MAX_PIXELS", 100)
+    monkeypatch.setattr(media, "MAX_PIXELS", 100)
     with pytest.raises(ToolError, match="opens pictures up to 100"):
         read("a.png", picture_bytes("PNG", ["x"]))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mas.tools.sandbox.choosing import try_isolations
+from mas.tools.sandbox.selection import try_isolations
 from mas.tools.sandbox.session import Isolation, Reply, Session, SessionLostError
 from mas.tools.sandbox.settings import BUBBLEWRAP, DENO, SandboxSettings
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mas.tools.sandbox import choosing, deno
-from mas.tools.sandbox.choosing import choose_isolation, try_isolations
+from mas.tools.sandbox import deno
+from mas.tools.sandbox import selection as choosing
+from mas.tools.sandbox.selection import choose_isolation, try_isolations
 from mas.tools.sandbox.session import Isolation, NotAvailableError
 from mas.tools.sandbox.settings import SandboxSettings
 

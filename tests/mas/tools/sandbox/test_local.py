@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mas.tools.sandbox.local import UnsafeLocal
 from mas.tools.sandbox.process import Launch, ProcessSession
+from mas.tools.sandbox.selection import UnsafeLocal
 from mas.tools.sandbox.session import NotAvailableError
 from mas.tools.sandbox.settings import SandboxSettings
 from tests.mas.tools.sandbox.conftest import Sandbox

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from mas.tools.files.document import Document, Line, Source
-from mas.tools.files.readers.delimited import read
+from mas.tools.files.readers.structured import read_table
 
 
 def made(folder: Path, text: str, name: str = "t.csv", encoding: str = "utf-8") -> Document:
     (folder / name).write_bytes(text.encode(encoding))
-    return read(Source.read(folder / name))
+    return read_table(Source.read(folder / name))
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

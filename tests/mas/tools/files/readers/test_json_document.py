@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from mas.tools.files.document import Document, Line, Source
-from mas.tools.files.readers.json_document import read, read_lines
+from mas.tools.files.readers.structured import read_json, read_json_lines
 
 
 def made(folder: Path, text: str) -> Document:
     (folder / "a.json").write_text(text, encoding="utf-8")
-    return read(Source.read(folder / "a.json"))
+    return read_json(Source.read(folder / "a.json"))
 
 
 def test_json_is_indented_and_readable(tmp_path: Path) -> None:
@@ -44,6 +44,6 @@ def test_json_lines_under_the_name_of_json(tmp_path: Path) -> None:
 def test_json_lines_keep_a_bad_line_and_name_it(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text('{"a": "\\u00e9"}\n{"a": \n{"a": 3}\n', encoding="utf-8")
-    document = read_lines(Source.read(file))
+    document = read_json_lines(Source.read(file))
     assert document.notes == ["1 lines are not valid JSON, the first is line 2."]
     assert document.parts[0].lines == [Line(1, '{"a": "é"}'), Line(2, '{"a": '), Line(3, '{"a": 3}')]

@@ -1,17 +1,48 @@
-"""Readers of sound files: format and length from their headers. Models listen to them (mas/agents/media.py).
+"""Readers of pictures (size, and the text in them by OCR) and sound files (length, from their headers).
 
-read_wav(Source("memo.wav", data)).summary      # "sound, WAV, 3.0 seconds, 8000 Hz, 1 channel"
+read_picture(Source("sign.png", data)).summary     # "picture, PNG, 640 x 200 pixels, colour mode RGB"
+read_wav(Source("memo.wav", data)).summary         # "sound, WAV, 3.0 seconds, 8000 Hz, 1 channel"
+
+Models listen to sound: mas/agents/media.py.
 """
 
 import struct
+import warnings
 from collections.abc import Iterator
 
+from mas.tools.files import ocr
 from mas.tools.files.document import Document, Line, Part, Source
+from mas.tools.files.readers.text import split_lines
 from mas.tools.results import ToolError
 
-CANNOT_LISTEN = (
-    "read_file does not listen to it: what is said or played in it can be told only by a model that takes audio."
-)
+MAX_PIXELS = 50_000_000  # 200 MB once unpacked
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")  # no others: some of Pillow's readers run programs
+
+
+def read_picture(source: Source) -> Document:
+    """Return size and text of a picture."""
+    from PIL import Image
+
+    with warnings.catch_warnings(action="ignore"), Image.open(source.open(), formats=FORMATS) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise ToolError(
+                f"{source.name} has {width} x {height} pixels; read_file opens pictures up to {MAX_PIXELS}."
+            )
+        frames = getattr(image, "n_frames", 1)
+        summary = f"picture, {image.format}, {width} x {height} pixels, colour mode {image.mode}"
+        summary += f", {frames} frames of which the first is read" if frames > 1 else ""
+        image.load()
+        text = ocr.read_text(image)
+    if text is None:
+        return Document(summary, [Part([])], [ocr.explain_missing() or ocr.MISSING], is_incomplete=True)
+    note = (
+        "What follows is the text that OCR found in it; letters may be misread, shapes and colours are not described."
+    )
+    return Document(summary, [Part(split_lines(text))], [note] if text else ["OCR found no text in it."])
+
+
+CANNOT_LISTEN = "read_file does not listen to it: only a model that takes audio can say what is said or played in it."
 _BITRATES = {  # kbit/s by the index in a frame's header; ISO 11172-3 and 13818-3, layer III
     1: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
     2: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),

@@ -1,0 +1,138 @@
+"""Readers of CSV and TSV, JSON and JSON Lines, and XML. Invalid JSON and XML are shown as written.
+
+read_table(Source("towns.csv", b"…")).parts[0].heading      # "row | city | people"
+read_json(Source("a.json", b"…")).parts[0].lines[1]         # Line(2, '  "city": "Rome"')
+read_xml(Source("a.xml", b"<a>…</a>")).parts[0].lines[1]    # Line(2, "  <town>Rome</town>")
+"""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+
+from mas.tools.files.document import Document, Line, Part, Source
+from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row, split_lines
+from mas.tools.files.zip_package import parse_xml
+
+SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
+MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
+
+
+def read_table(source: Source) -> Document:
+    """Return the rows of a table."""
+    text, encoding = decode(source.data, source.name)
+    delimiter, after_space = ("\t", False) if source.suffix == ".tsv" and "\t" in text else _sniff(text)
+    try:
+        found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=after_space)
+        rows = [cells for cells in found if cells]
+    except csv.Error as error:
+        return build_text_document(text, encoding, [f"It is no valid table ({error}), so it is shown as text."])
+    if not rows:
+        return build_text_document(text, encoding, ["It holds no rows."])
+    return _build_table(rows[0], rows[1:], f"delimiter {delimiter!r}, {encoding}")
+
+
+def _sniff(text: str) -> tuple[str, bool]:
+    """Return the delimiter, and True if a space follows it.
+
+    The sniffer's guess of the quote character is not used: an apostrophe in a few names misleads it.
+    """
+    try:
+        dialect = csv.Sniffer().sniff(text[:SAMPLE_CHARS], delimiters=",;\t|")
+    except csv.Error:
+        return ",", False
+    return dialect.delimiter, dialect.skipinitialspace
+
+
+def _build_table(names: list[str], rows: list[list[str]], form: str) -> Document:
+    lines = [Line(number, format_row(cells)) for number, cells in enumerate(rows, start=1)]
+    columns = format_row(names)
+    if len(columns) > MAX_HEADING_CHARS:
+        lines.insert(0, Line(0, columns))
+        columns = "(the column names are row 0)"
+    uneven = sum(len(cells) != len(names) for cells in rows)
+    notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
+    summary = f"table with {len(names)} columns and {len(rows)} rows below the column names, {form}"
+    return Document(summary, [Part(lines, heading=f"row | {columns}", numbered=True)], notes)
+
+
+def read_json(source: Source) -> Document:
+    """Return a JSON value, indented."""
+    text, encoding = decode(source.data, source.name)
+    try:
+        value = _parse(text)
+    except (ValueError, RecursionError) as error:
+        return _several_values(text) or build_text_document(
+            text, encoding, [f"Not valid JSON ({error}), so it is shown as text."]
+        )
+    lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
+    return Document(f"JSON, {_describe_size(value)}, {len(lines)} lines when indented", [Part(lines)])
+
+
+def read_json_lines(source: Source) -> Document:
+    """Return JSON Lines, one value a line."""
+    text, _ = decode(source.data, source.name)
+    lines, bad = [], []
+    for number, written in split_lines(text):
+        try:
+            lines.append(Line(number, json.dumps(_parse(written), ensure_ascii=False)))
+        except (ValueError, RecursionError):
+            lines.append(Line(number, written))
+            if written.strip():
+                bad.append(number)
+    notes = [f"{len(bad)} lines are not valid JSON, the first is line {bad[0]}."] if bad else []
+    return Document(f"JSON Lines, {len(lines)} lines", [Part(lines, numbered=True)], notes)
+
+
+def _several_values(text: str) -> Document | None:
+    """Return JSON Lines with the extension of JSON: at least two lines, each of which is a value."""
+    lines = [line for line in split_lines(text) if line.text.strip()]
+    try:
+        values = [Line(line.number, json.dumps(_parse(line.text), ensure_ascii=False)) for line in lines]
+    except (ValueError, RecursionError):
+        return None
+    return Document(f"JSON Lines, {len(values)} values", [Part(values, numbered=True)]) if len(values) > 1 else None
+
+
+def _parse(text: str) -> object:
+    return json.loads(text, object_pairs_hook=_refuse_duplicates)
+
+
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object; refuse equal keys, of which Python keeps the last: the text as written loses none."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("an object has the same key twice")
+    return found
+
+
+def _describe_size(value: object) -> str:
+    if isinstance(value, dict):
+        return f"an object with {len(value)} keys"
+    return f"a list of {len(value)} items" if isinstance(value, list) else "a single value"
+
+
+LONG_LINE_CHARS = 1_000
+
+
+def read_xml(source: Source) -> Document:
+    """Return the lines of an XML file, indented if it is one long line; its declarations are not followed."""
+    text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
+    notes = []
+    if re.search("<!DOCTYPE|<!ENTITY", text, re.IGNORECASE):
+        notes.append("It declares a document type or entities; references to them are shown, not followed.")
+    elif max(map(len, text.split("\n"))) > LONG_LINE_CHARS:
+        text, notes = _indent(source.data, text)
+    document = build_text_document(text, encoding, notes)
+    return replace(document, summary=f"XML, {document.summary.removeprefix('text, ')}")
+
+
+def _indent(data: bytes, text: str) -> tuple[str, list[str]]:
+    from lxml import etree  # type: ignore[import-untyped]
+
+    try:
+        root = parse_xml(data)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        return text, [f"It is no well-formed XML ({type(error).__name__}), so it is shown as it is written."]
+    etree.indent(root)
+    return etree.tostring(root, encoding="unicode"), ["It is shown with line ends between its elements."]
