@@ -26,6 +26,7 @@ from mas.runtime.event_loop import model_call
 from mas.tools.attachments import list_attachments
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import detect_kind
+from mas.tools.files.readers.media import read_mp3, read_wav
 from mas.tools.results import ToolError
 
 MAX_BYTES = 20_000_000  # of one file, before base64 makes it a third longer
@@ -128,7 +129,7 @@ def _encode_picture(kind: str, data: bytes) -> Media:
 
 
 def _encode_sound(kind: str, source: Source) -> Media | None:
-    read = audio.read_wav if kind == ".wav" else audio.read_mp3
+    read = read_wav if kind == ".wav" else read_mp3
     try:
         read(source)  # most mp3 files have no signature: a file is one if it can be read as one
     except ToolError:  # damaged, or no sound in spite of its name: the tool that reads it reports that

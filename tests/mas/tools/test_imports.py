@@ -19,12 +19,12 @@ LIBRARIES = {
 }
 RUNS = """
 import json, sys
-from eval.cli.hydra_compat import composed
+from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
 from tests.scripted_model import ScriptedModel, answering
 said = []
 for system, *given in json.loads(sys.argv[1]):
-    config = read_config(composed([f"system={system}", "tools.browser.url=http://127.0.0.1:1/mcp", *given]))
+    config = read_config(compose_config([f"system={system}", "tools.browser.url=http://127.0.0.1:1/mcp", *given]))
     with config.system.open_resources(config.tools, said.append) as resources:
         program = config.system.build(ScriptedModel(answering()), None, resources)
         assert program(question="What is the sky?").final_answer
