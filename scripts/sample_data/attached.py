@@ -8,7 +8,8 @@ FAMILIES["csv_lookup"](random.Random(1), 1).question     # "In the attached file
 import json
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family, csv_bytes, draw_names, shuffle, xlsx_bytes
+from eval.benchmarks.drawing import Drawn, Family, draw_names, shuffle
+from scripts.sample_data.tables import csv_bytes, xlsx_bytes
 
 MONTHS = ("January", "February", "March", "April", "May", "June")
 GOODS = ("crates", "barrels", "lanterns", "bricks", "blankets", "candles", "ropes", "kettles")

@@ -9,11 +9,12 @@ FAMILIES["slide_notes"](random.Random(1), 1).suffix     # ".pptx"
 import json
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family, Rows, draw_names, shuffle
+from eval.benchmarks.drawing import Drawn, Family, draw_names, shuffle
 from scripts.sample_data.attached import GOODS, MONTHS, letter
 from scripts.sample_data.media import picture_bytes
 from scripts.sample_data.office import Page, docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
 from scripts.sample_data.old_excel import xls_bytes
+from scripts.sample_data.tables import Rows
 
 TRADERS = 6
 

@@ -7,7 +7,8 @@ import io
 from random import Random
 from typing import Any
 
-from eval.benchmarks.drawing import Drawn, Family, draw_names, without_times
+from eval.benchmarks.drawing import Drawn, Family, draw_names
+from scripts.sample_data.tables import without_times
 
 HEADER = ("ship", "tonnes", "crew")
 SHIPS = 7

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from eval.benchmarks.drawing import ZIP_DATE
+from scripts.sample_data.tables import ZIP_DATE
 
 Paragraphs = Sequence[str]
 Table = Sequence[Sequence[object]]

@@ -5,9 +5,10 @@ FAMILIES["pdf_page"](random.Random(1), 1).suffix     # ".pdf"
 
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family, csv_bytes, draw_names, xlsx_bytes
+from eval.benchmarks.drawing import Drawn, Family, draw_names
 from scripts.sample_data.media import picture_bytes
 from scripts.sample_data.office import docx_bytes, pdf_bytes, zip_bytes
+from scripts.sample_data.tables import csv_bytes, xlsx_bytes
 
 PAGES = 12
 

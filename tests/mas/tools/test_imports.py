@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.drawing import xlsx_bytes
 from eval.cli.paths import PROJECT_ROOT
+from scripts.sample_data.tables import xlsx_bytes
 
 LIBRARIES = {
     *("bs4", "deno", "docx", "httpcore", "lxml", "mcp", "numpy", "openpyxl", "pandas", "pdfplumber", "pint", "pptx"),
