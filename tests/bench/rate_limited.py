@@ -1,4 +1,4 @@
-"""How much of a server's rate gets used, and how much is wasted on refusals: through the gate, and without it.
+"""How much of a server's rate gets used, and how much is wasted on refusals: with the rate limiter, and without it.
 
     .venv/bin/python tests/bench/rate_limited.py [--requests 1000] [--workers 64] [--repeats 3] [--burst 50 10]
 
@@ -7,8 +7,8 @@ Every client is asyncio + httpx and repeats a refused request up to 20 times, wa
 with full jitter; the peer does only that. Medians of the repeats. `% of limit` = good replies a second, from the first
 request to the last good reply as the server saw them, in % of its rate (a bucket that is full at the start allows
 somewhat more than 100); `wasted` = refusals in % of good replies; `failed` = refused for good, over all repeats.
-`known rate` keeps close to 100 on a machine that is free: where it does not, the client lacked CPU time (`load` above
-the number of cores) and the figures beside it say nothing.
+`declared` keeps close to 100 on a machine that is free: where it does not, the client lacked CPU time (`load` above
+the number of cores) and the figures next to it say nothing.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from mas.llm.rate_limiter import RateLimiter  # noqa: E402
 PER_SECOND, LATENCY_SECONDS, TRIES = 50.0, 0.2, 20
 
 
-class NoGate:
+class Unlimited:
     """The peer: whoever wants to send, sends."""
 
     history: tuple[dict[str, Any], ...] = ()
@@ -78,7 +78,7 @@ def main() -> None:
 
 def compare(url: str, requests: int, workers: int, repeats: int) -> dict[str, list[Result]]:
     """One after the other, and again: what else the machine does meets them all."""
-    results: dict[str, list[Result]] = {"gate": [], "known rate": [], "no gate": []}
+    results: dict[str, list[Result]] = {"learnt": [], "declared": [], "unlimited": []}
     for _ in range(repeats):
         for name, runs in results.items():
             runs.append(asyncio.run(run(url, name, requests, workers)))
@@ -109,18 +109,18 @@ def server(burst: int, refusal_seconds: float, says_when: bool) -> Iterator[str]
 
 async def run(url: str, name: str, requests: int, workers: int) -> Result:
     made = {
-        "gate": lambda: RateLimiter(workers),
-        "known rate": lambda: RateLimiter(workers, requests_per_minute=PER_SECOND * 60),
+        "learnt": lambda: RateLimiter(workers),
+        "declared": lambda: RateLimiter(workers, requests_per_minute=PER_SECOND * 60),
     }
-    gate = made.get(name, NoGate)()
+    limiter = made.get(name, Unlimited)()
     limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
     async with httpx.AsyncClient(limits=limits, timeout=60, trust_env=False) as client:
         await client.post(url.removesuffix("/v1") + "/reset")
         left = iter(range(requests))
-        failed = await asyncio.gather(*[worker(client, url, gate, left) for _ in range(workers)])
+        failed = await asyncio.gather(*[worker(client, url, limiter, left) for _ in range(workers)])
         stats = (await client.get(url.removesuffix("/v1") + "/stats")).json()
     rate = stats["good"] / (stats["last"] - stats["first"])
-    episodes = sum(entry["reason"] == "rate limit" for entry in gate.history)
+    episodes = sum(entry["reason"] == "rate limit" for entry in limiter.history)
     return Result(
         100 * rate / PER_SECOND, 100 * stats["rejected"] / stats["good"], sum(failed), episodes, os.getloadavg()[0]
     )
@@ -134,14 +134,14 @@ async def worker(client: httpx.AsyncClient, url: str, rate_limiter: Any, left: I
 async def ask(client: httpx.AsyncClient, url: str, rate_limiter: Any) -> bool:
     body = json.dumps({"model": "fixed", "messages": [{"role": "user", "content": "What is 6 * 7?"}]}).encode()
     for tried in range(TRIES):
-        with await rate_limiter.acquire(11) as slot:
+        with await rate_limiter.acquire(11) as permit:
             reply = await client.post(url + "/chat/completions", content=body)
             header = reply.headers.get("retry-after")
             wait = None if header is None else float(header)
             if reply.status_code == 200:
-                slot.record_success()
+                permit.record_success()
                 return True
-            slot.record_rate_limit(wait)
+            permit.record_rate_limit(wait)
         await asyncio.sleep(wait if wait is not None else random.uniform(0, min(10.0, 0.5 * 2**tried)))
     return False
 

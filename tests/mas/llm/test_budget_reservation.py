@@ -150,11 +150,11 @@ def test_a_call_that_is_cancelled_is_settled_as_cut_off_or_as_never_sent() -> No
     with serving(complete_with("hello")) as server, use_context(ledger.question()):
         lm = lm_at(server.base_url, rate=RateSettings(requests_per_minute=1))
         run_blocking(lm.acall("hi"))
-        cancelled_after(0.1, lambda: lm.acall("hi"))  # at the gate
+        cancelled_after(0.1, lambda: lm.acall("hi"))  # at the rate limiter
     assert ledger.settled == [ANSWERED, NEVER_SENT]
 
 
-def test_it_is_reserved_before_it_waits_at_the_gate() -> None:
+def test_it_is_reserved_before_it_waits_at_the_rate_limiter() -> None:
     ledger = Ledger(requests=1)
     with serving(complete_with("hello")) as server, use_context(ledger.question()):
         lm = lm_at(server.base_url, rate=RateSettings(requests_per_minute=1))

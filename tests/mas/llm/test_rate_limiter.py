@@ -364,7 +364,7 @@ class FixedRate:
         return True
 
 
-async def _through_the_gate(limiter: RateLimiter, server: FixedRate, requests: int, jitter: random.Random) -> float:
+async def _send_through(limiter: RateLimiter, server: FixedRate, requests: int, jitter: random.Random) -> float:
     async def worker(left: Iterator[int]) -> None:
         for _ in left:
             while not await ask():
@@ -389,7 +389,7 @@ async def _through_the_gate(limiter: RateLimiter, server: FixedRate, requests: i
 def test_a_bucket_that_is_empty_at_first_says_nothing_of_the_rate(retry_after):
     limiter, server = RateLimiter(64), FixedRate(retry_after)
     server.level = 0.0
-    duration = run_in_virtual_time(_through_the_gate(limiter, server, 1000, random.Random(7)))
+    duration = run_in_virtual_time(_send_through(limiter, server, 1000, random.Random(7)))
     assert server.good == 1000
     assert server.rejected < 80
     assert duration < 22  # 20 s at the server's rate
@@ -409,7 +409,7 @@ class Closed(FixedRate):
 
 def test_a_server_that_was_closed_at_first_is_used_to_the_full_once_it_opens():
     limiter, server = RateLimiter(64), Closed(None)
-    duration = run_in_virtual_time(_through_the_gate(limiter, server, 1000, random.Random(7)))
+    duration = run_in_virtual_time(_send_through(limiter, server, 1000, random.Random(7)))
     assert server.rejected < 40
     assert duration < 5 + 22
 
@@ -450,7 +450,7 @@ def test_slow_start_grows_by_what_gets_through():
 @pytest.mark.parametrize("retry_after", [None, 1.0])
 def test_an_unknown_rate_is_found_and_little_is_wasted(retry_after):
     limiter, server = RateLimiter(64), FixedRate(retry_after)
-    duration = run_in_virtual_time(_through_the_gate(limiter, server, 1000, random.Random(7)))
+    duration = run_in_virtual_time(_send_through(limiter, server, 1000, random.Random(7)))
     assert server.good == 1000
     assert server.rejected < 80
     assert server.good / duration > 0.93 * 50
@@ -459,7 +459,7 @@ def test_an_unknown_rate_is_found_and_little_is_wasted(retry_after):
 
 def test_a_pace_that_is_confirmed_is_asked_more_and_more_seldom():
     limiter, server = RateLimiter(64), FixedRate(1.0)
-    run_in_virtual_time(_through_the_gate(limiter, server, 4000, random.Random(7)))
+    run_in_virtual_time(_send_through(limiter, server, 4000, random.Random(7)))
     cuts = [entry["seconds"] for entry in limiter.history if entry["reason"] == "rate limit"]
     gaps = [later - earlier for earlier, later in itertools.pairwise(cuts)]
     assert max(gaps[:3]) < 5
@@ -503,12 +503,12 @@ def test_a_failure_inside_gives_the_place_back():
     assert limiter.in_flight == 0
 
 
-def test_a_gate_serves_one_loop_after_the_other():
+def test_a_rate_limiter_serves_one_loop_after_the_other():
     limiter = RateLimiter(2, requests_per_minute=6000)
     assert len(run_in_virtual_time(_times_sent(limiter, 5, 1))) == 5
     assert len(run_in_virtual_time(_times_sent(limiter, 5, 1))) == 5
 
 
-def test_a_gate_that_lets_nobody_pass_is_refused():
+def test_a_rate_limiter_that_lets_nobody_pass_is_refused():
     with pytest.raises(ValueError, match="max_concurrency is 0"):
         RateLimiter(0)

@@ -50,7 +50,7 @@ def test_the_profiles_other_settings_hold_for_it_as_well() -> None:
         OpenAIChatModel("base", max_tokens=500).create_reflection_lm("o3")
 
 
-def test_it_waits_at_the_gate_of_the_agents() -> None:
+def test_it_waits_at_the_rate_limiter_of_the_agents() -> None:
     with serving(complete_with("hello")) as server:
         profile = OpenAIChatModel("base", base_url=server.base_url, rate=RateSettings(requests_per_minute=1))
         assert profile.create_lm(AgentModel())("hi") == ["hello"]

@@ -226,7 +226,7 @@ def test_a_cancelled_call_is_cancelled_whether_it_waits_for_the_server_or_for_th
         assert len(server.requests) == 1
 
 
-def test_the_gate_hears_of_refusals() -> None:
+def test_refusals_are_reported_to_the_rate_limiter() -> None:
     with serving(in_turn(failing("429 Too Many Requests\r\nRetry-After: 0"), complete_with("hello"))) as server:
         model = profile(server.base_url)
         assert run_blocking(model.create_lm(AgentModel()).acall("hi")) == ["hello"]
