@@ -1,7 +1,10 @@
-"""The configuration of one evaluation, checked: Hydra's YAML → dataclasses whose types and keys are enforced.
+"""Configuration of one evaluation, checked: Hydra's YAML → dataclasses whose types and keys are enforced.
 
-Nothing heavy is imported here: a mistake in the configuration is told in a fraction of a second. `_target_` names the
-dataclass of each replaceable part (PARTS below); the rest of its node are that dataclass's fields.
+    config = read_config(composed)
+    prompts = config.check()            # UserError: the first thing that is wrong
+
+Nothing heavy is imported here: a mistake in the configuration is reported in a fraction of a second. `_target_` names
+the dataclass of each replaceable part (PARTS below); the rest of its node are the fields of that dataclass.
 """
 
 import re
@@ -30,7 +33,7 @@ _OWN_PRICES = "model.prices"  # the key that has those of the models under test
 
 @dataclass
 class RunSettings:
-    """The `run` part of the configuration."""
+    """Part `run` of the configuration."""
 
     name: str | None = None  # null: made from system, model and data
     dir: str | None = None  # the run's own folder; null: outputs/eval/<time>_<name>
@@ -50,7 +53,7 @@ class RunSettings:
 
 @dataclass
 class CacheSettings:
-    """The `cache` part: what this run may use that was asked before, by itself or by another."""
+    """Part `cache`: earlier replies and results that this run may use, its own or those of other runs."""
 
     lm: str = "off"  # off | shared: outputs/cache/lm.db
     tools: str = "run"  # off | run: tools.db in the run's folder | shared: outputs/cache/tools.db
@@ -72,7 +75,7 @@ class EvalConfig:
     split: str  # of the dataset
 
     def check(self) -> PromptSet | None:
-        """Everything that can be seen to be wrong before anything heavy is imported or anything is spent.
+        """Check everything that can be seen before anything heavy is imported or anything is spent.
 
         Returns:
             The prompt set, since reading it is how it is checked.
@@ -90,7 +93,7 @@ class EvalConfig:
         return prompts
 
     def check_system(self) -> PromptSet | None:
-        """The part of `check` that is about the program under test: its settings and its prompt set."""
+        """Check the program under test: its settings and its prompt set."""
         self.system.check()
         self.tools.check()
         return self.read_prompts()
@@ -101,13 +104,13 @@ class EvalConfig:
         return read_prompt_set(self.prompts, agent_names(self.system), self.system.name, PROJECT_ROOT)
 
     def check_model(self) -> None:
-        """The part that is about the model, for this system."""
+        """Check the model, for this system."""
         if self.needs_model:
             check_agents(self.model, agent_names(self.system))
             self.model.check()
 
     def check_budget(self) -> None:
-        """A budget in money means nothing with a model whose calls cost nobody knows what."""
+        """Refuse a budget in money with a model whose prices are unknown."""
         budgets = {"run.max_cost_usd": self.run.max_cost_usd, "limits.cost_usd": self.limits.cost_usd}
         given = [f"{key}={value:g}" for key, value in budgets.items() if value is not None]
         if not given:
@@ -122,13 +125,13 @@ class EvalConfig:
                 )
 
     def _unpriced(self) -> dict[str, list[str]]:
-        """Models that are asked and whose price is unknown, the judge's included, by the key that would have it."""
+        """Return the models whose price is unknown, the judge's included, by the key that would have it."""
         asked = self.model.list_unpriced(self.system.model_names()) if self.needs_model else []
         judging = [name for judge in self._judges for name in judge.list_unpriced()]
         return {_OWN_PRICES: asked, "scorer.judge.prices": judging}
 
-    def unpriced_models(self, more_names: Sequence[str] = (), judges: bool = True) -> list[str]:
-        """Models that would be asked, with these, and whose price is unknown."""
+    def list_unpriced_models(self, more_names: Sequence[str] = (), judges: bool = True) -> list[str]:
+        """Return the models whose price is unknown, those in `more_names` included."""
         found = {name for key, names in self._unpriced().items() if judges or key == _OWN_PRICES for name in names}
         return sorted({*found, *self.model.list_unpriced(more_names)})
 
@@ -138,12 +141,12 @@ class EvalConfig:
 
     @property
     def model_name(self) -> str:
-        """As results name it: "none" if the system asks no model of ours."""
+        """Name of the model in results; "none" if the system calls no model of ours."""
         return str(self.model.name) if self.needs_model else "none"
 
     @property
     def simulated(self) -> bool:
-        """Whether any model that is asked is, be it the judge."""
+        """True if any model of the run is simulated, the judge included."""
         return (self.needs_model and bool(self.model.simulated)) or any(judge.simulated for judge in self._judges)
 
     @property
@@ -160,14 +163,14 @@ class EvalConfig:
         return sorted({*self.model.secrets(), *self.system.secrets(), *judges, *others}, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
-        """The text without secrets: a refusal may repeat the key."""
+        """Return the text without secrets: a refusal may repeat the key."""
         for secret in self.secrets():
             text = text.replace(secret, "***")
         return text
 
 
 def _price_override(key: str, names: Sequence[str]) -> str:
-    """Prices as an option that can be pasted into a shell: only inside braces may a name have dots, colons, slashes."""
+    """Return prices as an option for a shell: only inside braces may a name have dots, colons and slashes."""
     escaped = (re.sub(r"([\\()\[\]{}:=, ])", r"\\\1", name) for name in names)
     prices = ", ".join(f"{name}: {{input_usd_per_million: 0.15, output_usd_per_million: 0.6}}" for name in escaped)
     return shlex.quote(f"++{key}={{{prices}}}")
@@ -175,7 +178,7 @@ def _price_override(key: str, names: Sequence[str]) -> str:
 
 @dataclass
 class _Plain:
-    """The part of the configuration that is the same for every choice."""
+    """Part of the configuration that is the same for every choice."""
 
     prompts: str | None = None
     split: str | None = None
@@ -194,7 +197,7 @@ PARTS = ("system", "model", "scorer", "data", "tracking")
 
 
 def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalConfig:
-    """Check a composed configuration and make its parts.
+    """Check a composed configuration and build its parts.
 
     Args:
         composed: what Hydra made of `conf/` and the command line.
@@ -225,7 +228,7 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
 
 
 def build_part(node: DictConfig, key: str) -> Any:
-    """The dataclass that a node's `_target_` names, filled with the rest of the node."""
+    """Build the dataclass that a node's `_target_` names from the rest of the node."""
     if missing := [str(name) for name in node if OmegaConf.is_missing(node, name)]:
         raise UserError(f"{key}.{missing[0]} has no value; give it on the command line: {key}.{missing[0]}=…")
     values = dict(OmegaConf.to_container(node, resolve=True))  # type: ignore[arg-type]
@@ -242,25 +245,25 @@ def build_part(node: DictConfig, key: str) -> Any:
     return part
 
 
-def check_branches(schema: DictConfig, values: Mapping[Any, Any], prefix: str = "") -> None:
-    """OmegaConf's own message about one value where several options belong names no key.
+def check_branches(schema: DictConfig, values: Mapping[Any, object], prefix: str = "") -> None:
+    """Check that branches have options; OmegaConf's own message names no key.
 
     Raises:
         UserError: one value was given where several options belong.
     """
     for key, value in values.items():
-        if key not in schema or not isinstance(options := schema[key], DictConfig):  # what is unknown is told later
+        if key not in schema or not isinstance(options := schema[key], DictConfig):  # an unknown key is reported later
             continue
         if isinstance(value, Mapping):
             check_branches(options, value, f"{prefix}{key}.")
             continue
         branch, shown = f"{prefix}{key}", "null" if value is None else value
         inner = ", ".join(f"{branch}.{each!s}" for each in options) or f"{branch}.NAME"
-        raise UserError(f"{branch}={shown} is not possible: {branch} consists of options; give one of these: {inner}.")
+        raise UserError(f"{branch}={shown} is not possible: {branch} consists of options; give one of them: {inner}.")
 
 
 def _check_resuming(run: RunSettings) -> None:
-    """What would otherwise begin a new run, and pay for it, without a word."""
+    """Refuse options that would silently begin, and pay for, a new run."""
     if run.resume is not None and not run.resume.strip():
         raise UserError(
             "run.resume is empty; name the run to go on with (latest, a name or a path), or leave run.resume out."
@@ -271,7 +274,8 @@ def _check_resuming(run: RunSettings) -> None:
 
 
 def require(valid: bool, key: str, value: object, expected: str) -> None:
-    """
+    """Check a value.
+
     Raises:
         UserError: it is not valid.
     """
@@ -280,7 +284,8 @@ def require(valid: bool, key: str, value: object, expected: str) -> None:
 
 
 def check_limits(limits: SampleLimits, tools: ToolSettings) -> None:
-    """
+    """Check limits.
+
     Raises:
         UserError: one of them is out of range.
     """

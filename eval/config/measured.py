@@ -1,7 +1,9 @@
-"""Options of a configuration that change what is measured, and how two configurations differ in them."""
+"""Options of a configuration that change what is measured, and the difference between two configurations.
+
+find_changes(before.config, now)       # {"model.temperature": "0.0 → 0.7"}
+"""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 RESUME = "run.resume"
 # Of one session, not of the run: never taken over from the command line that the run was started with.
@@ -15,14 +17,14 @@ UNMEASURED = (
 )
 
 
-def find_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """The options that differ and change what is measured: key → "old → new"."""
+def find_changes(before: Mapping[str, object], now: Mapping[str, object]) -> dict[str, str]:
+    """Return the options that differ and change what is measured: key → "old → new"."""
     old, new = dict(_leaves(before)), dict(_leaves(now))
-    keys = [key for key in {**old, **new} if not _unmeasured(key)]
+    keys = [key for key in {**old, **new} if not _is_unmeasured(key)]
     return {key: f"{old.get(key)} → {new.get(key)}" for key in keys if old.get(key) != new.get(key)}
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for key, value in tree.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")
@@ -30,5 +32,5 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}", value
 
 
-def _unmeasured(key: str) -> bool:
+def _is_unmeasured(key: str) -> bool:
     return any(key == each or key.startswith(f"{each}.") for each in UNMEASURED)

@@ -1,7 +1,7 @@
-"""Settings of MLflow: the dataclasses of `conf/tracking/`. MLflow itself is not imported here.
+"""Settings of MLflow tracking, made from the files of `conf/tracking/`. MLflow itself is not imported here.
 
 tracking = ServerTracking(uri="https://ann:secret@mlflow.example.org")
-tracking.address()         # "https://mlflow.example.org": for MLflow's client, and for messages
+tracking.address()         # "https://mlflow.example.org": what MLflow's client is given, and all that is ever shown
 tracking.environment()     # {"MLFLOW_TRACKING_USERNAME": "ann", …}: to be set before MLflow is imported
 """
 

@@ -311,8 +311,8 @@ CREATE TABLE IF NOT EXISTS tool_results(
     key BLOB PRIMARY KEY,        -- SHA-256 of the call and of all that its result depends on
     returned BLOB NOT NULL,      -- UTF-8, lone surrogates as they are
     facts BLOB NOT NULL,         -- JSON: kind, sources and so on of the result
-    events BLOB NOT NULL,        -- JSON: what the tool noted while it was asked
-    run_id TEXT NOT NULL,        -- that asked
+    events BLOB NOT NULL,        -- JSON: events that the tool noted during the call
+    run_id TEXT NOT NULL,        -- of the call
     kept_at TEXT NOT NULL        -- UTC, ISO 8601
 )""",
     )

@@ -1,6 +1,6 @@
-"""What a paid run will probably cost, told before it begins: from an earlier run of the same system, else a guess.
+"""Estimate of the cost of a paid run, printed before it begins: from an earlier run of the same system, else a guess.
 
-estimate(config, n_answers=53)
+format_estimate(config, n_answers=53)
 # "estimate: 53 answers ≈ 848 LM calls, 1,060,000 tokens in, 127,000 out, ≈ $0.24 (from 2026-11-21_09-12-01_gaia_…)"
 """
 
@@ -20,7 +20,7 @@ _NEWEST = 20  # runs that are looked at
 
 @dataclass(frozen=True)
 class Typical:
-    """Of one answer, on average."""
+    """Usage of one answer, on average."""
 
     lm_calls: float
     input_tokens: float
@@ -37,11 +37,11 @@ GUESSES = {
 
 
 def format_estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None) -> str:
-    """One line for the terminal.
+    """Return one line for the terminal.
 
     Args:
         config: of a run that asks a model.
-        n_answers: that are still to be had, epochs included.
+        n_answers: that are remaining, epochs included.
         runs_folder: where earlier runs lie; None: outputs/eval.
     """
     system = config.system.name
@@ -57,7 +57,7 @@ def format_estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None
 
 
 def find_typical_answer(system: str, runs_folder: Path | None = None) -> Typical | None:
-    """Of the newest complete run of that system with a real model, else a guess; None: nothing is known of it.
+    """Return the usage of the newest complete run of a system with a real model, else a guess; None: nothing is known.
 
     Args:
         system: its name.
@@ -67,7 +67,7 @@ def find_typical_answer(system: str, runs_folder: Path | None = None) -> Typical
 
 
 def list_prices(config: EvalConfig) -> list[Price | None]:
-    """Of every model that is asked by the system; None: unknown."""
+    """Return the price of every model that the system calls; None: unknown."""
     agents = getattr(config.system, "agents", {}).values()
     own = {each.model for each in agents if getattr(each, "model", None)}
     names = {*getattr(config.model, "names", [config.model.name]), *own}
@@ -75,14 +75,14 @@ def list_prices(config: EvalConfig) -> list[Price | None]:
 
 
 def compute_highest_cost(prices: Sequence[Price | None], input_tokens: float, output_tokens: float) -> float | None:
-    """What so many tokens cost at the dearest of the prices; None: one of them is unknown, or there is none."""
+    """Return the cost of the tokens at the highest price; None: a price is unknown, or there is none."""
     if not prices or None in prices:
         return None
     return max(price.cost_usd(round(input_tokens), 0, round(output_tokens)) for price in prices if price)
 
 
 def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
-    """At the price of the dearest of the models that are asked; a judge comes on top."""
+    """Return the cost at the highest price of the models; a judge is not included."""
     prices = list_prices(config)
     dearest = compute_highest_cost(prices, tokens_in, tokens_out)
     if dearest is None:
@@ -92,7 +92,7 @@ def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
 
 
 def _earlier(system: str, runs_folder: Path) -> Iterator[Typical]:
-    """Complete runs of the system with a real model, the newest first; a simulated one's lengths are its own."""
+    """Yield the complete runs of the system with a real model, the newest first."""
     summaries = sorted(runs_folder.glob("*/summary.json"), key=lambda path: path.parent.name, reverse=True)
     for path in summaries[:_NEWEST]:
         try:

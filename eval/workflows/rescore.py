@@ -16,7 +16,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
@@ -116,7 +115,7 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
     return folder
 
 
-def _build_scorer(config: dict[str, Any]) -> Scorer:
+def _build_scorer(config: Mapping[str, object]) -> Scorer:
     if "scorer" not in config:
         raise UserError("the run does not say how it was scored; give scorer=….")
     node = OmegaConf.create({"scorer": config["scorer"]})

@@ -1,17 +1,16 @@
-"""Going on with a run that stopped: its own command line, the check that it still is the same run, and what is missing.
+"""Resuming a run: its own command line, the check that it still is the same run, and the samples that are missing.
 
     python eval/run.py run.resume=latest                       # as it was started, and only what is missing
-    python eval/run.py run.resume=latest run.concurrency=4     # what is given now has the last word
+    python eval/run.py run.resume=latest run.concurrency=4     # the options given now take precedence
 
-    resumed_arguments(["run.resume=latest"])                   # ["model=offline", "data=sample", "run.resume=latest"]
+    add_original_arguments(["run.resume=latest"])              # ["model=offline", "data=sample", "run.resume=latest"]
 
-Nothing heavy is imported here: a finished run is shown again in a moment, however many questions it has.
+Nothing heavy is imported here: a finished run is shown again in a moment, however many samples it has.
 """
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -29,7 +28,7 @@ _SHOWN = 10  # differences in one sentence
 
 
 def add_original_arguments(arguments: Sequence[str]) -> list[str]:
-    """A command line with what the run was started with put before what is given now.
+    """Return the command line with the original one of the run before what is given now.
 
     Raises:
         UserError: there is no such run, or it is to be resumed by several jobs at once.
@@ -44,8 +43,8 @@ def add_original_arguments(arguments: Sequence[str]) -> list[str]:
         raise UserError(f"{RESUME}={run}: {error}.") from error
     if original_run := info.rescored_from:
         raise UserError(
-            f"{RESUME}={run}: that run holds the answers of {original_run}, scored again, and has asked nothing "
-            f"itself; go on with {RESUME}={shlex.quote(original_run)}, then score that one anew."
+            f"{RESUME}={run}: that run holds the answers of {original_run}, scored again, and has run nothing "
+            f"itself; go on with {RESUME}={shlex.quote(original_run)}, then score that one again."
         )
     if info.command is None:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
@@ -53,7 +52,7 @@ def add_original_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def find_resume_argument(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
-    """Where on the command line the run to go on with is named by `key`, and its name; None if it is not.
+    """Return the place on the command line at which `key` names the run to resume, and its name; None if it does not.
 
     Raises:
         UserError: it is named more than once, or for several jobs.
@@ -68,14 +67,14 @@ def find_resume_argument(arguments: Sequence[str], key: str) -> tuple[int | None
 
 
 def insert_arguments(arguments: Sequence[str], here: int, original: Sequence[str]) -> list[str]:
-    """The command line with the original one put in at a place; what is given now has the last word."""
+    """Return the command line with the original one inserted; what is given now takes precedence."""
     given = {_key(argument) for argument in arguments}
     kept = [each for each in original if _key(each) not in given]
     return [*arguments[:here], *kept, *arguments[here:]]
 
 
 def find_run_to_resume(run: str) -> Path:
-    """`find_run`, but the latest is the latest that can go on: not one that was only scored again.
+    """Return the folder of a run as `find_run` does, but the latest is the latest that can be resumed.
 
     Raises:
         UserError: as `find_run`.
@@ -89,12 +88,12 @@ def _is_rescored(folder: Path) -> bool:
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
             return bool(store.read_info().rescored_from)
-    except StoreError:  # told when it is opened
+    except StoreError:  # reported when it is opened
         return False
 
 
 def select_run_overrides(overrides: Iterable[str]) -> list[str]:
-    """A command line as a later session of the run shall take it over."""
+    """Return the part of a command line that a later session of the run takes over."""
     return [each for each in overrides if _key(each) not in OF_THE_SESSION]
 
 
@@ -108,8 +107,8 @@ def _key(override: str) -> str:
     return override.partition("=")[0].lstrip("+~").partition("@")[0]
 
 
-def check_unchanged(before: RunInfo, config: Mapping[str, Any], info: RunInfo, allow: bool) -> dict[str, str]:
-    """What is different from the run that is to go on, if that is allowed.
+def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo, allow: bool) -> dict[str, str]:
+    """Return the differences from the run that is resumed, if they are allowed.
 
     Args:
         before: the run as its earlier sessions left it.
@@ -118,7 +117,7 @@ def check_unchanged(before: RunInfo, config: Mapping[str, Any], info: RunInfo, a
         allow: `run.allow_config_change`.
 
     Raises:
-        UserError: something is, and it is not allowed.
+        UserError: there is a difference, and it is not allowed.
     """
     found = find_changes(before.config, yaml.safe_load(remove_passwords(yaml.safe_dump(config))))
     for name, old, new in (
@@ -137,7 +136,7 @@ def check_unchanged(before: RunInfo, config: Mapping[str, Any], info: RunInfo, a
     return found
 
 
-def show_finished_run(config: EvalConfig, resolved: Mapping[str, Any]) -> int | None:
+def show_finished_run(config: EvalConfig, resolved: Mapping[str, object]) -> int | None:
     """Show the run that `run.resume` names, if it is complete and still the same.
 
     Returns:
@@ -148,7 +147,7 @@ def show_finished_run(config: EvalConfig, resolved: Mapping[str, Any]) -> int | 
     """
     folder = find_run_to_resume(str(config.run.resume))
     summary = _read_complete_summary(folder)
-    if summary is None or not _complete(folder, config, resolved):
+    if summary is None or not _is_complete(folder, config, resolved):
         return None
     from rich.console import Console
 
@@ -168,7 +167,7 @@ def _read_complete_summary(folder: Path) -> Summary | None:
     return None if summary.stopped else summary
 
 
-def _complete(folder: Path, config: EvalConfig, resolved: Mapping[str, Any]) -> bool:
+def _is_complete(folder: Path, config: EvalConfig, resolved: Mapping[str, object]) -> bool:
     prompts = config.read_prompts()
     info = RunInfo(prompts_sha256=digest(prompts) if prompts else "")
     try:

@@ -175,7 +175,7 @@ class OptimizeConfig:
         if self.budget.usd is None:
             return
         names = [self.reflection_model] if self.reflection_model else []
-        if unpriced := self.base.unpriced_models(names):
+        if unpriced := self.base.list_unpriced_models(names):
             raise UserError(
                 f"budget.usd={self.budget.usd:g} cannot be kept, because no price is known for {', '.join(unpriced)}; "
                 "give it in model.prices, or leave the budget out."
@@ -190,7 +190,7 @@ class OptimizeConfig:
                 f"gate.objective=cost means nothing with model={self.base.model_name}, which is simulated and costs "
                 "nothing; leave it out, or choose a real model."
             )
-        if unpriced := self.base.unpriced_models(judges=False):
+        if unpriced := self.base.list_unpriced_models(judges=False):
             raise UserError(
                 f"gate.objective=cost cannot be judged, because no price is known for {', '.join(unpriced)}; give it "
                 "in model.prices, or leave the objective out."

@@ -172,7 +172,7 @@ def test_a_run_that_was_killed_asks_for_no_search_twice(
         process.wait()
         assert (len(model.requests), len(search.requests)) == (2, 2)
         with closing(sqlite3.connect(folder / "tools.db")) as database:
-            kept = "".join(str(row) for row in database.execute("SELECT returned, events FROM results"))
+            kept = "".join(str(row) for row in database.execute("SELECT returned, events FROM tool_results"))
         assert "1874" in kept and KEY not in kept
         assert KEY.encode() not in b"".join(each.read_bytes() for each in folder.glob("tools.db*"))
         resumed = eval_command(f"run.resume={folder}")
@@ -219,7 +219,7 @@ def test_a_kept_result_that_cannot_be_read_is_asked_for_again_and_fails_no_quest
         common = [*options(model, search, tmp_path / "data", calling("q1", LIGHT)), "cache.tools=shared"]
         eval_command(*common)
         with closing(sqlite3.connect(outputs / "cache" / "tools.db")) as database, database:
-            database.execute("UPDATE results SET returned = ?", (b"\xff",))
+            database.execute("UPDATE tool_results SET returned = ?", (b"\xff",))
         again, third = eval_command(*common), eval_command(*common)
         assert (again.code, len(search.requests)) == (0, 2)
     assert again.err.count("warning: a tool result in ") == 1 and "its call is made again" in again.err
