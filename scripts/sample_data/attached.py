@@ -8,7 +8,7 @@ FAMILIES["csv_lookup"](random.Random(1), 1).question     # "In the attached file
 import json
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family, draw_names, shuffle
+from eval.benchmarks.toy_set import Drawn, Family, draw_names, shuffle
 from scripts.sample_data.tables import csv_bytes, xlsx_bytes
 
 MONTHS = ("January", "February", "March", "April", "May", "June")

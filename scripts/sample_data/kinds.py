@@ -9,7 +9,7 @@ FAMILIES["slide_notes"](random.Random(1), 1).suffix     # ".pptx"
 import json
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family, draw_names, shuffle
+from eval.benchmarks.toy_set import Drawn, Family, draw_names, shuffle
 from scripts.sample_data.attached import GOODS, MONTHS, letter
 from scripts.sample_data.media import picture_bytes
 from scripts.sample_data.office import Page, docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes

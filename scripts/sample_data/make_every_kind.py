@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family
+from eval.benchmarks.toy_set import Drawn, Family
 from scripts.sample_data import attached as sample_attached
 from scripts.sample_data import kinds as sample_kinds
 from scripts.sample_data import marked as sample_marked

@@ -7,7 +7,7 @@ import io
 from random import Random
 from typing import Any
 
-from eval.benchmarks.drawing import Drawn, Family, draw_names
+from eval.benchmarks.toy_set import Drawn, Family, draw_names
 from scripts.sample_data.tables import without_times
 
 HEADER = ("ship", "tonnes", "crew")

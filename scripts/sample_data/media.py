@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family
+from eval.benchmarks.toy_set import Drawn, Family
 
 LETTER_PIXELS = 40  # high; OCR reads them without a mistake
 MARGIN_PIXELS = 30

@@ -5,7 +5,7 @@ FAMILIES["pdf_page"](random.Random(1), 1).suffix     # ".pdf"
 
 from random import Random
 
-from eval.benchmarks.drawing import Drawn, Family, draw_names
+from eval.benchmarks.toy_set import Drawn, Family, draw_names
 from scripts.sample_data.media import picture_bytes
 from scripts.sample_data.office import docx_bytes, pdf_bytes, zip_bytes
 from scripts.sample_data.tables import csv_bytes, xlsx_bytes

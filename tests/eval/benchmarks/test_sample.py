@@ -11,8 +11,8 @@ import openpyxl
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.drawing import draw_names
 from eval.benchmarks.sample_set import SAMPLE, SAMPLE_VERSION, BundledDataset
+from eval.benchmarks.toy_set import draw_names
 from mas.runtime.errors import UserError
 from scripts.sample_data.make_sample import DIFFICULTIES, FAMILIES, KINDS, MARKED, SPLITS, write_sample
 from tests.mas.tools.files.every_kind import EVERY_KIND
