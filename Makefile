@@ -66,4 +66,4 @@ lock:
 	rm -rf .venv-lock
 
 clean:
-	rm -rf .venv .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lock site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
