@@ -6,14 +6,18 @@ MLflow itself counts traces, spans and assessments: three sums, however many que
     count_in_mlflow(run)               # Sent(traces=64, spans=1856, assessments=256)
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eval.mlflow_export.exporter_process import Counts
 from eval.mlflow_export.run_page import ARTIFACTS, list_outdated_metrics
-from eval.mlflow_export.tracked_run import Sent, TrackedRun
+from eval.mlflow_export.tracked_run import Sent, TrackedRun, read_pages
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
+
+if TYPE_CHECKING:
+    from mlflow.entities import Trace
 
 OWN_LOG = "logs/mlflow.log"  # grows while it is sent
 _PAGE_TRACES = 500
@@ -64,19 +68,16 @@ def _sum(run: TrackedRun, view: str, metric: str) -> int:
 
 def read_trace_ids(run: TrackedRun) -> set[str]:
     """Return the ids of the traces that MLflow has of the run, with all their spans or not."""
-    found: set[str] = set()
-    token = None
-    while True:
-        page = run.tracing.search_traces(
+    traces: Iterator[Trace] = read_pages(
+        lambda token: run.tracing.search_traces(
             locations=[run.experiment_id],
             run_id=run.run_id,
             include_spans=False,
             max_results=_PAGE_TRACES,
             page_token=token,
         )
-        found.update(trace.info.trace_id for trace in page)
-        if not (token := page.token):
-            return found
+    )
+    return {trace.info.trace_id for trace in traces}
 
 
 def compare_counts(in_store: Sent, in_mlflow: Sent) -> Counts:

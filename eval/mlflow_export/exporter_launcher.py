@@ -42,7 +42,7 @@ class ExportKind(NamedTuple):
     script: str
     outputs: str  # folder under outputs/ whose runs the command finds by name
 
-    def sync_command(self, folder: Path) -> str:
+    def format_sync_command(self, folder: Path) -> str:
         name = folder.name if folder.parent == OUTPUTS / self.outputs else format_path(folder)
         return f"python {self.script} {shlex.quote(name)}"
 
@@ -134,7 +134,7 @@ class ExporterLauncher:
 
     @property
     def sync_command(self) -> str:
-        return self._kind.sync_command(self.folder)
+        return self._kind.format_sync_command(self.folder)
 
     def _start(self, tracking: Tracking, secrets: Iterable[str], module: str) -> None:
         self._process = subprocess.Popen(

@@ -16,10 +16,10 @@ text, a line that says what follows, and the examples as JSON. `template.partiti
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from eval.mlflow_export.tracked_run import TrackedRun
+from eval.mlflow_export.tracked_run import TrackedRun, read_pages
 from mas.prompt_sets.prompt_set import PromptSet
 
 if TYPE_CHECKING:
@@ -125,9 +125,7 @@ def _show_in_experiment(run: TrackedRun, name: str) -> None:
 
 def _list_versions(client: "MlflowClient", name: str) -> "Sequence[PromptVersion]":
     """Return all versions of a prompt, the newest first."""
-    found, token = [], None
-    while True:
-        page = client.search_prompt_versions(name, _PAGE_VERSIONS, token)
-        found += page
-        if not (token := page.token):
-            return sorted(found, key=lambda each: int(each.version), reverse=True)
+    found: Iterator[PromptVersion] = read_pages(
+        lambda token: client.search_prompt_versions(name, _PAGE_VERSIONS, token)
+    )
+    return sorted(found, key=lambda each: int(each.version), reverse=True)

@@ -14,12 +14,12 @@ import os
 import random
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from eval.config.tracking import LocalTracking, Tracking
 from eval.runs.record import Record
@@ -27,10 +27,13 @@ from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:  # MLflow is heavy, and reads its environment when it is imported: see `connect`
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Experiment, Run
+    from mlflow.store.entities.paged_list import PagedList
     from mlflow.tracing.client import TracingClient
 
     from eval.mlflow_export.traces import RecordTrace
+
+T = TypeVar("T")
 
 RUN_TAG = "harness.run_id"
 HEARTBEAT_TAG = "harness.heartbeat"  # UTC, ISO 8601
@@ -102,16 +105,22 @@ def open_run(
     return TrackedRun(client, tracing, settings.shown_uri, str(info.experiment_id), str(info.run_id))
 
 
+def read_pages(fetch: "Callable[[str | None], PagedList[T]]") -> Iterator[T]:
+    """Yield the items of all pages; `fetch` returns the page with a token, the first one for None."""
+    token = None
+    while True:
+        page = fetch(token)
+        yield from page
+        if not (token := page.token):
+            return
+
+
 def search_runs(
     client: "MlflowClient", experiment_ids: Sequence[str], condition: str, order_by: Sequence[str] = ()
 ) -> "Iterator[Run]":
     """Search runs through all pages of the result."""
-    token = None
-    while True:
-        page = client.search_runs(list(experiment_ids), condition, order_by=list(order_by) or None, page_token=token)
-        yield from page
-        if not (token := page.token):
-            return
+    ids, order = list(experiment_ids), list(order_by) or None
+    return read_pages(lambda token: client.search_runs(ids, condition, order_by=order, page_token=token))
 
 
 def _find_runs(client: "MlflowClient", experiment_ids: Sequence[str], run_id: str) -> "list[Run]":
@@ -123,13 +132,8 @@ def _check_not_elsewhere(client: "MlflowClient", experiment_id: str, run_id: str
     Raises:
         UserError: another experiment has the run.
     """
-    names: dict[str, str] = {}
-    token = None
-    while True:
-        page = client.search_experiments(page_token=token)
-        names |= {str(each.experiment_id): each.name for each in page}
-        if not (token := page.token):
-            break
+    experiments: Iterator[Experiment] = read_pages(lambda token: client.search_experiments(page_token=token))
+    names = {str(each.experiment_id): each.name for each in experiments}
     names.pop(experiment_id, None)
     if names and (found := _find_runs(client, list(names), run_id)):
         there = names[str(found[0].info.experiment_id)]

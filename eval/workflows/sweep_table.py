@@ -59,7 +59,7 @@ def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[
         if its_result.exit_code == STOPPED and (run := sweep.find_run(job)):
             _print(f"job {job.job}: {format_resume_hint(run)}", console)
     if any(each.exit_code in (STOPPED, None) for each in result.jobs):
-        _print(f"then make the table again: {SWEEP.sync_command(sweep.folder)}", console)
+        _print(f"then make the table again: {SWEEP.format_sync_command(sweep.folder)}", console)
     if not isinstance(tracking, NoTracking):
         _track(sweep.folder, tracking, secrets, console)
     return result

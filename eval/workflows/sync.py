@@ -266,7 +266,9 @@ def _send(source: RunSource, folder: Path, settings: Tracking) -> int:
     with closing(file), closing(source.open_export(folder, settings, request.redact)) as export:
         _report_mistakes(export)
         # `tracking.wait_seconds` is how long a run waits; this goes on as long as MLflow accepts something.
-        exporter = Exporter(export, end, math.inf, log, live=False, sync_command=source.kind.sync_command(folder))
+        exporter = Exporter(
+            export, end, math.inf, log, live=False, sync_command=source.kind.format_sync_command(folder)
+        )
         state = exporter.run()
         if export.is_open:
             print(f"{folder.name}: {export.describe_sent()}")

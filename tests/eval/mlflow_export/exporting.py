@@ -56,7 +56,7 @@ def exported(
     end.over.wait()
     export, (log, file) = RunExport(folder, settings, redact), open_log(folder, "mlflow")
     try:
-        return Exporter(export, end, wait_seconds, log, live, EVALUATION.sync_command(folder)).run()
+        return Exporter(export, end, wait_seconds, log, live, EVALUATION.format_sync_command(folder)).run()
     finally:
         export.close()
         file.close()
