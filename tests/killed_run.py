@@ -146,7 +146,7 @@ class KilledRun:
         assert b"Traceback" not in output, output.decode()
         if after:
             with RunStore(self.folder / "run.db", read_only=True) as store:
-                keys = store.finished_keys()
+                keys = store.list_finished_keys()
             assert len(keys) == len(after)
             assert self.acknowledged() <= keys
         shown = [int(count) for count in re.findall(rb"^(\d+)/\d+ done", output, re.MULTILINE)]

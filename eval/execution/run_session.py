@@ -63,7 +63,7 @@ def begin_session(
         StoreError, OSError: the folder cannot be written.
     """
     planned = [PlannedQuestion.of(sample) for sample in samples]
-    if planned != store.planned():  # of this run, or of a process that died before its run began
+    if planned != store.read_plan():  # of this run, or of a process that died before its run began
         store.plan(planned, again=True)
     (folder / "config.yaml").write_text(dump_config(info.config), encoding="utf-8")
     before = store.read_info()
@@ -169,7 +169,7 @@ def read_spent_usd(store: RunStore, folder: Path) -> float:
 
 def _open_call_log(store: RunStore, folder: Path) -> CallLog:
     call_log = CallLog(folder / CALL_LOG)
-    call_log.forget_finished(store.finished_keys())
+    call_log.forget_finished(store.list_finished_keys())
     return call_log
 
 
@@ -265,7 +265,7 @@ class RunSession:
 
     def _has_pending(self) -> bool:
         """Return whether another session could run a sample, with `run.retry_errors` too."""
-        ids = [planned.id for planned in self.store.planned()]
+        ids = [planned.id for planned in self.store.read_plan()]
         return bool(list_pending(ids, self.config.run.epochs, self.store.keys(), retry_errors=True))
 
     def _open_listener(self, thread_id: str, sample_key: SampleKey) -> Listener:

@@ -180,7 +180,7 @@ class RunExport(Export):
 
     def count_sent(self) -> Counts:
         sent = self.expected.sent.traces - self._refused - self._unsent
-        return {"traces": {"store": len(self.store.finished_keys()), "mlflow": sent}}
+        return {"traces": {"store": len(self.store.list_finished_keys()), "mlflow": sent}}
 
     def show_warning(self, warning: str | None) -> None:
         self.run.client.set_tag(self.run.run_id, COMPLETE_TAG, truncate(warning or "complete", MAX_TAG_CHARS))
@@ -192,7 +192,7 @@ class RunExport(Export):
 
     def _write_page(self, summary: Summary | None) -> None:
         info = self.store.read_info()
-        numbers = self._numbers.build_metrics(self.store.planned(), info.epochs) if summary else None
+        numbers = self._numbers.build_metrics(self.store.read_plan(), info.epochs) if summary else None
         page = build_page(info, summary, numbers, folder_name=self.folder.name, redact=self.redact)
         origin = {name: self.redact(text) for name, text in info.origin.items()}
         self._page = replace(page, tags={**origin, **page.tags})

@@ -50,7 +50,7 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
     write_summary(folder, summary)
     records = chain(_read_with_steps(store), read_missing(store))
-    write_report(folder / REPORT, summary, records, store.planned_ids(), describe_run(store.read_info(), summary))
+    write_report(folder / REPORT, summary, records, store.list_planned_ids(), describe_run(store.read_info(), summary))
     return summary
 
 
@@ -82,14 +82,14 @@ def _build_answer(record: Record) -> dict[str, str]:
 
 def _read_final(store: RunStore) -> Iterator[Record]:
     """Yield the last attempt at each planned (sample, epoch)."""
-    epochs, sample_ids = store.read_info().epochs, set(store.planned_ids())
+    epochs, sample_ids = store.read_info().epochs, set(store.list_planned_ids())
     return (record for record in store.final_records() if is_planned(record, epochs, sample_ids))
 
 
 def _read_with_steps(store: RunStore) -> Iterator[Record]:
     """Yield the last attempts that the page shows; no other record is parsed, for each may have megabytes."""
     epochs, last = store.read_info().epochs, store.keys()
-    shown = set(store.planned_ids()[: limit_questions(epochs)])
+    shown = set(store.list_planned_ids()[: limit_questions(epochs)])
     for ids, line in zip(store.correlation_ids(), store.lines(), strict=False):  # both in the order of writing
         key = (ids["task_id"], ids["epoch"])
         if key[0] in shown and key[1] <= epochs and last.get(key, (0, None))[0] == ids["attempt"]:

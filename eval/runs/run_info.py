@@ -205,7 +205,7 @@ def find_tuning_use(
     files: Mapping[str, str],
     before: RunInfo | None = None,
 ) -> TuningUse | None:
-    """Return which questions of a run its prompts were tuned on; None if nothing is known of these prompts.
+    """Return which questions of a run its prompts were tuned on; None if nothing is known of the prompts.
 
     Args:
         sets: that the run was made with; more than one if it was resumed with others.

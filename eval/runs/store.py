@@ -272,7 +272,7 @@ class RunStore:
         rows = self._all("SELECT sample_id, epoch, max(attempt), error_class FROM records GROUP BY sample_id, epoch")
         return {(unescape(escaped_id), epoch): (attempt, kind) for escaped_id, epoch, attempt, kind in rows}
 
-    def finished_keys(self) -> set[Key]:
+    def list_finished_keys(self) -> set[Key]:
         """Return (sample id, epoch, attempt) of every row, in error or not."""
         rows = self._all("SELECT sample_id, epoch, attempt FROM records")
         return {(unescape(escaped_id), epoch, attempt) for escaped_id, epoch, attempt in rows}
@@ -317,16 +317,16 @@ class RunStore:
                 raise StoreError(f"{self.path} already has its questions; resume that run, or start a new one")
             self._database.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", rows)
 
-    def planned(self) -> list[PlannedQuestion]:
+    def read_plan(self) -> list[PlannedQuestion]:
         """Return the samples of the run in the dataset's order; each is to be answered `RunInfo.epochs` times."""
         rows = self._all("SELECT data FROM questions ORDER BY place")
         return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
 
-    def planned_ids(self) -> list[str]:
+    def list_planned_ids(self) -> list[str]:
         """Return the ids of the planned samples, in the same order."""
         return [unescape(escaped_id) for (escaped_id,) in self._all("SELECT id FROM questions ORDER BY place")]
 
-    def missing(self, epoch: int) -> list[PlannedQuestion]:
+    def list_missing(self, epoch: int) -> list[PlannedQuestion]:
         """Return the planned samples that have no row of this epoch yet, in the same order."""
         done = "SELECT 1 FROM records WHERE sample_id = id AND epoch = ?"
         rows = self._all(f"SELECT data FROM questions WHERE NOT EXISTS ({done}) ORDER BY place", epoch)

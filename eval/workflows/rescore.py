@@ -93,7 +93,7 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
         if any(override.startswith("scorer") for override in overrides):
             config["scorer"] = OmegaConf.to_container(chosen.scorer, resolve=True)
         scorer = _build_scorer(config)
-        answers = _read_targets(gold, {each.id for each in source.planned()}) if gold else {}
+        answers = _read_targets(gold, {each.id for each in source.read_plan()}) if gold else {}
         folder = _new_folder(original, chosen)
         config["run"] = {**(config.get("run") or {}), "name": chosen.run.name}
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
@@ -144,7 +144,7 @@ def _read_targets(file: Path, ids: Collection[str]) -> dict[str, str | None]:
     try:
         return {sample.id: sample.target for sample in read_rows(rows, Attachments(file.parent)).samples}
     except UserError as error:
-        problem = re.split("; (?:mend|correct|fix) the row", str(error))[0].rstrip(".")
+        problem = re.split("; [a-z]+ the row", str(error))[0].rstrip(".")
         raise UserError(f"{problem}; correct the file of targets.") from error
 
 
@@ -164,7 +164,7 @@ def _check_row(row: Row, ids: Collection[str]) -> Row:
 
 async def _copy(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, info: RunInfo) -> None:
     """Copy the whole run with new scores, a few records in memory at a time."""
-    planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.planned()]
+    planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.read_plan()]
     target.plan(planned)
     target.write_info(info)
     target.write_state(source.read_state())

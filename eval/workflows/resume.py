@@ -173,7 +173,7 @@ def _is_complete(folder: Path, config: EvalConfig, resolved: Mapping[str, object
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
             changed = check_unchanged(store.read_info(), resolved, info, config.run.allow_config_change)
-            ids = [planned.id for planned in store.planned()]
+            ids = [planned.id for planned in store.read_plan()]
             finished = store.read_state().finished
             left = list_pending(ids, config.run.epochs, store.keys(), config.run.retry_errors)
     except StoreError as error:

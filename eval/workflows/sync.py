@@ -177,7 +177,7 @@ def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
     ):
         return True
     with _open_store(folder) as store:  # a session whose exporter died at once leaves the state of the one before
-        return state.counts.get("traces", {}).get("store") != len(store.finished_keys())
+        return state.counts.get("traces", {}).get("store") != len(store.list_finished_keys())
 
 
 def _sync_one_of_many(folder: Path, overrides: Sequence[str]) -> int:

@@ -99,7 +99,7 @@ def test_corrected_gold_answers_replace_those_of_the_run_under_its_own_scorer(
     assert rescore(file) == STOPPED  # q5 was never reached
     assert {name: record.score for name, record in records(new).items()} == {"q1": 1, "q2": None, "q3": 0, "q4": 1}
     with RunStore(new / "run.db", read_only=True) as store:
-        assert [each.target for each in store.planned()] == ["18", None, "a", "4", "5"]
+        assert [each.target for each in store.read_plan()] == ["18", None, "a", "4", "5"]
         assert not store.read_info().task.dataset_sha256
     numbers = summary(new)
     assert (numbers["n_scored"], numbers["n_correct"], numbers["n_unscored"]) == (4, 2, 1)

@@ -123,14 +123,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     def compare(self, store: RunStore) -> None:
         assert list(store.records()) == list(self.rows.values())
-        assert store.finished_keys() == self.rows.keys()
+        assert store.list_finished_keys() == self.rows.keys()
         finals = {key[:2]: max(key2[2] for key2 in self.rows if key2[:2] == key[:2]) for key in self.rows}
         assert store.keys() == {
             key: (attempt, self.rows[(*key, attempt)].error_class) for key, attempt in finals.items()
         }
         assert {(each.sample_id, each.epoch): each.attempt for each in store.final_records()} == finals
         assert store.cost_usd() == 0.5 * len(self.rows)
-        assert [each.id for each in store.planned()] == self.planned
+        assert [each.id for each in store.read_plan()] == self.planned
         assert store.read_info() == self.info
 
 

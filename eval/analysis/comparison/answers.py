@@ -107,7 +107,7 @@ def read_answers(store: RunStore) -> Answers:
     Raises:
         StoreError: the store cannot be read.
     """
-    info, planned = store.read_info(), store.planned()
+    info, planned = store.read_info(), store.read_plan()
     files = info.task.file_sha256
     return Answers(
         questions={each.id: each for each in planned if each.target is not None},
@@ -116,7 +116,7 @@ def read_answers(store: RunStore) -> Answers:
         scorer=info.config.get("scorer"),
         files=files,
         questions_sha256=digest_questions(planned, files),
-        n_missing=sum(len(store.missing(epoch)) for epoch in range(1, info.epochs + 1)),
+        n_missing=sum(len(store.list_missing(epoch)) for epoch in range(1, info.epochs + 1)),
     )
 
 

@@ -37,7 +37,7 @@ def summarise_store(store: RunStore) -> Summary:
         names=read_names(info, store.path.resolve().parent.name),
         stopped=_find_stop_reason(state.sessions, store),
         epochs=info.epochs,
-        sample_ids=set(store.planned_ids()),
+        sample_ids=set(store.list_planned_ids()),
         bad_rows=tuple(info.bad_rows),
         command=tuple(info.command or ()),
         sessions=tuple(build_from_json(SessionSummary, asdict(each)) for each in state.sessions),
@@ -52,7 +52,7 @@ def read_missing(store: RunStore) -> Iterator[Record]:
     """Yield a record in error for each (sample, epoch) of the plan that has not been run."""
     info = store.read_info()
     for epoch in range(1, info.epochs + 1):
-        for planned in store.missing(epoch):
+        for planned in store.list_missing(epoch):
             yield build_missing_record(info.run_id, planned, epoch)
 
 

@@ -139,7 +139,7 @@ def published(folder: Path) -> Path:
 
 def asked_by(finished: Finished) -> dict[str, Any]:
     with RunStore(finished.folder / "run.db", read_only=True) as store:
-        return {each.id: each.question for each in store.planned()}
+        return {each.id: each.question for each in store.read_plan()}
 
 
 def test_a_run_warns_before_and_reports_the_rest_beside(eval_command: EvalCommand, tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def test_records_come_back_whole_and_in_the_order_written(tmp_path: Path) -> Non
 
 def test_finished_keys_name_every_row(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        assert store.finished_keys() == set()
+        assert store.list_finished_keys() == set()
         store.write(make("é\ud800\0'\"\\"))
         store.write(make("q1", epoch=2, attempt=3, error="it broke"))
-        assert store.finished_keys() == {("é\ud800\0'\"\\", 1, 1), ("q1", 2, 3)}
+        assert store.list_finished_keys() == {("é\ud800\0'\"\\", 1, 1), ("q1", 2, 3)}
 
 
 def test_a_second_row_with_the_same_key_is_refused_and_the_first_stays(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_threads_take_turns(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(store.finished_keys()) == len(list(store.records())) == 80
+        assert len(store.list_finished_keys()) == len(list(store.records())) == 80
 
 
 def test_the_database_survives_power_loss_by_its_settings(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_full_disk_is_a_sentence_and_earlier_rows_stay(tmp_path: Path) -> None
         store._database.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own stand-in for ENOSPC
         with pytest.raises(StoreError, match="disk has room"):
             store.write(make("q2", answer="x" * 100_000))
-        assert store.finished_keys() == {("q1", 1, 1)}
+        assert store.list_finished_keys() == {("q1", 1, 1)}
 
 
 def test_after_a_full_disk_has_room_again_the_same_row_can_be_written(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_the_plan_is_kept_once_and_in_order(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="already has its questions"):
             store.plan([Sample("c", "C?")])
     with RunStore(tmp_path / "run.db", read_only=True) as store:
-        assert store.planned() == [
+        assert store.read_plan() == [
             PlannedQuestion("z\ud800", "Z?", "z.csv", "17", "2", {"kind": "csv"}),
             PlannedQuestion("a", "A?"),
         ]
@@ -289,7 +289,7 @@ def test_a_plan_with_an_id_twice_leaves_nothing_behind(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
         with pytest.raises(StoreError):
             store.plan([Sample("a", "A?"), Sample("a", "B?")])
-        assert store.planned() == []
+        assert store.read_plan() == []
 
 
 def test_a_question_that_was_not_run_is_an_error_with_the_gold_answer_of_its_plan() -> None:
@@ -312,7 +312,7 @@ def test_readers_need_no_lock_see_new_rows_and_cannot_write(tmp_path: Path) -> N
     path = tmp_path / "run.db"
     with RunStore(path) as writer, RunStore(path, read_only=True) as reader:
         writer.write(make("q1"))
-        assert reader.finished_keys() == {("q1", 1, 1)}
+        assert reader.list_finished_keys() == {("q1", 1, 1)}
         with pytest.raises(StoreError, match="cannot be written"):
             reader.write(make("q2"))
     before = path.read_bytes()
@@ -349,7 +349,7 @@ def test_a_killed_writer_frees_the_lock_and_its_rows_can_be_read_and_added_to(tm
             RunStore(path)
         os.kill(writer.pid, signal.SIGKILL)
     with RunStore(path, read_only=True) as reader:
-        n_rows = len(reader.finished_keys())
+        n_rows = len(reader.list_finished_keys())
     with RunStore(path) as store:
         store.write(make("after"))
-        assert len(store.finished_keys()) == n_rows + 1 >= 2
+        assert len(store.list_finished_keys()) == n_rows + 1 >= 2
