@@ -133,7 +133,7 @@ def read_in_process(source: Source, member: str | None = None) -> Document:
         from mas.tools.files.readers import archive
 
         if detect_kind(source) != ".zip":
-            raise ToolError(f"{source.name} is no archive, so it has no members; call read_file without `read_member`.")
+            raise ToolError(f"{source.name} is no archive, so it has no members; call read_file without `member`.")
         source = archive.read_member(source, member)
     kind = detect_kind(source)
     if kind not in READERS and kind in BINARY_KINDS:

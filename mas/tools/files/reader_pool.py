@@ -21,15 +21,8 @@ from mas.tools.results import ToolError
 WORKERS = 2  # at most; one is started when it is first needed and serves until the run ends
 READS = 300  # of one worker before it is replaced: libraries leak memory
 MAX_SECONDS = 150.0  # of one file, most of it for the libraries' import on a busy machine
-_KEPT = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TMPDIR",
-    "TESSDATA_PREFIX",
-    "SYSTEMROOT",
-)  # of the environment: no credential
+# Variables of the environment that a process gets: no credentials.
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TESSDATA_PREFIX", "SYSTEMROOT")
 
 _free_places = BoundedSemaphore(WORKERS)
 _lock = Lock()

@@ -78,16 +78,8 @@ def _build_command(deno: str, cache: str, *readable: str) -> list[str]:
     if any("," in path for path in may_read):  # the separator of the list
         raise NotAvailableError("Deno cannot be given a file with a comma in its path; rename the file.")
     return [
-        *(
-            deno,
-            "run",
-            "--cached-only",
-            "--no-remote",
-            "--no-prompt",
-            "--no-config",
-            "--no-lock",
-            "--node-modules-dir=none",
-        ),
+        *(deno, "run", "--cached-only", "--no-remote", "--no-prompt", "--no-config", "--no-lock"),
+        "--node-modules-dir=none",
         *(f"--allow-read={','.join(may_read)}", str(HERE / "runner.js")),
     ]
 
