@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from optimize.search.optimizers.prompt_rewriter import FAILURES_IN_A_ROW
+from optimize.search.optimizers.prompt_rewriter import MAX_FAILURES_IN_A_ROW
 from tests.eval.command_line import NO_SEARCH
 from tests.optimize.seal_questions import write_seal_questions
 from tests.optimize.sent import is_reflection
@@ -40,7 +40,7 @@ def test_reflections_that_cannot_be_read_any_more_end_the_search_and_open_nothin
         wire = tune(tmp_path, server, questions, *GEPA)
     verdict = wire.tuned.verdict
     assert (wire.tuned.code, verdict["finish_reason"]) == (2, "reflection_unparsable")
-    assert sum(map(is_reflection, wire.bodies)) <= 1 + 2 * FAILURES_IN_A_ROW, "each is asked for in two formats"
+    assert sum(map(is_reflection, wire.bodies)) <= 1 + 2 * MAX_FAILURES_IN_A_ROW, "each is asked for in two formats"
     assert verdict["spend"]["metric_calls"] == 8 + 4, "validation and one minibatch"
     assert wire.rows_in(wire.bodies).isdisjoint(wire.sealed)
 
