@@ -8,12 +8,12 @@
 `eval/` and `optimize/` know these types only, never a concrete system. Importing this module does not import dspy.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
-from mas.agents.spec import AgentSpec
+from mas.agents.spec import AgentSpec, Toolboxes
 from mas.llm.profiles.model import Model
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.tools.settings import ToolSettings
@@ -21,8 +21,6 @@ from mas.tools.tool_context import Resources
 
 if TYPE_CHECKING:
     import dspy
-
-    from mas.agents.react import Toolbox
 
 __all__ = ["Answerer", "Program", "Resources", "System", "agent_names"]
 
@@ -38,7 +36,7 @@ class Answerer(Protocol):
 class Program(Answerer, Protocol):
     """A `dspy.Module` as evaluating and tuning use it."""
 
-    toolboxes: "Mapping[str, Toolbox]"  # by agent; agents without tools are left out
+    toolboxes: Toolboxes
 
     def __call__(self, *, question: str, file: str | Path | None) -> "dspy.Prediction":
         """Do the same as `acall` for synchronous callers, such as DSPy's optimisers."""

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import dspy
 
-from mas.agents.react import Toolbox
-from mas.agents.spec import AgentSpec
+from mas.agents.spec import AgentSpec, Toolboxes
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import current_thread_id, keep_state
 from mas.tools.attachments import use_attachments
@@ -25,7 +24,7 @@ State = Mapping[str, object]  # final state of a question; goes into its record
 class AgentProgram(dspy.Module):
     """Module with one predictor per agent, under the agent's name: every one of them can be tuned."""
 
-    def __init__(self, agents: Sequence[AgentSpec] = (), toolboxes: Mapping[str, Toolbox] | None = None) -> None:
+    def __init__(self, agents: Sequence[AgentSpec] = (), toolboxes: Toolboxes | None = None) -> None:
         super().__init__()
         for agent in agents:
             setattr(self, agent.name, agent.make_predictor())

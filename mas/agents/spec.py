@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from mas.agents.react import Toolbox
 
+Toolboxes = Mapping[str, "Toolbox"]  # by agent; agents without tools are left out
+
 
 @dataclass
 class ModelSettings:

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from mas.agents.spec import AgentSettings, AgentSpec, ModelSettings, check_agents, list_tools, make_toolbox
+from mas.agents.spec import AgentSettings, AgentSpec, ModelSettings, Toolboxes, check_agents, list_tools, make_toolbox
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.system import Program, Resources
 from mas.tools.catalogue import open_tools
 from mas.tools.settings import ToolSettings
-
-if TYPE_CHECKING:
-    from mas.agents.react import Toolbox
 
 
 class AgentSystem:
@@ -26,7 +23,7 @@ class AgentSystem:
     agents: Mapping[str, ModelSettings]  # by name; agents without an entry have the defaults
     tools: Mapping[str, str] = {}
 
-    def make_program(self, toolboxes: "Mapping[str, Toolbox]") -> Program:
+    def make_program(self, toolboxes: Toolboxes) -> Program:
         """Return the program without models and prompts.
 
         Args:

@@ -8,8 +8,7 @@ import dspy
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State, check_question
-from mas.agents.react import Toolbox
-from mas.agents.spec import AgentSpec
+from mas.agents.spec import AgentSpec, Toolboxes
 from mas.systems.gaia.agents import AGENTS, Worker, initial_state
 from mas.systems.gaia.graph import recursion_limit, workflow
 from mas.systems.gaia.nodes import GraphContext
@@ -21,7 +20,7 @@ class GaiaProgram(AgentProgram):
     def __init__(
         self,
         agents: Sequence[AgentSpec],
-        toolboxes: Mapping[str, Toolbox],
+        toolboxes: Toolboxes,
         retry_limits: Mapping[Worker, int],
         max_research_steps: int,
         on_retry_exhausted: str,

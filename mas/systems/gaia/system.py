@@ -1,17 +1,13 @@
 """The GAIA system's settings, and how its program is made from them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from mas.agents.spec import AgentSettings
+from mas.agents.spec import AgentSettings, Toolboxes
 from mas.runtime.errors import UserError
 from mas.system import Program
 from mas.systems.agent_system import AgentSystem
 from mas.systems.gaia.agents import SPECS, WORKERS
-
-if TYPE_CHECKING:
-    from mas.agents.react import Toolbox
 
 ON_RETRY_EXHAUSTED = ("give_up", "best_effort")
 
@@ -39,7 +35,7 @@ class GaiaSystem(AgentSystem):
         if self.max_research_steps < 0:
             raise UserError(f"system.max_research_steps={self.max_research_steps} is negative; 0 means no research.")
 
-    def make_program(self, toolboxes: "Mapping[str, Toolbox]") -> Program:
+    def make_program(self, toolboxes: Toolboxes) -> Program:
         from mas.systems.gaia.program import GaiaProgram
 
         retry_limits = {name: self.get_settings(name).retry_limit for name in WORKERS}

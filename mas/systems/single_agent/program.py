@@ -4,7 +4,7 @@ program = SingleAgentProgram(SPECS, {"agent": Toolbox({"calculator": dspy.Tool(c
 program(question="What is 2 + 3?").final_answer      # "5"
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -12,8 +12,8 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from mas.agents.program import AgentProgram, State, check_question
-from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, Toolbox, react
-from mas.agents.spec import AgentSpec
+from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, react
+from mas.agents.spec import AgentSpec, Toolboxes
 from mas.prompt_sets.demos import Turn
 from mas.runtime.trace import event, keep_answer, keep_state, span
 
@@ -50,7 +50,7 @@ class AgentState(TypedDict):
 class SingleAgentProgram(AgentProgram):
     """Answers a question with its attachment in one conversation."""
 
-    def __init__(self, agents: Sequence[AgentSpec], toolboxes: Mapping[str, Toolbox], retry_limit: int) -> None:
+    def __init__(self, agents: Sequence[AgentSpec], toolboxes: Toolboxes, retry_limit: int) -> None:
         super().__init__(agents, toolboxes)
         self.retry_limit = retry_limit
 

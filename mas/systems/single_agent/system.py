@@ -1,15 +1,11 @@
 """The single agent's settings, and how its program is made from them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from mas.agents.spec import AgentSettings, AgentSpec
+from mas.agents.spec import AgentSettings, AgentSpec, Toolboxes
 from mas.system import Program
 from mas.systems.agent_system import AgentSystem
-
-if TYPE_CHECKING:
-    from mas.agents.react import Toolbox
 
 SPECS = (AgentSpec("agent", "mas.systems.single_agent.program.Answer", uses_tools=True),)
 
@@ -25,7 +21,7 @@ class SingleAgentSystem(AgentSystem):
     tools: dict[str, str] = field(default_factory=dict)  # name → "package.module.function"
     agents: dict[str, AgentSettings] = field(default_factory=dict)
 
-    def make_program(self, toolboxes: "Mapping[str, Toolbox]") -> Program:
+    def make_program(self, toolboxes: Toolboxes) -> Program:
         from mas.systems.single_agent.program import SingleAgentProgram
 
         return SingleAgentProgram(SPECS, toolboxes, self.get_settings("agent").retry_limit)

@@ -1,15 +1,11 @@
 """The toy system's settings, and how its program is made from them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from mas.agents.spec import AgentSpec, ModelSettings
+from mas.agents.spec import AgentSpec, ModelSettings, Toolboxes
 from mas.system import Program
 from mas.systems.agent_system import AgentSystem
-
-if TYPE_CHECKING:
-    from mas.agents.react import Toolbox
 
 SPECS = (
     AgentSpec("plan", "mas.systems.toy.program.Plan"),
@@ -29,7 +25,7 @@ class ToySystem(AgentSystem):
     default_prompts: str | None = "toy_baseline"
     agents: dict[str, ModelSettings] = field(default_factory=dict)
 
-    def make_program(self, toolboxes: "Mapping[str, Toolbox]") -> Program:
+    def make_program(self, toolboxes: Toolboxes) -> Program:
         from mas.systems.toy.program import ToyProgram
 
         return ToyProgram(SPECS)
