@@ -14,7 +14,7 @@ from mas.simulation.solving.self_contained import Finding
 from mas.simulation.solving.shop import solve_shop_problem
 from mas.simulation.solving.wording import parse_number
 
-_NO_FORM = 0.5  # logits
+_NO_FORM = 0.5  # logits: the form is easier to forget if the steps do not mention it
 
 
 def extract_heading(text: str, name: str) -> str:

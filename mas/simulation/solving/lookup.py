@@ -1,6 +1,6 @@
 """Answers from tables: a cell, an extreme, a total, a count, a difference, a list of names.
 
-    look_up("Which item costs most?", read_tables("Item | Price\\nPen | 2\\nInk | 9")) # Finding(answer="Ink")
+    look_up("Which item costs most?", read_tables("Item | Price\\nPen | 2\\nInk | 9"))     # Finding(answer="Ink")
 
 `misreads` causes a mistake: the second best column is used instead of the best.
 """
