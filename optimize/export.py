@@ -3,7 +3,7 @@
 python optimize/export.py latest --list                                what there is
 python optimize/export.py latest --candidate c004 --name by_hand       prompts/by_hand
 
-Exit codes: 0 done · 1 your mistake, told in one sentence.
+Exit codes: 0 done · 1 a mistake in the command, explained in one sentence.
 """
 
 import argparse
@@ -99,14 +99,14 @@ def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
         table.add_column(column)
     for each in tuning.proposals:
         fresh = tuning.shortlist.get(each.candidate_id) or {}
-        beside = {"from": each.parent_ids, "agents": each.agents}
+        more = {"from": each.parent_ids, "agents": each.agents}
         cells = [
             each.candidate_id,
             each.decision,
             _percent(each.val_score),
             _percent(fresh.get("fresh_score")),
             each.reason,
-            *(", ".join(beside[name]) for name in optional),
+            *(", ".join(more[name]) for name in optional),
         ]
         table.add_row(*map(build_cell, cells))
     console.print(table)

@@ -1,10 +1,10 @@
-"""A record's spans as what the agents did in turn, whichever system they belong to.
+"""The agents' steps in a record, read from its spans for any system.
 
-Roles are told from the spans alone: who gives a `decision` is a critic of the agent before it; the last one with a
-`final_answer` finishes; the one that worked last before it has made the draft.
+Roles follow from the outputs: an agent with a `decision` is a critic of the agent before it; the last one with a
+`final_answer` is the finisher; the last one to work before the finisher made the draft.
 
-    trail = Trail.of(record)
-    trail.steps[0].agent, trail.finish.agent      # "planner", "finalizer"
+    agent_steps = AgentSteps.of(record)
+    agent_steps.steps[0].agent, agent_steps.finish.agent      # "planner", "finalizer"
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,14 @@ from typing import Any
 from eval.runs.record import Record
 
 DECISION, FINAL_ANSWER = "decision", "final_answer"
-_UNUSABLE = "unusable reply"  # event of a reply that arrived and was of no use
+Span = dict[str, Any]  # as a record's trajectory holds it
+_UNUSABLE = "unusable reply"  # event of a reply that could not be used
 
 
 @dataclass(frozen=True)
 class ToolUse:
+    """A tool call of an agent."""
+
     name: str
     asked: str  # arguments
     seen: str  # what came back
@@ -28,13 +31,13 @@ class ToolUse:
 
 @dataclass(frozen=True)
 class Step:
-    """One agent at work once."""
+    """One run of an agent."""
 
     agent: str
     request: str
     outputs: dict[str, Any]
     tools: tuple[ToolUse, ...]
-    offered: bool  # whether it had tools at all
+    offered: bool  # True: it had tools
     error: str | None
 
     @property
@@ -52,7 +55,7 @@ class Step:
 
     @cached_property
     def seen(self) -> str:
-        """What it had to go by."""
+        """The request and all tool results."""
         return "\n".join([self.request, *(tool.seen for tool in self.tools)])
 
     @cached_property
@@ -64,12 +67,14 @@ class Step:
 
     @property
     def is_list(self) -> bool:
-        """Whether all that it gives are lists of texts, as a plan is."""
+        """True if all outputs are lists, as those of a plan are."""
         return bool(self.outputs) and all(isinstance(value, list) for value in self.outputs.values())
 
 
 @dataclass(frozen=True)
 class AgentSteps:
+    """All steps of an answer in order, and the replies that could not be used."""
+
     steps: tuple[Step, ...]
     unusable: tuple[tuple[str, str], ...]  # agent, reason
 
@@ -81,7 +86,7 @@ class AgentSteps:
 
     @cached_property
     def work(self) -> tuple[Step, ...]:
-        """What was delivered: the steps of all but the critics that ended with something."""
+        """The steps with outputs of all agents but the critics."""
         return tuple(step for step in self.steps if step.decision is None and step.outputs)
 
     @cached_property
@@ -91,7 +96,7 @@ class AgentSteps:
 
     @cached_property
     def drafts(self) -> tuple[Step, ...]:
-        """All tries of the agent whose work was made the final answer of; the finisher's own if there is no other."""
+        """All attempts of the agent whose work became the final answer; the finisher's own if there is no other."""
         before = [step for step in self.work if self.finish is None or step.agent != self.finish.agent]
         source = [step for step in before if not step.is_list] or ([self.finish] if self.finish else [])
         return tuple(step for step in source if step.agent == source[-1].agent) if source else ()
@@ -102,13 +107,13 @@ class AgentSteps:
 
     @cached_property
     def plan(self) -> Step | None:
-        """The newest plan: of the first agent, if others work after it and it gives lists alone."""
+        """The last plan: an output of the first agent, if it gives only lists and others work after it."""
         first = self.work[0] if self.work else None
         plans = [step for step in self.work if first and step.agent == first.agent and step.is_list]
         return plans[-1] if plans and len({step.agent for step in self.work}) > 1 else None
 
     def pair_reviews(self, critic: str | None = None) -> Iterator[tuple[Step, Step]]:
-        """Each critic's step with the one it judges."""
+        """Yield each critic's step with the step it judges."""
         judged: Step | None = None
         for step in self.steps:
             if step.decision is None:
@@ -120,7 +125,7 @@ class AgentSteps:
         return [step for step in self.steps if step.agent == agent]
 
 
-def _step(span: dict[str, Any], spans: dict[int, dict[str, Any]]) -> Step:
+def _step(span: Span, spans: dict[int, Span]) -> Step:
     below = [each for each in spans.values() if _owner(each, spans) is span]
     tools = tuple(
         ToolUse(
@@ -135,22 +140,22 @@ def _step(span: dict[str, Any], spans: dict[int, dict[str, Any]]) -> Step:
     return Step(str(span.get("name")), request, outputs, tools, offered or bool(tools), span.get("error"))
 
 
-def _owner(span: dict[str, Any], spans: dict[int, dict[str, Any]]) -> dict[str, Any] | None:
-    """The nearest agent around it."""
+def _owner(span: Span, spans: dict[int, Span]) -> Span | None:
+    """Return the span of the nearest enclosing agent."""
     above = spans.get(span.get("parent", -1))
     while above is not None and above.get("kind") != "agent":
         above = spans.get(above.get("parent", -1))
     return above
 
 
-def _unusable(spans: dict[int, dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def _unusable(spans: dict[int, Span]) -> Iterator[tuple[str, str]]:
     for span in spans.values():
         for event in span.get("events") or ():
             if event.get("name") == _UNUSABLE:
                 yield str(event.get("agent") or span.get("name")), str(event.get("error") or "")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, dict):
         return "\n".join(map(_text, value.values()))
     return "\n".join(map(_text, value)) if isinstance(value, list | tuple) else str(value)

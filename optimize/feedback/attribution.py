@@ -1,13 +1,12 @@
-"""Where a question first went wrong, as far as the agents' steps tell: the first broken link, whichever system ran.
+"""Attribution of a wrong answer to the agent that made the first mistake, as far as its steps show.
 
-    blame = blame_for(record, Trail.of(record), Gold(target))
-    blame.agent, blame.reason[0]      # "expert", "The evidence was in front of this agent, and its draft …"
+    attribution = attribute_failure(record, AgentSteps.of(record), TargetMatcher(target))
+    attribution.agent, attribution.reason[0]      # "expert", "The evidence was in front of this agent, and its draft …"
 
-Sought in this order: the agent that could not be read; retries that ran out; a right draft that was spoilt or rejected;
-an attachment that nobody opened; tools that failed; values that came from nowhere; evidence that was lost. Whether
-evidence was there is told by the gold answer's being contained in it, which says nothing of answers that have to be
-worked out, or that are so short that they stand anywhere: then the agent that made the draft is named, as far as can be
-told. Reasons are remarks (`optimize.feedback.expectation`): wordings that never quote anybody.
+The rules, in this order: a reply that could not be read; exhausted retries; a right draft that was changed or rejected;
+an attachment that nobody opened; failed tools; values without a source; lost evidence. Evidence is text that contains
+the target. That is no criterion for answers that must be computed, or that are so short that they occur anywhere; then
+the author of the draft is named. Reasons are remarks (`optimize.feedback.expectation`): they never quote anybody.
 """
 
 import re
@@ -26,12 +25,14 @@ _MIN_CALCULATED = 10
 
 @dataclass(frozen=True)
 class Attribution:
-    agent: str | None  # None: nothing went wrong, or nothing can be told
+    """The responsible agent and the reason."""
+
+    agent: str | None  # None: nothing went wrong, or the cause is unknown
     reason: Remark = ()  # about that agent
 
 
 def attribute_failure(record: Record, agent_steps: AgentSteps, matcher: TargetMatcher) -> Attribution:
-    """The agent to which a wrong or failed question is due; nobody for a right one."""
+    """Return the agent responsible for a wrong or failed answer; no agent for a right one."""
     if record.correct:
         return Attribution(None)
     if record.error is not None:
@@ -52,7 +53,7 @@ class _Case:
 
     @property
     def evidence(self) -> list[Step]:
-        """What was delivered by others than planner, finisher and the agent of the draft."""
+        """The work of all agents but planner, finisher and the author of the draft."""
         others = {
             step.agent for step in (self.agent_steps.plan, self.agent_steps.finish, self.agent_steps.draft) if step
         }
@@ -60,7 +61,7 @@ class _Case:
 
 
 def _failed(record: Record, agent_steps: AgentSteps) -> Attribution:
-    """No answer came of it: the agent at work when it ended, if it was one."""
+    """Return the agent that was running when the question failed."""
     agents = {step.agent for step in agent_steps.steps}
     with_tool = [step.agent for step in agent_steps.steps if any(tool.error for tool in step.tools)]
     at_fault = record.error_component if record.error_component in agents else None
@@ -74,9 +75,9 @@ def _failed(record: Record, agent_steps: AgentSteps) -> Attribution:
         "context_overflow": "what it was given to read was too long",
         "refused": "it refused to reply",
         "tool": "a tool that it called failed",
-        "limit": f"it was at work when a limit was reached ({record.limit})",
+        "limit": f"it was running when a limit was reached ({record.limit})",
     }.get(record.error_class or "")
-    if why is None:  # the model's provider, or a defect: no fault of a prompt
+    if why is None:  # the model's provider or a defect: prompts are not the cause
         return Attribution(None)
     return Attribution(
         at_fault, (f"The question failed with this agent: {why}.", "The question failed with this agent.")
@@ -101,7 +102,7 @@ def _retries_exhausted(case: _Case) -> Attribution | None:
 
 
 def _spoilt_in_the_end(case: _Case) -> Attribution | None:
-    """The draft was right and the final answer is not, or only its form is wrong."""
+    """Handle a right draft with a wrong final answer, in content or form."""
     finish, draft, matcher = case.agent_steps.finish, case.agent_steps.draft, case.matcher
     if finish is None or draft is None:
         return None
@@ -111,7 +112,7 @@ def _spoilt_in_the_end(case: _Case) -> Attribution | None:
     if matcher.is_contained_in(answer):
         inherited = matcher.is_reordered(draft.answer) or matcher.is_truncated(
             draft.answer
-        )  # the finish could not mend it
+        )  # the finisher could not fix it
         at_fault = draft if inherited else finish
         return Attribution(
             at_fault.agent,
@@ -176,7 +177,7 @@ def _file_not_read(case: _Case) -> Attribution | None:
 
 
 def _tools_failed(case: _Case) -> Attribution | None:
-    """An agent whose last tool call failed went on without what it had asked for."""
+    """Find an agent all of whose tool calls failed."""
     for step in case.agent_steps.work:
         if step.tools and all(tool.error for tool in step.tools):
             why = "Every tool call of this agent failed, and it went on without the evidence."
@@ -185,7 +186,7 @@ def _tools_failed(case: _Case) -> Attribution | None:
 
 
 def _values_from_nowhere(case: _Case) -> Attribution | None:
-    """A report with figures that stand in nothing its author saw: made up, rounded off or copied wrongly."""
+    """Find a report with figures that its author did not see: invented, rounded or copied wrongly."""
     for step in case.evidence:
         seen = extract_numbers(step.seen) | extract_numbers(case.record.question)
         figures = {number for number in extract_numbers(step.said) if number >= _MIN_TELLING_NUMBER or number % 1}
@@ -199,7 +200,7 @@ def _values_from_nowhere(case: _Case) -> Attribution | None:
 
 
 def _evidence_lost(case: _Case) -> Attribution | None:
-    """What the tools returned held the answer, and no report of that agent does."""
+    """Find an agent whose tools returned the answer, and whose reports lack it."""
     by_agent: dict[str, list[Step]] = {}
     for step in case.evidence:
         by_agent.setdefault(step.agent, []).append(step)
@@ -212,7 +213,7 @@ def _evidence_lost(case: _Case) -> Attribution | None:
 
 
 def _draft_is_wrong(case: _Case) -> Attribution | None:
-    """Nothing before it is known to be wrong; so, as far as can be told, the draft is."""
+    """Attribute the answer to the author of the draft: no earlier mistake is known."""
     draft = case.agent_steps.draft
     if draft is None:
         return None
@@ -221,12 +222,12 @@ def _draft_is_wrong(case: _Case) -> Attribution | None:
         return Attribution(draft.agent, (why, "This agent did not make the right use of its evidence."))
     if _out_of_the_head(draft, case.record):
         why = (
-            "As far as can be told, this agent's result is wrong: the number comes from no tool and from nothing it "
+            "As far as is known, this agent's result is wrong: the number comes from no tool and from nothing it "
             "was given, so it was calculated without the tools that it has."
         )
         return Attribution(draft.agent, (why, "The calculation was done without a tool."))
-    why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
-    return Attribution(draft.agent, (why, "As far as can be told, it went wrong here.", "The draft was at fault."))
+    why = "As far as is known, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
+    return Attribution(draft.agent, (why, "As far as is known, it went wrong here.", "The draft was at fault."))
 
 
 def _out_of_the_head(draft: Step, record: Record) -> bool:

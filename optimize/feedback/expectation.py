@@ -1,14 +1,12 @@
-"""What kind of answer was expected, and how the one given differs in kind: never the answer itself, nor how far off.
+"""The expected kind of answer, and the faults in form of the one given, without the target itself.
 
     expectation = Expectation.of("88450.42", "Express it in centimetres, rounded to two decimals, without the unit.")
     expectation.wordings[0]               # "Expected was a number with two decimals, without a unit."
-    expectation.faults("88450.4187 cm")   # a unit beside the number; not rounded as asked
+    expectation.faults("88450.4187 cm")   # a unit next to the number; not rounded as asked
 
-Every remark is a tuple of wordings, from the most telling to the vaguest: `optimize.feedback.feedback` takes the
-first one that
-does not happen to quote the gold answer. That the content is right where only the form is wrong is told on purpose: an
-optimiser sees the system's output beside it, and learns from train questions alone; what it copies into a prompt, the
-leak check finds.
+Every remark is a tuple of wordings, from the most specific to the vaguest: `optimize.feedback.feedback` uses the first
+one that does not happen to quote the target. Remarks do say that the content is right where only the form is wrong: an
+optimizer sees the system's output as well, uses training questions only, and the leak check finds what it copies.
 """
 
 import re
@@ -20,7 +18,7 @@ from eval.scorers.numeric import parse_quantity
 from optimize.feedback.target_matcher import NUMBER_WORDS, TargetMatcher, split_elements
 
 Kind = Literal["number", "list", "date", "decision", "word", "words", "text"]
-Remark = tuple[str, ...]  # wordings of one thing, from the most telling to the vaguest
+Remark = tuple[str, ...]  # wordings of one thing, from the most specific to the vaguest
 
 _MONTH = (
     r"(?:january|february|march|april|may|june|july|august|september|october|november|december"
@@ -51,6 +49,8 @@ _KINDS: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Expectation:
+    """The target of a question and its kind."""
+
     matcher: TargetMatcher
     question: str
     kind: Kind
@@ -61,7 +61,7 @@ class Expectation:
 
     @property
     def wordings(self) -> Remark:
-        """One sentence about the kind of answer that was asked for."""
+        """A sentence about the expected kind of answer."""
         if self.kind == "number":
             return (f"Expected was {self._number()}.", "Expected was a number.", "A numeric answer was expected.")
         if self.kind == "list":
@@ -75,11 +75,11 @@ class Expectation:
         return (f"Expected was {_KINDS[self.kind]}, with nothing around it.", f"Expected was {_KINDS[self.kind]}.")
 
     def is_content_right(self, answer: str) -> bool:
-        """Whether only the form is wrong: prose, unit, separators, rounding, the order of a list."""
+        """Return whether at most the form is wrong: prose, unit, separators, rounding, order of a list."""
         return self.matcher.is_contained_in(answer)
 
     def find_faults(self, answer: str | None) -> list[Remark]:
-        """How the answer differs in kind; empty if it does not."""
+        """Return the faults in form."""
         said = (answer or "").strip()
         if not said:
             return [("There was no answer.", "The answer was missing.")]
@@ -100,7 +100,7 @@ class Expectation:
 
     @property
     def decimals_asked(self) -> int | None:
-        """Digits after the point that the question asks for; None if it does not say."""
+        """Digits after the decimal point that the question asks for; None if it does not say."""
         if found := _DECIMALS.search(self.question):
             word = (found[1] or found[2]).lower()
             return int(word) if word.isdecimal() else NUMBER_WORDS.index(word) if word in NUMBER_WORDS else None
@@ -114,7 +114,7 @@ class Expectation:
         else:
             right = parse_quantity(self.matcher.text)
             if right and number.unit and not right.unit:
-                yield ("A unit or currency sign stood beside the number.", "There was more than the bare number.")
+                yield ("A unit or currency sign stood next to the number.", "There was more than the bare number.")
             if right and right.unit and not number.unit:
                 yield ("The unit was missing.",)
             if self._rounded_otherwise(said):

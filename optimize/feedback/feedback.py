@@ -1,11 +1,10 @@
-"""What an optimiser is told about one agent's part in one question: in words, and without the gold answer.
+"""Feedback for an optimizer on one agent's part in one answer, in words and without the target.
 
-Verdict, the kind of answer expected, where it first went wrong, and what befell this agent: replies that could not be
-read, tools that failed, verdicts of a critic that were mistaken. Nothing that the system or the question said is
-quoted: an optimiser sees it beside the feedback. What is quoted at all, messages of errors and of the scorer, goes
-through the same guard as every wording: a remark that holds the gold answer, an element or a number of it, in whatever
-form and be it by coincidence, gives way to a vaguer one, and at last to none. (Masking the coincidence would tell what
-stood there.)
+It says whether the answer was right, which kind was expected, where it first went wrong, and what happened to this
+agent: unreadable replies, failed tools, mistaken decisions of a critic. Texts of the system or the question are not
+quoted, because the optimizer sees them as well. Messages of errors and of the scorer are quoted, but a remark that
+contains the target, an element or a number of it, in any form and even by coincidence, is replaced by a vaguer one or
+left out. (Masking it would reveal what it was.)
 
     feedback_for("expert", record, Expectation.of(target, question))
     # "The final answer was wrong. Expected was a whole number, without a unit. …"
@@ -22,7 +21,7 @@ from optimize.feedback.expectation import Expectation, Remark
 from optimize.feedback.target_matcher import TargetMatcher
 
 MAX_QUOTED_CHARS = 300  # of a message of an error or of the scorer
-MAX_FAILURES = 3  # of a kind, told to one agent
+MAX_FAILURES = 3  # of a kind, reported to one agent
 _EXPECTED_FIELDS = re.compile(r"Expected to find output fields in the LM response: \[([^\]]*)\]")
 _HOLDS_REPLY = re.compile(r"LM response|input_value|AdapterParseError", re.IGNORECASE)
 
@@ -30,15 +29,15 @@ NOT_ASKED = "The question was not asked."
 
 
 def build_feedback(agent: str, record: Record, expectation: Expectation) -> str:
-    """The feedback to one agent, by the name of its predictor."""
+    """Return the feedback for an agent, by the name of its predictor."""
     agent_steps = AgentSteps.of(record)
     return join_unquoted(_remarks(agent, record, expectation, agent_steps), expectation.matcher)
 
 
 def join_unquoted(remarks: Iterable[Remark], matcher: TargetMatcher) -> str:
-    """Of each remark the first wording with which the text does not quote the gold answer; no remark if there is none.
+    """Join the first wording of each remark that does not quote the target.
 
-    Checked on the text as a whole: the end of one sentence and the beginning of the next may make a quotation, too.
+    The whole text is checked, because the end of one sentence and the beginning of the next may quote it together.
     """
     text = ""
     for remark in remarks:
@@ -74,7 +73,7 @@ def _verdict(record: Record) -> Remark:
         return ("The answer could not be scored.", "It was not scored.")
     if record.error is not None:
         return (
-            f"The question failed without an answer: {_told(record.error)}",
+            f"The question failed without an answer: {_sanitize(record.error)}",
             "The question failed without an answer.",
             "It failed.",
         )
@@ -90,7 +89,7 @@ def _verdict(record: Record) -> Remark:
 def _about_answer(
     agent: str, record: Record, expectation: Expectation, agent_steps: AgentSteps, attribution: Attribution
 ) -> Iterator[Remark]:
-    """How it differs from what was expected: its form for the agent that finishes, all of it for who is to blame."""
+    """Yield faults in form for the finisher, and all differences for the responsible agent."""
     answer = record.answer or ""
     concerned = attribution.agent in (None, agent)
     faults = (
@@ -119,22 +118,22 @@ def _about_blame(agent: str, attribution: Attribution, has_faults: bool) -> Iter
         yield ("It first went wrong with this agent.", "This is where it went wrong.")
         yield attribution.reason
     elif attribution.agent is not None:
-        fine = "" if has_faults else ", and this agent's part was fine as far as can be told"
+        fine = "" if has_faults else ", and this agent's part was fine as far as is known"
         yield (
             f"It first went wrong with another agent, {attribution.agent}{fine}.",
             f"It first went wrong elsewhere{fine}.",
             "The fault lay elsewhere.",
         )
     else:
-        yield ("Where it went wrong cannot be told.", "The cause is unknown.")
+        yield ("Where it went wrong is unknown.", "The cause is unknown.")
 
 
 def _own(
     agent: str, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, attribution: Attribution
 ) -> Iterator[Remark]:
-    """What befell the agent itself, whoever is to blame."""
-    known = _told(record.error or "")
-    reasons = dict.fromkeys(_told(reason) for name, reason in agent_steps.unusable if name == agent)
+    """Yield what happened to the agent itself, whoever is responsible."""
+    known = _sanitize(record.error or "")
+    reasons = dict.fromkeys(_sanitize(reason) for name, reason in agent_steps.unusable if name == agent)
     for reason in [each for each in reasons if each != known][:MAX_FAILURES]:
         yield (f"A reply of this agent could not be used: {reason}", "A reply of this agent could not be used.")
     yield from _tool_failures(agent_steps.select_agent(agent))
@@ -147,7 +146,7 @@ def _tool_failures(steps: Iterable[Step]) -> Iterator[Remark]:
     failed = dict.fromkeys((tool.name, tool.error) for step in steps for tool in step.tools if tool.error)
     for name, error in list(failed)[:MAX_FAILURES]:
         yield (
-            f"A call of the tool {name} failed: {_told(error or '')}",
+            f"A call of the tool {name} failed: {_sanitize(error or '')}",
             f"A call of the tool {name} failed.",
             "A tool call failed.",
         )
@@ -156,8 +155,8 @@ def _tool_failures(steps: Iterable[Step]) -> Iterator[Remark]:
 def _as_critic(
     agent: str, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, attribution: Attribution
 ) -> Iterator[Remark]:
-    """Misses and false alarms, each told once: of drafts by the gold answer, of other work only if it is to blame."""
-    told: dict[Remark, None] = {}
+    """Yield misses and false alarms once each: drafts are judged by the target, other work by the attribution."""
+    remarks: dict[Remark, None] = {}
     for critic, judged in agent_steps.pair_reviews(agent):
         is_draft = judged in agent_steps.drafts
         right = is_draft and matcher.is_contained_in(judged.answer)
@@ -165,12 +164,12 @@ def _as_critic(
             judged.agent == attribution.agent and record.error is None and not is_draft
         )
         if critic.rejects and right:
-            told[_FALSE_ALARM] = None
+            remarks[_FALSE_ALARM] = None
         elif wrong and not critic.rejects and not record.correct:
-            told[_MISS] = None
+            remarks[_MISS] = None
         elif wrong and is_draft:
-            told[_HIT] = None
-    yield from told
+            remarks[_HIT] = None
+    yield from remarks
 
 
 _FALSE_ALARM: Remark = (
@@ -193,8 +192,8 @@ def _at_the_limit(agent: str, record: Record, agent_steps: AgentSteps) -> Iterat
         )
 
 
-def _told(message: str) -> str:
-    """A message of an error without any reply of the model in it, as one sentence."""
+def _sanitize(message: str) -> str:
+    """Return an error message as one sentence, without any reply of the model."""
     if fields := _EXPECTED_FIELDS.search(message):
         return f"it could not be read; expected were the output fields {fields[1]}, each under its own name."
     if _HOLDS_REPLY.search(message):

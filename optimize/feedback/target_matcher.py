@@ -1,9 +1,9 @@
-"""A gold answer as something to look for: in what the system saw and said, and in what must never quote it.
+"""Matching of a target in texts: what the system saw and said, and feedback that must not quote it.
 
-gold = Gold("1,234.5 km")
-gold.quoted_in("about 1234.5")        # True: the number is in it, however it is written
-gold.matches("It is 1234.5 km.")      # True: right apart from its form
-Gold("88450.42").matches("88450.4187")  # True: right but for the rounding
+matcher = TargetMatcher("1,234.5 km")
+matcher.is_quoted_in("about 1234.5")               # True: it contains the number, in another form
+matcher.matches("It is 1234.5 km.")                # True: right apart from its form
+TargetMatcher("88450.42").matches("88450.4187")    # True: right apart from the rounding
 """
 
 import re
@@ -20,18 +20,18 @@ _TOKEN = re.compile(r"[^\W_]+")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:[ ,'\u2019]\d{3})+(?:\.\d+)?(?!\d)")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?|\.\d+")
-_LONG = 6  # characters from which a text is looked for within words, too: inflected, or written together
+_LONG = 6  # characters from which a text is also searched within words (inflected or compound)
 NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
 )  # fmt: skip
 _WORD_VALUES = {word: Decimal(value) for value, word in enumerate(NUMBER_WORDS)}
-_ROUNDED_BY = Decimal("0.005")  # share of the value; what differs more may well be another value
-_MIN_STRONG_CHARS, _MIN_STRONG_NUMBER = 4, 100  # what is shorter or smaller turns up in any text by chance
+_ROUNDED_BY = Decimal("0.005")  # share of the value; a larger difference may be another value
+_MIN_STRONG_CHARS, _MIN_STRONG_NUMBER = 4, 100  # shorter or smaller ones occur in any text by chance
 
 
 class TargetMatcher:
-    """One gold answer with its normal forms: letters and digits alone, its numbers, the elements of a list."""
+    """A target with its normal forms: letters and digits only, its numbers, the elements of a list."""
 
     def __init__(self, target: str) -> None:
         self.text = target.strip()
@@ -41,9 +41,9 @@ class TargetMatcher:
         self._numbers = {number for part in parts for number in _numbers(part)}
 
     def is_quoted_in(self, text: str) -> bool:
-        """Whether the gold answer, an element or a number of it stands in the text, in whatever form.
+        """Return whether the text contains the target, an element or a number of it, in any form.
 
-        Strict on purpose: case, accents, punctuation, signs, thousands separators and number words do not hide it.
+        Case, accents, punctuation, signs, thousands separators and number words do not hide it.
         """
         if not self._phrases:
             return self.text in text
@@ -54,26 +54,26 @@ class TargetMatcher:
 
     @cached_property
     def weak(self) -> bool:
-        """So short or small that finding it in a long text means nothing."""
+        """True if it is so short or small that finding it in a long text means nothing."""
         return all(map(_is_weak, self.items or (self.text,)))
 
     def is_within(self, text: str) -> bool:
-        """Whether the text holds all of it, as whole words and numbers; never for a weak one."""
+        """Return whether the text contains all of it as whole words and numbers; False for a weak one."""
         return not self.weak and all(_holds(text, item) for item in self.items)
 
     def matches(self, text: str) -> bool:
-        """Whether the text, as an answer, is right apart from its form: prose, unit, separators, rounding."""
+        """Return whether the answer is right apart from its form: prose, unit, separators, rounding."""
         return match_leniently(text, self.text) or self.is_rounded(text)
 
     def is_contained_in(self, answer: str) -> bool:
-        """Whether the answer's content is right, as far as can be told, and at most its form wrong."""
+        """Return whether at most the answer's form is wrong, as far as known."""
         if self.matches(answer) or self.is_reordered(answer):
             return True
         alone = len(self.items) == 1 and len(extract_numbers(answer)) <= max(1, len(self._numbers))
         return alone and self.is_within(answer)
 
     def is_rounded(self, text: str) -> bool:
-        """Whether the text is this number but for the rounding."""
+        """Return whether the text is this number with another rounding."""
         said, right = parse_quantity(text), parse_quantity(self.text)
         if said is None or right is None or said.value == right.value:
             return False
@@ -84,19 +84,19 @@ class TargetMatcher:
         return any(finer.quantize(step, mode) == coarser for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN))
 
     def is_truncated(self, text: str) -> bool:
-        """Whether the text is this number with digits lost that nobody can bring back."""
+        """Return whether the text is this number with fewer digits."""
         said, right = parse_quantity(text), parse_quantity(self.text)
         return bool(said and right and self.is_rounded(text) and _decimals(said.value) < _decimals(right.value))
 
     def is_reordered(self, text: str) -> bool:
-        """Whether the text is this list in another order."""
+        """Return whether the text is this list in another order."""
         said = [_squeezed(item) for item in split_elements(text)]
         right = [_squeezed(item) for item in self.items]
         return len(right) > 1 and said != right and sorted(said) == sorted(right)
 
 
 class _Words:
-    """A text as its letters and digits, with the places where words begin and end."""
+    """A text as its letters and digits, with the boundaries of its words."""
 
     def __init__(self, text: str) -> None:
         tokens = _tokens(text)
@@ -116,14 +116,14 @@ class _Words:
 
 
 def split_elements(text: str) -> list[str]:
-    """The elements of a list, however they are separated; a text that is no list is its own only one."""
+    """Return the elements of a list with any separators; a text that is no list is its only element."""
     if parse_quantity(text) is not None:  # with thousands separators
         return [text]
     return [item for item in _SEPARATORS.split(text.strip()) if _squeezed(item)]
 
 
 def extract_numbers(text: str) -> set[Decimal]:
-    """The numbers that stand in a text, without signs, words such as `three` included."""
+    """Return the numbers in a text without signs, words such as `three` included."""
     return set(_numbers(text))
 
 

@@ -1,12 +1,12 @@
-"""How small a gain a sealed set can show: told before anything is spent, and again when a gain was not shown.
+"""Statistical power of a sealed set: the smallest gain that it can show.
 
     smallest_gain(53, epochs=5)                    # 0.128: a true gain of 13 points passes the gate in 80 of 100 cases
     smallest_gain(10, epochs=1)                    # None: not even always right instead of 40 %
     questions_needed(gain=0.06, sd=0.31)           # 212 would show a gain of 6 points that was seen
 
 To pass, the 95 % interval of the mean difference must lie above 0 and p be 0.05 at most
-(`eval.analysis.statistics.paired_tests`). With n
-questions, k answers of each side to every one, accuracies p and q, the variance of a question's difference is
+(`eval.analysis.statistics.paired_tests`). With n questions, k answers per question and side, and accuracies p and q,
+the variance of a question's difference is
 
     v = r·(p(1-p) + q(1-q) - 2·c·√(p(1-p)·q(1-q)))  +  (1-r)·(p(1-p) + q(1-q))/k
 
@@ -40,7 +40,7 @@ def compute_smallest_gain(
     correlation: float = CORRELATION,
     min_gain: float = 0.0,
 ) -> float | None:
-    """The true gain, 0 to 1, that passes the gate in 80 of 100 cases; None: not even an accuracy of 1 would.
+    """Return the true gain, 0 to 1, that passes the gate in 80 of 100 cases; None if even an accuracy of 1 would not.
 
     Args:
         n_questions: sealed; at least 2.
@@ -51,31 +51,31 @@ def compute_smallest_gain(
     """
     _check(n_questions, epochs, accuracy, correlation)
 
-    def shown(gain: float) -> bool:
+    def is_shown(gain: float) -> bool:
         least = compute_smallest_difference(
             _standard_error(gain, n_questions, epochs, accuracy, correlation), n_questions
         )
         return least is not None and gain >= min_gain + least + 1 / (n_questions * epochs)
 
     low, high = 0.0, 1 - accuracy
-    if not shown(high):
+    if not is_shown(high):
         return None
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (low, middle) if shown(middle) else (middle, high)
+        low, high = (low, middle) if is_shown(middle) else (middle, high)
     return high
 
 
 def compute_smallest_margin(
     n_questions: int, epochs: int, accuracy: float = ACCURACY, correlation: float = CORRELATION
 ) -> float | None:
-    """For objective=cost: the margin under which prompts that are exactly as good pass in 80 of 100 cases."""
+    """Return the margin (objective=cost) with which equally good prompts pass in 80 of 100 cases."""
     _check(n_questions, epochs, accuracy, correlation)
     return compute_smallest_difference(_standard_error(0.0, n_questions, epochs, accuracy, correlation), n_questions)
 
 
 def compute_questions_needed(gain: float, sd: float) -> int | None:
-    """How many questions would show this gain, if it is the true one, in 80 of 100 cases.
+    """Return the number of questions that would show this gain, if it is the true one, in 80 of 100 cases.
 
     Args:
         gain: that was seen; mean difference, -1 to 1.
@@ -103,7 +103,7 @@ def compute_questions_needed(gain: float, sd: float) -> int | None:
 
 
 def describe_power(n_questions: int, epochs: int, accuracy: float | None = None, min_gain: float = 0.0) -> str:
-    """What the sealed set can show, as a sentence.
+    """Return a sentence about the smallest gain that the sealed set can show.
 
     Args:
         n_questions: sealed; at least 2.
@@ -131,7 +131,7 @@ def describe_power(n_questions: int, epochs: int, accuracy: float | None = None,
 
 
 def describe_margin(n_questions: int, epochs: int, margin: float, accuracy: float | None = None) -> str:
-    """The same for objective=cost."""
+    """Return the same sentence for objective=cost."""
     needed = compute_smallest_margin(n_questions, epochs, ACCURACY if accuracy is None else accuracy)
     asked = (
         f"{n_questions} sealed questions, {epochs} answers each" if epochs > 1 else f"{n_questions} sealed questions"
@@ -149,7 +149,7 @@ def describe_margin(n_questions: int, epochs: int, margin: float, accuracy: floa
 
 
 def power_table() -> str:
-    """Smallest gains in points, for the documentation (Markdown)."""
+    """Return a Markdown table of the smallest gains in points, for the documentation."""
     lines = [
         "| sealed questions | answers each | " + " | ".join(f"correlation {each}" for each in CORRELATIONS) + " |",
         "|---" * (2 + len(CORRELATIONS)) + "|",

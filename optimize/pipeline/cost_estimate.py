@@ -1,7 +1,7 @@
-"""What a tuning run will take, phase by phase, told before it begins; and whether its budget allows that.
+"""Estimate of a tuning run by phase, shown before it begins, and the check that its budget allows it.
 
-The number of answers is the most there can be. What one takes is a mean, with prompts as long as today's: tuned ones
-are mostly longer, and take more.
+The number of answers is an upper limit. The usage of one answer is a mean with prompts as long as today's; tuned ones
+are mostly longer.
 
 plan = planned(optimizer, splits, n_agents=7, budget, shortlist, gate)
 estimate = Estimate.guessed(plan, config.base, reflection_model=None)
@@ -26,14 +26,14 @@ from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import Optimizer
 
 UNLIMITED = sys.maxsize  # metric calls of a search without a budget of them
-# Of one reflection: a few examples, each about as long as a request of the system, and a text as long as a prompt.
+# A reflection has a few examples, each about as long as a request of the system, and a text as long as a prompt.
 _EXAMPLES_A_REFLECTION = 3
-_TOKENS_BESIDE, _TOKENS_OUT = 800, 600
+_TOKENS_BRIEF, _TOKENS_OUT = 800, 600
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many answers each phase takes, at most."""
+    """Maximum number of answers by phase."""
 
     baseline: int
     search: int | None  # None: as many as another budget allows
@@ -73,14 +73,14 @@ def build_plan(
         baseline=n_val,
         search=None if endless else max(0, cost.metric_calls - n_val),  # the parent is scored in the baseline
         reflections=0 if endless else cost.reflection_calls,
-        shortlist=(shortlist.size + 1) * shortlist.epochs * n_val,  # the parent is asked afresh as well
+        shortlist=(shortlist.size + 1) * shortlist.epochs * n_val,  # the parent is re-evaluated as well
         sealed=2 * gate.epochs * len(splits.sealed),
     )
 
 
 @dataclass(frozen=True)
 class Amount:
-    """Of one answer, one reflection, or one phase."""
+    """Usage of an answer, a reflection or a phase."""
 
     lm_calls: float = 0.0
     input_tokens: float = 0.0
@@ -105,7 +105,7 @@ class Amount:
 
 
 class Measured(Protocol):
-    """Means of one answer, such as `optimize.pipeline.baseline.Baseline`."""
+    """Mean usage of an answer, such as `optimize.pipeline.baseline.Baseline`."""
 
     @property
     def lm_calls(self) -> float: ...
@@ -122,6 +122,8 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Phase:
+    """One line of the estimate."""
+
     name: str
     answers: int | None  # None: unlimited
     takes: Amount
@@ -130,7 +132,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Estimate:
-    """`answer` is None if nothing is known of the system: then there are numbers of answers alone."""
+    """Plan and usage. `answer` is None for a system without known usage: then only answers are counted."""
 
     plan: Plan
     answer: Amount | None
@@ -206,7 +208,7 @@ class Estimate:
                 )
 
     def lines(self, budget: BudgetSettings) -> list[str]:
-        """For the terminal."""
+        """Return the estimate as lines for the terminal."""
         phases = [*self.phases, self.total]
         said = [f"estimate, with prompts as long as today's ({self.source}):", *(self._line(each) for each in phases)]
         if self.free:
@@ -228,20 +230,20 @@ class Estimate:
         )
 
     def _cuts(self, budget: BudgetSettings) -> Iterator[str]:
-        """Which budgets will probably end the run before its plan does."""
+        """Yield the budgets that will probably end the run before its plan does."""
         total, search = self.total.takes, self.phases[1].takes
         for option, allowed, needed in self._budgeted(budget, total):
-            beside = needed - next(each for name, _, each in self._budgeted(budget, search) if name == option)
-            if beside > allowed:
+            others = needed - next(each for name, _, each in self._budgeted(budget, search) if name == option)
+            if others > allowed:
                 yield (
-                    f"warning: baseline, shortlist and sealed test take about {_number(option, beside)}, more than "
+                    f"warning: baseline, shortlist and sealed test take about {_number(option, others)}, more than "
                     f"budget.{option}={allowed:g}: probably nothing is left for the search"
                 )
             elif needed > allowed:
                 yield f"budget.{option}={allowed:g} will probably end the search early"
 
     def _budgeted(self, budget: BudgetSettings, takes: Amount) -> Iterator[tuple[str, float, float]]:
-        """(option, how much is allowed, how much is needed), of the budgets that an estimate can be compared with."""
+        """Yield option, budget and need of the budgets that the estimate covers."""
         if self.answer is None:
             return
         for option, allowed, needed in (
@@ -255,7 +257,7 @@ class Estimate:
 
 def _a_reflection(answer: Amount, price: Price | None) -> Amount:
     a_request = answer.input_tokens / answer.lm_calls if answer.lm_calls else 0.0
-    tokens_in = _EXAMPLES_A_REFLECTION * a_request + _TOKENS_BESIDE
+    tokens_in = _EXAMPLES_A_REFLECTION * a_request + _TOKENS_BRIEF
     usd = None if price is None else price.cost_usd(round(tokens_in), 0, _TOKENS_OUT)
     return Amount(1.0, tokens_in, _TOKENS_OUT, usd)
 

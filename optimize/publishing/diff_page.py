@@ -1,4 +1,4 @@
-"""Two prompt sets side by side on one page that opens from the disk, needs no script and loads nothing.
+"""HTML page with two prompt sets side by side; it needs no script and loads nothing.
 
 write_page(Path("diff.html"), parent, tuned)
 """
@@ -23,7 +23,7 @@ _TEMPLATE = Path(__file__).with_name("diff.html.jinja")
 
 
 def write_page(path: Path, a: PromptSet, b: PromptSet) -> None:
-    """A reader sees the old page or the whole new one.
+    """Write the page atomically.
 
     Raises:
         UserError: it cannot be written.
@@ -36,7 +36,7 @@ def write_page(path: Path, a: PromptSet, b: PromptSet) -> None:
 
 
 def render_page(a: PromptSet, b: PromptSet) -> str:
-    """The page as HTML; whatever is in the prompts is escaped."""
+    """Return the page as HTML; all text of the prompts is escaped."""
     diffs = compare_sets(a, b)
     return str(
         load_template(_TEMPLATE, {"fields": format_demo}).render(
@@ -50,14 +50,14 @@ def render_page(a: PromptSet, b: PromptSet) -> str:
 
 
 def build_notes(prompts: PromptSet) -> list[str]:
-    """What is to be known about a set before it is read."""
-    told = [replace_invisible(build_headline(prompts.provenance))] if prompts.provenance else []
+    """Return notes on the origin of a set, to be shown above it."""
+    origin = [replace_invisible(build_headline(prompts.provenance))] if prompts.provenance else []
     edited = (
         [f"edited after it was published: {', '.join(map(replace_invisible, prompts.edited))}"]
         if prompts.edited
         else []
     )
-    return told + edited
+    return origin + edited
 
 
 def _about(prompts: PromptSet) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What must not get into a prompt: gold answers, questions, ids and files of all three splits, as salted hashes.
+"""Index of what must not get into a prompt: targets, questions, ids and file names of all splits, as salted hashes.
 
-Golds are short, so that a plain hash of one could be undone by guessing. Hence the salt, drawn anew for each object;
-and these live in memory only: nothing of them is ever written.
+Targets are short, so a plain hash could be reversed by guessing. Hence the salt, which is drawn for each object. All of
+it is kept in memory only and never written.
 
     lookup = Lookup.of(train, val, sealed)
     lookup.find(Reading("The answer is Paveldel."))      # [Find(Trace("gold", "val", "q17", …), start=14, end=22)]
@@ -17,7 +17,7 @@ from eval.benchmarks.dataset import Sample
 from eval.contamination.forms import HINT, LONGEST, PASSAGE, SHORT, Form, are_common, derive_forms, extract_passages
 from eval.contamination.text import Piece, Reading, join_words
 
-Kind = Literal["gold", "question", "id", "file", "near"]  # near: a question's four words; no leak, but a hint at one
+Kind = Literal["gold", "question", "id", "file", "near"]  # near: four words of a question, only a hint
 SplitName = Literal["train", "val", "test"]
 
 _SHORTEST_ID, _SHORTEST_STEM = 6, 6  # characters
@@ -25,17 +25,19 @@ _SHORTEST_ID, _SHORTEST_STEM = 6, 6  # characters
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Something of one example that may be found in a prompt."""
+    """A form of something of one sample, to be looked for in a prompt."""
 
     kind: Kind
     split: SplitName
     sample_id: str
     weak: bool = False  # so short or common that alone it proves nothing
-    specific: bool = False  # so long that it is hardly met by chance
+    specific: bool = False  # so long that it is hardly found by chance
 
 
 @dataclass(frozen=True, slots=True)
 class Find:
+    """An occurrence of a trace in a text."""
+
     trace: Trace
     start: int  # in the reading's text
     end: int
@@ -44,7 +46,7 @@ class Find:
 
 @dataclass
 class Lookup:
-    """To be made by `Lookup.of`."""
+    """Index of traces. Create it with `Lookup.of`."""
 
     _salt: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
     _traces: dict[bytes, list[Trace]] = field(default_factory=dict, repr=False)
@@ -67,18 +69,18 @@ class Lookup:
         return lookup
 
     def find(self, reading: Reading) -> list[Find]:
-        """All there is in a text, weak traces and hints included."""
+        """Return all occurrences in a text, weak traces and hints included."""
         return [Find(trace, start, end, key) for key, start, end in self._met(reading) for trace in self._traces[key]]
 
     def sizes(self) -> dict[str, int]:
-        """Questions of each split."""
+        """Return the number of questions of each split."""
         return dict(self._sizes)
 
     def keys(self, reading: Reading) -> set[bytes]:
         return {key for key, _, _ in self._met(reading)}
 
     def is_in_training(self, find: Find) -> bool:
-        """Whether a training question says it too, so that it may well come from there."""
+        """Return whether a training question contains it as well, and may be its source."""
         return find.key in self._in_training
 
     def _met(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
@@ -92,7 +94,7 @@ class Lookup:
             yield from self._met_grams(without_and, {size for size in self._grams if size not in (PASSAGE, HINT)})
 
     def _met_words(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
-        """Runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
+        """Yield runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
         words = reading.words
         text = join_words(words)
         ends: dict[int, int] = {}  # where a word ends in the squeezed text → where it ends in the reading's
@@ -144,7 +146,7 @@ class Lookup:
             traces.append(trace)
 
     def _forget_training_passages(self) -> None:
-        """Words that a training question has too are no sign of another question."""
+        """Drop passages of other questions that a training question contains as well."""
         for key in self._in_training:
             mine = [
                 each for each in self._traces[key] if each.split == "train" or each.kind not in ("question", "near")

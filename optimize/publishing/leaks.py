@@ -1,15 +1,15 @@
-"""The leak check: does a prompt, or a worked example in it, say what only the questions and their keys may say?
+"""Leak check: finds targets, questions, ids and file names of the samples in prompts and their demos.
 
-Looked for: gold answers, eight words in a row of a question, task ids, names of attachments. A hit from the validation
-or the sealed questions blocks the set; one from the training questions is only shown. Not counted: what the parent's
-text of the same agent says as often, and the model's own work on a training question in a worked example.
-A gold that is short or common (`5`, `yes`, `2000`) counts only beside four words of its question, its id or its file.
+Of a question, eight words in a row count. A hit from the validation or sealed questions blocks the set; one from the
+training questions is only reported. Not counted: what the parent's text of the same agent says as often, and the
+model's own work on a training question in a demo. A short or common target (`5`, `yes`, `2000`) counts only close to
+four words of its question, its id or its file name.
 
     index = LeakIndex.of(splits.train, splits.val, splits.sealed)
     report = check(lookup, candidate.prompts, parent)
     report.blocked, report.summary()      # True, "1 val gold (finalizer, text line 12)"
 
-No report quotes a gold: of a hit from the training questions it has the words around it, with the hit masked.
+No report quotes a target. For hits from the training questions it has the words around the masked hit.
 """
 
 from collections import Counter
@@ -30,12 +30,12 @@ Status = Literal["blocking", "shown", "inherited", "allowed"]
 OF_TRAINING = "demo of a training question"
 _AROUND = 40  # characters on both sides of a masked hit
 _MASK = "[…]"
-_SHOWN = 3  # hits that a summary names
+_MAX_SHOWN = 3  # hits that a summary names
 
 
 @dataclass(frozen=True)
 class Hit:
-    """One place where a prompt says something of a question."""
+    """A place where a prompt contains something of a sample."""
 
     kind: Kind
     split: SplitName
@@ -49,23 +49,23 @@ class Hit:
 
 @dataclass(frozen=True)
 class LeakReport:
-    """What was found in one prompt set."""
+    """Hits in one prompt set."""
 
     hits: list[Hit] = field(default_factory=list)
-    checked: dict[str, int] = field(default_factory=dict)  # questions of each split that were looked for
+    checked: dict[str, int] = field(default_factory=dict)  # number of questions per split
 
     @property
     def blocked(self) -> bool:
         return any(hit.status == "blocking" for hit in self.hits)
 
     def summary(self) -> str:
-        """One line for people; which questions were concerned, but never what they say."""
+        """Return one line that names the samples, but never what they say."""
         blocking = [hit for hit in self.hits if hit.status == "blocking"]
-        told = [f"{hit.split} {hit.kind} ({hit.agent}, {hit.place}, {hit.sample_id})" for hit in blocking[:_SHOWN]]
-        more = [f"{len(blocking) - _SHOWN} more"] if len(blocking) > _SHOWN else []
+        shown = [f"{hit.split} {hit.kind} ({hit.agent}, {hit.place}, {hit.sample_id})" for hit in blocking[:_MAX_SHOWN]]
+        more = [f"{len(blocking) - _MAX_SHOWN} more"] if len(blocking) > _MAX_SHOWN else []
         others = Counter(hit.status for hit in self.hits if hit.status != "blocking")
         quiet = [f"{n} {_QUIET[status]}" for status, n in others.items()]
-        return "; ".join([", ".join([*told, *more]) or "nothing that blocks", *quiet])
+        return "; ".join([", ".join([*shown, *more]) or "nothing that blocks", *quiet])
 
     def to_dict(self) -> dict[str, Any]:
         return {"blocked": self.blocked, "checked": self.checked, "hits": [asdict(hit) for hit in self.hits]}
@@ -83,7 +83,7 @@ _QUIET = {
 
 
 class LeakIndex:
-    """What is looked for: in memory only, as salted hashes."""
+    """Leak check against the samples of a run."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -93,13 +93,12 @@ class LeakIndex:
         return LeakIndex(Lookup.of(train, val, sealed))
 
     def check(self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = ()) -> LeakReport:
-        """Look for leaks in what `prompts` says more than `parent`.
+        """Find leaks that `prompts` contains and `parent` does not.
 
         Args:
-            prompts: the set that is to be published, its worked examples included.
-            parent: the set that the search began with.
-            system_words: words or texts that belong to the system: a gold answer that they hold counts only beside
-                its question.
+            prompts: the candidate, demos included.
+            parent: the set that the search started from.
+            system_words: words of the system itself; a target among them counts only close to its question.
         """
         lookup = self._lookup
         usual = {key for text in (*system_words, *_vocabulary(parent)) for key in lookup.keys(Reading(text))}
@@ -115,7 +114,7 @@ class LeakIndex:
 
 
 def collect_system_words(program: Program) -> list[str]:
-    """The names of a program's tools and fields, which any prompt of its may say."""
+    """Return the names of a program's tools and fields, which its prompts may contain."""
     tools = {name for names in list_offered_tools(program).values() for name in names}
     return sorted(tools | {name for _, predictor in program.named_predictors() for name in predictor.signature.fields})
 
@@ -125,7 +124,7 @@ _RANK: dict[Status, int] = {"allowed": 0, "inherited": 1, "shown": 2, "blocking"
 
 @dataclass(frozen=True)
 class _Passage:
-    """One text that is checked as a whole: an agent's instructions, or one field of a demo."""
+    """A text that is checked as a whole: an agent's instructions, or one field of a demo."""
 
     agent: str
     reading: Reading
@@ -140,19 +139,19 @@ class _Passage:
         return f"demo {self.demo} field {self.field}"
 
     def is_all(self, find: Find) -> bool:
-        """Whether the passage says nothing but this."""
+        """Return whether the passage contains nothing else."""
         words = self.reading.words
         return self.top_level and find.start <= words[0].start and words[-1].end <= find.end
 
-    def beside(self, find: Find) -> bool:
-        """Whether something of the same question stands in the same paragraph, or field, apart from the find itself."""
+    def has_hint(self, find: Find) -> bool:
+        """Return whether the same paragraph, or field, contains something else of the same sample."""
         return any(
             (hint.start >= find.end or hint.end <= find.start) and self._together(find, hint)
             for hint in self._hints.get((find.trace.split, find.trace.sample_id), ())
         )
 
     def excerpt(self, find: Find) -> str:
-        """The words around it, with all that was found on the line masked."""
+        """Return the words around it, with everything that was found on the line masked."""
         start, end = self.reading.find_line_span(find.start)
         text, at = "", max(start, find.start - _AROUND)
         last = min(end, find.end + _AROUND)
@@ -183,7 +182,7 @@ class _Finding:
 
 
 def _judged(agent: str, mine: list[_Finding], theirs: list[_Finding]) -> Iterator[Hit]:
-    """An agent's findings as hits; as many as the parent has are inherited, those on its lines first."""
+    """Yield an agent's findings as hits; as many as the parent has are inherited, those on its lines first."""
     left = Counter((each.find.trace, each.find.key) for each in theirs)
     known = {_line(each) for each in theirs}
     for each in sorted(mine, key=lambda each: _line(each) not in known):
@@ -207,7 +206,7 @@ def _judged(agent: str, mine: list[_Finding], theirs: list[_Finding]) -> Iterato
 
 
 def _findings(lookup: Lookup, prompts: PromptSet, agent: str, usual: set[bytes]) -> Iterator[_Finding]:
-    """What counts in an agent's text and demos, before it is held against the parent."""
+    """Yield what counts in an agent's text and demos, before the comparison with the parent."""
     yield from _in_text(lookup, _passages(lookup, agent, None, "", prompts.texts[agent]), usual)
     for number, demo in enumerate(prompts.demos.get(agent, ()), start=1):
         passages = [each for name, value in demo.items() for each in _passages(lookup, agent, number, name, value)]
@@ -217,7 +216,7 @@ def _findings(lookup: Lookup, prompts: PromptSet, agent: str, usual: set[bytes])
             yield from _in_text(lookup, passages, usual)
 
 
-def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: Any) -> list[_Passage]:
+def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: object) -> list[_Passage]:
     top_level = isinstance(value, str | int | float)
     text = "\n".join(_flat(value))
     return [_Passage(agent, each, lookup.find(each), demo, name, top_level) for each in read_variants(text)]
@@ -226,15 +225,15 @@ def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: An
 def _in_text(lookup: Lookup, passages: Iterable[_Passage], usual: set[bytes]) -> Iterator[_Finding]:
     for passage in passages:
         for find in passage.finds:
-            if find.trace.kind != "near" and (not _needs_hint(lookup, find, usual) or passage.beside(find)):
+            if find.trace.kind != "near" and (not _needs_hint(lookup, find, usual) or passage.has_hint(find)):
                 yield _Finding(passage, find)
 
 
 def _in_demo(lookup: Lookup, passages: Sequence[_Passage], training: set[str], usual: set[bytes]) -> Iterator[_Finding]:
-    """The model's own work on a training question is its own; and what it met there by chance is no leak.
+    """Yield the findings in a demo that was made on a training question, whose own contents are allowed.
 
-    A name or a number in it that is the gold of another question stands beside that question, is all that a field
-    says, or is long; otherwise it comes from the training question's own material.
+    The target of another question counts only if it is close to that question, is all that a field contains, or is
+    long; otherwise it comes from the training question's own material.
     """
     own = {find.key for passage in passages for find in passage.finds if find.trace.sample_id in training}
     for passage in passages:
@@ -244,14 +243,14 @@ def _in_demo(lookup: Lookup, passages: Sequence[_Passage], training: set[str], u
             if find.trace.sample_id in training or find.key in own:
                 yield _Finding(passage, find, allowed=True)
             elif find.trace.kind == "gold" and not (find.trace.specific or passage.is_all(find)):
-                if passage.beside(find):
+                if passage.has_hint(find):
                     yield _Finding(passage, find)
-            elif not _needs_hint(lookup, find, usual) or passage.beside(find):
+            elif not _needs_hint(lookup, find, usual) or passage.has_hint(find):
                 yield _Finding(passage, find)
 
 
 def _training_examples(passages: Iterable[_Passage]) -> set[str]:
-    """The training questions that a demo was made on, as far as it says so."""
+    """Return the training questions that a demo was made on, as far as it contains them."""
     kinds = ("question", "id", "file")
     return {
         find.trace.sample_id
@@ -268,8 +267,8 @@ def _needs_hint(lookup: Lookup, find: Find, usual: set[bytes]) -> bool:
     return find.trace.weak or elsewhere
 
 
-def _flat(value: Any) -> Iterator[str]:
-    """All texts in a value of a demo: JSON, with conversations and tool calls in it."""
+def _flat(value: object) -> Iterator[str]:
+    """Yield all texts in a value of a demo: JSON with conversations and tool calls."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield str(key)
@@ -282,7 +281,7 @@ def _flat(value: Any) -> Iterator[str]:
 
 
 def _vocabulary(parent: PromptSet) -> list[str]:
-    """Words that the parent's texts write small and more than once: the language of its prompts, not names."""
+    """Return the lower-case words that the parent's texts use more than once: its language, not names."""
     words = Counter(word for text in parent.texts.values() for word in text.split())
     plain: Counter[str] = Counter()  # without the punctuation around it
     for word, n in words.items():

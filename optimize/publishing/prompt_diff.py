@@ -1,4 +1,4 @@
-"""How two prompt sets differ: agent by agent, line by line, and within a line word by word.
+"""Difference of two prompt sets: by agent, by line, and within a line by word.
 
 print(prompt_diff(parent, candidate))             # a unified diff, as `patch` reads it
 for agent in compare(parent, candidate):
@@ -26,7 +26,7 @@ _EXACT = 1000  # lines, or words, up to which the smallest difference is looked 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 Demo = dict[str, Any]
-Part = tuple[str, bool]  # a piece of a line, and whether it differs from the line beside it
+Part = tuple[str, bool]  # a piece of a line; True: it differs from the other line
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _lines(text: str | None) -> list[str]:
 
 
 def _block(old: list[str], new: list[str], i: int, j: int) -> Iterator[Row]:
-    """Lines that replace others; the two most alike stand beside each other, and so on before and after them."""
+    """Yield replaced lines: the two most similar ones in a row, and so on before and after them."""
     if max(len(old), len(new)) > _BLOCK:
         for at in range(0, max(len(old), len(new)), _BLOCK):
             yield from _block(old[at : at + _BLOCK], new[at : at + _BLOCK], i + at, j + at)

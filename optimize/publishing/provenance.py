@@ -1,10 +1,10 @@
-"""Where a published prompt set comes from, and what is known about it: `provenance.yaml`.
+"""Origin and test results of a prompt set: `provenance.yaml`.
 
-    told = provenance_of(facts, config, verdict, leaks, parent=parent, candidate_id="c004", gated=True)
-    told.to_dict()["scores"]["gain_ci95"]      # [0.021, 0.143]
-    read_headline(published)                   # "tuned from baseline: gain +8.2 points (95% +2.1 to +14.3), …"
+    provenance = build_provenance(facts, config, verdict, leaks, parent=parent, candidate_id="c004", gated=True)
+    provenance.to_dict()["scores"]["gain_ci95"]      # [0.021, 0.143]
+    build_headline(published)                  # "tuned from baseline: gain +8.2 points (95% +2.1 to +14.3), …"
 
-It names no place, no user and no secret: the set is made to be given away.
+It contains no paths, no users and no secrets, so that a set can be shared.
 """
 
 import platform
@@ -30,7 +30,7 @@ Redact = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Provenance:
-    """The keys of provenance.yaml, but for `set`, `digest`, `date` and `checksums`, which writing it adds."""
+    """The keys of provenance.yaml, except `set`, `digest`, `date` and `checksums`, which `format_provenance` adds."""
 
     system: str
     gated: bool  # passed the gate on sealed questions; False: exported by hand, or rejected
@@ -40,7 +40,7 @@ class Provenance:
     run: str  # the folder's name
     optimizer: str
     seed: int | None = None
-    models: dict[str, Any] = field(default_factory=dict)  # task, agents that have their own, reflection
+    models: dict[str, Any] = field(default_factory=dict)  # task, agents with a model of their own, reflection
     splits: dict[str, Any] = field(default_factory=dict)  # digest, sealed_digest
     scores: dict[str, Any] = field(default_factory=dict)  # as in verdict.json; empty: not tested
     gate: dict[str, Any] = field(default_factory=dict)  # settings, verdict
@@ -65,7 +65,7 @@ def build_provenance(
     gated: bool,
     redact: Redact = str,
 ) -> Provenance:
-    """From what a tuning run keeps in its folder.
+    """Build the provenance of a candidate from the files of its run.
 
     Args:
         facts: tuning.json.
@@ -73,15 +73,15 @@ def build_provenance(
         verdict: verdict.json; empty: there is none.
         leaks: the candidate's `LeakReport.to_dict()`; None: it was not checked.
         run: name of the run's folder.
-        parent: the set that the search began with.
-        candidate_id: of the candidate; scores of another winner are not its own and are left out.
-        gated: whether it passed the gate.
-        redact: takes secrets out of a text.
+        parent: the set that the search started from.
+        candidate_id: scores are left out if another candidate was tested.
+        gated: it passed the gate.
+        redact: removes secrets from a text.
     """
     tested = (verdict.get("winner") or {}).get("candidate_id") == candidate_id
     judged = {name: value for name, value in (verdict.get("gate") or {}).items() if name != "settings"}
     gate = {"settings": config.get("gate") or {}, "verdict": judged if tested else {}}
-    told = Provenance(
+    provenance = Provenance(
         system=parent.system,
         gated=gated,
         simulated=bool(facts.get("simulated")),
@@ -99,11 +99,11 @@ def build_provenance(
         versions=collect_versions(facts.get("origin") or {}),
         finish_reason=verdict.get("finish_reason"),
     )
-    return Provenance(**_portable(told.to_dict(), redact))
+    return Provenance(**_portable(provenance.to_dict(), redact))
 
 
 def count_leaks(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A leak report in numbers."""
+    """Return the counts of a leak report."""
     hits = Counter(f"{hit['status']} {hit['split']} {hit['kind']}" for hit in report["hits"])
     return {"blocked": report["blocked"], "hits": dict(sorted(hits.items())), "checked": dict(report["checked"])}
 
@@ -117,26 +117,31 @@ def collect_versions(origin: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def format_provenance(told: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, Any]:
-    """What provenance.yaml says about a set as it is written now."""
+def format_provenance(provenance: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, Any]:
+    """Return the content of provenance.yaml for a set that is written now."""
     head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
-    content: dict[str, Any] = to_jsonable({**head, **told.to_dict(), "checksums": dict(checksums)})
+    content: dict[str, Any] = to_jsonable({**head, **provenance.to_dict(), "checksums": dict(checksums)})
     return content
 
 
-def describe_provenance(told: Provenance) -> str:
-    """One line for set.yaml."""
-    source = f"Tuned from {told.parent['name']} by {told.optimizer}" if told.optimizer else "Tuned"
-    state = "" if told.gated else "UNGATED, not tested on sealed questions as it stands: "
-    if told.finish_reason and told.finish_reason != "improved" and not told.gated and told.scores:
-        state = f"UNGATED ({told.finish_reason}): "
-    simulation = " With a simulated model: the numbers say nothing about a real one." if told.simulated else ""
-    gain = f"; {describe_gain(told.scores)}" if told.scores.get("gain") is not None else ""
-    return f"{state}{source}{gain}.{simulation}"
+def describe_provenance(provenance: Provenance) -> str:
+    """Return the description for set.yaml."""
+    source = f"Tuned from {provenance.parent['name']} by {provenance.optimizer}" if provenance.optimizer else "Tuned"
+    state = "" if provenance.gated else "UNGATED, not tested on sealed questions as it stands: "
+    if (
+        provenance.finish_reason
+        and provenance.finish_reason != "improved"
+        and not provenance.gated
+        and provenance.scores
+    ):
+        state = f"UNGATED ({provenance.finish_reason}): "
+    note = " With a simulated model: the numbers say nothing about a real one." if provenance.simulated else ""
+    gain = f"; {describe_gain(provenance.scores)}" if provenance.scores.get("gain") is not None else ""
+    return f"{state}{source}{gain}.{note}"
 
 
 def build_headline(provenance: Mapping[str, Any]) -> str:
-    """One line about a set, from its provenance.yaml as it was read."""
+    """Return one line about a set from the content of its provenance.yaml."""
     scores = provenance.get("scores") or {}
     parts = [f"tuned from {(provenance.get('parent') or {}).get('name', 'an unnamed set')}"]
     if optimizer := provenance.get("optimizer"):
@@ -149,7 +154,7 @@ def build_headline(provenance: Mapping[str, Any]) -> str:
 
 
 def describe_gain(scores: Mapping[str, Any]) -> str:
-    """`gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`."""
+    """Return `gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`."""
     line = f"gain {_points(scores['gain'])} points on sealed questions"
     if known := (scores.get("sealed") or {}).get("known_to_parent"):
         line += f", {known} of which its parent was tuned on"
@@ -158,7 +163,7 @@ def describe_gain(scores: Mapping[str, Any]) -> str:
     return line + (f", p = {scores['p']:.3g}" if isinstance(scores.get("p"), int | float) else "")
 
 
-def _points(share: Any) -> str:
+def _points(share: object) -> str:
     return f"{100 * share:+.1f}" if isinstance(share, int | float) else "?"
 
 
@@ -177,7 +182,7 @@ def _version(package: str) -> str:
 
 
 def _portable(value: Any, redact: Redact) -> Any:
-    """Without secrets; of a path its last part."""
+    """Remove secrets, and all but the last part of paths."""
     if isinstance(value, str):
         return _PATH.sub(r"\1", redact(remove_passwords(value)))
     if isinstance(value, Mapping):

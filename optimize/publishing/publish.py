@@ -1,11 +1,11 @@
-"""A prompt set is published whole or not at all, and never over another one.
+"""Publication of prompt sets: completely or not at all, and never over another one.
 
     shelf = PROJECT_ROOT / "prompts"
     check_free("tuned", shelf)                                  # before anything is spent
     publish(candidate.prompts, shelf / "tuned", provenance)     # texts, demos, set.yaml, tuned_on.json, provenance.yaml
     reject(candidate.prompts, run_folder, "c004", provenance)   # the same, in the run's rejected/c004
 
-A set is made in a hidden folder beside its place and then moved there: a kill leaves no half of one.
+A set is written to a hidden folder in the same place and then renamed, so that a kill leaves no incomplete set.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 
 
 class NameTakenError(UserError):
-    """Another name would do."""
+    """Another set has that name."""
 
 
 def read_folder(folder: Path) -> PromptSet:
-    """The set in a folder, its agents taken from the files there.
+    """Read the set in a folder; its files name the agents.
 
     Raises:
         UserError: it holds no set.
@@ -46,7 +46,7 @@ def read_folder(folder: Path) -> PromptSet:
 
 
 def _system(folder: Path) -> str:
-    """What its set.yaml says; anything where that cannot be read: `read_prompt_set` then tells what is wrong."""
+    """Return the system in set.yaml; "" if it cannot be read, which `read_prompt_set` then reports."""
     try:
         about = yaml.safe_load((folder / SET_FILE).read_text("utf-8-sig"))
     except (OSError, ValueError, yaml.YAMLError):
@@ -55,9 +55,10 @@ def _system(folder: Path) -> str:
 
 
 def check_name(name: str) -> None:
-    """
+    """Check that a name is a plain folder name.
+
     Raises:
-        UserError: it is no plain folder's name.
+        UserError: it is not.
     """
     if not _NAME.fullmatch(name):
         raise UserError(
@@ -67,18 +68,16 @@ def check_name(name: str) -> None:
 
 
 def check_free(name: str, shelf: Path, run: str | None = None) -> Path:
-    """
-    Args:
-        name: of the set that is to be published.
-        shelf: the folder of all sets.
-        run: name of the folder of the run that publishes; the set may be there if that run has published it.
+    """Return the folder for a set that is to be published.
 
-    Returns:
-        Where it will be.
+    Args:
+        name: of the set.
+        shelf: the folder of all sets.
+        run: folder name of the publishing run; the set may exist if that run has published it.
 
     Raises:
-        UserError: it is no plain folder's name.
-        NameTakenError: there is something of that name, be it in other letter case.
+        UserError: the name is not a plain folder name.
+        NameTakenError: something has that name, in any letter case.
     """
     check_name(name)
     try:
@@ -94,10 +93,10 @@ def check_free(name: str, shelf: Path, run: str | None = None) -> Path:
 
 def _is_of(folder: Path, run: str) -> bool:
     try:
-        told = read_provenance(folder)
+        provenance = read_provenance(folder)
     except UserError:
         return False
-    return told.get("run") == run and told.get("gated") is True
+    return provenance.get("run") == run and provenance.get("gated") is True
 
 
 def _taken(folder: Path) -> NameTakenError:
@@ -108,27 +107,26 @@ def _taken(folder: Path) -> NameTakenError:
 
 
 def describe_published(place: str, splits: Mapping[str, Any]) -> str:
-    """
+    """Return the line that reports a published set and its use.
+
     Args:
         place: of the set, such as prompts/tuned.
-        splits: of the run, as splits.json has them.
+        splits: content of splits.json.
     """
     use = f"prompts={shlex.quote(place.rpartition('/')[2])}"
     if option := splits.get("sealed_option"):
         return f"published: {place} (use it: {use} {option})"
-    return f"published: {place} (use it: {use}; the score on questions that it was not tuned on stands beside)"
+    return f"published: {place} (use it: {use}; evaluations also report the score on questions not tuned on)"
 
 
 def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:
-    """Write the set as `folder`, whose name becomes the set's.
-
-    Once: a run that was killed right after it finds its own set there when it is resumed, and leaves it as it is.
+    """Write the set as `folder`, whose name becomes the set's. A resumed run leaves its own set as it is.
 
     Returns:
-        The set as `read_prompt_set` will read it there.
+        The set as `read_prompt_set` will read it.
 
     Raises:
-        NameTakenError: by something else.
+        NameTakenError: something else has that name.
         UserError: the folder cannot be written; nothing is left behind then.
     """
     if (mine := _published(prompts, folder, provenance)) is not None:
@@ -138,7 +136,7 @@ def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptS
 
 
 def reject(prompts: PromptSet, run_folder: Path, candidate_id: str, provenance: Provenance) -> PromptSet:
-    """Keep what was tested and not published, in the run's folder; again, where a resumed run comes to it again.
+    """Write a set that was tested and not published to the run's folder, replacing one of an earlier session.
 
     Raises:
         UserError: it cannot be written.
@@ -149,7 +147,7 @@ def reject(prompts: PromptSet, run_folder: Path, candidate_id: str, provenance: 
 
 
 def _published(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet | None:
-    """The set in the folder, if it is this very one."""
+    """Return the set in the folder if it is this one."""
     if not (folder / PROVENANCE_FILE).is_file():
         return None
     try:
@@ -171,13 +169,13 @@ def _made(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet
         _flush(folder.parent)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({_cause(error)}); check the folder and the disk.") from error
-    told = yaml.safe_load((folder / PROVENANCE_FILE).read_text("utf-8"))
+    written = yaml.safe_load((folder / PROVENANCE_FILE).read_text("utf-8"))
     return replace(
         prompts,
         name=folder.name,
         folder=folder,
         description=describe_provenance(provenance),
-        provenance=told,
+        provenance=written,
         edited=(),
     )
 
@@ -195,13 +193,13 @@ def _write(prompts: PromptSet, folder: Path, provenance: Provenance) -> None:
 
 
 def _move(made: Path, folder: Path) -> None:
-    if folder.exists():  # made by somebody else in the meantime; an empty folder would be replaced without a word
+    if folder.exists():  # created meanwhile; an empty folder would be replaced silently
         raise _taken(folder)
     made.rename(folder)
 
 
 def _flush(path: Path) -> None:
-    """What is renamed before it is on the disk may be empty after a power cut."""
+    """Flush to the disk: what is renamed before may be empty after a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,8 @@
-"""Which questions a search learns from, which it picks by, and which are sealed until its very end.
+"""Splits of the questions: training and validation for the search, sealed ones for the final test.
 
     splits = make_splits(config.data, config.splits)
-    splits.train, splits.val, splits.sealed        # examples with gold answers, none in two of them
-    splits.check_same(json.loads(saved))           # a resumed run must not have others
+    splits.train, splits.val, splits.sealed        # samples with targets, each in one split only
+    splits.check_same(json.loads(saved))           # a resumed run must have the same
 
 | data | train and val | sealed |
 |---|---|---|
@@ -31,12 +31,12 @@ PARTS = ("train", "val", "sealed")
 
 @dataclass
 class SplitSettings:
-    """The `splits` part of the configuration."""
+    """The `splits` section of the configuration."""
 
-    train: float = 0.25  # share of the questions that the search learns from
-    val: float = 0.25  # share that it picks candidates by; the rest is sealed
+    train: float = 0.25  # share of the training questions
+    val: float = 0.25  # share of the validation questions; the rest is sealed
     sealed_level: str | None = None  # all questions of this level are sealed; null: as the data say
-    seed: int = 0  # of the hashes; apart from the search's, so that another search has the same sealed questions
+    seed: int = 0  # of the hashes; separate from the search's, so that another search has the same sealed questions
 
     def check(self) -> None:
         """
@@ -58,7 +58,7 @@ class SplitSettings:
 
 @dataclass(frozen=True)
 class Splits:
-    """The parts, their digests, and what the user has to be told about them."""
+    """The parts, their digests, and warnings for the user."""
 
     train: Part
     val: Part
@@ -88,7 +88,7 @@ class Splits:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Without texts and gold answers: it may be shown, and kept beside what an optimiser reads."""
+        """Return ids and digests, without texts and targets, so that an optimizer may read it."""
         return {
             **{name: [sample.id for sample in getattr(self, name)] for name in PARTS},
             "digest": self.digest,
@@ -99,30 +99,28 @@ class Splits:
         }
 
     def count_known_to(self, parent: TunedOn | None) -> int:
-        """How many sealed questions the set to begin with was tuned on."""
+        """Return the number of sealed questions that the parent set was tuned on."""
         return len(self.sealed_marks & (parent.learnt_from | parent.picked_by)) if parent else 0
 
     def describe_known_to(self, parent: TunedOn | None) -> str | None:
-        """What is to be said of them; None: there are none, as far as is known."""
+        """Return a warning about sealed questions that the parent set was tuned on; None if there are none known."""
         if not (known := self.count_known_to(parent)):
             return None
         return (
             f"{known} of the {len(self.sealed)} sealed questions were used to tune the prompts that this run begins "
-            "with: what the new ones score on them flatters; give the data and splits.* as that run had them, or begin "
+            "with: the new prompts will score too high on them; use the data and splits.* of that run, or begin "
             "with other prompts"
         )
 
     def check_same(self, saved: Mapping[str, Any]) -> None:
-        """
-        Args:
-            saved: what `to_dict` gave when the run began.
+        """Check that these are the splits that `to_dict` returned when the run began.
 
         Raises:
-            UserError: these are not the same splits.
+            UserError: they are not.
         """
         if self.digest == saved.get("digest"):
             return
-        mend = "put the data and splits.* back as they were, or start a new run"
+        advice = "put the data and splits.* back as they were, or start a new run"
         for name in PARTS:
             before, now = set(saved.get(name, ())), {sample.id for sample in getattr(self, name)}
             if before != now:
@@ -130,20 +128,21 @@ class Splits:
                 where = "no longer" if sample in before else "now"
                 raise UserError(
                     f"the data are split otherwise than when the run began: {len(before ^ now)} questions differ in "
-                    f"{name} ({sample} is {where} among them); {mend}."
+                    f"{name} ({sample} is {where} among them); {advice}."
                 )
-        raise UserError(f"questions, gold answers or attachments are not those that the run began with; {mend}.")
+        raise UserError(f"questions, gold answers or attachments are not those that the run began with; {advice}.")
 
 
 def make_splits(data: Any, settings: SplitSettings, split: str | None = None) -> Splits:
-    """
+    """Split the questions with targets.
+
     Args:
-        data: an `eval.benchmarks.dataset.Dataset`.
+        data: the dataset.
         settings: shares, the level to seal, and the seed of the hashes.
         split: of the data, to be shared out; None: their own train, val and test splits, else their default split.
 
     Raises:
-        UserError: the data cannot be had, a question is in two parts, or a part would have less than two questions.
+        UserError: the data cannot be loaded, a question is in two parts, or a part would have less than two questions.
     """
     settings.check()
     own = getattr(data, "tuning_splits", None)
@@ -192,7 +191,7 @@ def _shared_out(data: Any, settings: SplitSettings, split: str) -> Splits:
 
 
 def _level_to_seal(samples: Part, data: Any, settings: SplitSettings) -> str | None:
-    """None: none is sealed whole."""
+    """Return the level that is sealed completely; None if there is none."""
     levels = sorted({each.level or "none" for each in samples})
     asked, usual = settings.sealed_level, getattr(data, "sealed_level", None)
     if asked is None:
@@ -234,7 +233,7 @@ def _bad_rows(rows: Iterable[str]) -> list[str]:
 
 
 def _without(samples: Part, sealed: Part, level: str) -> tuple[Part, list[str]]:
-    """The other levels' questions, but none that is sealed under another id."""
+    """Return the questions of other levels, except those that are sealed under another id."""
     same, closed = build_identity_keys(samples), {each.id for each in sealed}
     texts = {same[id] for id in closed}
     others = [each for each in samples if each.id not in closed]
@@ -261,7 +260,7 @@ def _check_apart(parts: Mapping[str, Part]) -> None:
 
 
 def _enough(samples: Part, shares: Sequence[float], seed: int, where: str) -> list[Part]:
-    """Alike in each stratum, unless the strata are so small that a part would be left nearly empty."""
+    """Split each stratum alike, unless the strata are so small that a part would be nearly empty."""
     parts = split_by_hash(samples, shares, seed)
     if min(map(len, parts)) < MIN_QUESTIONS:
         parts = split_by_hash(samples, shares, seed, by_stratum=False)

@@ -1,4 +1,4 @@
-"""Sharing questions out by the hash of their ids, alike in each stratum (level and kind of attachment).
+"""Split of questions by the hash of their ids, alike in each stratum (level and kind of attachment).
 
     train, val, sealed = share_out(examples, (0.25, 0.25, 0.5), seed=0)
 
@@ -38,7 +38,7 @@ IdentityKey = tuple[
 
 
 def split_by_hash(samples: Sequence[Sample], shares: Sequence[float], seed: int, by_stratum: bool = True) -> list[Part]:
-    """The parts, as large as `shares` say relative to each other, each in the order of the hashes.
+    """Split the samples in proportion to `shares`; each part is in the order of the hashes.
 
     Raises:
         OSError: an attachment cannot be read; only those of questions with equal texts are.
@@ -58,7 +58,7 @@ def name_stratum(sample: Sample) -> str:
 
 
 def classify_attachment(sample: Sample) -> str:
-    """none, table, text, picture, …; a suffix that is not known is a kind of its own."""
+    """Return none, table, text, picture, …; an unknown suffix is a kind of its own."""
     if sample.file is None:
         return "none"
     suffix = sample.file.suffix.lower()

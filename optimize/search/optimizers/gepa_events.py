@@ -27,13 +27,13 @@ def _guarded(handler: Handler) -> Handler:
     """Keep what a handler raises, for `check`: gepa logs it and goes on."""
 
     @functools.wraps(handler)
-    def guarded(self: "GepaEvents", event: Event) -> None:
+    def call_handler(self: "GepaEvents", event: Event) -> None:
         try:
             handler(self, event)
         except Exception as error:  # noqa: BLE001  `check` raises it
             self.failure = self.failure or error
 
-    return guarded
+    return call_handler
 
 
 @dataclass

@@ -76,7 +76,7 @@ def test_the_commands_can_be_pasted_where_the_run_was_started(tmp_path: Path, mo
 def test_a_published_set_is_named_with_how_to_use_it(tmp_path: Path) -> None:
     published = {**TESTED, "published": True, "finish_reason": "improved", "set": "prompts/tuned"}
     text = shown(tmp_path, published)
-    beside = "the score on questions that it was not tuned on stands beside"
+    beside = "evaluations also report the score on questions not tuned on"
     assert f"published: prompts/tuned (use it: prompts=tuned; {beside})\n" in text
     assert "ungated" not in text and "would have been needed" not in text
     RunFiles(tmp_path).write("splits", {"sealed_option": "split=test"})
