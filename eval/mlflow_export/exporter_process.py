@@ -41,7 +41,7 @@ Counts = dict[str, dict[str, int]]  # "traces" … → {"store": 64, "mlflow": 6
 class Export:
     """One run's way from its folder into MLflow. Each step may fail and be repeated; none changes the run."""
 
-    resent: ClassVar[tuple[str, ...]] = ()  # counts that must be equal, or everything is sent again
+    required_counts: ClassVar[tuple[str, ...]] = ()  # of which none may fall short, or everything is sent again
 
     def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
         """
@@ -251,7 +251,7 @@ class Exporter:
     def _count(self) -> None:
         """Count, and send everything again if something is missing: a crash leaves traces without their spans."""
         counts = self._keep_counts()
-        if describe_shortfall({name: each for name, each in counts.items() if name in self.export.resent}):
+        if describe_shortfall({name: each for name, each in counts.items() if name in self.export.required_counts}):
             self.log.warning("counts differ; everything is sent again", counts=counts)
             self.export.send_all_again()
             self._send_rest()

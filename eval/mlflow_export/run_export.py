@@ -64,7 +64,7 @@ _REFUSALS = 3  # of one batch by an MLflow that works; then its records are sent
 class RunExport(Export):
     """Holds the run's store open for reading, and no more of it in memory than one batch of records."""
 
-    resent = ("traces", "spans", "assessments")
+    required_counts = ("traces", "spans", "assessments")
 
     def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
         """

@@ -103,7 +103,7 @@ def _exporters(pid: int) -> list[int]:
         return [
             int(each)
             for each in children
-            if b"eval.mlflow_export.exporter_process" in Path(f"/proc/{each}/cmdline").read_bytes()
+            if b"eval.mlflow_export.run_export" in Path(f"/proc/{each}/cmdline").read_bytes()
         ]
     except OSError:
         return []
