@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A question with its gold answer; `suffix` is empty if it has no attachment."""
+    """A question with its target; `suffix` is empty if it has no attachment."""
 
     question: str
     answer: str
@@ -70,14 +70,14 @@ UNITS = (  # what is held, large unit, small unit, small ones in a large one
 )
 
 
-def price_total(rng: Random, difficulty: int) -> Drawn:
-    """At difficulty 3 a price is given for something that nobody buys."""
+def draw_price_total(rng: Random, difficulty: int) -> Drawn:
+    """Draw a purchase, and ask for its price. At difficulty 3 there is a price for something that nobody buys."""
     shop, buyer = draw_names(rng, 2)
     goods = rng.sample(GOODS, difficulty + 1)
     prices, counts = [rng.randint(3, 48) for _ in goods], [rng.randint(2, 19) for _ in goods]
     bought = goods[:-1] if difficulty == 3 else goods
     offers = "; ".join(f"{good}: {price} crowns each" for good, price in zip(goods, prices, strict=True))
-    basket = _listed([f"{count} {good}" for good, count in zip(bought, counts, strict=False)])
+    basket = _join([f"{count} {good}" for good, count in zip(bought, counts, strict=False)])
     total = sum(price * count for _, price, count in zip(bought, prices, counts, strict=False))
     wordings = (
         "The prices in {shop}'s shop are {offers}. {buyer} buys {basket}. How many crowns does {buyer} pay? Give only"
@@ -89,13 +89,14 @@ def price_total(rng: Random, difficulty: int) -> Drawn:
     return Drawn(question, str(total), difficulty)
 
 
-def change(rng: Random, difficulty: int) -> Drawn:
+def draw_change(rng: Random, difficulty: int) -> Drawn:
+    """Draw a purchase, and ask for its change."""
     (buyer,) = draw_names(rng, 1)
     goods = rng.sample(GOODS, difficulty)
     prices, counts = [_crowns(rng, 105, 2995) for _ in goods], [rng.randint(2, 3 * difficulty) for _ in goods]
     cost = sum((price * count for price, count in zip(prices, counts, strict=True)), Decimal(0))
     paid = (cost // 50 + rng.randint(1, 2)) * 50
-    basket = _listed(
+    basket = _join(
         [f"{count} {good} at {price} crowns each" for count, good, price in zip(counts, goods, prices, strict=True)]
     )
     wordings = (
@@ -108,8 +109,8 @@ def change(rng: Random, difficulty: int) -> Drawn:
     return Drawn(question, round_half_up(paid - cost, 2), difficulty)
 
 
-def percentage(rng: Random, difficulty: int) -> Drawn:
-    """A rebate, a second one on what is left, and a charge for delivery that no rebate touches."""
+def draw_percentage(rng: Random, difficulty: int) -> Drawn:
+    """Draw a rebate, then a second one on the new price, then a charge for delivery without a rebate."""
     (shop,) = draw_names(rng, 1)
     price, first, second, delivery = _crowns(rng, 4005, 89995), rng.randint(3, 37), rng.randint(3, 19), _crowns(rng)
     left = price * (100 - first) / 100
@@ -127,8 +128,8 @@ def percentage(rng: Random, difficulty: int) -> Drawn:
     return Drawn(f"{text} {rng.choice(wordings)}", round_half_up(left, 2), difficulty)
 
 
-def unit_rule(rng: Random, difficulty: int) -> Drawn:
-    """Amounts in two units, and the answer without any."""
+def draw_unit_rule(rng: Random, difficulty: int) -> Drawn:
+    """Draw amounts in two units, and ask for the answer without its unit."""
     (owner,) = draw_names(rng, 1)
     goods, large, small, factor = rng.choice(UNITS)
     stock, days = Decimal(rng.randint(41, 95)) / 10, rng.randint(2, 6)
@@ -149,11 +150,12 @@ def unit_rule(rng: Random, difficulty: int) -> Drawn:
     return Drawn(f"{text} {rng.choice(wordings)}", answer, difficulty)
 
 
-def sorting(rng: Random, difficulty: int) -> Drawn:
+def draw_sorting(rng: Random, difficulty: int) -> Drawn:
+    """Draw sales, and ask for names in an order."""
     goods = rng.choice(GOODS)
     traders = draw_names(rng, 2 + 2 * difficulty, alike=difficulty - 1)
     sold = dict(zip(shuffle(rng, traders), rng.sample(range(11, 400), len(traders)), strict=True))
-    log = _listed([f"{trader} {count}" for trader, count in sold.items()])
+    log = _join([f"{trader} {count}" for trader, count in sold.items()])
     limit = sorted(sold.values())[difficulty - 1]
     orders = (
         ("Give the names from the fewest to the most, separated by commas.", sorted(sold, key=lambda name: sold[name])),
@@ -164,11 +166,12 @@ def sorting(rng: Random, difficulty: int) -> Drawn:
     )  # fmt: skip
     order, answer = rng.choice(orders)
     if answer == list(sold):
-        return sorting(rng, difficulty)
+        return draw_sorting(rng, difficulty)
     return Drawn(f"The {goods} sold in a week: {log}. {order}", ", ".join(answer), difficulty)
 
 
-def counting(rng: Random, difficulty: int) -> Drawn:
+def draw_counting(rng: Random, difficulty: int) -> Drawn:
+    """Draw a list, and ask for a number of its items."""
     (town,) = draw_names(rng, 1)
     goods = rng.choice(GOODS)
     sold = [rng.randint(5, 99) for _ in range(6 * difficulty)]
@@ -186,8 +189,8 @@ def counting(rng: Random, difficulty: int) -> Drawn:
     return Drawn(question, str(answer), difficulty)
 
 
-def two_step(rng: Random, difficulty: int) -> Drawn:
-    """Wages, less what is spent; shared at difficulty 2, and a bonus for a part of the days at 3."""
+def draw_two_step(rng: Random, difficulty: int) -> Drawn:
+    """Draw wages less expenses; shared from difficulty 2 on, with a bonus for some days at 3."""
     worker, other = draw_names(rng, 2)
     wage, days, share = rng.randint(12, 79), rng.randint(4, 19), rng.randint(2, 5)
     spent, bonus, bonus_days = rng.randint(5, 4 * wage - 1), rng.randint(2, 9), rng.randint(2, days - 1)
@@ -208,22 +211,22 @@ def _crowns(rng: Random, lowest: int = 105, highest: int = 995) -> Decimal:
     return Decimal(rng.randint(lowest, highest)) / 100
 
 
-def _listed(items: list[str]) -> str:
+def _join(items: list[str]) -> str:
     return " and ".join(part for part in (", ".join(items[:-1]), items[-1]) if part)
 
 
 FAMILIES: dict[str, Family] = {
-    "price_total": price_total,
-    "change": change,
-    "percentage": percentage,
-    "unit_rule": unit_rule,
-    "sorting": sorting,
-    "counting": counting,
-    "two_step": two_step,
+    "price_total": draw_price_total,
+    "change": draw_change,
+    "percentage": draw_percentage,
+    "unit_rule": draw_unit_rule,
+    "sorting": draw_sorting,
+    "counting": draw_counting,
+    "two_step": draw_two_step,
 }
 
 
-TOY_VERSION = 1  # goes up whenever the questions of a seed change: scores of two versions are not comparable
+TOY_VERSION = 1  # increased whenever the questions of a seed change: scores of two versions are not comparable
 DIFFICULTIES = (1, 1, 2, 2, 3)
 
 
@@ -232,7 +235,7 @@ class ToyDataset(Dataset):
     """The keys of `conf/data/toy.yaml`, explained there."""
 
     version: ClassVar[int] = TOY_VERSION
-    tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # to learn from, to pick by, sealed
+    tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # training, validation, sealed test
     n_train: int = 60
     n_val: int = 60
     n_test: int = 250
@@ -241,13 +244,13 @@ class ToyDataset(Dataset):
     default_split: str = "val"
 
     def check(self) -> None:
-        """Raises UserError if a split would be empty."""
+        """Raise UserError if a split would be empty."""
         for split, count in self._sizes().items():
             if count < 1:
                 raise UserError(f"data.n_{split}={count} is too small; at least 1 question is needed.")
 
     def load(self, split: str) -> Split:
-        """Make `train`, `val` or `test`.
+        """Generate `train`, `val` or `test`.
 
         Raises:
             UserError: no such split, or an empty one.
@@ -255,26 +258,26 @@ class ToyDataset(Dataset):
         self.check()
         if split not in self._sizes():
             raise UserError(f"The toy data has no split {split!r}: use one of {', '.join(self._sizes())}.")
-        return Split(tuple(sample for made_for, sample in self._samples() if made_for == split))
+        return Split(tuple(sample for made_for, sample in self._draw_samples() if made_for == split))
 
     def _sizes(self) -> dict[str, int]:
         return {"train": self.n_train, "val": self.n_val, "test": self.n_test}
 
-    def _samples(self) -> Iterator[tuple[str, Sample]]:
-        """All splits' examples, since a question must not come again in a later split."""
+    def _draw_samples(self) -> Iterator[tuple[str, Sample]]:
+        """Yield the samples of all splits, since a question must not be repeated in a later split."""
         asked: set[str] = set()
         families = list(FAMILIES)
         for split, count in self._sizes().items():
             for index in range(count):
                 family = families[index % len(families)]
                 difficulty = DIFFICULTIES[index // len(families) % len(DIFFICULTIES)]
-                drawn = _new(family, difficulty, Random(f"{self.seed}/{split}/{index}"), asked)
+                drawn = _draw_new(family, difficulty, Random(f"{self.seed}/{split}/{index}"), asked)
                 sample_id = f"toy-{self.seed}-{split}-{index:03d}"
                 tags = {"kind": "none", "family": family, "difficulty": str(difficulty)}
                 yield split, Sample(sample_id, drawn.question, None, drawn.answer, str(drawn.level), tags)
 
 
-def _new(family: str, difficulty: int, rng: Random, asked: set[str]) -> Drawn:
+def _draw_new(family: str, difficulty: int, rng: Random, asked: set[str]) -> Drawn:
     while True:
         drawn = FAMILIES[family](rng, difficulty)
         if drawn.question not in asked:
