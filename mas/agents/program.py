@@ -64,7 +64,8 @@ class AgentProgram(dspy.Module):
 
 
 def check_question(question: str) -> None:
-    """
+    """Refuse an empty question.
+
     Raises:
         ValueError: the question is empty.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLE_URL = "http://127.0.0.1:8080/answer"
 CLIENT = "http_client"  # of the resources: the run's connections
-MIN_SECRET_CHARS = 8  # a stand-in like "x" is no secret, and taking it out would riddle every text
+MIN_SECRET_CHARS = 8  # a placeholder like "x" is no secret, and redacting it would spoil every text
 
 
 @dataclass
@@ -63,7 +63,7 @@ class HttpSystem:
             raise UserError(f"the value of {self.headers_env} cannot be sent as a header; expected one line of ASCII.")
 
     def secrets(self) -> Sequence[str]:
-        """The header's value, and the token in it without `Bearer`."""
+        """Return the header's value, and the token in it without `Bearer`."""
         value = os.environ.get(self.headers_env or "", "").strip()
         return [secret for secret in (value, *value.split()[1:]) if len(secret) >= MIN_SECRET_CHARS]
 

@@ -205,7 +205,7 @@ def to_finalizer(state: GraphState) -> str:
 
 
 def to_finalizer_retry_failed(state: GraphState) -> str:
-    """For `on_retry_exhausted: best_effort`: what was agreed and what was not, so that the finalizer can still try."""
+    """Return the finalizer's request after exhausted retries, with `on_retry_exhausted: best_effort`."""
     return (
         f"{describe_exhaustion(state)}\n\n"
         "Give the best final answer that the work so far supports, and its reasoning trace, which says that the work "
