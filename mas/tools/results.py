@@ -9,6 +9,7 @@ value: `to_tool_result` makes a result of it. A tool that cannot do what it was 
 """
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -130,7 +131,8 @@ class ToolResult(str):
 
 
 def to_tool_result(returned: object, function: object, failed: bool = False) -> ToolResult:
-    """Return what a tool returned as a result; a text of a tool that is marked untrusted is of kind "external"."""
-    if isinstance(returned, ToolResult):
-        return returned
-    return ToolResult(str(returned), kind="external" if is_untrusted(function) else "computed", failed=failed)
+    """Return what a tool returned as a result; that of a tool that is marked untrusted is never "computed"."""
+    result = copy(returned) if isinstance(returned, ToolResult) else ToolResult(str(returned), failed=failed)
+    if is_untrusted(function) and not result.is_untrusted:
+        result.kind = "external"
+    return result

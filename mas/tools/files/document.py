@@ -4,6 +4,7 @@ Document("CSV table, 2 rows", [Part(heading="row | city", lines=[Line(1, "Rome")
 """
 
 import io
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -49,12 +50,15 @@ class Document:
         return cls(**{**values, "parts": parts})
 
 
+def number_lines(texts: Iterable[str]) -> list[Line]:
+    """Return the texts as lines numbered from 1."""
+    return [Line(number, text) for number, text in enumerate(texts, start=1)]
+
+
 def number_parts(unit: str, texts: list[list[str]]) -> list[Part]:
     """Return one part for each page, slide or chapter, named by its number from 1."""
     return [
-        Part(
-            [Line(n, line) for n, line in enumerate(lines, start=1)], str(number), f"[{unit} {number} of {len(texts)}]"
-        )
+        Part(number_lines(lines), str(number), f"[{unit} {number} of {len(texts)}]")
         for number, lines in enumerate(texts, start=1)
     ]
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from mas.runtime.safe_call import run_in_thread
-from mas.tools.files.document import Part
+from mas.tools.files.document import Part, number_lines
 from mas.tools.files.paging import clip
 from mas.tools.http.client import Reply, limit_time, open_client, send_request
 from mas.tools.http.settings import WebSettings
@@ -24,7 +24,7 @@ from mas.tools.http.throttle import wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 from mas.tools.web.html_rows import read_rows, remove_unstorable
-from mas.tools.web.page_view import PageSource, number_lines
+from mas.tools.web.page_view import PageSource
 
 MIN_CHARS = 250  # a shorter main content is not trusted to be one
 NEEDS_BROWSER = "it shows little or no text without JavaScript: open it with the browser tools, if there are any"

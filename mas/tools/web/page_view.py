@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mas.runtime.text import replace_surrogates
-from mas.tools.files.document import Line, Part
+from mas.tools.files.document import Part
 from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_pages
 from mas.tools.results import Excerpt, ToolError, ToolResult
 
@@ -76,11 +76,6 @@ def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "")
 
 def _flatten(text: str, limit: int) -> str:
     return clip(" ".join(text.split()), limit)
-
-
-def number_lines(texts: Sequence[str]) -> list[Line]:
-    """Return the texts as lines numbered from 1."""
-    return [Line(number, text) for number, text in enumerate(texts, start=1)]
 
 
 def clean_text(text: str) -> str:

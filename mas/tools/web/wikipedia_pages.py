@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.document import Part
+from mas.tools.files.document import Part, number_lines
 from mas.tools.files.paging import clip
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import mark_read_only
@@ -58,7 +58,7 @@ async def wikipedia_page(
     """
     from mas.tools.web.mediawiki import read_wiki_page
     from mas.tools.web.page_cache import get_or_fetch
-    from mas.tools.web.page_view import number_lines, show_page
+    from mas.tools.web.page_view import show_page
 
     name, _, fragment = title.strip().partition("#")
     name = name.replace("_", " ").strip()

@@ -4,7 +4,7 @@ await youtube_transcript("https://www.youtube.com/watch?v=dQw4w9WgXcQ", search="
 """
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.document import Part
+from mas.tools.files.document import Part, number_lines
 from mas.tools.files.paging import clip
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import mark_read_only
@@ -25,7 +25,7 @@ async def youtube_transcript(
     search: return only the lines that contain this text (upper or lower case), with two lines around each.
     """
     from mas.tools.web.page_cache import get_or_fetch
-    from mas.tools.web.page_view import PageSource, number_lines, show_page
+    from mas.tools.web.page_view import PageSource, show_page
     from mas.tools.web.youtube import fetch_transcript, format_time, parse_video_id
 
     video, wanted, settings = parse_video_id(url_or_id), (language or "").strip(), get_settings(WebSettings)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from eval.contamination.web_results import MAX_SOURCE_CHARS, count_blocked_hosts, find_web_leaks
 from mas.tools.browser.page import build_result
-from mas.tools.files.document import Part
+from mas.tools.files.document import Part, number_lines
 from mas.tools.results import Excerpt, ResultKind, ToolResult
-from mas.tools.web.page_view import FoundPage, PageSource, number_lines, show_found_pages, show_page
+from mas.tools.web.page_view import FoundPage, PageSource, show_found_pages, show_page
 
 QUESTION = "In which year was the lamp of the lighthouse at Marrow Point first lit by its three keepers?"
 PASSAGE = "the lamp of the lighthouse at Marrow Point"

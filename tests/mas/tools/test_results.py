@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from mas.runtime.untrusted import mark_untrusted
 from mas.tools.results import Excerpt, ToolResult, to_tool_result
 
 RESULT = ToolResult(
@@ -40,8 +41,18 @@ def test_lone_surrogates_move_nothing() -> None:
 
 
 def test_what_a_users_own_tool_returns_is_its_text() -> None:
-    assert to_tool_result(RESULT, None) is RESULT
+    assert to_tool_result(RESULT, None).describe() == RESULT.describe()
     assert (to_tool_result(4, None), to_tool_result(4, None).kind) == ("4", "computed")
+
+
+def test_a_tool_that_is_marked_untrusted_has_no_trusted_result() -> None:
+    @mark_untrusted
+    def look() -> None: ...
+
+    for returned in ("seen", ToolResult("seen", is_temporary=True)):
+        assert to_tool_result(returned, look).kind == "external"
+    assert to_tool_result(ToolResult("seen", is_temporary=True), look).is_temporary
+    assert to_tool_result(RESULT, look).kind == "web_search"
 
 
 def test_facts_survive_storage() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from unstructured.documents.elements import Element
 
-from mas.tools.files.document import Document, Line, Part, Source, number_parts
+from mas.tools.files.document import Document, Part, Source, number_lines, number_parts
 from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row
 from mas.tools.files.zip_package import list_members, read_texts
 
@@ -56,7 +56,7 @@ def read_word(source: Source) -> Document:
     ):
         lines += [f"[{what}] {text}" for text in read_texts(source, member, "p")]
     lines += [f"[text box] {text}" for text in read_texts(source, "word/document.xml", "txbxContent")]
-    parts = [Part([Line(number, line) for number, line in enumerate(lines, start=1)])]
+    parts = [Part(number_lines(lines))]
     return Document(
         f"Word document, {len(lines)} paragraphs and table rows", parts, _describe_pictures(members, "word/media/")
     )
@@ -100,7 +100,7 @@ def read_html(source: Source) -> Document:
         return build_text_document(
             text, encoding, ["It holds no text outside its tags, so it is shown as it is written."]
         )
-    parts = [Part([Line(number, line) for number, line in enumerate(lines, start=1)])]
+    parts = [Part(number_lines(lines))]
     return Document(f"web page without its tags, {encoding}, {len(lines)} lines", parts)
 
 

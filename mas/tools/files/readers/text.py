@@ -7,7 +7,7 @@ import codecs
 import re
 from collections.abc import Iterable
 
-from mas.tools.files.document import Document, Line, Part, Source
+from mas.tools.files.document import Document, Line, Part, Source, number_lines
 from mas.tools.results import ToolError
 
 _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
@@ -43,7 +43,7 @@ def split_lines(text: str) -> list[Line]:
     lines = re.split(r"\r\n|\r|\n", text)
     if lines[-1] == "":
         lines.pop()
-    return [Line(number, line) for number, line in enumerate(lines, start=1)]
+    return number_lines(lines)
 
 
 def find_declared_encoding(data: bytes) -> str | None:
