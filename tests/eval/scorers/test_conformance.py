@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.config.evaluation import build_part
 from eval.scorers.score import Score, Scorer
+from mas.runtime.errors import UserError
 
 CONF = Path(__file__).parents[3] / "conf" / "scorer"
 GIVEN = {"function": {"target": f"{__name__}:judge_alike"}}
@@ -52,3 +53,15 @@ def test_right_and_missing_answers_have_a_score_and_an_explanation_without_the_t
         assert score.value == value
         assert score.explanation and "1789" not in score.explanation
         assert all(isinstance(each, float) for each in score.parts.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [("numeric", "tolerance", -1.0), ("function", "target", "no_such_module:judge"), ("graded", "rubric", " ")],
+)
+def test_a_wrong_setting_is_found_before_anything_is_spent(
+    scorer: Scorer, name: str, setting: str, value: object
+) -> None:
+    setattr(scorer, setting, value)
+    with pytest.raises(UserError, match=f"scorer.{setting}"):
+        scorer.check()
