@@ -120,7 +120,7 @@ def _leak_line(leaks: Mapping[str, Any] | None) -> str:
     return f"{'warning: it leaks: ' if report.blocked else 'leak check: '}{report.summary()}."
 
 
-def _percent(share: Any) -> str:
+def _percent(share: object) -> str:
     return f"{share:.1%}" if isinstance(share, int | float) else "-"
 
 

@@ -15,15 +15,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from eval.config.evaluation import EvalConfig
 from eval.workflows.estimate import compute_highest_cost, find_typical_answer, list_prices
 from mas.llm.prices import Price, find_price
 from mas.runtime.errors import UserError
+from optimize.gate.gate import GateSettings
 from optimize.questions.splits import Splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import Optimizer
+from optimize.session.config import ShortlistSettings
 
 UNLIMITED = sys.maxsize  # metric calls of a search without a budget of them
 # A reflection has a few examples, each about as long as a request of the system, and a text as long as a prompt.
@@ -43,7 +45,12 @@ class Plan:
 
 
 def build_plan(
-    optimizer: Optimizer, splits: Splits, n_agents: int, budget: BudgetSettings, shortlist: Any, gate: Any
+    optimizer: Optimizer,
+    splits: Splits,
+    n_agents: int,
+    budget: BudgetSettings,
+    shortlist: ShortlistSettings,
+    gate: GateSettings,
 ) -> Plan:
     """
     Args:

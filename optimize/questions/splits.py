@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from eval.benchmarks.dataset import Sample
+from eval.benchmarks.dataset import Dataset, Sample
 from eval.benchmarks.fingerprint import compute_file_digest, compute_fingerprint, compute_unordered_digest
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
@@ -133,7 +133,7 @@ class Splits:
         raise UserError(f"questions, gold answers or attachments are not those that the run began with; {advice}.")
 
 
-def make_splits(data: Any, settings: SplitSettings, split: str | None = None) -> Splits:
+def make_splits(data: Dataset, settings: SplitSettings, split: str | None = None) -> Splits:
     """Split the questions with targets.
 
     Args:
@@ -154,7 +154,7 @@ def make_splits(data: Any, settings: SplitSettings, split: str | None = None) ->
         raise _unreadable(error) from error
 
 
-def _own(data: Any, names: Sequence[str]) -> Splits:
+def _own(data: Dataset, names: Sequence[str]) -> Splits:
     loaded = [data.load(name) for name in names]
     parts, warnings = [], _bad_rows(row for each in loaded for row in each.bad_rows)
     for each in loaded:
@@ -166,7 +166,7 @@ def _own(data: Any, names: Sequence[str]) -> Splits:
     return Splits.of(parts, warnings, f"split={names[-1]}")
 
 
-def _shared_out(data: Any, settings: SplitSettings, split: str) -> Splits:
+def _shared_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
     loaded = data.load(split)
     samples, unscored = _with_gold(loaded.samples)
     warnings = _bad_rows(loaded.bad_rows) + unscored
@@ -190,7 +190,7 @@ def _shared_out(data: Any, settings: SplitSettings, split: str) -> Splits:
     return Splits.of((train, val, sealed), warnings, shlex.join(options))
 
 
-def _level_to_seal(samples: Part, data: Any, settings: SplitSettings) -> str | None:
+def _level_to_seal(samples: Part, data: Dataset, settings: SplitSettings) -> str | None:
     """Return the level that is sealed completely; None if there is none."""
     levels = sorted({each.level or "none" for each in samples})
     asked, usual = settings.sealed_level, getattr(data, "sealed_level", None)
@@ -209,7 +209,7 @@ def _level_to_seal(samples: Part, data: Any, settings: SplitSettings) -> str | N
     return asked
 
 
-def _unsealed(samples: Part, data: Any, settings: SplitSettings) -> list[str]:
+def _unsealed(samples: Part, data: Dataset, settings: SplitSettings) -> list[str]:
     usual = getattr(data, "sealed_level", None)
     if usual is None or {each.level for each in samples} != {usual}:
         return []
