@@ -1,1 +1,1 @@
-"""What the commands do: evaluate, resume, rescore, sweep, sync, check."""
+"""Steps of the commands: evaluate, resume, rescore, sweep, sync, check."""
