@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig, read_config
 from mas.llm.prices import Price
@@ -89,9 +90,9 @@ def test_a_search_that_nothing_would_end_is_refused() -> None:
 
 def test_the_numbers_follow_an_earlier_run_and_the_models_prices(tmp_path: Path) -> None:
     (tmp_path / "before").mkdir()
-    usage = {"lm_calls": 40, "input_tokens": 40_000, "output_tokens": 4_000}
-    summary = {"stopped": None, "simulated": False, "n": 10, "usage": usage}
-    (tmp_path / "before" / "summary.json").write_text(json.dumps(summary))
+    empty = summarise([], RunDetails(run_id="before"))
+    usage = replace(empty.usage, lm_calls=40, input_tokens=40_000, output_tokens=4_000)
+    (tmp_path / "before" / "summary.json").write_text(json.dumps(replace(empty, n=10, usage=usage).to_dict()))
     (tmp_path / "before" / "config.yaml").write_text(yaml.safe_dump({"system": {"name": "gaia"}}))
     found = base()
     found.model.prices = {"mine": Price(1.0, 10.0), "writer": Price(10.0, 100.0)}
