@@ -75,7 +75,7 @@ def _failed(record: Record, agent_steps: AgentSteps) -> Attribution:
         "context_overflow": "what it was given to read was too long",
         "refused": "it refused to reply",
         "tool": "a tool that it called failed",
-        "limit": f"it was running when a limit was reached ({record.limit})",
+        "limit": f"it was at work when a limit was reached ({record.limit})",
     }.get(record.error_class or "")
     if why is None:  # the model's provider or a defect: prompts are not the cause
         return Attribution(None)
@@ -222,12 +222,12 @@ def _draft_is_wrong(case: _Case) -> Attribution | None:
         return Attribution(draft.agent, (why, "This agent did not make the right use of its evidence."))
     if _out_of_the_head(draft, case.record):
         why = (
-            "As far as is known, this agent's result is wrong: the number comes from no tool and from nothing it "
+            "As far as can be told, this agent's result is wrong: the number comes from no tool and from nothing it "
             "was given, so it was calculated without the tools that it has."
         )
         return Attribution(draft.agent, (why, "The calculation was done without a tool."))
-    why = "As far as is known, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
-    return Attribution(draft.agent, (why, "As far as is known, it went wrong here.", "The draft was at fault."))
+    why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
+    return Attribution(draft.agent, (why, "As far as can be told, it went wrong here.", "The draft was at fault."))
 
 
 def _out_of_the_head(draft: Step, record: Record) -> bool:

@@ -114,7 +114,7 @@ class Expectation:
         else:
             right = parse_quantity(self.matcher.text)
             if right and number.unit and not right.unit:
-                yield ("A unit or currency sign stood next to the number.", "There was more than the bare number.")
+                yield ("A unit or currency sign stood beside the number.", "There was more than the bare number.")
             if right and right.unit and not number.unit:
                 yield ("The unit was missing.",)
             if self._rounded_otherwise(said):

@@ -118,14 +118,14 @@ def _about_blame(agent: str, attribution: Attribution, has_faults: bool) -> Iter
         yield ("It first went wrong with this agent.", "This is where it went wrong.")
         yield attribution.reason
     elif attribution.agent is not None:
-        fine = "" if has_faults else ", and this agent's part was fine as far as is known"
+        fine = "" if has_faults else ", and this agent's part was fine as far as can be told"
         yield (
             f"It first went wrong with another agent, {attribution.agent}{fine}.",
             f"It first went wrong elsewhere{fine}.",
             "The fault lay elsewhere.",
         )
     else:
-        yield ("Where it went wrong is unknown.", "The cause is unknown.")
+        yield ("Where it went wrong cannot be told.", "The cause is unknown.")
 
 
 def _own(

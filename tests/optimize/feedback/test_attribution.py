@@ -154,7 +154,7 @@ def test_a_short_gold_answer_is_no_evidence_of_its_own() -> None:
     found = blamed(record("4", "5", made, file=FILE))
 
     assert found.agent == "expert"
-    assert "As far as is known" in found.reason[0]
+    assert "As far as can be told" in found.reason[0]
 
 
 def test_retries_that_ran_out_are_due_to_the_worker_unless_a_right_draft_was_rejected() -> None:

@@ -96,7 +96,7 @@ def test_each_agent_hears_its_own_part() -> None:
         ],
     )
 
-    assert "A unit or currency sign stood next to the number." in feedback(made, "finalizer")
+    assert "A unit or currency sign stood beside the number." in feedback(made, "finalizer")
     assert "It first went wrong with this agent." in feedback(made, "finalizer")
     assert "unit or currency" not in feedback(made, "expert")
     assert "calculator failed: ToolError: unbalanced brackets." in feedback(made, "expert")
