@@ -34,7 +34,8 @@ PARTICIPLE = re.compile(
 )
 RULED_OUT = re.compile(
     r"\b(beside(?! the request that names it)"  # a remark to the model has these words
-    r"|mend|mends|mended|asked afresh|asked anew|scored anew|(?<!one )of these|came to be|an honest no|at work)\b", re.I
+    r"|mend|mends|mended|asked afresh|asked anew|scored anew|(?<!one )of these|came to be|an honest no|at work)\b",
+    re.I,
 )
 
 

@@ -6,7 +6,7 @@ names in their modules are replaced; afterwards everything is as before.
 
     run_isolated(lambda: dspy.GEPA(…).compile(student, trainset=…, valset=…))
 
-Written for these versions; other versions are refused at import, because a patch could silently do nothing.
+Other versions than dspy 3.4 and gepa 0.1 are refused at import: there, a patch could silently do nothing.
 """
 
 import functools
@@ -30,12 +30,29 @@ from dspy.primitives.base_module import BaseModule
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 from dspy.utils import parallelizer
 
+from mas.llm.dspy_engine import check_dspy_version
+from mas.runtime.errors import UserError
+
 __all__ = ["BaseModule", "InstructionProposer", "Scored", "observe_draws", "run_isolated", "to_examples"]
 
-VERSIONS = {"dspy": "3.4.1", "gepa": "0.1.4"}
-for _package, _expected in VERSIONS.items():
-    if (_found := version(_package)) != _expected:
-        raise ImportError(f"{_package} {_found} is installed, and tuning is written for {_expected}; install that.")
+GEPA_VERSION = "0.1."  # how a version of gepa begins that has the names used here
+
+
+def check_gepa_version(found: str) -> None:
+    """Check that these internals of GEPA are those that the code was written for.
+
+    Raises:
+        UserError: gepa is too old or too new.
+    """
+    if not found.startswith(GEPA_VERSION):
+        raise UserError(
+            f"gepa {found} is installed, but tuning (optimize/search/dspy_compat.py) uses internals of gepa 0.1; "
+            "install the locked packages: make setup."
+        )
+
+
+check_dspy_version(dspy.__version__)
+check_gepa_version(version("gepa"))
 
 T = TypeVar("T")
 Scored = Sequence[tuple[dspy.Example, dspy.Prediction, float]]  # results of dspy.Evaluate

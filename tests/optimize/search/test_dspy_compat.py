@@ -14,7 +14,8 @@ import gepa.proposer.merge
 import pytest
 from dspy.utils.parallelizer import ParallelExecutor
 
-from optimize.search.dspy_compat import UntimedExecutor, run_isolated
+from mas.runtime.errors import UserError
+from optimize.search.dspy_compat import UntimedExecutor, check_gepa_version, run_isolated
 
 SLOW_SECONDS = 1.4  # DSPy looks for stragglers once a second
 
@@ -82,3 +83,9 @@ def test_the_work_has_the_callers_context() -> None:
     variable: ContextVar[str] = ContextVar("variable")
     variable.set("the caller's")
     assert run_isolated(variable.get) == "the caller's"
+
+
+@pytest.mark.parametrize("version", ["0.0.9", "0.2.0", "1.0.0"])
+def test_another_version_of_gepa_is_refused_in_a_sentence(version: str) -> None:
+    with pytest.raises(UserError, match=r"gepa .* is installed, but tuning .* install the locked packages"):
+        check_gepa_version(version)
