@@ -172,7 +172,8 @@ def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> 
     pay(held, cost(0.1))
     error = refusal(held)
     assert str(error) == (
-        "the search has used its share: 3 of the run's 5 requests are reserved for the phases after it (budget.lm_calls=5)"
+        "the search has used its share: 3 of the run's 5 requests are reserved for the phases after it "
+        "(budget.lm_calls=5)"
     )
     held.release()
     assert held.refusal is None
