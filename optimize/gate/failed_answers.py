@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from eval.execution.termination import is_server_failure
 from eval.runs.record import Record
 from optimize.gate.verdict import Verdict
-from optimize.search.server_failures import is_server_failure
 
 HALT, AGAINST = "halt", "against"  # the choices of run.failed_answers
 COUNTED_AS_RIGHT = "(failed by the model's server, counted as right)"  # in place of the answer

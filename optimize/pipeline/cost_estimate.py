@@ -112,7 +112,7 @@ class Amount:
 
 
 class Measured(Protocol):
-    """Mean usage of an answer, such as `optimize.pipeline.baseline.Baseline`."""
+    """Mean usage of an answer, such as `optimize.pipeline.preflight.Baseline`."""
 
     @property
     def lm_calls(self) -> float: ...

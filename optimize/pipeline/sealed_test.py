@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from eval.execution.scoring import SCORER
-from eval.execution.termination import QUOTA_OR_KEY, RunStoppedError, StopController
+from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, RunStoppedError, StopController, is_server_failure
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
@@ -28,9 +28,8 @@ from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, Sa
 from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, format_ids, max_failing_questions
 from optimize.gate.sealed_log import EarlierUses, SealedSet, describe_earlier_uses, find_earlier_uses, record_use
 from optimize.gate.verdict import EarlyVerdictError
-from optimize.pipeline.baseline import AnswerMeans
+from optimize.pipeline.preflight import AnswerMeans
 from optimize.pipeline.shortlist import count_shortlist_answers
-from optimize.search.server_failures import FailuresInARow, is_server_failure
 from optimize.session.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"

@@ -13,7 +13,7 @@ from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import digest
 from optimize.gate.gate import FinishReason, GateSettings, find_long_prompts
 from optimize.gate.verdict import EarlyVerdictError
-from optimize.pipeline.baseline import AnswerMeans, Baseline
+from optimize.pipeline.preflight import AnswerMeans, Baseline
 from optimize.publishing.leaks import LeakReport
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import ProposalLine, ScoredLine, filter_fully_scored

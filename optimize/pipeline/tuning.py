@@ -20,8 +20,7 @@ from eval.runs.folder import make_run_folder
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
-from optimize.pipeline.baseline import measure_baseline
-from optimize.pipeline.preflight import check_reflection_model, confirm_start, prepare_splits
+from optimize.pipeline.preflight import check_reflection_model, confirm_start, measure_baseline, prepare_splits
 from optimize.pipeline.sealed_test import check_test_budget, reserve_test_budget, run_sealed_test
 from optimize.pipeline.search import run_search
 from optimize.pipeline.shortlist import choose_winner

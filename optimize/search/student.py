@@ -21,8 +21,7 @@ from mas.prompt_sets.demos import to_json
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.system import Program
 from optimize.search.dspy_compat import BaseModule
-from optimize.search.steps import keep_last_steps
-from optimize.search.trials import Trial, Trials
+from optimize.search.trials import Trial, Trials, keep_last_steps
 
 _APPLYING = threading.Lock()  # shared by all students: it is held for less than a millisecond
 

@@ -6,13 +6,15 @@ with open_tuning_run(request, splits, folder, console) as run:
 """
 
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import dspy
 from rich.console import Console
+from rich.text import Text
 
 from eval.cli.paths import format_path
 from eval.execution.run_session import MissingServices
@@ -29,18 +31,19 @@ from mas.system import Program, agent_names
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
-from optimize.search.budget import REFLECTION, BudgetLedger, Spend, read_earlier_spend
+from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
 from optimize.search.candidate import PARENT, Candidate
 from optimize.search.objective import Objective
 from optimize.search.student import Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
-from optimize.session.progress import format_progress, show_progress
 from optimize.session.resuming import begin_session
 from optimize.session.run_files import MARKER, RunFiles
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
+LINE_INTERVAL_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
+_LIVE_INTERVAL_SECONDS = 1.0
 
 
 class TuningRun:
@@ -274,3 +277,36 @@ def open_tuning_run(request: TuningRequest, splits: Splits, folder: Path, consol
             yield TuningRun(request, splits, folder, console, stack)
     finally:
         lock.release()
+
+
+def format_progress(answers: int, spend: Spend, budget: BudgetSettings) -> str:
+    """Return a line with the answers of this session, replayed ones included, and the spend of all sessions."""
+    scored = f"{spend.metric_calls:,}" + (f" of {budget.metric_calls:,}" if budget.metric_calls else "")
+    usd = f", ${spend.cost_usd:,.4f}" if spend.cost_usd else ""
+    spent = f"{spend.lm_calls:,} requests{usd}, {spend.seconds:,.0f} s"
+    return f"so far: {answers:,} answers ({scored} metric calls), {spent}"
+
+
+@contextmanager
+def show_progress(
+    console: Console, line: Callable[[], str], interval_seconds: float = LINE_INTERVAL_SECONDS
+) -> Iterator[None]:
+    """Show the line until the block ends, below what the block itself prints to this console."""
+    live = console.status(Text(line())) if console.is_terminal else None
+    ended = threading.Event()
+
+    def update() -> None:
+        while not ended.wait(_LIVE_INTERVAL_SECONDS if live else interval_seconds):
+            if live:
+                live.update(Text(line()))
+            else:
+                console.print(f"  {line()}", markup=False, highlight=False, soft_wrap=True)
+
+    updater = threading.Thread(target=update, name="progress", daemon=True)
+    with live or nullcontext():
+        updater.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            updater.join()

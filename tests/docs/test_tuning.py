@@ -15,8 +15,7 @@ from eval.benchmarks.dataset import Sample, Split
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from optimize.diff import read_arguments as diff_arguments
 from optimize.export import read_arguments as export_arguments
-from optimize.gate.gate import FinishReason, GateSettings
-from optimize.gate.power import compute_smallest_gain, power_table
+from optimize.gate.gate import FinishReason, GateSettings, compute_smallest_gain, power_table
 from optimize.pipeline.cost_estimate import Estimate, build_plan
 from optimize.pipeline.sealed_test import PARENT_ARM, WINNER_ARM
 from optimize.questions.splits import SplitSettings, make_splits

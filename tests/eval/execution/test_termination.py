@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.execution.termination import StopController, exceeds_errors
+from eval.execution.termination import MIN_FAILURES, FailuresInARow, StopController, exceeds_errors
+from eval.runs.record import Record
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT, told
 
@@ -288,3 +289,34 @@ def test_the_time_of_a_session_is_limited(eval_command: EvalCommand, tmp_path: P
     assert finished.summary["stopped"] == "the run has taken 0.5 s (run.max_seconds)"
     assert 1 <= len(finished.records) < 20
     assert all(record["answer"] == "7" for record in finished.records.values())
+
+
+def failed(question: int = 0, attempt: int = 1) -> Record:
+    return Record(
+        "r", f"q{question}", 1, attempt, "t", "?", None, "1", "17", error="500", error_class="infrastructure"
+    )  # fmt: skip
+
+
+ANSWERED = Record("r", "q0", 1, 1, "t", "?", None, "1", "17", answer="17", score=1.0)
+
+
+def observe_all(records: Sequence[Record], always_failing: int = 0) -> list[str | None]:
+    """Return the reason to stop after each record."""
+    failures = FailuresInARow(1, always_failing)
+    return [failures.observe(record) for record in records]
+
+
+def test_a_question_that_fails_again_and_again_is_no_sign_that_the_server_is_down() -> None:
+    again = failed(attempt=2)
+    records = [*[again] * 3 * MIN_FAILURES, *[failed()] * (MIN_FAILURES - 1), again, failed()]
+    *before, last = observe_all(records)
+    assert before == [None] * len(before), "nor that it is up"
+    assert last == f"the model's server has failed {MIN_FAILURES} answers in a row (500)"
+
+
+def test_different_questions_that_all_fail_again_are_a_sign_that_the_server_is_down() -> None:
+    records = [failed(question, attempt) for question in range(MIN_FAILURES) for attempt in (2, 3)][:-1]
+    *before, last = observe_all(records)
+    assert before == [None] * len(before)
+    assert last == f"the model's server has failed {MIN_FAILURES} questions in a row once more (500)"
+    assert observe_all([*records[:-1], ANSWERED, records[-1]])[-1] is None, "one was answered in between"

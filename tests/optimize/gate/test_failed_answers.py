@@ -13,6 +13,7 @@ import pytest
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.benchmarks.toy_set import ToyDataset
+from eval.execution.termination import MIN_FAILURES, FailuresInARow
 from eval.runs.record import Record, Usage
 from eval.workflows.paired_evaluation import Arm, read_arm_records
 from optimize.gate.failed_answers import (
@@ -21,11 +22,12 @@ from optimize.gate.failed_answers import (
     HALT,
     ImputedAnswers,
     describe_failures,
+    exceeds_failure_limit,
     impute_failures,
+    max_failing_questions,
 )
 from optimize.gate.gate import GateSettings, GateVerdict, judge
 from optimize.pipeline.terminal import show_finished_run
-from optimize.search.server_failures import MIN_FAILURES
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 FAILED = None  # in place of whether an answer is right
@@ -286,3 +288,18 @@ def test_a_test_that_was_judged_is_not_asked_again_under_another_name(
     assert run.verdict["failed_questions"] == [one]
     assert run.verdict["sealed"]["failed_answers"] == {"parent": EPOCHS, "winner": EPOCHS, "as_right": 0}
     assert run.verdict["set"] == "shelf/other"
+
+
+def test_as_many_questions_as_a_verdict_may_do_without_can_fail_each_time() -> None:
+    most, epochs = max_failing_questions(n_questions=100), 5
+    failures = FailuresInARow(1, always_failing=most)
+    *before, last = [
+        failures.observe(
+            Record("r", f"q{question}", 1, 2, "t", "?", None, "1", "17", error="500", error_class="infrastructure")
+        )
+        for question in range(most + 1)
+    ]
+    assert before == [None] * most
+    assert last is not None
+    assert not exceeds_failure_limit(most * epochs, n_answers=100 * epochs * 2), "one side's answers to each"
+    assert exceeds_failure_limit((most + 1) * epochs, n_answers=100 * epochs * 2)

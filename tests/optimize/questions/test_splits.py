@@ -18,8 +18,15 @@ from eval.benchmarks.gaia import GaiaDataset
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from mas.runtime.errors import UserError
-from optimize.questions.splits import PARTS, Splits, SplitSettings, make_splits
-from optimize.questions.stratify import classify_attachment, name_stratum, split_by_hash
+from optimize.questions.splits import (
+    PARTS,
+    Splits,
+    SplitSettings,
+    classify_attachment,
+    make_splits,
+    name_stratum,
+    split_by_hash,
+)
 
 SUFFIXES = (None, ".csv", ".xlsx", ".png", ".mp3")
 
