@@ -9,6 +9,7 @@ predictor, tools and limits at run time, so that any number of program copies sh
 
 import asyncio
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -150,7 +151,7 @@ async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     if sample := current_context():
         for _ in calls.tool_calls:  # all before the first one runs: none is left running when the limit is reached
             sample.count_tool_call()
-    results = await asyncio.gather(*(_run_tool(call, toolbox) for call in calls.tool_calls))
+    results = await _run_concurrently(calls.tool_calls, toolbox)
     media = await read_media(runtime.context.lm)
     remarks = (describe_media(call.args or {}, media) for call in calls.tool_calls)
     observations = [result + remark for result, remark in zip(results, remarks, strict=True)]
@@ -159,6 +160,21 @@ async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     shown = ToolCallResults.from_tool_calls_and_values(calls, observations, [result.failed for result in results])
     seen = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": shown})}
     return {"turns": [*state["turns"][:-1], seen]}
+
+
+async def _run_concurrently(calls: Sequence[dspy.ToolCalls.ToolCall], toolbox: Toolbox) -> list[ToolResult]:
+    """Run the calls and return their results in order; an exception of one cancels the others before it is raised.
+
+    A call that runs in a thread cannot be interrupted: its result is dropped.
+    """
+    tasks = [asyncio.create_task(_run_tool(call, toolbox)) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResult:

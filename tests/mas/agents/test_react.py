@@ -381,3 +381,34 @@ def test_a_limit_reached_inside_a_tool_is_no_observation(asynchronous: bool) -> 
     tool = ask_a_model_in_turn if asynchronous else ask_a_model
     with pytest.raises(LimitReachedError):
         run([Call(tool.__name__)], DONE, toolbox=box(tool))
+
+
+@pytest.mark.parametrize("fail_fast", [False, True])
+def test_a_call_that_ends_the_question_cancels_the_other_calls_of_its_turn(fail_fast: bool) -> None:
+    meeting, cancelled = asyncio.Event(), []
+
+    async def wait() -> str:
+        """Wait."""
+        meeting.set()
+        try:
+            await asyncio.sleep(MEETING_SECONDS)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)  # the others are awaited, not only cancelled
+            cancelled.append("wait")
+            raise
+        return "over"
+
+    async def end() -> str:
+        """End."""
+        await meeting.wait()
+        raise ValueError("broken") if fail_fast else LimitReachedError("lm_calls", "the question has used its 3 calls")
+
+    async def ask() -> list[str]:
+        predictor = dspy.Predict(Research)
+        predictor.lm = ScriptedModel(answering(researcher=in_turn([Call("wait"), Call("end")]))).create_lm(AgentModel())
+        inputs = {"research_request": "find it", "file": None}
+        with pytest.raises(ValueError if fail_fast else LimitReachedError):
+            await react(predictor, inputs, [], box(wait, end, fail_fast=fail_fast))
+        return list(cancelled)
+
+    assert asyncio.run(ask()) == ["wait"]
