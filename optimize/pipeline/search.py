@@ -17,7 +17,7 @@ def run_search(run: TuningRun) -> list[ProposalLine]:
 
     Raises:
         EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended a search that had
-            found nothing better.
+            found nothing for the shortlist.
         RunStoppedError: the run was stopped.
     """
     if run.files.read("search") is None:
@@ -61,10 +61,10 @@ def _check_outcome(run: TuningRun, outcome: SearchOutcome) -> None:
             "choose another reflection_model, or increase model.max_tokens",
         )
     if run.ledger.refused_budget not in (None, "metric_calls") and not _has_better_candidate(run):
-        raise EarlyVerdictError("budget", f"{run.ledger.refusal}, and no candidate was better than the parent by then")
+        raise EarlyVerdictError("budget", f"{run.ledger.refusal}, and no candidate qualified for the shortlist by then")
 
 
 def _has_better_candidate(run: TuningRun) -> bool:
-    """Return whether the search is finished: without a better candidate it continues with a larger budget."""
+    """Return whether any fully scored candidate qualifies for the shortlist."""
     min_score = compute_min_score(run.config.gate, run.files.read("baseline")["val_score"])
     return any(line["val_score"] >= min_score for line in filter_fully_scored(run.files.read_proposals()))

@@ -4,9 +4,10 @@ A candidate whose prompts leak answers or are too long is dropped before it cost
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
+from typing import Any
 
 from eval.analysis.statistics.intervals import Interval, compute_mean_interval
 from eval.runs.record import Record
@@ -42,17 +43,17 @@ def choose_winner(run: TuningRun, proposals: Sequence[ProposalLine], measured: B
     """Re-evaluate the best candidates and return the one to test.
 
     Raises:
-        EarlyVerdictError: there is none, because nothing was better or what was better leaks.
+        EarlyVerdictError: there is none, because nothing was better, or what was better leaks or is too long.
         RunStoppedError: the run was stopped.
     """
-    found = run.files.read("shortlist")
-    if found is None:
+    lines = run.files.read("shortlist")
+    if lines is None:
         promising = _rank(run, proposals, measured)
         ids = _drop_leaking(run, [line["candidate_id"] for line in promising])[: run.config.shortlist.size]
         scores = {PARENT: measured.val_score, **{line["candidate_id"]: line["val_score"] for line in promising}}
-        found = [asdict(_re_evaluate(run, each, scores[each], measured)) for each in (PARENT, *ids)]
-        run.files.write("shortlist", found)
-    parent, *others = [ShortlistEntry(**each) for each in found]
+        lines = [asdict(_re_evaluate(run, each, scores[each], measured)) for each in (PARENT, *ids)]
+        run.files.write("shortlist", lines)
+    parent, *others = [_read_entry(line) for line in lines]
     if run.config.gate.objective == "cost":
         return _choose_cheapest(parent, others, run.config.gate.margin)
     best = max(others, key=lambda each: each.fresh_score)
@@ -63,6 +64,10 @@ def choose_winner(run: TuningRun, proposals: Sequence[ProposalLine], measured: B
             f"({best.fresh_score:.1%} against {parent.fresh_score:.1%} on validation); the sealed test was not run",
         )
     return best
+
+
+def _read_entry(line: Mapping[str, Any]) -> ShortlistEntry:
+    return ShortlistEntry(**{**line, "fresh_ci95": tuple(line["fresh_ci95"]) if line["fresh_ci95"] else None})
 
 
 def _none_of_the_best(others: Sequence[ShortlistEntry]) -> str:
@@ -88,6 +93,10 @@ def compute_min_score(gate: GateSettings, parent_score: float) -> float:
     return parent_score - gate.margin if gate.objective == "cost" else math.nextafter(parent_score, 2.0)
 
 
+def _describe_good(gate: GateSettings) -> str:
+    return "good enough" if gate.objective == "cost" else "better"
+
+
 def _rank(run: TuningRun, proposals: Sequence[ProposalLine], measured: Baseline) -> list[ScoredLine]:
     """Return the candidates with a sufficient score, the best first; of equal prompt sets and scores the earliest."""
     min_score = compute_min_score(run.config.gate, measured.val_score)
@@ -96,18 +105,24 @@ def _rank(run: TuningRun, proposals: Sequence[ProposalLine], measured: Baseline)
     if not better:
         none = "the only proposal" if len(proposals) == 1 else f"none of {len(proposals)} proposals"
         was = "was not" if len(proposals) == 1 else "was"
-        raise EarlyVerdictError(
-            "no_accepted_candidate",
-            f"{none} ({len(scored)} scored on validation) {was} better than the prompts it began with "
-            f"({measured.val_score:.1%})",
-        )
+        began = f"the prompts it began with ({measured.val_score:.1%})"
+        gate = run.config.gate
+        enough = f"better than {began}"
+        if gate.objective == "cost":
+            enough = f"as good as {began} within gate.margin={gate.margin:g}"
+        raise EarlyVerdictError("no_accepted_candidate", f"{none} ({len(scored)} scored on validation) {was} {enough}")
     seen = {digest(run.parent.prompts)}
     ranked = []
     for line in sorted(better, key=lambda line: -line["val_score"]):
-        found = digest(run.read_prompts(line["candidate_id"]))
-        if found not in seen:
+        prompts_digest = digest(run.read_prompts(line["candidate_id"]))
+        if prompts_digest not in seen:
             ranked.append(line)
-        seen.add(found)
+        seen.add(prompts_digest)
+    if not ranked:
+        raise EarlyVerdictError(
+            "no_accepted_candidate",
+            f"every candidate that was {_describe_good(run.config.gate)} on validation has the prompts it began with",
+        )
     return ranked
 
 
@@ -133,9 +148,10 @@ def _drop_leaking(run: TuningRun, ids: Sequence[str]) -> list[str]:
     run.files.write("leaks", {each: report.to_dict() for each, report in reports.items()})
     if not clean:
         each = "the only candidate that was" if len(ids) == 1 else f"each of the {len(ids)} candidates that were"
+        good = _describe_good(run.config.gate)
         raise EarlyVerdictError(
             "leak_blocked" if "leak_blocked" in failures else "too_long",
-            f"{each} better on validation contains answers, questions or ids of "
+            f"{each} {good} on validation contains answers, questions or ids of "
             "validation or sealed questions, or is too long; see leaks.json",
         )
     return clean

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from optimize.search.candidate import Candidate, Proposal
 from optimize.search.objective import Objective
 from optimize.search.optimizer import ReportProposal, SearchBudget, SearchOutcome
@@ -93,3 +95,15 @@ def test_a_shortlist_that_is_there_is_not_asked_again(tmp_path: Path) -> None:
     second = planted_run(tmp_path, "budget.lm_calls=999", "resume=run", model=model, optimizer=Scored([], found=found))
     assert second.verdict["published"] is True
     assert len(model.requests) == 2 * 30 * 3, "the sealed test alone"
+
+
+@pytest.mark.parametrize(("objective", "good"), [("accuracy", "better"), ("cost", "good enough")])
+def test_candidates_with_the_parent_s_prompts_alone_are_no_candidates(
+    tmp_path: Path, objective: str, good: str
+) -> None:
+    same = Scored([], found=[("", 1.0, "accepted"), ("", 1.0, "accepted")])
+    verdict = planted_run(
+        tmp_path, f"gate.objective={objective}", model=Obedient(simulated=False), optimizer=same
+    ).verdict
+    assert verdict["finish_reason"] == "no_accepted_candidate"
+    assert verdict["reasons"] == [f"every candidate that was {good} on validation has the prompts it began with"]
