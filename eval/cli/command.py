@@ -1,4 +1,4 @@
-"""From a command line to an exit code: jobs composed by Hydra, signals, errors, and output that nobody reads.
+"""From a command line to an exit code: resuming, jobs composed by Hydra, signals, errors, and unread output.
 
     run_cli(lambda: task(sys.argv[1:]))                                 # a command with arguments of its own
     run_command(task, "eval", add_original_arguments)                   # a command configured by conf/eval.yaml
@@ -66,6 +66,39 @@ def _run_job(task: Task, composed: DictConfig) -> int:
         return task(composed)
     except (UserError, OmegaConfBaseException) as error:
         return _report_mistake(error)
+
+
+def find_resume_argument(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
+    """Return the place on the command line at which `key` names the run to resume, and its name; None if it does not.
+
+    Raises:
+        UserError: it is named more than once, or for several jobs.
+    """
+    given_runs = list(_find_values(arguments, key))
+    if len(given_runs) > 1:
+        raise UserError(f"{key} is given {len(given_runs)} times; name the one run to go on with.")
+    here, run = next(((n, value) for n, value in given_runs if value not in ("", "null")), (None, ""))
+    if here is not None and {"-m", "--multirun"} & set(arguments):  # an empty one is refused with the other values
+        raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
+    return here, run
+
+
+def insert_arguments(arguments: Sequence[str], here: int, original: Sequence[str]) -> list[str]:
+    """Return the command line with the original one inserted; what is given now takes precedence."""
+    given = {read_option_name(argument) for argument in arguments}
+    kept = [each for each in original if read_option_name(each) not in given]
+    return [*arguments[:here], *kept, *arguments[here:]]
+
+
+def _find_values(arguments: Sequence[str], key: str) -> Iterator[tuple[int, str]]:
+    for place, argument in enumerate(arguments):
+        if "=" in argument and read_option_name(argument) == key:
+            yield place, argument.partition("=")[2].strip().strip("'\"")
+
+
+def read_option_name(override: str) -> str:
+    """Return the name in an override: "x.y" of "+x.y=1"."""
+    return override.partition("=")[0].lstrip("+~").partition("@")[0]
 
 
 def run_cli(command: Callable[[], int]) -> int:

@@ -1,4 +1,4 @@
-"""Folder of one run, `outputs/eval/<time>_<name>/`: how it is made, found, locked and written.
+"""Folder of one run, `outputs/eval/<time>_<name>/`: how it is made, found, locked and written, and who starts it.
 
 folder = make_run_folder("eval", "gaia_offline_sample", given=None)
 find_run("latest")
@@ -6,10 +6,12 @@ with write_atomically(folder / "report.html") as file: …
 lock = RunLock(folder / "run.db")       # locks run.lock; the kernel's flock, so kill -9 frees it
 """
 
+import getpass
 import os
 import re
 import shlex
 import socket
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -20,7 +22,7 @@ from typing import TextIO
 
 import yaml
 
-from eval.cli.paths import OUTPUTS, format_path
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
@@ -205,6 +207,41 @@ def format_resume_hint(folder: Path) -> str:
 
 
 WAIT_SECONDS = 0.5  # a report looks in for an instant; and a holder needs one to write down who it is
+
+
+def read_origin() -> dict[str, str]:
+    """Return who starts the run, where, and from which state of the code, as MLflow tags; what is unknown is left out.
+
+    read_origin()["mlflow.source.git.commit"]       # "8159276…"
+    """
+    found = {
+        "mlflow.user": _read_user(),
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.name": "eval/run.py",
+        "mlflow.source.git.commit": _run_git("rev-parse", "HEAD"),
+        "mlflow.source.git.branch": _run_git("rev-parse", "--abbrev-ref", "HEAD"),
+        "harness.host": socket.gethostname(),
+        "harness.pid": str(os.getpid()),
+    }
+    if found["mlflow.source.git.commit"]:
+        changed = _run_git("status", "--porcelain", "--untracked-files=no")
+        found["mlflow.source.git.dirty"] = str(changed != "").lower()
+    return {name: value for name, value in found.items() if value}
+
+
+def _read_user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user without a name
+        return None
+
+
+def _run_git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(PROJECT_ROOT), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 class RunInUseError(Exception):

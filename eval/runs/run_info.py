@@ -8,12 +8,8 @@
 Reports, comparisons, resuming and MLflow read these fields and nothing else of a run but its records.
 """
 
-import getpass
 import hashlib
 import json
-import os
-import socket
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
@@ -22,7 +18,6 @@ import yaml
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest, compute_file_digest, compute_fingerprint
-from eval.cli.paths import PROJECT_ROOT
 from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
@@ -86,7 +81,7 @@ class RunInfo:
     prompts_edited: list[str] = field(default_factory=list)  # files of the set that changed since it was published
     used_to_tune: TuningUse | None = None  # None: nothing is known of it
     tools: dict[str, list[str]] | None = None  # agent → names of the tools it was offered
-    origin: dict[str, str] = field(default_factory=dict)  # see `read_origin`
+    origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
     sweep: SweepJob | None = None
     rescored_from: str = ""  # name of the run whose answers these are
     rescored_by: list[str] = field(default_factory=list)  # the command that did it
@@ -232,41 +227,6 @@ def find_tuning_use(
     learnt_from = [id for id, mark in marks.items() if mark in found.learnt_from]
     picked_by = [id for id, mark in marks.items() if mark in found.picked_by - found.learnt_from]
     return TuningUse(" and ".join(dict.fromkeys(names)), learnt_from, picked_by, edited)
-
-
-def read_origin() -> dict[str, str]:
-    """Return who starts the run, where, and from which state of the code, as MLflow tags; what is unknown is left out.
-
-    read_origin()["mlflow.source.git.commit"]       # "8159276…"
-    """
-    found = {
-        "mlflow.user": _read_user(),
-        "mlflow.source.type": "LOCAL",
-        "mlflow.source.name": "eval/run.py",
-        "mlflow.source.git.commit": _run_git("rev-parse", "HEAD"),
-        "mlflow.source.git.branch": _run_git("rev-parse", "--abbrev-ref", "HEAD"),
-        "harness.host": socket.gethostname(),
-        "harness.pid": str(os.getpid()),
-    }
-    if found["mlflow.source.git.commit"]:
-        changed = _run_git("status", "--porcelain", "--untracked-files=no")
-        found["mlflow.source.git.dirty"] = str(changed != "").lower()
-    return {name: value for name, value in found.items() if value}
-
-
-def _read_user() -> str | None:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container's user without a name
-        return None
-
-
-def _run_git(*arguments: str) -> str | None:
-    command = ["git", "-C", str(PROJECT_ROOT), *arguments]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 SILENT = "its process ended without notice"

@@ -23,9 +23,9 @@ from eval.execution.run_session import MissingServices, RunSession, SessionRecor
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.files import write_reports, write_summary
 from eval.reports.summary_table import choose_exit_code, print_results
-from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder
+from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs
-from eval.runs.run_info import RunInfo, describe_task, dump_config, list_offered_tools, read_origin
+from eval.runs.run_info import RunInfo, describe_task, dump_config, list_offered_tools
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import format_estimate
 from eval.workflows.resume import check_unchanged, find_run_to_resume, select_run_overrides

@@ -9,12 +9,13 @@ Nothing heavy is imported here: a finished run is shown again in a moment, howev
 """
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
 from eval.analysis.summary.summary import Summary, read_summary
+from eval.cli.command import find_resume_argument, insert_arguments, read_option_name
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import OF_THE_SESSION, RESUME, find_changes
 from eval.config.tracking import remove_passwords
@@ -51,28 +52,6 @@ def add_original_arguments(arguments: Sequence[str]) -> list[str]:
     return insert_arguments(arguments, here, info.command)
 
 
-def find_resume_argument(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
-    """Return the place on the command line at which `key` names the run to resume, and its name; None if it does not.
-
-    Raises:
-        UserError: it is named more than once, or for several jobs.
-    """
-    given_runs = list(_values(arguments, key))
-    if len(given_runs) > 1:
-        raise UserError(f"{key} is given {len(given_runs)} times; name the one run to go on with.")
-    here, run = next(((n, value) for n, value in given_runs if value not in ("", "null")), (None, ""))
-    if here is not None and {"-m", "--multirun"} & set(arguments):  # an empty one is refused with the other values
-        raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
-    return here, run
-
-
-def insert_arguments(arguments: Sequence[str], here: int, original: Sequence[str]) -> list[str]:
-    """Return the command line with the original one inserted; what is given now takes precedence."""
-    given = {_key(argument) for argument in arguments}
-    kept = [each for each in original if _key(each) not in given]
-    return [*arguments[:here], *kept, *arguments[here:]]
-
-
 def find_run_to_resume(run: str) -> Path:
     """Return the folder of a run as `find_run` does, but the latest is the latest that can be resumed.
 
@@ -94,17 +73,7 @@ def _is_rescored(folder: Path) -> bool:
 
 def select_run_overrides(overrides: Iterable[str]) -> list[str]:
     """Return the part of a command line that a later session of the run takes over."""
-    return [each for each in overrides if _key(each) not in OF_THE_SESSION]
-
-
-def _values(arguments: Sequence[str], key: str) -> Iterator[tuple[int, str]]:
-    for place, argument in enumerate(arguments):
-        if "=" in argument and _key(argument) == key:
-            yield place, argument.partition("=")[2].strip().strip("'\"")
-
-
-def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+~").partition("@")[0]
+    return [each for each in overrides if read_option_name(each) not in OF_THE_SESSION]
 
 
 def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo, allow: bool) -> dict[str, str]:

@@ -16,8 +16,7 @@ from optimize.gate.failed_answers import describe_failures
 from optimize.gate.sealed_log import describe_earlier_uses
 from optimize.gate.verdict import SealedNumbers, Verdict, compute_exit_code
 from optimize.publishing.publish import describe_published
-from optimize.session.resuming import RESUME, format_command
-from optimize.session.run_files import RunFiles, find_tuning_run
+from optimize.session.run_files import RESUME, RunFiles, find_tuning_run, format_command
 
 _SHOWN_FLIPS = 10
 _SHOWN_CHARS = 70  # of a question

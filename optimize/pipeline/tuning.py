@@ -27,8 +27,7 @@ from optimize.pipeline.shortlist import choose_winner
 from optimize.pipeline.terminal import show_verdict
 from optimize.pipeline.verdict import judge_winner, publish_winner, write_early_verdict
 from optimize.session.config import TuningRequest
-from optimize.session.resuming import describe_resume
-from optimize.session.run_files import find_tuning_run
+from optimize.session.run_files import describe_resume, find_tuning_run
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 
 

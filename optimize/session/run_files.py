@@ -1,4 +1,4 @@
-"""Files of a tuning run in its folder, `outputs/optimize/<time>_<name>/`.
+"""Files of a tuning run in its folder, `outputs/optimize/<time>_<name>/`, and the resuming of a run from them.
 
     tuning.json        facts: model, optimizer, seed, phase, spend; rewritten after each phase
     command.json       the overrides that it was started with
@@ -14,16 +14,28 @@
     rejected/          the candidate that was tested and not published
 
 Each file is complete: it is written under another name and then renamed.
+
+    python optimize/run.py resume=latest                    # as it was started
+    python optimize/run.py resume=latest budget.usd=10      # with more money
+
+Finished phases are skipped. An interrupted search is repeated: it is reproducible, and the run's call log replays its
+replies up to where it stopped.
 """
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+import yaml
+
+from eval.cli.command import find_resume_argument, insert_arguments
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
+from eval.config.measured import find_changes
+from eval.config.tracking import remove_passwords
 from eval.runs.folder import find_run, write_atomically
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
@@ -33,6 +45,10 @@ from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 
 CANDIDATES = "candidates"
 MARKER = "tuning.json"  # the file by which a tuning run's folder is known
+RESUME = "resume"
+# Options, or whole branches of them, that may change between the sessions of a run.
+OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "tracking", "experiment", "debug")
+OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env")
 
 
 class _Line(TypedDict):
@@ -215,3 +231,55 @@ def to_line(proposal: Proposal) -> ProposalLine:
         **facts,  # type: ignore[typeddict-item]
         "spend": proposal.spend.to_dict(),
     }
+
+
+def restore_arguments(arguments: Sequence[str]) -> list[str]:
+    """Insert the overrides that the run was started with before those given now.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    here, run = find_resume_argument(arguments, RESUME)
+    if here is None:
+        return list(arguments)
+    return insert_arguments(arguments, here, json.loads((find_tuning_run(run) / "command.json").read_text("utf-8")))
+
+
+def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
+    """Return the overrides that a later session repeats; those that contain a secret are not stored."""
+    own = (f"{RESUME}=", "yes=", "run.dir=")
+    kept = [remove_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
+    return [each for each in kept if redact(each) == each]
+
+
+def find_parent_set(run: str) -> str:
+    """Return the folder of the prompts that the run started from: a copy, since the set may have been edited."""
+    return str(find_tuning_run(run) / "candidates" / PARENT)
+
+
+def check_unchanged(folder: Path, now: Mapping[str, object]) -> None:
+    """Check that the configuration, without secrets, is the one that the run was started with.
+
+    Raises:
+        UserError: an option that belongs to the run differs.
+    """
+    before = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
+    found = {
+        key: change
+        for key, change in find_changes(before, now).items()
+        if not any(key == each or key.startswith(f"{each}.") for each in (*OF_THE_SESSION, *OF_THE_SESSION_MODEL))
+    }
+    if found:
+        listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:10])
+        raise UserError(f"the tuning run has other options ({listed}); resume it with its own, or start a new run.")
+
+
+def describe_resume(folder: Path, *options: str) -> str:
+    """Return a sentence with the command that resumes the run."""
+    name = folder.name if folder.parent == OUTPUTS / "optimize" else format_path(folder)
+    return f"go on with: {format_command('run.py')} {shlex.join([f'resume={name}', *options])}"
+
+
+def format_command(script: str) -> str:
+    """Return a command of `optimize/` as it is typed in the current folder."""
+    return f"python {shlex.quote(format_path(PROJECT_ROOT / 'optimize' / script))}"

@@ -7,12 +7,16 @@ with open_tuning_run(request, splits, folder, console) as run:
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import dspy
+import yaml
 from rich.console import Console
 from rich.text import Text
 
@@ -21,8 +25,7 @@ from eval.execution.run_session import MissingServices
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CallLog, SampleResults
-from eval.runs.folder import RunInUseError, RunLock
-from eval.runs.run_info import read_origin
+from eval.runs.folder import RunInUseError, RunLock, read_origin
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
@@ -37,8 +40,7 @@ from optimize.search.objective import Objective
 from optimize.search.student import Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
-from optimize.session.resuming import begin_session
-from optimize.session.run_files import MARKER, RunFiles
+from optimize.session.run_files import MARKER, RunFiles, check_unchanged, filter_overrides
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
@@ -310,3 +312,63 @@ def show_progress(
         finally:
             ended.set()
             updater.join()
+
+
+def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> float:
+    """Check a resumed run, or write the files of a new one, and update its facts.
+
+    Returns:
+        Wall time of earlier sessions, in seconds.
+
+    Raises:
+        UserError: the run was started with other options, or its questions have changed.
+    """
+    before = files.read("tuning") or {}
+    seconds_before = _sum_seconds(before, files.folder)
+    if before:
+        check_unchanged(files.folder, yaml.safe_load(request.configuration))
+        splits.check_same(files.read("splits"))
+        files.remove("verdict")  # it says that a budget was used up, which may be larger now
+    else:
+        files.write_text("config.yaml", request.configuration)
+        files.write("splits", splits.to_dict())
+        files.save_candidate(Candidate(PARENT, request.prompts))
+    files.write("command", filter_overrides(request.command, request.config.redact))
+    files.update(**_facts(request, splits, before, seconds_before), origin=origin)
+    return seconds_before
+
+
+def _facts(
+    request: TuningRequest, splits: Splits, before: Mapping[str, Any], seconds_before: float
+) -> dict[str, object]:
+    """Return the facts for tuning.json, some of which stay as they were `before`."""
+    config, now = request.config, datetime.now(UTC).isoformat()
+    return {
+        "run_id": before.get("run_id") or uuid.uuid4().hex[:12],
+        "name": config.name,
+        "system": config.base.system.name,
+        "model": config.base.model_name,
+        "reflection_model": config.reflection_model or config.base.model_name,
+        "optimizer": config.optimizer.name,
+        "simulated": config.base.simulated,
+        "seed": config.seed,
+        "started_at": before.get("started_at") or now,
+        "session_started_at": now,
+        "session_seconds_before": seconds_before,
+        "ended_at": None,
+        "phase": before.get("phase", "preflight"),
+        "split_digest": splits.digest,
+        "sealed_digest": splits.sealed_digest,
+        "parent_set": before.get("parent_set") or request.prompts.name,
+    }
+
+
+def _sum_seconds(before: Mapping[str, Any], folder: Path) -> float:
+    """Return the wall time of earlier sessions; a killed one is taken to have ended with its last reply."""
+    if not before:
+        return 0.0
+    if before["ended_at"]:
+        return float(before["spend"]["seconds"])
+    written = max((each.stat().st_mtime for each in folder.glob("*.db*")), default=0.0)
+    began = datetime.fromisoformat(before["session_started_at"]).timestamp()
+    return float(before["session_seconds_before"]) + max(0.0, written - began)

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
+from eval.cli.command import find_resume_argument, insert_arguments
 from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
@@ -23,7 +24,7 @@ from eval.execution.run_session import SessionRecorder
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, list_pending
-from eval.workflows.resume import add_original_arguments, find_resume_argument, insert_arguments, select_run_overrides
+from eval.workflows.resume import add_original_arguments, select_run_overrides
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset, question

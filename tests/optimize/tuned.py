@@ -297,7 +297,7 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
     from eval.cli.paths import OUTPUTS, PROJECT_ROOT
     from optimize.pipeline.tuning import tune
     from optimize.session.config import TuningRequest, read_config
-    from optimize.session.resuming import find_parent_set
+    from optimize.session.run_files import find_parent_set
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     here = f"resume={folder}" if (folder / "tuning.json").is_file() else f"run.dir={folder}"

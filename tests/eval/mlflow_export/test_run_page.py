@@ -20,7 +20,8 @@ from eval.mlflow_export.run_page import (
     write_page,
 )
 from eval.mlflow_export.tracked_run import TrackedRun
-from eval.runs.run_info import RunInfo, RunState, SessionInfo, TaskInfo, read_origin
+from eval.runs.folder import read_origin
+from eval.runs.run_info import RunInfo, RunState, SessionInfo, TaskInfo
 from mas.prompt_sets.prompt_set import PromptSet
 from tests.eval.mlflow_export.records import a_record
 
