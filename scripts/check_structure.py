@@ -6,10 +6,11 @@
 Counted per package: modules at its top (without `__init__.py`), source lines, circles among its children (packages and
 modules), and upward imports (against the `layers` contracts of import-linter in `pyproject.toml`). Checked in all
 source files: docstrings that begin with a question word, functions named by a participle, old names of the glossary,
-words that the style rules out.
+words that the style rules out, and docstrings that call a function that no longer exists.
 """
 
 import ast
+import builtins
 import re
 import sys
 import tomllib
@@ -37,6 +38,13 @@ RULED_OUT = re.compile(
     r"|at work)\b",
     re.I,
 )
+
+# A call in a docstring with the dotted path before it, a name that the docstring defines itself, and the calls that are
+# functions of mathematics, of other libraries or of the operating system.
+CALL = re.compile(r"(?<![\\\w-])((?:\w+|\W)\.)?(?:\w+\.)*([A-Za-z_]\w*)\(")
+DEFINED = re.compile(r"\b(?:class|def|as) (\w+)|^\s*(\w+) = ", re.M)
+LIBRARIES = frozenset(("asyncio", "dspy", "httpx", "json", "mlflow", "platform"))
+NOT_PROJECT_CALLS = frozenset(("p", "q", "logit", "sqrt", "comb", "seccomp", "post"))
 
 # Phrases of texts that a model reads. Other words would give other replies, so that tuning runs and sample data change.
 MODEL_TEXTS = (
@@ -177,6 +185,43 @@ def check_style(modules: Mapping[str, Module]) -> list[str]:
     return problems
 
 
+def find_callables(modules: Mapping[str, Module]) -> tuple[set[str], set[str]]:
+    """Return the names that a docstring may call without a dot, and those that it may call after one.
+
+    Without a dot: functions, methods and classes of the project, builtins and everything imported except the project's
+    own modules. After a dot: also every attribute that the code uses, which includes the methods of other libraries.
+    """
+    names, attributes = set(dir(builtins)), set[str]()
+    for module in modules.values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                origin = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                names.update(each.asname or each.name for each in node.names if origin + each.name not in modules)
+            elif isinstance(node, ast.Attribute):
+                attributes.add(node.attr)
+    return names, names | attributes
+
+
+def check_docstring_calls(modules: Mapping[str, Module]) -> list[str]:
+    """Return the calls in docstrings whose function exists nowhere in the source packages, one line each."""
+    problems: list[str] = []
+    names, after_dot = find_callables(modules)
+    for module in modules.values():
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            docstring = ast.get_docstring(node) or ""
+            allowed = NOT_PROJECT_CALLS.union(*DEFINED.findall(docstring))
+            for number, text in enumerate(docstring.splitlines(), start=node.body[0].lineno if node.body else 1):
+                for path, name in CALL.findall(text):
+                    is_library = path.rstrip(".") in LIBRARIES
+                    if not is_library and name not in (after_dot if path else names) and name not in allowed:
+                        problems.append(f"{module.path}:{number}: docstring calls what does not exist: {name}(")
+    return problems
+
+
 def signatures_with_any(modules: Mapping[str, Module]) -> list[str]:
     """Return every annotation of a parameter or result that holds `Any`, as `path:line: name`."""
     found: list[str] = []
@@ -201,7 +246,7 @@ def signatures_with_any(modules: Mapping[str, Module]) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Print the table and all violations; return 1 if there are any."""
     modules = read_modules()
-    problems = check_imports(modules) + check_style(modules)
+    problems = check_imports(modules) + check_style(modules) + check_docstring_calls(modules)
     with_any = signatures_with_any(modules)
     small = [module for module in modules.values() if module.lines < 60 and module.path.name != "__init__.py"]
     lines = sum(module.lines for module in modules.values())

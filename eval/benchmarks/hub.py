@@ -3,7 +3,7 @@
 Read through `datasets`, which is imported where it is used. Failures become one sentence that the caller words, from a
 cause that never quotes the error: an HTTP library may quote the header with the token in it.
 
-    HubRepository("owner/name", revision=None, token_env="HF_TOKEN", refusal=refusal).table("default", "test")
+    HubRepository("owner/name", revision=None, token_env="HF_TOKEN", refusal=refusal).read_table("default", "test")
 """
 
 import glob

@@ -1,6 +1,6 @@
 """Texts from models and datasets, made harmless: what would move the cursor or turn a line around is written out.
 
-one_line("a\\n b\\x1b[31m", 60)      # "a b\\\\u001b[31m"
+shorten_line("a\\n b\\x1b[31m", 60)      # "a b\\\\u001b[31m"
 """
 
 import re

@@ -1,7 +1,7 @@
 """Spellings of a target, and passages of a question, that leak checks look for in a `Reading`.
 
-    set(derive_forms("1,234 metres"))      # the number 1234, and the run of letters 1234metres
-list(passages("Which lamp was lit first at Marrow Point in 1874?", PASSAGE))     # three runs of eight words
+set(derive_forms("1,234 metres"))      # the number 1234, and the run of letters 1234metres
+list(extract_passages("Which lamp was lit first at Marrow Point in 1874?", PASSAGE))     # three runs of eight words
 """
 
 import re

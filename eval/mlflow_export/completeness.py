@@ -31,7 +31,7 @@ class ExpectedCounts:
         self._last_has_verdict: dict[tuple[str, int], bool] = {}  # sample id, epoch
 
     def add(self, record: Record) -> None:
-        """By the same rules as `trace_of`; a try that a later one replaces has lost its verdict."""
+        """Count a record by the rules of `build_trace`; an attempt that a later one replaces has lost its verdict."""
         from eval.mlflow_export.assessments import list_assessment_names
 
         key = (record.sample_id, record.epoch)

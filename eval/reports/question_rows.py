@@ -1,6 +1,6 @@
 """Rows of the page: each question with its answers, texts cut, steps as far as the page has room.
 
-shown = shown_questions(records, ["q1", "q2"], max_questions=2_000)
+shown = build_question_rows(records, ["q1", "q2"], max_questions=2_000)
 shown.questions[0].in_order[0][1].mark      # "wrong"
 """
 

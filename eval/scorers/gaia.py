@@ -6,7 +6,7 @@ elements, and the gold `inf` matches any text that is not a number.
 
     question_scorer("$1,234.50", "1234.5")                      # True
     question_scorer("The answer is 17.", "17")                  # False
-    lenient_match("The answer is 17.", "17")                    # True: a format loss
+    match_leniently("The answer is 17.", "17")                  # True: a format loss
 """
 
 import re

@@ -4,8 +4,8 @@ The arms run at the same time, so that whatever happens to the model's server ha
 folder that every other command can read: report, compare, sync. An arm that was cut short goes on where it was.
 
     arms = [Arm("parent", folder / "parent", prompts, resources), Arm("winner", folder / "winner", tuned, resources)]
-    run_arms(arms, config, samples, info, stop, console)      # None, or why it ended early
-    answers(arms[0])                                            # its records
+    evaluate_pairs(arms, config, samples, info, stop, console)      # None, or why it ended early
+    read_arm_records(arms[0])
 """
 
 from collections.abc import Callable, Coroutine, Sequence

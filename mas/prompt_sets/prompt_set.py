@@ -7,7 +7,7 @@
         demos.json                      if there are any: agent → [{field: value}, …], in plain JSON
         (`mas/prompt_sets/demos.py`)
         provenance.yaml                 of a published set: where it comes from, and the checksums of its files
-        tuned_on.json                   of a tuned set: the questions it was tuned on, as marks
+        tuned_on.json                   of a tuned set: the questions it was tuned on, as fingerprints
         (`mas/prompt_sets/tuned_on.py`)
 
     prompts = read_prompt_set("baseline", ["planner", "finalizer"], "gaia", project_folder)

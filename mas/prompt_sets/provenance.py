@@ -5,7 +5,7 @@ checksums:                                      # SHA-256 of the files' bytes
   planner_system_prompt.txt: 9f86d081884c…
 
 provenance = read_provenance(folder)
-edited_files(folder, provenance, ["planner_system_prompt.txt"])      # (): nothing was edited
+find_edited_files(folder, provenance, ["planner_system_prompt.txt"])      # (): nothing was edited
 """
 
 import hashlib

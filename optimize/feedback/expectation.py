@@ -2,7 +2,7 @@
 
     expectation = Expectation.of("88450.42", "Express it in centimetres, rounded to two decimals, without the unit.")
     expectation.wordings[0]               # "Expected was a number with two decimals, without a unit."
-    expectation.faults("88450.4187 cm")   # a unit next to the number; not rounded as asked
+    expectation.find_faults("88450.4187 cm")   # a unit next to the number; not rounded as asked
 
 Every remark is a tuple of wordings, from the most specific to the vaguest: `optimize.feedback.feedback` uses the first
 one that does not happen to quote the target. Remarks do say that the content is right where only the form is wrong: an

@@ -6,7 +6,7 @@ quoted, because the optimizer sees them as well. Messages of errors and of the s
 contains the target, an element or a number of it, in any form and even by coincidence, is replaced by a vaguer one or
 left out. (Masking it would reveal what it was.)
 
-    feedback_for("expert", record, Expectation.of(target, question))
+    build_feedback("expert", record, Expectation.of(target, question))
     # "The final answer was wrong. Expected was a whole number, without a unit. …"
 """
 

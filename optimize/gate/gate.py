@@ -265,7 +265,7 @@ def compute_questions_needed(gain: float, sd: float) -> int | None:
 
     Args:
         gain: that was seen; mean difference, -1 to 1.
-        sd: of the questions' differences: `standard_error(differences, epochs) * sqrt(len(differences))`.
+        sd: standard deviation of the questions' differences.
 
     Returns:
         None if there was no gain, or it would take more than a million.

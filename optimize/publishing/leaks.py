@@ -6,8 +6,8 @@ model's own work on a training question in a demo. A short or common target (`5`
 four words of its question, its id or its file name.
 
     index = LeakIndex.of(splits.train, splits.val, splits.sealed)
-    report = check(lookup, candidate.prompts, parent)
-    report.blocked, report.summary()      # True, "1 val gold (finalizer, text line 12)"
+    report = index.check(candidate.prompts, parent)
+    report.blocked, report.summary()      # True, "val gold (finalizer, text line 12, q17)"
 
 No report quotes a target. For hits from the training questions it has the words around the masked hit.
 """

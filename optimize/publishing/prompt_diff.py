@@ -1,8 +1,8 @@
 """Difference of two prompt sets: by agent, by line, and within a line by word.
 
-print(prompt_diff(parent, candidate))             # a unified diff, as `patch` reads it
-for agent in compare(parent, candidate):
-    for row in rows(agent.before, agent.after):   # what a page or a terminal shows side by side
+print(format_unified_diff(parent, candidate))           # as `patch` reads it
+for agent in compare_sets(parent, candidate):
+    for row in build_rows(agent.before, agent.after):   # as a page or a terminal shows them side by side
         row.left, row.right
 """
 
@@ -55,12 +55,12 @@ class AgentDiff:
 
 
 def compare_sets(a: PromptSet, b: PromptSet) -> list[AgentDiff]:
-    """All agents of both sets, in the order of the first."""
+    """Return the differences of all agents of both sets, in the order of the first."""
     return [_agent(agent, a, b) for agent in dict.fromkeys([*a.texts, *b.texts])]
 
 
 def format_unified_diff(a: PromptSet, b: PromptSet) -> str:
-    """A unified diff of the files, without any path of this machine; empty if nothing differs."""
+    """Return a unified diff of the files, without any path of this machine; empty if nothing differs."""
     parts: list[str] = []
     for agent in dict.fromkeys([*a.texts, *b.texts]):
         parts += _unified(f"{agent}{SUFFIX}", a.texts.get(agent), b.texts.get(agent))
@@ -69,7 +69,7 @@ def format_unified_diff(a: PromptSet, b: PromptSet) -> str:
 
 
 def build_rows(before: str | None, after: str | None, context: int = CONTEXT_LINES) -> Iterator[Row]:
-    """The lines side by side, with `context` unchanged ones around each change and a gap for the others."""
+    """Yield the lines side by side, with `context` unchanged ones around each change and a gap for the others."""
     old, new = _lines(before), _lines(after)
     at = 0
     for group in _matcher(old, new).get_grouped_opcodes(context):
@@ -87,7 +87,7 @@ def build_rows(before: str | None, after: str | None, context: int = CONTEXT_LIN
 
 
 def format_demo(demo: Demo) -> list[tuple[str, str]]:
-    """A demo as field and text."""
+    """Return the fields of a demo with their texts."""
     return [
         (name, replace_invisible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)))
         for name, value in demo.items()
@@ -95,7 +95,7 @@ def format_demo(demo: Demo) -> list[tuple[str, str]]:
 
 
 def replace_invisible(text: str) -> str:
-    """Without what turns text around, moves a cursor or cannot be seen: a model wrote it."""
+    """Replace the characters that turn text around, move a cursor or cannot be seen: a model wrote the text."""
     return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -161,7 +161,7 @@ def _most_alike(old: list[str], new: list[str]) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=2 * _BLOCK**2)
 def _alike(old: str, new: str) -> float:
-    """The share of words that two lines have in common, in any order."""
+    """Return the share of words that two lines have in common, in any order."""
     first, second = _words(old), _words(new)
     return 2 * (first & second).total() / max(first.total() + second.total(), 1)
 
@@ -185,5 +185,5 @@ def _word_parts(old: str, new: str) -> tuple[list[Part], list[Part]]:
 
 
 def _matcher(old: Sequence[str], new: Sequence[str]) -> difflib.SequenceMatcher[str]:
-    """Exact, but for texts so long that this takes seconds."""
+    """Return a matcher that is exact, except for texts so long that this would take seconds."""
     return difflib.SequenceMatcher(None, old, new, autojunk=len(old) + len(new) > _EXACT)

@@ -109,7 +109,11 @@ def count_leaks(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def collect_versions(origin: Mapping[str, str]) -> dict[str, str]:
-    """Of what made the set; `origin`: as `eval.runs.run_info.origin` tells it, of which only the commit is taken."""
+    """Return the versions of the software that made the set.
+
+    Args:
+        origin: of the run's code, as `run_info.json` has it; only the commit is used.
+    """
     found = {"python": platform.python_version(), "mas-harness": _version("mas-harness")}
     found |= {name: _version(name) for name in _PACKAGES}
     if commit := origin.get(_COMMIT):

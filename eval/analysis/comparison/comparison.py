@@ -88,11 +88,12 @@ class HeldOut:
 
 
 def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> Comparison:
-    """
+    """Return the differences of the second run against the first.
+
     Args:
-        first: what is compared with.
-        second: has no `obstacle` against the first.
-        ids: of `in_common`, if it has; None: all questions with a gold answer, and missing answers count as wrong.
+        first: the answers to compare with.
+        second: its answers must be comparable with the first's (see `find_obstacle`).
+        ids: the samples to compare; None: all with a gold answer, and missing answers count as wrong.
 
     Raises:
         ValueError: no question is left.

@@ -5,8 +5,8 @@ than the textbook normal interval, which has no width at 0 of n and n of n. Anot
 not a new sample: n·k answers count as n·k/(1+(k-1)·ICC) (L. Kish, "Survey Sampling", 1965), with the intraclass
 correlation ICC by one-way analysis of variance (A. Donner, International Statistical Review 54, 1986), cut to 0..1.
 
-    accuracy_interval(20, 53)                        # (0.2594…, 0.5120…)
-    clustered_interval([(3, 3), (0, 3), (1, 3)])     # (correct, answers) of each question
+    compute_accuracy_interval(20, 53)                        # (0.2594…, 0.5120…)
+    compute_clustered_interval([(3, 3), (0, 3), (1, 3)])     # (correct, answers) of each question
 """
 
 import math

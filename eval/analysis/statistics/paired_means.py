@@ -3,7 +3,7 @@
 The interval is Student's t on the samples' differences. Amounts have long tails: with few samples the interval is too
 narrow rather than too wide.
 
-    paired_means([(0.02, 0.01), (0.05, 0.02), (0.03, 0.02)])      # second - first: -0.0167, -0.0454 to 0.0120
+    compare_means([(0.02, 0.01), (0.05, 0.02), (0.03, 0.02)])      # second - first: -0.0167, -0.0454 to 0.0120
 """
 
 import math

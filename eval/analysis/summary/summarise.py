@@ -1,7 +1,7 @@
 """Build a run's summary from a stream of its records, of which only `Row`s are kept.
 
-state = RunDetails(run_id="run-1", simulated=False, wall_seconds=63.1)
-summarise(store.records(without_trajectory=True), state).accuracy      # 0.3774
+details = RunDetails(run_id="run-1", simulated=False, wall_seconds=63.1)
+summarise(store.records(without_trajectory=True), details).accuracy      # 0.3774
 """
 
 from collections import Counter, defaultdict
@@ -72,8 +72,8 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
     """Return the summary of a run.
 
     Args:
-        records: each attempt; for a (sample, epoch) that was not run, the result of `not_run`. Attempts outside the
-            plan count only towards the usage.
+        records: each attempt; for a (sample, epoch) that was not run, a record with the error class `not_run`. Attempts
+            outside the plan count only towards the usage.
         run: everything else about the run.
     """
     spending, attempts, n_outside = Spending(), [], 0

@@ -4,7 +4,7 @@ Such a package is called in a thread; each of its requests is sent on the event 
 the tool's own time limit and is throttled with the others.
 
     loop = asyncio.get_running_loop()
-    await call_package(lambda: package_function(make_session(GuardedAdapter(loop, send))))
+    await call_package(lambda: package.search(make_session(GuardedAdapter(loop, send))))
 """
 
 import asyncio
