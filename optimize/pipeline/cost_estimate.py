@@ -3,8 +3,8 @@
 The number of answers is an upper limit. The usage of one answer is a mean with prompts as long as today's; tuned ones
 are mostly longer.
 
-plan = planned(optimizer, splits, n_agents=7, budget, shortlist, gate)
-estimate = Estimate.guessed(plan, config.base, reflection_model=None)
+plan = build_plan(optimizer, splits, n_agents=7, budget, shortlist, gate)
+estimate = Estimate.guess(plan, config.base, reflection_model=None)
 estimate.check(budget)                 # UserError: not even the sealed test would fit
 estimate.lines(budget)                 # for the terminal
 
