@@ -12,6 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
@@ -78,7 +79,7 @@ def test_every_choice_composes_and_its_part_builds_with_the_values_of_its_file(g
 
 def check_part(node: DictConfig, group: str) -> None:
     part = build_part(node, group)
-    assert f"{type(part).__module__}.{type(part).__qualname__}" == node._target_
+    assert type(part) is get_class(node._target_)
     values: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
     for key, value in values.items():
         if key != "_target_" and not isinstance(value, dict):

@@ -93,7 +93,7 @@ AGENTS = [
     (["agents=planner"], ["agents", "[a,b]"]),
     (["system=http", "system.url=http://127.0.0.1:9/answer"], ["system=http has no prompts of ours", "system=gaia"]),
     (["system=callable", "system.target=json:dumps"], ["system=callable has no prompts of ours", "system=gaia"]),
-    (["prompts=null"], ["prompts=null", "nothing to begin with"]),
+    (["prompts=null"], ["prompts=null", "no prompts to start from"]),
     (["prompts=toy_baseline"], ["toy_baseline", "'gaia'"]),
     (["prompts=no_such_set"], ["no_such_set"]),
 ]
@@ -186,7 +186,7 @@ def test_a_mistake_on_the_command_line_is_one_sentence(refused: Refused, mistake
 
 def test_a_simulated_reflection_is_not_passed_off_as_anothers(tmp_path: Path) -> None:
     tuned = tuning_command(tmp_path, *TOY, "reflection_model=gpt-4o")
-    Refused.check(tuned, ["reflection_model=gpt-4o would not be asked", "model=offline", "leave it out"], said=False)
+    Refused.check(tuned, ["reflection_model=gpt-4o would not be used", "model=offline", "leave it out"], said=False)
     assert not tuned.folder.exists()
 
 
@@ -239,7 +239,7 @@ def test_a_run_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
         again = tuning_command(tmp_path, "resume=run", change)
         assert again.code == 1
         (line,) = again.err.splitlines()
-        assert line.startswith("error: the tuning run was started otherwise (") and change.partition("=")[0] in line
+        assert line.startswith("error: the tuning run has other options (") and change.partition("=")[0] in line
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
@@ -253,7 +253,7 @@ def test_a_second_process_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         again = tuning_command(tmp_path, "resume=run")
     finally:
         lock.release()
-    assert (again.code, again.err.count("\n")) == (1, 1) and "another process is at work on" in again.err
+    assert (again.code, again.err.count("\n")) == (1, 1) and "another process uses" in again.err
 
 
 def test_an_unreachable_tracking_server_costs_one_warning(tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def test_another_run_is_not_gone_on_with_in_the_same_folder(
 ) -> None:
     run, asked = unfinished
     before = (run.folder / "tuning.json").read_bytes()
-    with pytest.raises(UserError, match=r"^(the tuning run was started otherwise|the questions|.* sealed)") as raised:
+    with pytest.raises(UserError, match=r"^(the tuning run has other options|the questions|.* sealed)") as raised:
         tuned_here(run.folder, [*asked, changed, "++model.prices={}"], tmp_path / "shelf")
     if changed != "data.n_test=17":
         assert told in str(raised.value)
@@ -384,9 +384,7 @@ def test_of_two_processes_in_one_folder_the_second_is_refused(new_run: NewRun, s
         assert second.session() == 1
         assert run.read("tuning") == facts
         process.kill()
-    assert re.search(
-        r"^error: another process is at work on \S+; wait for it, or start a new run\.$", second.printed[-1], re.M
-    )
+    assert re.search(r"^error: another process uses \S+; wait for it, or start a new run\.$", second.printed[-1], re.M)
     assert len(second.printed[-1].splitlines()) <= 4
     server.latency_seconds = 0.0
     assert run.session() == 0
