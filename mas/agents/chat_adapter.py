@@ -4,7 +4,7 @@ DSPy shows an example of an agent that calls tools as a request and an answer, w
 "None" for them: that teaches the model not to call tools. Here an example with a history is rendered by the code that
 renders the real conversation: request, tool calls, results, answer; native calls where the model supports them, text
 otherwise. Each request of an example begins with the line `mas.prompt_sets.demos.EXAMPLE`. Examples of agents without a
-history are DSPy's own, except for optional inputs: DSPy says of an example without an attachment that it is incomplete.
+history are DSPy's own, except for optional inputs: DSPy would label an example without an attachment incomplete.
 
 The top of the system message depends on the signature alone, and DSPy writes it again for every request, with a
 pydantic schema for each field: a twentieth of a run's CPU time.
@@ -109,7 +109,7 @@ def _show_files(inputs: Turn, files: Mapping[str, Parts]) -> Turn:
 
 
 def _show_file(turn: Turn, files: Mapping[str, Parts]) -> Turn | None:
-    name = turn.get(FILE)  # of a signature that is not ours it may be anything
+    name = turn.get(FILE)  # of a third-party signature it may be anything
     if not isinstance(name, str) or name not in files:
         return None
     return {**turn, FILE: _ShownFile(name, files[name])}

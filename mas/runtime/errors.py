@@ -1,4 +1,4 @@
-"""The one exception that a user sees as a sentence, and what an agent that is not ours can do wrong."""
+"""The one exception that a user sees as a sentence, and the failures of external agents."""
 
 
 class UserError(Exception):

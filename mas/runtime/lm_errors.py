@@ -10,7 +10,7 @@ class TruncatedReplyError(LMError):
 
 
 class TruncatedPromptError(LMError):
-    """The server cut the prompt in silence: the reply answers a part of the question."""
+    """The server silently truncated the prompt, so the reply answers only part of it."""
 
     default_code = "truncated_prompt"
 

@@ -1,4 +1,4 @@
-"""Calls into code that is not ours, such that whatever it raises becomes an ordinary exception.
+"""Calls into third-party code, such that whatever it raises becomes an ordinary exception.
 
 `StopIteration` that leaves a thread through a future leaves its waiter waiting; `SystemExit` and `KeyboardInterrupt`
 end the event loop; a stray `CancelledError` ends the task that it passes through, without a word.

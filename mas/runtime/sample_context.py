@@ -87,7 +87,7 @@ UNLIMITED = Unlimited()
 
 
 class ReplyLog(Protocol):
-    """ReplyLog of a language model by key, as text."""
+    """Replies of a language model by key, as text."""
 
     def get(self, key: str) -> str | None: ...
 
@@ -135,7 +135,7 @@ class SampleContext:
     tool_log: ToolResults | None = None  # earlier results of tools marked `mas.tools.read_only`
     deadline: float = math.inf  # time.monotonic()
     tool_state: dict[str, Any] = field(default_factory=dict)  # by tool name
-    on_close: list[Callable[[], None]] = field(default_factory=list)  # release `tool_state`; called in any thread
+    on_close: list[Callable[[], None]] = field(default_factory=list)  # release `tool_state`; `close` calls them
     usage: SampleUsage = field(default_factory=SampleUsage)
     request_counts: dict[str, int] = field(default_factory=dict)  # by digest: a repeated request gets its own reply
     limit_reached: str | None = field(default=None, init=False)  # the first limit that refused or ended something

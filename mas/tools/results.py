@@ -78,7 +78,10 @@ class ToolResult(str):
         return self.kind != "computed"
 
     def describe(self) -> dict[str, Any]:
-        """Return the facts that are stored with the text, as values for JSON; `restore` reads them."""
+        """Return the facts that are stored with the text, as values for JSON; `restore` reads them.
+
+        `failed` and `is_temporary` are left out: a failed call raises instead, and a temporary result is not cached.
+        """
         facts = {
             "untrusted": self.is_untrusted,
             "truncated": self.truncated,

@@ -3,19 +3,16 @@
 The number of answers is an upper limit. The usage of one answer is a mean with prompts as long as today's; tuned ones
 are mostly longer.
 
-plan = build_plan(optimizer, splits, n_agents=7, budget, shortlist, gate)
-estimate = Estimate.guess(plan, config.base, reflection_model=None)
-estimate.check(budget)                 # UserError: not even the sealed test would fit
-estimate.lines(budget)                 # for the terminal
-
-Estimate.from_measured(plan, baseline)     # once the baseline is known: the same from what its answers took
+    plan = build_plan(optimizer, splits, 7, budget, shortlist, gate)
+    estimate = Estimate.guess(plan, config.base, reflection_model=None)
+    estimate.check(budget)                 # UserError: not even the sealed test would fit
+    estimate.lines(budget)                 # for the terminal
 """
 
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from eval.config.evaluation import EvalConfig
 from eval.workflows.estimate import compute_highest_cost, find_typical_answer, list_prices
@@ -111,29 +108,13 @@ class Amount:
         )
 
 
-class Measured(Protocol):
-    """Mean usage of an answer, such as `optimize.pipeline.preflight.Baseline`."""
-
-    @property
-    def lm_calls(self) -> float: ...
-
-    @property
-    def input_tokens(self) -> float: ...
-
-    @property
-    def output_tokens(self) -> float: ...
-
-    @property
-    def cost_usd(self) -> float | None: ...  # None: unknown
-
-
 @dataclass(frozen=True)
 class Phase:
     """One line of the estimate."""
 
     name: str
     answers: int | None  # None: unlimited
-    takes: Amount
+    usage: Amount
     reflections: int = 0
 
 
@@ -167,19 +148,7 @@ class Estimate:
         )
         prices: dict[str, Price] = getattr(base.model, "prices", {})
         price = find_price(reflection_model or base.model.name, prices)
-        return cls(plan, answer, _a_reflection(answer, price), typical.source, bool(base.simulated))
-
-    @classmethod
-    def from_measured(cls, plan: Plan, mean: Measured, price: Price | None = None, free: bool = False) -> "Estimate":
-        """
-        Args:
-            plan: of the run.
-            mean: of the baseline's answers.
-            price: of the model that rewrites prompts; None: unknown.
-            free: the model is simulated.
-        """
-        answer = Amount(mean.lm_calls, mean.input_tokens, mean.output_tokens, mean.cost_usd)
-        return cls(plan, answer, _a_reflection(answer, price), "from the baseline's answers", free)
+        return cls(plan, answer, _estimate_reflection(answer, price), typical.source, bool(base.simulated))
 
     @property
     def phases(self) -> list[Phase]:
@@ -196,22 +165,22 @@ class Estimate:
     def total(self) -> Phase:
         phases = self.phases
         counts = [each.answers for each in phases]
-        takes = Amount()
+        usage = Amount()
         for each in phases:
-            takes = takes.plus(each.takes)
-        return Phase("total", None if None in counts else sum(filter(None, counts)), takes, self.plan.reflections)
+            usage = usage.plus(each.usage)
+        return Phase("total", None if None in counts else sum(filter(None, counts)), usage, self.plan.reflections)
 
     def check(self, budget: BudgetSettings) -> None:
         """
         Raises:
             UserError: the sealed test alone would not fit into one of the budgets.
         """
-        takes, gate = self.phases[-1].takes, "raise it, or lower gate.epochs"
-        for option, allowed, needed in self._budgeted(budget, takes):
+        usage, gate = self.phases[-1].usage, "raise it, or lower gate.epochs"
+        for option, allowed, needed in self._budgeted(budget, usage):
             if needed > allowed:
                 raise UserError(
                     f"budget.{option}={allowed:g} is too small: the sealed test alone, {self.plan.sealed:,} answers, "
-                    f"takes about {_number(option, needed)} ({self.source}); {gate}."
+                    f"takes about {_format_amount(option, needed)} ({self.source}); {gate}."
                 )
 
     def lines(self, budget: BudgetSettings) -> list[str]:
@@ -220,7 +189,7 @@ class Estimate:
         said = [f"estimate, with prompts as long as today's ({self.source}):", *(self._line(each) for each in phases)]
         if self.free:
             said.append("  nothing is paid: the model is simulated")
-        return said + list(self._cuts(budget))
+        return said + list(self._list_warnings(budget))
 
     def _line(self, phase: Phase) -> str:
         n = "" if phase.answers is None else f"{phase.answers:,} "
@@ -229,45 +198,45 @@ class Estimate:
             counted += f" + {phase.reflections:,} reflections"
         if self.answer is None or phase.answers is None:  # of an endless phase, a part would pass for the whole
             return f"  {phase.name:<12}{counted}"
-        takes = phase.takes
-        costs = "" if self.free else ", cost n/a: no price is known" if takes.usd is None else f", ${takes.usd:,.2f}"
+        usage = phase.usage
+        costs = "" if self.free else ", cost n/a: no price is known" if usage.usd is None else f", ${usage.usd:,.2f}"
         return (
-            f"  {phase.name:<12}{counted} ≈ {takes.lm_calls:,.0f} LM calls, {takes.input_tokens:,.0f} tokens in, "
-            f"{takes.output_tokens:,.0f} out{costs}"
+            f"  {phase.name:<12}{counted} ≈ {usage.lm_calls:,.0f} LM calls, {usage.input_tokens:,.0f} tokens in, "
+            f"{usage.output_tokens:,.0f} out{costs}"
         )
 
-    def _cuts(self, budget: BudgetSettings) -> Iterator[str]:
+    def _list_warnings(self, budget: BudgetSettings) -> Iterator[str]:
         """Yield the budgets that will probably end the run before its plan does."""
-        total, search = self.total.takes, self.phases[1].takes
+        total, search = self.total.usage, self.phases[1].usage
         for option, allowed, needed in self._budgeted(budget, total):
             others = needed - next(each for name, _, each in self._budgeted(budget, search) if name == option)
             if others > allowed:
                 yield (
-                    f"warning: baseline, shortlist and sealed test take about {_number(option, others)}, more than "
-                    f"budget.{option}={allowed:g}: probably nothing is left for the search"
+                    f"warning: baseline, shortlist and sealed test take about {_format_amount(option, others)}, "
+                    f"more than budget.{option}={allowed:g}: probably nothing is left for the search"
                 )
             elif needed > allowed:
                 yield f"budget.{option}={allowed:g} will probably end the search early"
 
-    def _budgeted(self, budget: BudgetSettings, takes: Amount) -> Iterator[tuple[str, float, float]]:
+    def _budgeted(self, budget: BudgetSettings, usage: Amount) -> Iterator[tuple[str, float, float]]:
         """Yield option, budget and need of the budgets that the estimate covers."""
         if self.answer is None:
             return
         for option, allowed, needed in (
-            ("lm_calls", budget.lm_calls, takes.lm_calls),
-            ("tokens", budget.tokens, takes.tokens),
-            ("usd", budget.usd, 0.0 if self.free else takes.usd),
+            ("lm_calls", budget.lm_calls, usage.lm_calls),
+            ("tokens", budget.tokens, usage.tokens),
+            ("usd", budget.usd, 0.0 if self.free else usage.usd),
         ):
             if allowed is not None and needed is not None:
                 yield option, allowed, needed
 
 
-def _a_reflection(answer: Amount, price: Price | None) -> Amount:
-    a_request = answer.input_tokens / answer.lm_calls if answer.lm_calls else 0.0
-    tokens_in = _EXAMPLES_A_REFLECTION * a_request + _TOKENS_BRIEF
+def _estimate_reflection(answer: Amount, price: Price | None) -> Amount:
+    tokens_per_request = answer.input_tokens / answer.lm_calls if answer.lm_calls else 0.0
+    tokens_in = _EXAMPLES_A_REFLECTION * tokens_per_request + _TOKENS_BRIEF
     usd = None if price is None else price.cost_usd(round(tokens_in), 0, _TOKENS_OUT)
     return Amount(1.0, tokens_in, _TOKENS_OUT, usd)
 
 
-def _number(option: str, amount: float) -> str:
+def _format_amount(option: str, amount: float) -> str:
     return f"${amount:,.2f}" if option == "usd" else f"{amount:,.0f} {option.replace('lm_', 'LM ')}"

@@ -32,10 +32,9 @@ from optimize.questions.splits import Splits, make_splits
 from optimize.search.budget import Spend
 from optimize.search.objective import check_scorer
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
-from optimize.session.config import TuningRequest
+from optimize.session.config import OptimizeConfig, TuningRequest
 from optimize.session.tuning_run import TuningRun
 
-REFLECTION_TRIES = 2
 EXAMPLE_AGENT = "clerk"
 EXAMPLE_PROMPTS = PromptSet(
     "example", "example", {EXAMPLE_AGENT: "Read the note and report how many crates it speaks of."}, Path()
@@ -82,7 +81,7 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
     """
     config = request.config
     if config.optimizer.needs_reflection:
-        config.base.model.create_reflection_lm(config.reflection_model)  # refuses settings that do not fit that model
+        _check_reflection_settings(config)
     plan = build_plan(config.optimizer, splits, len(config.agents), config.budget, config.shortlist, config.gate)
     estimate = Estimate.guess(plan, config.base, config.reflection_model)
     if config.resume:
@@ -162,8 +161,8 @@ def try_reflection(lm: dspy.BaseLM) -> str:
     """Let the reflection model rewrite a prompt from invented examples, as the search does, and return the new text.
 
     GEPA would spend its budget silently, without one proposal, on a model whose replies cannot be read. No question of
-    the data is shown. At most `REFLECTION_TRIES` proposals are requested, each with one request, or with two where DSPy
-    repeats it in another format.
+    the data is shown. Each order of the examples is tried until a reply can be read: with one request, or with two if
+    DSPy repeats it in another format.
 
     Raises:
         EarlyVerdictError: no reply could be read.
@@ -180,9 +179,17 @@ def try_reflection(lm: dspy.BaseLM) -> str:
             causes.append(f"{type(error).__name__}: {error}".split("\n")[0][:200])
     raise EarlyVerdictError(
         "reflection_unparsable",
-        f"the reflection model's reply to an invented example could not be read, {REFLECTION_TRIES} times "
+        f"the reflection model's reply to an invented example could not be read, {len(causes)} times "
         f"({causes[-1]}); choose another reflection_model, or increase model.max_tokens",
     )
+
+
+def _check_reflection_settings(config: OptimizeConfig) -> None:
+    """
+    Raises:
+        UserError: the settings of the model profile do not fit the reflection model.
+    """
+    config.base.model.create_reflection_lm(config.reflection_model)
 
 
 def _describe_power(gate: GateSettings, n_sealed: int) -> str:

@@ -75,13 +75,13 @@ def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) 
             is_begun = (run.files.folder / SEALED).is_dir()
             raise EarlyVerdictError(
                 "budget",
-                f"the sealed test will take about {_amount(option, more)}{' more' if is_begun else ''}, and "
-                f"{_amount(option, spent)} of budget.{option}={allowed} are spent; "
+                f"the sealed test will take about {_format_amount(option, more)}{' more' if is_begun else ''}, and "
+                f"{_format_amount(option, spent)} of budget.{option}={allowed} are spent; "
                 f"it was not {'continued' if is_begun else 'begun'}",
             )
 
 
-def _amount(option: str, amount: float) -> str:
+def _format_amount(option: str, amount: float) -> str:
     return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS.get(option, option)}"
 
 
@@ -95,7 +95,7 @@ def run_sealed_test(run: TuningRun, candidate_id: str) -> SealedTest:
     """
     prompts = run.read_prompts(candidate_id)
     earlier = _record_use(run, prompts)
-    arms = [_arm(run, PARENT_ARM, run.parent.prompts), _arm(run, WINNER_ARM, prompts)]
+    arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, prompts)]
     if not _is_judged(run):
         _answer_all(run, arms)
     parent_records, winner_records = map(read_arm_records, arms)
@@ -156,7 +156,7 @@ def _answer(run: TuningRun, arms: Sequence[Arm]) -> None:
         arms,
         evaluation,
         run.splits.sealed,
-        _describe(run),
+        _build_run_info(run),
         stop,
         run.console,
         lambda context: _open_budget(run, context),
@@ -189,7 +189,10 @@ def _record_use(run: TuningRun, winner: PromptSet) -> EarlierUses:
 
 
 class _TestStop(StopController):
-    """Stop of the test. If the budget refused a request, those in flight may finish: they are paid."""
+    """Stop controller of the sealed test.
+
+    If the budget refuses a request, requests in flight may finish: they are already paid for.
+    """
 
     def __init__(self, run: TuningRun) -> None:
         super().__init__(run.config.run.drain_seconds)
@@ -226,11 +229,11 @@ def _count_answered(folder: Path) -> int:
         return 0
 
 
-def _arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
+def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
     return Arm(name, run.files.folder / SEALED / name, prompts, run.resources)
 
 
-def _describe(run: TuningRun) -> RunInfo:
+def _build_run_info(run: TuningRun) -> RunInfo:
     """Return what a report or a comparison of the arms asks for."""
     config = run.config.base
     plain = yaml.safe_load(run.request.configuration)

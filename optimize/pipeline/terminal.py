@@ -37,9 +37,9 @@ def show_verdict(files: RunFiles, console: Console | None = None) -> None:
 def format_verdict(files: RunFiles, verdict: Verdict, facts: Mapping[str, object]) -> Iterator[str]:
     """Return the verdict as lines of text."""
     if verdict.get("baseline"):
-        yield from _test_lines(files, verdict)
+        yield from _format_test(files, verdict)
     elif verdict.get("sealed"):
-        yield from _earlier_uses(verdict["sealed"])
+        yield from _format_earlier_uses(verdict["sealed"])
     if verdict["published"]:
         yield describe_published(verdict["set"], files.read("splits") or {})
     else:
@@ -63,27 +63,30 @@ def format_verdict(files: RunFiles, verdict: Verdict, facts: Mapping[str, object
         yield f"  to publish it all the same, ungated: {command} {run} --candidate {chosen} --name {name}"
     spend = verdict["spend"]
     yield (
-        f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} of the reflection), "
-        f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {_money(spend)}, {spend['seconds']:,.0f} s"
+        f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} by the reflection model), "
+        f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {_format_money(spend)}, {spend['seconds']:,.0f} s"
     )
 
 
-def _test_lines(files: RunFiles, verdict: Verdict) -> Iterator[str]:
-    sealed, low_high, gain = verdict["sealed"], verdict["gain_ci95"], _points(verdict["gain"] or 0.0)
-    interval = f" (95 % interval {_points(low_high[0])} to {_points(low_high[1])})" if low_high else ""
+def _format_test(files: RunFiles, verdict: Verdict) -> Iterator[str]:
+    sealed, low_high, gain = verdict["sealed"], verdict["gain_ci95"], _format_points(verdict["gain"] or 0.0)
+    interval = f" (95 % interval {_format_points(low_high[0])} to {_format_points(low_high[1])})" if low_high else ""
     yield (
         f"sealed test: {verdict['baseline']['accuracy']:.1%} → {verdict['winner']['accuracy']:.1%} with "
         f"{verdict['winner']['candidate_id']}: {gain} points{interval}, p = {verdict['p']:.3g} "
         f"({sealed['test']}; {sealed['n_questions']} questions, {sealed['epochs']} answers each)"
     )
     flipped = f"{sealed['wins']} questions better, {sealed['losses']} worse, {sealed['ties']} the same"
-    yield f"  {flipped}{_cost(verdict['cost'])}"
-    yield from _error_lines(verdict)
+    yield f"  {flipped}{_format_cost(verdict['cost'])}"
+    yield from _format_errors(verdict)
     if failed := describe_failures(verdict):
         yield f"  {failed}"
-    yield from _earlier_uses(sealed)
+    yield from _format_earlier_uses(sealed)
     if known := sealed.get("known_to_parent"):
-        yield f"  {known} of the sealed questions were used to tune the prompts that it began with: both are too high"
+        yield (
+            f"  {known} of the sealed questions were used to tune the prompts that it began with: "
+            "both accuracies are biased upwards"
+        )
     flips = files.read("flips") or []
     for flip in flips[:_SHOWN_FLIPS]:
         text = textwrap.shorten(flip["question"], _SHOWN_CHARS, placeholder=" …")
@@ -92,7 +95,7 @@ def _test_lines(files: RunFiles, verdict: Verdict) -> Iterator[str]:
         yield f"  … and {len(flips) - _SHOWN_FLIPS} more in flips.json"
 
 
-def _error_lines(verdict: Verdict) -> Iterator[str]:
+def _format_errors(verdict: Verdict) -> Iterator[str]:
     """Return the number of answers in error, which count as wrong, by side and class."""
     sides = (("before", verdict["baseline"]), (f"with {verdict['winner']['candidate_id']}", verdict["winner"]))
     errors = [(name, side.get("errors") or {}) for name, side in sides]
@@ -104,13 +107,13 @@ def _error_lines(verdict: Verdict) -> Iterator[str]:
         yield f"  answers in error, which count as wrong: {'; '.join(parts)}"
 
 
-def _earlier_uses(sealed: SealedNumbers) -> Iterator[str]:
+def _format_earlier_uses(sealed: SealedNumbers) -> Iterator[str]:
     n_questions, size, runs = sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"]
     if sentence := describe_earlier_uses(n_questions, size, runs):
         yield f"  {sentence}"
 
 
-def _cost(cost: Mapping[str, Mapping[str, float] | None]) -> str:
+def _format_cost(cost: Mapping[str, Mapping[str, float] | None]) -> str:
     parts = []
     if (found := cost.get("cost_usd")) and (usd := found["difference"]):
         parts.append(f"{'-' if usd < 0 else '+'}${abs(usd):.5f}")
@@ -119,11 +122,11 @@ def _cost(cost: Mapping[str, Mapping[str, float] | None]) -> str:
     return f"; {', '.join(parts)} an answer" if parts else ""
 
 
-def _points(share: float) -> str:
+def _format_points(share: float) -> str:
     return f"{100 * share:+.1f}"
 
 
-def _money(spend: Mapping[str, float]) -> str:
+def _format_money(spend: Mapping[str, float]) -> str:
     known = f"${spend['cost_usd']:,.4f}"
     return f"at least {known}" if spend["unknown_cost_calls"] else known
 

@@ -21,11 +21,11 @@ from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
 from optimize.pipeline.preflight import check_reflection_model, confirm_start, measure_baseline, prepare_splits
+from optimize.pipeline.publication import judge_winner, publish_winner, write_early_verdict
 from optimize.pipeline.sealed_test import check_test_budget, reserve_test_budget, run_sealed_test
 from optimize.pipeline.search import run_search
 from optimize.pipeline.shortlist import choose_winner
 from optimize.pipeline.terminal import show_verdict
-from optimize.pipeline.verdict import judge_winner, publish_winner, write_early_verdict
 from optimize.session.config import TuningRequest
 from optimize.session.run_files import describe_resume, find_tuning_run
 from optimize.session.tuning_run import TuningRun, open_tuning_run

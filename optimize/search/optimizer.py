@@ -21,7 +21,9 @@ ReportProposal = Callable[[Proposal], None]
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """Limits and resources of one search. All but the model's replies, which a resumed search replays, is reproducible.
+    """Limits and resources of one search.
+
+    A search is reproducible except for the model's replies; a resumed search replays those.
 
     `get_stop_reason` returns why no more answers are possible (budget, Ctrl-C), or None while the search may go on.
     """

@@ -87,7 +87,7 @@ def phase_lines() -> list[str]:
 
 def test_the_phases_are_those_that_a_run_shows() -> None:
     source = "".join(
-        (PROJECT_ROOT / "optimize/pipeline" / each).read_text("utf-8") for each in ("tuning.py", "verdict.py")
+        (PROJECT_ROOT / "optimize/pipeline" / each).read_text("utf-8") for each in ("tuning.py", "publication.py")
     )
     shown = {
         name for found in re.findall(r'"((?:\d/8 [\w ]+(?:, )?)+)["{:]', source) for name in re.split(r", ", found)

@@ -157,7 +157,7 @@ def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server:
 PUBLISHING = (
     "before optimize.publishing.publish _move",
     "after optimize.publishing.publish _move",
-    "after optimize.pipeline.verdict publish",
+    "after optimize.pipeline.publication publish",
 )
 
 
@@ -167,7 +167,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory, clean_environment: dict[str
     with simulated_server() as server:
         asked = over_http(server, f"run.concurrency={CONCURRENCY}", *PUBLISHES)
         run = TunedRun(tmp_path_factory.mktemp("tested") / "run", asked, clean_environment, server)
-        assert run.session(dies="before optimize.pipeline.verdict judge") is None
+        assert run.session(dies="before optimize.pipeline.publication judge") is None
         assert run.sealed_rows() == 60
         yield run
 

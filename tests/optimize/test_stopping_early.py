@@ -121,7 +121,9 @@ def test_a_signal_in_any_phase_lets_finish_what_is_in_flight_and_says_how_to_go_
     assert run.openings() == 1
 
 
-@pytest.mark.parametrize("place", ["optimize.session.tuning_run.TuningRun.leaks_of", "optimize.pipeline.verdict.judge"])
+@pytest.mark.parametrize(
+    "place", ["optimize.session.tuning_run.TuningRun.check_leaks", "optimize.pipeline.publication.judge"]
+)
 def test_between_the_questions_a_signal_ends_the_run_at_once_and_says_how_to_go_on(
     place: str,
     ended: tuple[TunedFolder, list[str]],

@@ -1,4 +1,4 @@
-"""Programs around agents that are not ours: what such an agent may return, and how its reply is read.
+"""Programs around external agents: what such an agent may return, and how its reply is read.
 
 read_reply({"answer": 42, "reasoning_trace": "six times seven", "pages": [3]}, "my_agent:answer")
 # Reply(answer="42", reasoning_trace="six times seven", rest={"pages": [3]})
@@ -66,7 +66,7 @@ def _read_fields(value: object) -> dict[object, object] | None:
 
 
 class ForeignProgram(AgentProgram):
-    """Program around an agent that is not ours; a subclass says how the agent is called."""
+    """Program around an external agent; a subclass says how the agent is called."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

@@ -17,8 +17,11 @@ from mas.systems.gaia.agents import (
 )
 
 _BY_NAME = {spec.name: spec for spec in SPECS}
-_REVIEWED = {spec.critic: spec.name for spec in SPECS if spec.critic}  # critic → the agent whose work it reviews
-_ORDER = [spec.name for spec in SPECS if spec.name not in _REVIEWED]  # planner, researcher, expert, finalizer
+_WORKER_BY_CRITIC = {
+    spec.critic: spec.name for spec in SPECS if spec.critic
+}  # critic → the agent whose work it reviews
+# planner, researcher, expert, finalizer
+_WORK_ORDER = [spec.name for spec in SPECS if spec.name not in _WORKER_BY_CRITIC]
 
 
 def orchestrate(state: GraphState) -> GraphState:
@@ -29,12 +32,12 @@ def determine_next_step(state: GraphState) -> GraphState:
     """Follow the newest decision; a rejection adds one to that agent's retry counter, an approval resets it."""
     step = state["current_step"]
     if step == "input":
-        return _with(state, next_step=_ORDER[0])
-    if (worker := _REVIEWED.get(step)) is None:
-        if step not in _ORDER[:-1]:
+        return _with(state, next_step=_WORK_ORDER[0])
+    if (worker := _WORKER_BY_CRITIC.get(step)) is None:
+        if step not in _WORK_ORDER[:-1]:
             raise ValueError(f"no step follows {step!r}")
         return _with(state, next_step=_BY_NAME[step].critic or _step_after(state, step))
-    counter = f"{worker}_retry_count"  # a rejection adds one, an approval resets it
+    counter = f"{worker}_retry_count"
     if _read(state, f"{step}_decision") == "reject":
         return _with(state, next_step=worker, **{counter: _read_count(state, counter) + 1})
     return _with(state, next_step=_step_after(state, worker), **{counter: 0})
@@ -44,7 +47,7 @@ def _step_after(state: GraphState, worker: str) -> str:
     """Return the next agent in order; the researcher works once for each research step, which may be none."""
     if worker == "researcher" and state["current_research_index"] + 1 < len(state["research_steps"]):
         return worker
-    following = _ORDER[_ORDER.index(worker) + 1 :]
+    following = _WORK_ORDER[_WORK_ORDER.index(worker) + 1 :]
     return following[1] if following[0] == "researcher" and not state["research_steps"] else following[0]
 
 
@@ -82,7 +85,7 @@ def execute_next_step(state: GraphState) -> GraphState:
 def route_from_orchestrator(state: GraphState) -> str:
     """Return the node that runs the current step; the critics share one."""
     step = state["current_step"]
-    return "critic" if step in _REVIEWED else step
+    return "critic" if step in _WORKER_BY_CRITIC else step
 
 
 def _is_exhausted(state: GraphState, worker: Worker) -> bool:

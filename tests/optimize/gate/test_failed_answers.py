@@ -272,7 +272,7 @@ def test_a_test_that_was_judged_is_not_asked_again_under_another_name(
         (shelf / "w").mkdir(parents=True, exist_ok=True)
         return replace(judge(*given, **named), published=True, finish_reason="improved")
 
-    monkeypatch.setattr("optimize.pipeline.verdict.judge", published_under_a_name_that_is_taken)
+    monkeypatch.setattr("optimize.pipeline.publication.judge", published_under_a_name_that_is_taken)
     one = next(iter(QUESTIONS))
     server.always_fails = about(one)
     run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS)

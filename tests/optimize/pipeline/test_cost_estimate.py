@@ -23,6 +23,8 @@ from tests.eval.config.test_evaluation import composed
 LOCAL = ("model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1", "model.name=mine")
 SHORTLIST, GATE = SimpleNamespace(size=3, epochs=2), SimpleNamespace(epochs=5)
 PLAN = Plan(baseline=10, search=100, reflections=20, shortlist=80, sealed=200)
+ANSWER, REFLECTION = Amount(2.5, 1000, 100, 0.01), Amount(1, 2000, 600, 0.0026)
+ESTIMATE = Estimate(PLAN, ANSWER, REFLECTION, "as planted")
 FREE = BudgetSettings(metric_calls=None)
 
 
@@ -45,14 +47,6 @@ class Greedy:
 class Modest(Greedy):
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         return SearchCost(min(max_metric_calls, 5 * n_val), 0)
-
-
-@dataclass
-class Measured:
-    lm_calls: float = 2.5
-    input_tokens: float = 1000
-    output_tokens: float = 100
-    cost_usd: float | None = 0.01
 
 
 def splits(train: int = 20, val: int = 30, sealed: int = 50) -> Splits:
@@ -142,28 +136,26 @@ def test_of_an_unknown_system_only_answers_are_counted() -> None:
     ],
 )
 def test_a_budget_that_not_even_the_sealed_test_fits_into_is_refused(budget: dict[str, Any], words: str) -> None:
-    estimate = Estimate.from_measured(PLAN, Measured())
-    estimate.check(BudgetSettings(lm_calls=500, tokens=220_000, usd=2.0))
+    ESTIMATE.check(BudgetSettings(lm_calls=500, tokens=220_000, usd=2.0))
     with pytest.raises(UserError, match=words):
-        estimate.check(BudgetSettings(**budget))
+        ESTIMATE.check(BudgetSettings(**budget))
 
 
 def test_a_budget_that_will_cut_the_run_short_is_told() -> None:
-    estimate = Estimate.from_measured(PLAN, Measured(), Price(1.0, 1.0))
-    assert len(estimate.lines(BudgetSettings(lm_calls=10_000, usd=100.0))) == 6
-    assert estimate.lines(BudgetSettings(usd=3.5))[6:] == ["budget.usd=3.5 will probably end the search early"]
-    assert estimate.lines(BudgetSettings(lm_calls=700))[6:] == [
+    assert len(ESTIMATE.lines(BudgetSettings(lm_calls=10_000, usd=100.0))) == 6
+    assert ESTIMATE.lines(BudgetSettings(usd=3.5))[6:] == ["budget.usd=3.5 will probably end the search early"]
+    assert ESTIMATE.lines(BudgetSettings(lm_calls=700))[6:] == [
         "warning: baseline, shortlist and sealed test take about 725 LM calls, more than budget.lm_calls=700: probably "
         "nothing is left for the search"
     ]
 
 
-def test_what_is_measured_takes_the_guess_s_place() -> None:
-    estimate = Estimate.from_measured(PLAN, Measured(cost_usd=None))
-    assert estimate.lines(FREE)[0] == "estimate, with prompts as long as today's (from the baseline's answers):"
-    assert estimate.total.takes.lm_calls == 390 * 2.5 + 20
-    assert estimate.total.takes.usd is None
-    estimate.check(BudgetSettings(usd=0.01))  # what is not known refuses nothing
+def test_an_unknown_cost_refuses_nothing() -> None:
+    estimate = replace(ESTIMATE, answer=replace(ANSWER, usd=None))
+    assert estimate.lines(FREE)[0] == "estimate, with prompts as long as today's (as planted):"
+    assert estimate.total.usage.lm_calls == 390 * 2.5 + 20
+    assert estimate.total.usage.usd is None
+    estimate.check(BudgetSettings(usd=0.01))
     assert (
         replace(estimate, free=True).lines(BudgetSettings(usd=0.01))[-1] == "  nothing is paid: the model is simulated"
     )

@@ -58,7 +58,7 @@ def test_a_refusal_says_why_what_it_would_have_taken_and_what_can_be_done(
     assert "  … and 3 more in flips.json" in lines
     assert "not published: not_significant" in lines and "  The gain is +5.0 points." in lines
     assert "  about 1,240 sealed questions would have been needed to show a gain like this one" in lines
-    assert lines[-1] == "spent: 1,234 requests (12 of the reflection), 4,567 tokens, $0.2500, 61 s"
+    assert lines[-1] == "spent: 1,234 requests (12 by the reflection model), 4,567 tokens, $0.2500, 61 s"
     (command,) = [line.partition("ungated: ")[2] for line in lines if "ungated: " in line]
     assert shlex.split(command)[2:] == [str(tmp_path), "--candidate", "c004", "--name", "tuned"]
 
