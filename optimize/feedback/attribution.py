@@ -4,9 +4,10 @@
     attribution.agent, attribution.reason[0]      # "expert", "The evidence was in front of this agent, and its draft …"
 
 The rules, in this order: a reply that could not be read; exhausted retries; a right draft that was changed or rejected;
-an attachment that nobody opened; failed tools; values without a source; lost evidence. Evidence is text that contains
-the target. That is no criterion for answers that must be computed, or that are so short that they occur anywhere; then
-the author of the draft is named. Reasons are remarks (`optimize.feedback.expectation`): they never quote anybody.
+an empty plan; an attachment that nobody opened; failed tools; values without a source; lost evidence. Evidence is text
+that contains the target. That is no criterion for answers that must be computed, or that are so short that they occur
+anywhere; then the author of the draft is named. Reasons are remarks (`optimize.feedback.expectation`): they never quote
+anybody.
 """
 
 import re
@@ -48,7 +49,7 @@ class _Case:
     agent_steps: AgentSteps
     matcher: TargetMatcher
 
-    def holds(self, step: Step) -> bool:
+    def has_right_answer(self, step: Step) -> bool:
         return self.matcher.is_contained_in(step.answer)
 
     @property
@@ -92,7 +93,7 @@ def _retries_exhausted(case: _Case) -> Attribution | None:
     rejected = [
         (critic, step) for critic, step in case.agent_steps.pair_reviews() if critic.rejects and step.agent == worker
     ]
-    if wronged := next((critic for critic, step in rejected if case.holds(step)), None):
+    if wronged := next((critic for critic, step in rejected if case.has_right_answer(step)), None):
         return _false_alarm(wronged.agent)
     unread = any(agent == worker for agent, _ in case.agent_steps.unusable)
     why = "some of its replies could not be read" if unread else "its work was rejected until its retries ran out"
@@ -101,13 +102,13 @@ def _retries_exhausted(case: _Case) -> Attribution | None:
     )
 
 
-def _spoilt_in_the_end(case: _Case) -> Attribution | None:
+def _finisher_spoilt_right_draft(case: _Case) -> Attribution | None:
     """Handle a right draft with a wrong final answer, in content or form."""
     finish, draft, matcher = case.agent_steps.finish, case.agent_steps.draft, case.matcher
     if finish is None or draft is None:
         return None
     answer = case.record.answer or ""
-    if not case.holds(draft):
+    if not case.has_right_answer(draft):
         return None
     if matcher.is_contained_in(answer):
         inherited = matcher.is_reordered(draft.answer) or matcher.is_truncated(
@@ -134,7 +135,7 @@ def _spoilt_in_the_end(case: _Case) -> Attribution | None:
 
 def _rejected_though_right(case: _Case) -> Attribution | None:
     for critic, step in case.agent_steps.pair_reviews():
-        if critic.rejects and step in case.agent_steps.drafts and case.holds(step):
+        if critic.rejects and step in case.agent_steps.drafts and case.has_right_answer(step):
             return _false_alarm(critic.agent)
     return None
 
@@ -220,7 +221,7 @@ def _draft_is_wrong(case: _Case) -> Attribution | None:
     if case.matcher.is_within(draft.seen) and not case.matcher.is_within(case.record.question):
         why = "The evidence was in front of this agent, and it did not draw the right answer from it."
         return Attribution(draft.agent, (why, "This agent did not make the right use of its evidence."))
-    if _out_of_the_head(draft, case.record):
+    if _calculated_without_tool(draft, case.record):
         why = (
             "As far as can be told, this agent's result is wrong: the number comes from no tool and from nothing it "
             "was given, so it was calculated without the tools that it has."
@@ -230,7 +231,7 @@ def _draft_is_wrong(case: _Case) -> Attribution | None:
     return Attribution(draft.agent, (why, "As far as can be told, it went wrong here.", "The draft was at fault."))
 
 
-def _out_of_the_head(draft: Step, record: Record) -> bool:
+def _calculated_without_tool(draft: Step, record: Record) -> bool:
     given = extract_numbers(draft.seen) | extract_numbers(record.question)
     numbers = {number for number in extract_numbers(draft.answer) if number >= _MIN_CALCULATED}
     return draft.offered and bool(re.search(r"\d", draft.answer)) and bool(numbers) and not numbers & given
@@ -238,7 +239,7 @@ def _out_of_the_head(draft: Step, record: Record) -> bool:
 
 _RULES: tuple[Callable[[_Case], Attribution | None], ...] = (
     _retries_exhausted,
-    _spoilt_in_the_end,
+    _finisher_spoilt_right_draft,
     _rejected_though_right,
     _plan_is_empty,
     _file_not_read,

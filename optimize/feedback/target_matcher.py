@@ -37,7 +37,7 @@ class TargetMatcher:
         self.text = target.strip()
         self.items = tuple(split_elements(self.text))
         parts = {self.text, *re.split("[,;]", self.text), *self.items}
-        self._phrases = {_squeezed(form) for part in parts for form in (part, _ARTICLE.sub("", part.strip()))} - {""}
+        self._phrases = {_normalised(form) for part in parts for form in (part, _ARTICLE.sub("", part.strip()))} - {""}
         self._numbers = {number for part in parts for number in _numbers(part)}
 
     def is_quoted_in(self, text: str) -> bool:
@@ -48,18 +48,18 @@ class TargetMatcher:
         if not self._phrases:
             return self.text in text
         words = _Words(text)
-        return any(words.hold(phrase, is_within=len(phrase) >= _LONG) for phrase in self._phrases) or bool(
+        return any(words.contains(phrase, is_within=len(phrase) >= _LONG) for phrase in self._phrases) or bool(
             self._numbers & set(_numbers(text))
         )
 
     @cached_property
-    def weak(self) -> bool:
+    def is_weak(self) -> bool:
         """True if it is so short or small that finding it in a long text means nothing."""
         return all(map(_is_weak, self.items or (self.text,)))
 
     def is_within(self, text: str) -> bool:
         """Return whether the text contains all of it as whole words and numbers; False for a weak one."""
-        return not self.weak and all(_holds(text, item) for item in self.items)
+        return not self.is_weak and all(_holds(text, item) for item in self.items)
 
     def matches(self, text: str) -> bool:
         """Return whether the answer is right apart from its form: prose, unit, separators, rounding."""
@@ -90,8 +90,8 @@ class TargetMatcher:
 
     def is_reordered(self, text: str) -> bool:
         """Return whether the text is this list in another order."""
-        said = [_squeezed(item) for item in split_elements(text)]
-        right = [_squeezed(item) for item in self.items]
+        said = [_normalised(item) for item in split_elements(text)]
+        right = [_normalised(item) for item in self.items]
         return len(right) > 1 and said != right and sorted(said) == sorted(right)
 
 
@@ -106,7 +106,7 @@ class _Words:
             place += len(token)
             self._bounds.add(place)
 
-    def hold(self, phrase: str, is_within: bool = False) -> bool:
+    def contains(self, phrase: str, is_within: bool = False) -> bool:
         start = self._joined.find(phrase)
         while start >= 0:
             if is_within or {start, start + len(phrase)} <= self._bounds:
@@ -119,7 +119,7 @@ def split_elements(text: str) -> list[str]:
     """Return the elements of a list with any separators; a text that is no list is its only element."""
     if parse_quantity(text) is not None:  # with thousands separators
         return [text]
-    return [item for item in _SEPARATORS.split(text.strip()) if _squeezed(item)]
+    return [item for item in _SEPARATORS.split(text.strip()) if _normalised(item)]
 
 
 def extract_numbers(text: str) -> set[Decimal]:
@@ -146,7 +146,7 @@ def _tokens(text: str) -> list[str]:
     return _TOKEN.findall("".join(each for each in spelt if not unicodedata.combining(each)))
 
 
-def _squeezed(text: str) -> str:
+def _normalised(text: str) -> str:
     return "".join(_tokens(text))
 
 
@@ -154,12 +154,12 @@ def _is_weak(item: str) -> bool:
     said = parse_quantity(item)
     if said is not None:
         return said.value == said.value.to_integral_value() and abs(said.value) < _MIN_STRONG_NUMBER
-    return len(_squeezed(item)) < _MIN_STRONG_CHARS
+    return len(_normalised(item)) < _MIN_STRONG_CHARS
 
 
 def _holds(text: str, item: str) -> bool:
     said = parse_quantity(item)
-    return abs(said.value) in extract_numbers(text) if said is not None else _Words(text).hold(_squeezed(item))
+    return abs(said.value) in extract_numbers(text) if said is not None else _Words(text).contains(_normalised(item))
 
 
 def _decimals(number: Decimal) -> int:

@@ -32,7 +32,7 @@ class SealedSet:
     """The sealed questions of a run."""
 
     digest: str  # `Splits.sealed_digest`
-    marks: tuple[str, ...]  # fingerprint of each question's text; attachments do not count
+    fingerprints: tuple[str, ...]  # fingerprint of each question's text; attachments do not count
 
     @staticmethod
     def of(splits: Splits) -> "SealedSet":
@@ -40,7 +40,7 @@ class SealedSet:
 
     @property
     def size(self) -> int:
-        return len(self.marks)
+        return len(self.fingerprints)
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,19 @@ class SealedUse:
     run: str  # id
     opened_at: str  # UTC, ISO 8601
     prompts_sha256: str  # of the set that was tested
-    questions: tuple[str, ...] = ()  # `SealedSet.marks`
+    questions: tuple[str, ...] = ()  # `SealedSet.fingerprints`
 
 
 @dataclass(frozen=True)
 class EarlierUses:
     """Earlier sealed tests with questions of a set."""
 
-    openings: tuple[SealedUse, ...]  # that share a question with the set, in order
+    uses: tuple[SealedUse, ...]  # that share a question with the set, in order
     questions: int  # number of the set's questions that they used
 
     @property
     def runs(self) -> int:
-        return len({each.run for each in self.openings})
+        return len({each.run for each in self.uses})
 
 
 def find_earlier_uses(sealed: SealedSet, besides: str | None = None, file: Path | None = None) -> EarlierUses:
@@ -77,12 +77,12 @@ def find_earlier_uses(sealed: SealedSet, besides: str | None = None, file: Path 
     Raises:
         UserError: the file cannot be read.
     """
-    earlier = takewhile(lambda each: each.run != besides, _openings(file or SEALED_SETS))
+    earlier = takewhile(lambda each: each.run != besides, _read_uses(file or SEALED_SETS))
     found = tuple(each for each in earlier if _shared(sealed, each))
     if any(each.sealed_digest == sealed.digest for each in found):
         return EarlierUses(found, sealed.size)
-    seen = {mark for each in found for mark in each.questions}
-    return EarlierUses(found, sum(mark in seen for mark in sealed.marks))
+    seen = {fingerprint for each in found for fingerprint in each.questions}
+    return EarlierUses(found, sum(each in seen for each in sealed.fingerprints))
 
 
 def describe_earlier_uses(questions: int, size: int, runs: int) -> str | None:
@@ -106,20 +106,20 @@ def record_use(sealed: SealedSet, run: str, prompts: PromptSet, file: Path | Non
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{path}.lock", timeout=LOCK_SECONDS, fallback_to_soft=False):
-            if not any((each.sealed_digest, each.run) == (sealed.digest, run) for each in _openings(path)):
+            if not any((each.sealed_digest, each.run) == (sealed.digest, run) for each in _read_uses(path)):
                 now = datetime.now(UTC).isoformat(timespec="seconds")
-                _append(path, _line(SealedUse(sealed.digest, run, now, digest(prompts), sealed.marks)))
+                _append(path, _line(SealedUse(sealed.digest, run, now, digest(prompts), sealed.fingerprints)))
     except (OSError, Timeout) as error:
         raise UserError(
             f"{path} cannot be written ({error}), and no sealed test runs unrecorded; check the folder, then resume."
         ) from error
 
 
-def _shared(sealed: SealedSet, opening: SealedUse) -> bool:
-    return opening.sealed_digest == sealed.digest or not set(sealed.marks).isdisjoint(opening.questions)
+def _shared(sealed: SealedSet, use: SealedUse) -> bool:
+    return use.sealed_digest == sealed.digest or not set(sealed.fingerprints).isdisjoint(use.questions)
 
 
-def _openings(path: Path) -> list[SealedUse]:
+def _read_uses(path: Path) -> list[SealedUse]:
     """Return one use per set and run. A line that a crash cut off does not count: no question was answered yet."""
     try:
         lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
@@ -127,12 +127,12 @@ def _openings(path: Path) -> list[SealedUse]:
         raise UserError(f"{path} cannot be read ({error}); check its permissions.") from error
     found: dict[tuple[str, str], SealedUse] = {}
     for line in lines:
-        if opening := _opening(line):
-            found.setdefault((opening.sealed_digest, opening.run), opening)
+        if use := _parse_use(line):
+            found.setdefault((use.sealed_digest, use.run), use)
     return list(found.values())
 
 
-def _opening(line: str) -> SealedUse | None:
+def _parse_use(line: str) -> SealedUse | None:
     try:
         data = json.loads(line)
         facts = {name: str(data[name]) for name in ("sealed_digest", "run", "opened_at", "prompts_sha256")}
@@ -141,8 +141,8 @@ def _opening(line: str) -> SealedUse | None:
         return None
 
 
-def _line(opening: SealedUse) -> str:
-    return json.dumps(vars(opening), separators=(",", ":"))
+def _line(use: SealedUse) -> str:
+    return json.dumps(vars(use), separators=(",", ":"))
 
 
 def _append(path: Path, line: str) -> None:

@@ -7,7 +7,7 @@ from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import UNLIMITED
 from optimize.pipeline.shortlist import compute_min_score
 from optimize.search.candidate import Proposal, describe_candidate
-from optimize.search.optimizer import SearchBudget, SearchOutcome
+from optimize.search.optimizer import SearchContext, SearchOutcome
 from optimize.session.run_files import ProposalLine, filter_fully_scored
 from optimize.session.tuning_run import TuningRun
 
@@ -31,9 +31,9 @@ def run_search(run: TuningRun) -> list[ProposalLine]:
 def _search(run: TuningRun) -> SearchOutcome:
     config = run.config
     metric_calls = config.budget.metric_calls
-    budget = SearchBudget(
+    context = SearchContext(
         metric_calls=UNLIMITED if metric_calls is None else metric_calls,
-        threads=config.run.concurrency,
+        concurrency=config.run.concurrency,
         seed=config.seed,
         reflection_lm=run.reflection_lm,
         get_stop_reason=run.get_stop_reason,
@@ -47,7 +47,7 @@ def _search(run: TuningRun) -> SearchOutcome:
 
     run.files.clear_proposals()
     with run.use_reflection():
-        outcome = config.optimizer.search(run.build_student(run.parent.prompts), run.objective, budget, report)
+        outcome = config.optimizer.search(run.build_student(run.parent.prompts), run.objective, context, report)
     run.check_stopped()
     return outcome
 

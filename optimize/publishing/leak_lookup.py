@@ -4,7 +4,7 @@ Targets are short, so a plain hash could be reversed by guessing. Hence the salt
 it is kept in memory only and never written.
 
     lookup = Lookup.of(train, val, sealed)
-    lookup.find(Reading("The answer is Paveldel."))      # [Find(Trace("gold", "val", "q17", …), start=14, end=22)]
+    lookup.find(Reading("The answer is Paveldel."))[0].form      # ProtectedForm("gold", "val", "q17", …)
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _SHORTEST_ID, _SHORTEST_STEM = 6, 6  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class ProtectedForm:
     """A form of something of one sample, to be looked for in a prompt."""
 
     kind: Kind
@@ -35,10 +35,10 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Find:
-    """An occurrence of a trace in a text."""
+class Occurrence:
+    """An occurrence of a protected form in a text."""
 
-    trace: Trace
+    form: ProtectedForm
     start: int  # in the reading's text
     end: int
     key: bytes  # of what was found
@@ -46,10 +46,10 @@ class Find:
 
 @dataclass
 class Lookup:
-    """Index of traces. Create it with `Lookup.of`."""
+    """Index of protected forms. Create it with `Lookup.of`."""
 
     _salt: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
-    _traces: dict[bytes, list[Trace]] = field(default_factory=dict, repr=False)
+    _forms: dict[bytes, list[ProtectedForm]] = field(default_factory=dict, repr=False)
     _lengths: set[int] = field(default_factory=set, repr=False)  # of the forms that are runs of letters
     _grams: set[int] = field(default_factory=lambda: {PASSAGE, HINT}, repr=False)  # how many words they have
     _sizes: dict[str, int] = field(default_factory=dict)
@@ -68,32 +68,36 @@ class Lookup:
         lookup._forget_training_passages()
         return lookup
 
-    def find(self, reading: Reading) -> list[Find]:
-        """Return all occurrences in a text, weak traces and hints included."""
-        return [Find(trace, start, end, key) for key, start, end in self._met(reading) for trace in self._traces[key]]
+    def find(self, reading: Reading) -> list[Occurrence]:
+        """Return all occurrences in a text, weak forms and hints included."""
+        return [
+            Occurrence(form, start, end, key)
+            for key, start, end in self._find_keys(reading)
+            for form in self._forms[key]
+        ]
 
     def sizes(self) -> dict[str, int]:
         """Return the number of questions of each split."""
         return dict(self._sizes)
 
     def keys(self, reading: Reading) -> set[bytes]:
-        return {key for key, _, _ in self._met(reading)}
+        return {key for key, _, _ in self._find_keys(reading)}
 
-    def is_in_training(self, find: Find) -> bool:
+    def is_in_training(self, occurrence: Occurrence) -> bool:
         """Return whether a training question contains it as well, and may be its source."""
-        return find.key in self._in_training
+        return occurrence.key in self._in_training
 
-    def _met(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
-        yield from self._met_words(reading)
+    def _find_keys(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
+        yield from self._find_words(reading)
         for number in reading.numbers:
-            if (key := self._key("number", number.text)) in self._traces:
+            if (key := self._key("number", number.text)) in self._forms:
                 yield key, number.start, number.end
-        yield from self._met_grams(reading.words)
+        yield from self._find_grams(reading.words)
         without_and = [word for word in reading.words if word.text != "and"]
         if len(without_and) < len(reading.words):
-            yield from self._met_grams(without_and, {size for size in self._grams if size not in (PASSAGE, HINT)})
+            yield from self._find_grams(without_and, {size for size in self._grams if size not in (PASSAGE, HINT)})
 
-    def _met_words(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
+    def _find_words(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
         """Yield runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
         words = reading.words
         text = join_words(words)
@@ -106,17 +110,17 @@ class Lookup:
         for word in words:
             for length in lengths:
                 end = ends.get(at + length)
-                if end is not None and (key := self._key("word", text[at : at + length])) in self._traces:
+                if end is not None and (key := self._key("word", text[at : at + length])) in self._forms:
                     yield key, word.start, end
             at += len(word.text)
 
-    def _met_grams(
+    def _find_grams(
         self, words: Sequence[Piece], sizes: Iterable[int] | None = None
     ) -> Iterator[tuple[bytes, int, int]]:
         texts = [word.text for word in words]
         for size in self._grams if sizes is None else sizes:
             for first in range(len(words) - size + 1):
-                if (key := self._key("gram", " ".join(texts[first : first + size]))) in self._traces:
+                if (key := self._key("gram", " ".join(texts[first : first + size]))) in self._forms:
                     yield key, words[first].start, words[first + size - 1].end
 
     def _key(self, how: str, text: str) -> bytes:
@@ -134,24 +138,22 @@ class Lookup:
             forms.append(("file", _file_forms(sample.file.stem, sample.file.suffix, sample.id)))
         for kind, each in forms:
             for form in set(each):
-                self._learn(form, Trace(kind, split, sample.id, form.weak, form.specific))
+                self._add_form(form, ProtectedForm(kind, split, sample.id, form.weak, form.specific))
 
-    def _learn(self, form: Form, trace: Trace) -> None:
+    def _add_form(self, form: Form, protected: ProtectedForm) -> None:
         if form.how == "word":
             self._lengths.add(len(form.text))
         elif form.how == "gram":
             self._grams.add(form.n_words)
-        traces = self._traces.setdefault(self._key(form.how, form.text), [])
-        if trace not in traces:
-            traces.append(trace)
+        forms = self._forms.setdefault(self._key(form.how, form.text), [])
+        if protected not in forms:
+            forms.append(protected)
 
     def _forget_training_passages(self) -> None:
         """Drop passages of other questions that a training question contains as well."""
         for key in self._in_training:
-            mine = [
-                each for each in self._traces[key] if each.split == "train" or each.kind not in ("question", "near")
-            ]
-            self._traces[key] = mine
+            mine = [each for each in self._forms[key] if each.split == "train" or each.kind not in ("question", "near")]
+            self._forms[key] = mine
 
 
 def _id_forms(sample_id: str) -> Iterator[Form]:

@@ -23,7 +23,7 @@ from eval.contamination.text import Reading, read_variants
 from eval.runs.run_info import list_offered_tools
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.system import Program
-from optimize.publishing.leak_lookup import Find, Kind, Lookup, SplitName
+from optimize.publishing.leak_lookup import Kind, Lookup, Occurrence, SplitName
 
 Status = Literal["blocking", "shown", "inherited", "allowed"]
 
@@ -101,12 +101,12 @@ class LeakIndex:
             system_words: words of the system itself; a target among them counts only close to its question.
         """
         lookup = self._lookup
-        usual = {key for text in (*system_words, *_vocabulary(parent)) for key in lookup.keys(Reading(text))}
+        common_keys = {key for text in (*system_words, *_vocabulary(parent)) for key in lookup.keys(Reading(text))}
         hits: dict[tuple[str, ...], Hit] = {}
         for agent in prompts.texts:
-            mine = list(_findings(lookup, prompts, agent, usual))
-            theirs = list(_findings(lookup, parent, agent, usual)) if agent in parent.texts else []
-            for hit in _judged(agent, mine, theirs):
+            mine = list(_findings(lookup, prompts, agent, common_keys))
+            theirs = list(_findings(lookup, parent, agent, common_keys)) if agent in parent.texts else []
+            for hit in _classify_hits(agent, mine, theirs):
                 place = (hit.kind, hit.split, hit.agent, hit.place, hit.sample_id)
                 if place not in hits or _RANK[hit.status] > _RANK[hits[place].status]:
                     hits[place] = hit
@@ -128,48 +128,48 @@ class _Passage:
 
     agent: str
     reading: Reading
-    finds: list[Find]
+    occurrences: list[Occurrence]
     demo: int | None = None  # from 1
     field: str = ""
     top_level: bool = True  # the field is a text, not a conversation
 
-    def place(self, find: Find) -> str:
+    def place(self, occurrence: Occurrence) -> str:
         if self.demo is None:
-            return f"text line {self.reading.find_line(find.start) + 1}"
+            return f"text line {self.reading.find_line(occurrence.start) + 1}"
         return f"demo {self.demo} field {self.field}"
 
-    def is_all(self, find: Find) -> bool:
+    def is_all(self, occurrence: Occurrence) -> bool:
         """Return whether the passage contains nothing else."""
         words = self.reading.words
-        return self.top_level and find.start <= words[0].start and words[-1].end <= find.end
+        return self.top_level and occurrence.start <= words[0].start and words[-1].end <= occurrence.end
 
-    def has_hint(self, find: Find) -> bool:
+    def has_hint(self, occurrence: Occurrence) -> bool:
         """Return whether the same paragraph, or field, contains something else of the same sample."""
         return any(
-            (hint.start >= find.end or hint.end <= find.start) and self._together(find, hint)
-            for hint in self._hints.get((find.trace.split, find.trace.sample_id), ())
+            (hint.start >= occurrence.end or hint.end <= occurrence.start) and self._together(occurrence, hint)
+            for hint in self._hints.get((occurrence.form.split, occurrence.form.sample_id), ())
         )
 
-    def excerpt(self, find: Find) -> str:
+    def excerpt(self, occurrence: Occurrence) -> str:
         """Return the words around it, with everything that was found on the line masked."""
-        start, end = self.reading.find_line_span(find.start)
-        text, at = "", max(start, find.start - _AROUND)
-        last = min(end, find.end + _AROUND)
-        for hidden in sorted((each for each in self.finds if each.start < last and each.end > at), key=_start):
+        start, end = self.reading.find_line_span(occurrence.start)
+        text, at = "", max(start, occurrence.start - _AROUND)
+        last = min(end, occurrence.end + _AROUND)
+        for hidden in sorted((each for each in self.occurrences if each.start < last and each.end > at), key=_start):
             text += self.reading.text[at : max(hidden.start, at)] + ("" if text.endswith(_MASK) else _MASK)
             at = max(at, hidden.end)
         return (text + self.reading.text[at:last]).strip()
 
     @cached_property
-    def _hints(self) -> dict[tuple[str, str], list[Find]]:
-        hints: dict[tuple[str, str], list[Find]] = {}
-        for find in self.finds:
-            if find.trace.kind != "gold":
-                hints.setdefault((find.trace.split, find.trace.sample_id), []).append(find)
+    def _hints(self) -> dict[tuple[str, str], list[Occurrence]]:
+        hints: dict[tuple[str, str], list[Occurrence]] = {}
+        for occurrence in self.occurrences:
+            if occurrence.form.kind != "gold":
+                hints.setdefault((occurrence.form.split, occurrence.form.sample_id), []).append(occurrence)
         return hints
 
-    def _together(self, find: Find, hint: Find) -> bool:
-        return self.demo is not None or self.reading.find_paragraph(find.start) == self.reading.find_paragraph(
+    def _together(self, occurrence: Occurrence, hint: Occurrence) -> bool:
+        return self.demo is not None or self.reading.find_paragraph(occurrence.start) == self.reading.find_paragraph(
             hint.start
         )
 
@@ -177,43 +177,43 @@ class _Passage:
 @dataclass(frozen=True)
 class _Finding:
     passage: _Passage
-    find: Find
+    occurrence: Occurrence
     allowed: bool = False
 
 
-def _judged(agent: str, mine: list[_Finding], theirs: list[_Finding]) -> Iterator[Hit]:
+def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding]) -> Iterator[Hit]:
     """Yield an agent's findings as hits; as many as the parent has are inherited, those on its lines first."""
-    left = Counter((each.find.trace, each.find.key) for each in theirs)
+    left = Counter((each.occurrence.form, each.occurrence.key) for each in theirs)
     known = {_line(each) for each in theirs}
     for each in sorted(mine, key=lambda each: _line(each) not in known):
-        trace = each.find.trace
-        status: Status = "shown" if trace.split == "train" else "blocking"
-        if left[trace, each.find.key] > 0:
-            left[trace, each.find.key] -= 1
+        form = each.occurrence.form
+        status: Status = "shown" if form.split == "train" else "blocking"
+        if left[form, each.occurrence.key] > 0:
+            left[form, each.occurrence.key] -= 1
             status = "inherited"
         elif each.allowed:
             status = "allowed"
         yield Hit(
-            trace.kind,
-            trace.split,
+            form.kind,
+            form.split,
             agent,
-            each.passage.place(each.find),
-            trace.sample_id,
+            each.passage.place(each.occurrence),
+            form.sample_id,
             status,
             note=OF_TRAINING if status == "allowed" else "",
-            excerpt=each.passage.excerpt(each.find) if trace.split == "train" else None,
+            excerpt=each.passage.excerpt(each.occurrence) if form.split == "train" else None,
         )
 
 
-def _findings(lookup: Lookup, prompts: PromptSet, agent: str, usual: set[bytes]) -> Iterator[_Finding]:
+def _findings(lookup: Lookup, prompts: PromptSet, agent: str, common_keys: set[bytes]) -> Iterator[_Finding]:
     """Yield what counts in an agent's text and demos, before the comparison with the parent."""
-    yield from _in_text(lookup, _passages(lookup, agent, None, "", prompts.texts[agent]), usual)
+    yield from _find_in_text(lookup, _passages(lookup, agent, None, "", prompts.texts[agent]), common_keys)
     for number, demo in enumerate(prompts.demos.get(agent, ()), start=1):
         passages = [each for name, value in demo.items() for each in _passages(lookup, agent, number, name, value)]
         if training := _training_examples(passages):
-            yield from _in_demo(lookup, passages, training, usual)
+            yield from _find_in_demo(lookup, passages, training, common_keys)
         else:
-            yield from _in_text(lookup, passages, usual)
+            yield from _find_in_text(lookup, passages, common_keys)
 
 
 def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: object) -> list[_Passage]:
@@ -222,49 +222,60 @@ def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: ob
     return [_Passage(agent, each, lookup.find(each), demo, name, top_level) for each in read_variants(text)]
 
 
-def _in_text(lookup: Lookup, passages: Iterable[_Passage], usual: set[bytes]) -> Iterator[_Finding]:
+def _find_in_text(lookup: Lookup, passages: Iterable[_Passage], common_keys: set[bytes]) -> Iterator[_Finding]:
     for passage in passages:
-        for find in passage.finds:
-            if find.trace.kind != "near" and (not _needs_hint(lookup, find, usual) or passage.has_hint(find)):
-                yield _Finding(passage, find)
+        for occurrence in passage.occurrences:
+            if occurrence.form.kind != "near" and (
+                not _needs_hint(lookup, occurrence, common_keys) or passage.has_hint(occurrence)
+            ):
+                yield _Finding(passage, occurrence)
 
 
-def _in_demo(lookup: Lookup, passages: Sequence[_Passage], training: set[str], usual: set[bytes]) -> Iterator[_Finding]:
+def _find_in_demo(
+    lookup: Lookup, passages: Sequence[_Passage], training: set[str], common_keys: set[bytes]
+) -> Iterator[_Finding]:
     """Yield the findings in a demo that was made on a training question, whose own contents are allowed.
 
     The target of another question counts only if it is close to that question, is all that a field contains, or is
     long; otherwise it comes from the training question's own material.
     """
-    own = {find.key for passage in passages for find in passage.finds if find.trace.sample_id in training}
+    own = {
+        occurrence.key
+        for passage in passages
+        for occurrence in passage.occurrences
+        if occurrence.form.sample_id in training
+    }
     for passage in passages:
-        for find in passage.finds:
-            if find.trace.kind == "near":
+        for occurrence in passage.occurrences:
+            if occurrence.form.kind == "near":
                 continue
-            if find.trace.sample_id in training or find.key in own:
-                yield _Finding(passage, find, allowed=True)
-            elif find.trace.kind == "gold" and not (find.trace.specific or passage.is_all(find)):
-                if passage.has_hint(find):
-                    yield _Finding(passage, find)
-            elif not _needs_hint(lookup, find, usual) or passage.has_hint(find):
-                yield _Finding(passage, find)
+            if occurrence.form.sample_id in training or occurrence.key in own:
+                yield _Finding(passage, occurrence, allowed=True)
+            elif occurrence.form.kind == "gold" and not (occurrence.form.specific or passage.is_all(occurrence)):
+                if passage.has_hint(occurrence):
+                    yield _Finding(passage, occurrence)
+            elif not _needs_hint(lookup, occurrence, common_keys) or passage.has_hint(occurrence):
+                yield _Finding(passage, occurrence)
 
 
 def _training_examples(passages: Iterable[_Passage]) -> set[str]:
     """Return the training questions that a demo was made on, as far as it contains them."""
     kinds = ("question", "id", "file")
     return {
-        find.trace.sample_id
+        occurrence.form.sample_id
         for passage in passages
-        for find in passage.finds
-        if find.trace.split == "train" and find.trace.kind in kinds
+        for occurrence in passage.occurrences
+        if occurrence.form.split == "train" and occurrence.form.kind in kinds
     }
 
 
-def _needs_hint(lookup: Lookup, find: Find, usual: set[bytes]) -> bool:
-    if find.trace.kind != "gold":
+def _needs_hint(lookup: Lookup, occurrence: Occurrence, common_keys: set[bytes]) -> bool:
+    if occurrence.form.kind != "gold":
         return False
-    elsewhere = find.key in usual or (find.trace.split != "train" and lookup.is_in_training(find))
-    return find.trace.weak or elsewhere
+    elsewhere = occurrence.key in common_keys or (
+        occurrence.form.split != "train" and lookup.is_in_training(occurrence)
+    )
+    return occurrence.form.weak or elsewhere
 
 
 def _flat(value: object) -> Iterator[str]:
@@ -290,9 +301,9 @@ def _vocabulary(parent: PromptSet) -> list[str]:
 
 
 def _line(finding: _Finding) -> str:
-    start, end = finding.passage.reading.find_line_span(finding.find.start)
+    start, end = finding.passage.reading.find_line_span(finding.occurrence.start)
     return finding.passage.reading.text[start:end]
 
 
-def _start(find: Find) -> int:
-    return find.start
+def _start(occurrence: Occurrence) -> int:
+    return occurrence.start

@@ -86,12 +86,12 @@ def check_free(name: str, shelf: Path, run: str | None = None) -> Path:
         taken = None
     except OSError as error:
         raise UserError(f"{shelf} cannot be read ({_cause(error)}); check its permissions.") from error
-    if taken and not (run and taken == name and _is_of(shelf / name, run)):
-        raise _taken(shelf / taken)
+    if taken and not (run and taken == name and _was_published_by(shelf / name, run)):
+        raise _name_taken_error(shelf / taken)
     return shelf / name
 
 
-def _is_of(folder: Path, run: str) -> bool:
+def _was_published_by(folder: Path, run: str) -> bool:
     try:
         provenance = read_provenance(folder)
     except UserError:
@@ -99,7 +99,7 @@ def _is_of(folder: Path, run: str) -> bool:
     return provenance.get("run") == run and provenance.get("gated") is True
 
 
-def _taken(folder: Path) -> NameTakenError:
+def _name_taken_error(folder: Path) -> NameTakenError:
     return NameTakenError(
         f"{folder.parent.name}/{folder.name} is there already, and no prompt set is ever overwritten; choose another "
         "name, or remove that folder first."
@@ -129,10 +129,10 @@ def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptS
         NameTakenError: something else has that name.
         UserError: the folder cannot be written; nothing is left behind then.
     """
-    if (mine := _published(prompts, folder, provenance)) is not None:
+    if (mine := _find_published(prompts, folder, provenance)) is not None:
         return mine
     check_free(folder.name, folder.parent)
-    return _made(prompts, folder, provenance)
+    return _write_atomically(prompts, folder, provenance)
 
 
 def reject(prompts: PromptSet, run_folder: Path, candidate_id: str, provenance: Provenance) -> PromptSet:
@@ -143,10 +143,10 @@ def reject(prompts: PromptSet, run_folder: Path, candidate_id: str, provenance: 
     """
     folder = run_folder / REJECTED / candidate_id
     shutil.rmtree(folder, ignore_errors=True)
-    return _made(prompts, folder, provenance)
+    return _write_atomically(prompts, folder, provenance)
 
 
-def _published(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet | None:
+def _find_published(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet | None:
     """Return the set in the folder if it is this one."""
     if not (folder / PROVENANCE_FILE).is_file():
         return None
@@ -159,7 +159,7 @@ def _published(prompts: PromptSet, folder: Path, provenance: Provenance) -> Prom
     return there if same_source and not there.edited and digest(there) == digest(prompts) else None
 
 
-def _made(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:
+def _write_atomically(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as hidden:
@@ -194,7 +194,7 @@ def _write(prompts: PromptSet, folder: Path, provenance: Provenance) -> None:
 
 def _move(made: Path, folder: Path) -> None:
     if folder.exists():  # created meanwhile; an empty folder would be replaced silently
-        raise _taken(folder)
+        raise _name_taken_error(folder)
     made.rename(folder)
 
 

@@ -105,7 +105,7 @@ class _Requests:
 
 
 @dataclass(frozen=True)
-class _Account:
+class _BudgetState:
     """State of one budget at one moment."""
 
     name: str
@@ -119,7 +119,7 @@ class _Account:
         return self.budget is not None and self.used + self.expected >= self.budget - self.held_back
 
     @property
-    def sentence(self) -> str:
+    def refusal_message(self) -> str:
         unit, option = _UNITS[self.name], f"budget.{self.name}={self.budget}"
         budget = _number(self.budget or 0)
         if self.used + self.expected < (self.budget or 0):
@@ -141,8 +141,8 @@ class BudgetLedger:
     def __post_init__(self) -> None:
         self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()
         self._held_back = Spend()
-        self._refused_request: _Account | None = None
-        self._refused_answer: _Account | None = None
+        self._refused_request: _BudgetState | None = None
+        self._refused_answer: _BudgetState | None = None
         priced = max(1, self.earlier.lm_calls - self.earlier.unknown_cost_calls)
         self._system = _Requests(self.earlier.tokens / priced, self.earlier.cost_usd / priced)  # means: no maximum kept
         self._reflection = replace(self._system)
@@ -151,7 +151,7 @@ class BudgetLedger:
     def refusal(self) -> str | None:
         """The sentence why requests or answers are refused; None if none was refused since the last `release`."""
         refused = self._refused_request or self._refused_answer
-        return refused.sentence if refused else None
+        return refused.refusal_message if refused else None
 
     @property
     def refused_budget(self) -> str | None:
@@ -162,7 +162,7 @@ class BudgetLedger:
     def spend(self) -> Spend:
         """Return the spending so far, without the requests in flight."""
         with self._lock:
-            return self._now()
+            return self._current_spend()
 
     def take_metric_call(self) -> bool:
         """Count an answer that is to be scored; return False if the budget does not allow it."""
@@ -196,7 +196,7 @@ class BudgetLedger:
             if refused is None:
                 requests.in_flight += 1
                 return
-        raise LimitReachedError(f"budget.{refused.name}", refused.sentence)
+        raise LimitReachedError(f"budget.{refused.name}", refused.refusal_message)
 
     def settle(self, requests: _Requests, payment: Payment | None) -> None:
         """Record the payment of a reserved request of this kind; None if it was never sent."""
@@ -227,28 +227,28 @@ class BudgetLedger:
         requests.max_tokens = max(requests.max_tokens, tokens)
         requests.max_usd = max(requests.max_usd, payment.cost_usd or 0.0)
 
-    def _now(self) -> Spend:
+    def _current_spend(self) -> Spend:
         return replace(self._spend, seconds=self.earlier.seconds + self.clock() - self._started)
 
-    def _answer_accounts(self) -> Iterator[_Account]:
+    def _answer_accounts(self) -> Iterator[_BudgetState]:
         budget, spend, held_back = self.budget, self._spend, self._held_back
-        yield _Account("metric_calls", budget.metric_calls, spend.metric_calls, 0, held_back.metric_calls)
+        yield _BudgetState("metric_calls", budget.metric_calls, spend.metric_calls, 0, held_back.metric_calls)
         yield self._time_account()
 
-    def _request_accounts(self) -> Iterator[_Account]:
+    def _request_accounts(self) -> Iterator[_BudgetState]:
         budget, spend, held_back = self.budget, self._spend, self._held_back
         kinds = (self._system, self._reflection)
         in_flight = sum(each.in_flight for each in kinds)
         tokens_in_flight = sum(each.in_flight * each.max_tokens for each in kinds)
         usd_in_flight = sum(each.in_flight * each.max_usd for each in kinds)
         used_usd = spend.cost_usd + spend.unknown_cost_calls * max(each.max_usd for each in kinds)
-        yield _Account("lm_calls", budget.lm_calls, spend.lm_calls, in_flight, held_back.lm_calls)
-        yield _Account("tokens", budget.tokens, spend.tokens, tokens_in_flight, held_back.tokens)
-        yield _Account("usd", budget.usd, used_usd, usd_in_flight, held_back.cost_usd)
+        yield _BudgetState("lm_calls", budget.lm_calls, spend.lm_calls, in_flight, held_back.lm_calls)
+        yield _BudgetState("tokens", budget.tokens, spend.tokens, tokens_in_flight, held_back.tokens)
+        yield _BudgetState("usd", budget.usd, used_usd, usd_in_flight, held_back.cost_usd)
         yield self._time_account()
 
-    def _time_account(self) -> _Account:
-        return _Account("seconds", self.budget.seconds, self._now().seconds, 0, self._held_back.seconds)
+    def _time_account(self) -> _BudgetState:
+        return _BudgetState("seconds", self.budget.seconds, self._current_spend().seconds, 0, self._held_back.seconds)
 
 
 @dataclass(frozen=True)

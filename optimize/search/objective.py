@@ -79,7 +79,7 @@ class Objective:
         return score if pred_name is None else dspy.Prediction(score=score, feedback=feedback)
 
     def _feedback(self, sample_id: str, agent: str, trial: Trial) -> str:
-        if not trial.reached:
+        if not trial.completed:
             return NOT_ASKED
         sample = self.samples[sample_id]
         if sample.target is None:
@@ -89,7 +89,7 @@ class Objective:
 
 def _score(trial: Trial) -> tuple[float, str | None]:
     """Return the score, and the error if there is none where there should be one. A failed question scores 0."""
-    if not trial.reached:
+    if not trial.completed:
         return 0.0, None
     record = trial.record
     if record.error is not None:

@@ -20,7 +20,7 @@ ReportProposal = Callable[[Proposal], None]
 
 
 @dataclass(frozen=True)
-class SearchBudget:
+class SearchContext:
     """Limits and resources of one search.
 
     A search is reproducible except for the model's replies; a resumed search replays those.
@@ -29,7 +29,7 @@ class SearchBudget:
     """
 
     metric_calls: int  # scored answers, the parent's on validation included
-    threads: int  # answers at once
+    concurrency: int  # answers at once
     seed: int
     reflection_lm: "dspy.BaseLM"
     get_stop_reason: Callable[[], str | None]
@@ -70,14 +70,14 @@ class Optimizer(Protocol):
         ...
 
     def search(
-        self, student: "Student", objective: "Objective", budget: SearchBudget, report: ReportProposal
+        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
         """Propose candidates until the budget is used, a stop is requested, or nothing is left to try.
 
         Args:
             student: the program with the prompts to start from.
             objective: the metric, with training and validation questions.
-            budget: limits and resources.
+            context: limits and resources.
             report: receives each proposal once, as soon as it is decided, so that a killed search loses none.
         """
         ...

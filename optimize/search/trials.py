@@ -2,7 +2,7 @@
 
 A repeated request with the same prompts, question and epoch is answered from memory; of several threads that ask at
 once, only one sends requests. Each first answer of a session is a metric call of the budget and a row of `trials.db`.
-A trial that the budget, Ctrl-C or the model's provider interrupted has `reached=False`: it scores 0, is not stored,
+A trial that the budget, Ctrl-C or the model's provider interrupted has `completed=False`: it scores 0, is not stored,
 and means nothing.
 
     trials = Trials(runner, {"q1": sample}, ledger, folder / "trials.db")
@@ -102,7 +102,7 @@ class Trial:
 
     record: Record
     steps: list[Step] = field(default_factory=list)
-    reached: bool = True  # False: interrupted or not begun; the score means nothing
+    completed: bool = True  # False: interrupted or not begun; the score means nothing
 
 
 class Trials:
@@ -130,9 +130,9 @@ class Trials:
             kept_answers: in memory.
         """
         self.ledger, self.samples, self.concurrency = ledger, samples, concurrency
-        self.reason: str | None = None  # to stop, other than the budget or `get_stop_reason`
+        self.own_stop_reason: str | None = None  # to stop, other than the budget or `get_stop_reason`
         self.defect: BaseException | None = None  # of the harness itself; `check` raises it
-        self.n_reached = self.n_metric_errors = 0  # different answers of this session, replayed ones included
+        self.n_completed = self.n_metric_errors = 0  # different answers of this session, replayed ones included
         self.metric_error: str | None = None  # the first
         self._runner, self._get_stop_reason, self._kept_answers = runner, get_stop_reason, kept_answers
         self._lock = threading.Lock()
@@ -140,7 +140,7 @@ class Trials:
         self._pending: dict[Key, Future[Trial]] = {}
         self._cancelled: asyncio.Future[None] | None = None  # of the agents' loop
         self._counted: set[Key] = set()
-        self._reached: set[Key] = set()
+        self._completed: set[Key] = set()
         self._rows = TrialRows(path)
         self._failures = FailuresInARow(concurrency)
 
@@ -150,11 +150,11 @@ class Trials:
     @property
     def stop_reason(self) -> str | None:
         """The reason why no more requests are sent; None while the search may go on."""
-        return self.reason or self._get_stop_reason()
+        return self.own_stop_reason or self._get_stop_reason()
 
     def stop(self, reason: str) -> None:
         """Send no more requests; the first reason is kept."""
-        self.reason = self.reason or reason
+        self.own_stop_reason = self.own_stop_reason or reason
 
     def cancel(self) -> None:
         """Send no more requests, and cancel those in flight."""
@@ -202,17 +202,17 @@ class Trials:
     def _finish(self, key: Key, trial: Trial | None = None) -> None:
         with self._lock:
             del self._pending[key]
-            if trial is None or not trial.reached:
+            if trial is None or not trial.completed:
                 return
             self._kept[key] = trial
             if len(self._kept) > self._kept_answers:
                 self._kept.popitem(last=False)
-            if key not in self._reached:
-                self._reached.add(key)
+            if key not in self._completed:
+                self._completed.add(key)
                 self._count(trial.record)
 
     def _count(self, record: Record) -> None:
-        self.n_reached += 1
+        self.n_completed += 1
         if reason := self._failures.observe(record):
             self.stop(reason)
         if record.error_class == SCORER:
@@ -232,7 +232,7 @@ class Trials:
                 self.stop(f"the answering itself failed: {error}")
         record = build_blank_record(self._runner.run_id, sample, sample_key, thread_id="")
         record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
-        return Trial(record, reached=False)
+        return Trial(record, completed=False)
 
     def _take_metric_call(self, key: Key) -> bool:
         """Count a question once, also if its answer was dropped from memory and is replayed."""

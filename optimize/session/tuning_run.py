@@ -104,7 +104,7 @@ class TuningRun:
             trials = self.build_student(prompts).answer_all(self.objective.val_ids, epoch, counted=epoch == 1)
         self.check_stopped()
         self.check_metric()
-        if not all(trial.reached for trial in trials):
+        if not all(trial.completed for trial in trials):
             reason = self.ledger.refusal or self.trials.stop_reason
             raise EarlyVerdictError("budget", f"{reason}, before there was a verdict")
         return trials
@@ -175,7 +175,7 @@ class TuningRun:
         background_loop().call_soon_threadsafe(self._reflection.close)
 
     def _format_progress(self) -> str:
-        return format_progress(self.trials.n_reached, self.ledger.spend(), self.config.budget)
+        return format_progress(self.trials.n_completed, self.ledger.spend(), self.config.budget)
 
     def get_stop_reason(self) -> str | None:
         """Return why no more requests are sent; None while the search may go on."""
@@ -188,7 +188,7 @@ class TuningRun:
             RunStoppedError: by a signal, or because the model's server takes no more calls.
         """
         self.trials.check()
-        if reason := self.stop.reason or self.trials.reason:
+        if reason := self.stop.reason or self.trials.own_stop_reason:
             raise RunStoppedError(reason)
 
     def check_metric(self) -> None:
@@ -199,7 +199,7 @@ class TuningRun:
         """
         share, trials, objective = self.config.gate.max_metric_error_share, self.trials, self.objective
         for failed, scored, first in (
-            (trials.n_metric_errors, trials.n_reached, trials.metric_error),
+            (trials.n_metric_errors, trials.n_completed, trials.metric_error),
             (objective.errors, objective.calls, objective.first_error),
         ):
             if scored >= MIN_JUDGED and failed > share * scored:

@@ -36,7 +36,7 @@ from optimize.pipeline.terminal import show_finished_run
 from optimize.pipeline.tuning import tune
 from optimize.search.candidate import PARENT, Candidate, Proposal
 from optimize.search.objective import Objective
-from optimize.search.optimizer import ReportProposal, SearchBudget, SearchCost, SearchOutcome
+from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
 from optimize.search.student import Student
 from optimize.session.config import OptimizeConfig, TuningRequest, read_config
 from tests.optimize.tuning_command import NAME, Tuned
@@ -71,7 +71,7 @@ class Planted:
         return SearchCost(2 * n_val, 0)
 
     def search(
-        self, student: Student, objective: Objective, budget: SearchBudget, report: ReportProposal
+        self, student: Student, objective: Objective, context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
         self.during()
         parent = student.initial_prompts

@@ -33,7 +33,7 @@ from mas.tools.tool_context import Resources
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings
 from optimize.search.candidate import Proposal
 from optimize.search.objective import Objective
-from optimize.search.optimizer import Optimizer, SearchBudget, SearchOutcome
+from optimize.search.optimizer import Optimizer, SearchContext, SearchOutcome
 from optimize.search.student import Student
 from optimize.search.trials import Trials
 
@@ -133,8 +133,8 @@ class ToySearch:
         return ByScore(samples["train"][: self.n_train], samples["val"][: self.n_val])
 
     @property
-    def budget(self) -> SearchBudget:
-        return SearchBudget(self.max_metric_calls, self.threads, self.seed, self.reflection_lm, self.stopped)
+    def context(self) -> SearchContext:
+        return SearchContext(self.max_metric_calls, self.threads, self.seed, self.reflection_lm, self.stopped)
 
     def run(self, optimizer: Optimizer) -> SearchOutcome:
         question = SampleContext(
@@ -144,7 +144,7 @@ class ToySearch:
         )
         with use_context(question):
             report = self.proposed or self.proposals.append
-            return optimizer.search(self.student, self.objective, self.budget, report)
+            return optimizer.search(self.student, self.objective, self.context, report)
 
     @property
     def told(self) -> list[Any]:
@@ -194,7 +194,7 @@ def toy_search(
         known = {each.id: each for split in samples.values() for each in split}
 
         def stopped() -> str | None:
-            return halted() or trials.reason or ledger.refusal
+            return halted() or trials.own_stop_reason or ledger.refusal
 
         trials = Trials(runner, known, ledger, folder / "trials.db", threads, stopped, kept_answers)
         with closing(trials):

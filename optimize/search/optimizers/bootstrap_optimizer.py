@@ -3,7 +3,7 @@
 DSPy's BootstrapFewShotWithRandomSearch (Khattab et al. 2023, arXiv 2310.03714). The instructions stay as they are;
 each candidate is one draw of demos for all tuned agents, scored on all validation questions.
 
-    BootstrapOptimizer(max_demos=3).search(student, objective, budget, report)
+    BootstrapOptimizer(max_demos=3).search(student, objective, context, report)
 """
 
 import random
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mas.runtime.errors import UserError
-from optimize.search.optimizer import ReportProposal, SearchBudget, SearchCost, SearchOutcome
+from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
 
 if TYPE_CHECKING:
     from optimize.search.objective import Objective
@@ -44,7 +44,7 @@ class BootstrapOptimizer:
         return SearchCost(min(max_metric_calls, n_val + n_train + self.candidates * n_val), 0)
 
     def search(
-        self, student: "Student", objective: "Objective", budget: SearchBudget, report: ReportProposal
+        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
         """Draw candidates and score them.
 
@@ -57,7 +57,7 @@ class BootstrapOptimizer:
         from optimize.search.optimizers.demo_draws import DemoDraws, SearchOverError
 
         train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
-        random.Random(budget.seed).shuffle(train)  # DSPy's own draws always have the same seeds
+        random.Random(context.seed).shuffle(train)  # DSPy's own draws always have the same seeds
         draws = range(_NOT_SHUFFLED, self.candidates - 1)
 
         def compile_draws() -> None:
@@ -67,10 +67,10 @@ class BootstrapOptimizer:
                 max_bootstrapped_demos=self.max_demos,
                 max_labeled_demos=0,  # a label would be the target
                 num_candidate_programs=self.candidates - 1,
-                num_threads=budget.threads,
+                num_threads=context.concurrency,
                 max_errors=10**9,
             )
-            demo_draws = DemoDraws(student, objective, budget, report)
+            demo_draws = DemoDraws(student, objective, context, report)
             try:
                 demo_draws.score_parent()
                 with observe_draws(demo_draws.report_draw):

@@ -1,6 +1,6 @@
 """The draws of DSPy's random search over demos, each reported as a proposal once it is scored.
 
-draws = DemoDraws(student, objective, budget, report)
+draws = DemoDraws(student, objective, context, report)
 draws.score_parent()
 with observe_draws(draws.report_draw):
     dspy.BootstrapFewShotWithRandomSearch(…).compile(…)
@@ -15,7 +15,7 @@ from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.search.dspy_compat import Scored, to_examples
 from optimize.search.objective import Objective
-from optimize.search.optimizer import ReportProposal, SearchBudget
+from optimize.search.optimizer import ReportProposal, SearchContext
 from optimize.search.student import Student
 
 
@@ -26,8 +26,8 @@ class SearchOverError(Exception):
 class DemoDraws:
     """The draws of one search. Used in the thread of the search."""
 
-    def __init__(self, student: Student, objective: Objective, budget: SearchBudget, report: ReportProposal) -> None:
-        self._student, self._objective, self._budget, self._report = student, objective, budget, report
+    def __init__(self, student: Student, objective: Objective, context: SearchContext, report: ReportProposal) -> None:
+        self._student, self._objective, self._context, self._report = student, objective, context, report
         self._parent, self._ledger = student.initial_prompts, student.trials.ledger
         self._seen = {digest(student.prompts)}
         self._best_score, self._spend_before = 0.0, Spend()
@@ -41,7 +41,7 @@ class DemoDraws:
         evaluate = dspy.Evaluate(
             devset=to_examples(self._objective.val_ids),
             metric=self._objective,
-            num_threads=self._budget.threads,
+            num_threads=self._context.concurrency,
             max_errors=10**9,
         )
         self._best_score = fmean(score for _, _, score in evaluate(self._student).results)
@@ -57,16 +57,16 @@ class DemoDraws:
         prompts: PromptSet = program.prompts
         if (found := digest(prompts)) not in self._seen:
             self._seen.add(found)
-            reached = [prediction.trial.reached for _, prediction, _ in results]
-            if any(reached):
-                self._propose(prompts, fmean(score for _, _, score in results), all(reached))
+            completed = [prediction.trial.completed for _, prediction, _ in results]
+            if any(completed):
+                self._propose(prompts, fmean(score for _, _, score in results), all(completed))
         self._check_over()
 
     def _propose(self, prompts: PromptSet, score: float, is_complete: bool) -> None:
         decision: Decision = "rejected"
         reason = f"no better than the best so far ({self._best_score:.1%})"
         if not is_complete:
-            decision, reason = "cut_off", self._budget.get_stop_reason() or "its scoring was broken off"
+            decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
         elif score > self._best_score:
             decision, reason = "accepted", f"the best so far (before: {self._best_score:.1%})"
             self._best_score = score
@@ -78,5 +78,5 @@ class DemoDraws:
         self._spend_before = spend
 
     def _check_over(self) -> None:
-        if self._budget.get_stop_reason():
+        if self._context.get_stop_reason():
             raise SearchOverError

@@ -1,6 +1,6 @@
 """Callback that turns the events of a GEPA search into one `Proposal` for each candidate.
 
-events = GepaEvents(student, objective, budget, report)
+events = GepaEvents(student, objective, context, report)
 dspy.GEPA(…, gepa_kwargs={"callbacks": [events]}).compile(…)
 events.check()                  # raises the exception of a handler, which gepa would only log
 """
@@ -16,7 +16,7 @@ import dspy
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.search.objective import Objective
-from optimize.search.optimizer import ReportProposal, SearchBudget
+from optimize.search.optimizer import ReportProposal, SearchContext
 from optimize.search.student import Student
 
 Event = Mapping[str, Any]
@@ -48,15 +48,15 @@ class _Iteration:
     score_before: float | None = None  # mean scores on the minibatch
     score_after: float | None = None
     val_score: float | None = None
-    cut_off: bool = False  # an answer was not reached
+    cut_off: bool = False  # an answer was interrupted
 
 
 class GepaEvents:
     """Callback of gepa. All handlers run in the thread of the search."""
 
-    def __init__(self, student: Student, objective: Objective, budget: SearchBudget, report: ReportProposal) -> None:
+    def __init__(self, student: Student, objective: Objective, context: SearchContext, report: ReportProposal) -> None:
         self.failure: Exception | None = None
-        self._parent, self._budget, self._report = student.initial_prompts, budget, report
+        self._parent, self._context, self._report = student.initial_prompts, context, report
         self._ledger = student.trials.ledger
         self._ids = [PARENT]  # by gepa's number
         self._texts: list[dict[str, str]] = []
@@ -85,7 +85,7 @@ class GepaEvents:
             self._now.score_after = score
         else:
             self._now.score_before = score
-        self._now.cut_off |= _is_any_unreached(event["outputs"])
+        self._now.cut_off |= _is_any_incomplete(event["outputs"])
         if event["candidate_idx"] is None and len(event["parent_ids"]) > 1:
             self._now.score_before = self._better_parent_score(event["parent_ids"], event["outputs"])
 
@@ -104,7 +104,7 @@ class GepaEvents:
         self._texts.append(dict(event["candidate"]))
         self._val_scores.append(dict(event["scores_by_val_id"]))
         self._now.val_score = event["average_score"]
-        self._now.cut_off |= _is_any_unreached((event["outputs_by_val_id"] or {}).values())
+        self._now.cut_off |= _is_any_incomplete((event["outputs_by_val_id"] or {}).values())
 
     @_guarded
     def on_candidate_accepted(self, event: Event) -> None:
@@ -142,7 +142,7 @@ class GepaEvents:
         if now.candidate is None:
             return
         if now.cut_off:
-            decision, reason = "cut_off", self._budget.get_stop_reason() or "its scoring was broken off"
+            decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
         self._report(
             Proposal(
                 now.candidate,
@@ -167,5 +167,5 @@ class GepaEvents:
         return max(fmean(self._val_scores[parent][number] for number in numbers) for parent in parents)
 
 
-def _is_any_unreached(outputs: Iterable[dspy.Prediction | None]) -> bool:
-    return any("trial" in output and not output.trial.reached for output in outputs if output is not None)
+def _is_any_incomplete(outputs: Iterable[dspy.Prediction | None]) -> bool:
+    return any("trial" in output and not output.trial.completed for output in outputs if output is not None)

@@ -3,7 +3,7 @@
 Agrawal et al. 2025 (arXiv 2507.19457), as implemented in DSPy: a candidate that is strictly better on its minibatch is
 scored on all validation questions; parents are drawn from the candidates that are best on at least one of them.
 
-    GepaOptimizer(minibatch_size=6).search(student, objective, budget, report)      # SearchOutcome(reflections=52, …)
+    GepaOptimizer(minibatch_size=6).search(student, objective, context, report)      # SearchOutcome(reflections=52, …)
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mas.runtime.errors import UserError
-from optimize.search.optimizer import ReportProposal, SearchBudget, SearchCost, SearchOutcome
+from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
 
 if TYPE_CHECKING:
     from optimize.search.objective import Objective
@@ -57,7 +57,7 @@ class GepaOptimizer:
         return SearchCost(max_metric_calls, proposals * (n_agents if self.component_selector == "all" else 1))
 
     def search(
-        self, student: "Student", objective: "Objective", budget: SearchBudget, report: ReportProposal
+        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
         """Search with GEPA. Reflection requests are logged and paid in the caller's sample context.
 
@@ -72,27 +72,27 @@ class GepaOptimizer:
         from optimize.search.optimizers.gepa_events import GepaEvents
         from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 
-        events = GepaEvents(student, objective, budget, report)
-        rewriter = PromptRewriter(student.initial_prompts, budget.get_stop_reason, self.max_instruction_chars)
+        events = GepaEvents(student, objective, context, report)
+        rewriter = PromptRewriter(student.initial_prompts, context.get_stop_reason, self.max_instruction_chars)
 
         def is_over(state: object) -> bool:
-            return bool(budget.get_stop_reason() or rewriter.failure or events.failure)
+            return bool(context.get_stop_reason() or rewriter.failure or events.failure)
 
         train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
 
         def compile_student() -> None:
             optimizer = dspy.GEPA(
                 metric=objective,
-                max_metric_calls=budget.metric_calls,
+                max_metric_calls=context.metric_calls,
                 reflection_minibatch_size=min(self.minibatch_size, len(objective.train_ids)),
-                reflection_lm=budget.reflection_lm,
+                reflection_lm=context.reflection_lm,
                 instruction_proposer=rewriter,
                 component_selector=self.component_selector,
                 skip_perfect_score=self.skip_perfect_score,
                 use_merge=self.use_merge,
-                num_threads=budget.threads,
+                num_threads=context.concurrency,
                 warn_on_score_mismatch=False,
-                seed=budget.seed,
+                seed=context.seed,
                 gepa_kwargs={"callbacks": [events], "stop_callbacks": [is_over]},
             )
             optimizer.compile(student, trainset=train, valset=val)

@@ -25,8 +25,8 @@ def a_set(own_digest: str, *texts: str) -> SealedSet:
 SET, OTHER = a_set("set-1", "Who?", "Where?"), a_set("set-2", "How?")
 
 
-def openings(sealed: SealedSet, file: Path, besides: str | None = None) -> list[SealedUse]:
-    return list(find_earlier_uses(sealed, besides, file).openings)
+def uses(sealed: SealedSet, file: Path, besides: str | None = None) -> list[SealedUse]:
+    return list(find_earlier_uses(sealed, besides, file).uses)
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_each_run_counts_once_for_each_set(file: Path) -> None:
-    assert openings(SET, file) == []
+    assert uses(SET, file) == []
     for run, sealed in (("r1", SET), ("r2", SET), ("r1", SET), ("r3", OTHER)):
         record_use(sealed, run, PROMPTS, file)
-    before = openings(SET, file, besides="r3")
+    before = uses(SET, file, besides="r3")
     assert [(each.run, each.prompts_sha256) for each in before] == [("r1", digest(PROMPTS)), ("r2", digest(PROMPTS))]
     assert len(file.read_text().splitlines()) == 3
 
@@ -46,7 +46,7 @@ def test_each_run_counts_once_for_each_set(file: Path) -> None:
 def test_what_others_opened_after_a_run_does_not_count_when_it_is_resumed(file: Path) -> None:
     for run in ("r1", "r2", "r3"):
         record_use(SET, run, PROMPTS, file)
-    assert [each.run for each in openings(SET, file, besides="r2")] == ["r1"]
+    assert [each.run for each in uses(SET, file, besides="r2")] == ["r1"]
 
 
 def test_questions_that_another_split_had_sealed_are_known_again(file: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_line_that_a_crash_cut_off_spoils_no_other(file: Path) -> None:
     record_use(SET, "r1", PROMPTS, file)
     with file.open("ab") as open_file:
         open_file.write(b'{"sealed_digest": "set-1", "run": "r\xc3')
-    assert [each.run for each in openings(SET, file)] == ["r1"]
+    assert [each.run for each in uses(SET, file)] == ["r1"]
     record_use(SET, "r3", PROMPTS, file)
-    assert [each.run for each in openings(SET, file)] == ["r1", "r3"]
+    assert [each.run for each in uses(SET, file)] == ["r1", "r3"]
 
 
 def test_processes_at_the_same_time_lose_nothing(file: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from optimize.search.candidate import Candidate, Proposal
 from optimize.search.objective import Objective
-from optimize.search.optimizer import ReportProposal, SearchBudget, SearchOutcome
+from optimize.search.optimizer import ReportProposal, SearchContext, SearchOutcome
 from optimize.search.student import Student
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, Planted, planted_run
 
@@ -21,7 +21,7 @@ class Scored(Planted):
     found: Sequence[tuple[str, float | None, Any]] = ()
 
     def search(
-        self, student: Student, objective: Objective, budget: SearchBudget, report: ReportProposal
+        self, student: Student, objective: Objective, context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
         parent = student.initial_prompts
         for number, (text, score, decision) in enumerate(self.found, start=1):

@@ -237,7 +237,7 @@ def test_the_index_holds_no_text() -> None:
     kept = repr(vars(lookup)).lower()
     for gold in ("marabunda", "1234.5", "gorvanna", "ferry", "hamrun"):
         assert gold not in kept
-    assert vars(lookup)["_traces"].keys().isdisjoint(vars(Lookup.of(TRAIN, VAL, SEALED))["_traces"].keys())
+    assert vars(lookup)["_forms"].keys().isdisjoint(vars(Lookup.of(TRAIN, VAL, SEALED))["_forms"].keys())
 
 
 def test_a_report_survives_the_way_through_json() -> None:

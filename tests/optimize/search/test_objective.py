@@ -37,13 +37,13 @@ class Trial:
 
     record: Record
     steps: list[Any] = field(default_factory=list)
-    reached: bool = True
+    completed: bool = True
 
 
-def asked(made: Record, agent: str | None = None, reached: bool = True, objective: Objective | None = None) -> Any:
+def asked(made: Record, agent: str | None = None, completed: bool = True, objective: Objective | None = None) -> Any:
     sample = Sample(made.sample_id, made.question, target=made.target)
     objective = objective or Objective([sample])
-    prediction = dspy.Prediction(final_answer=made.answer, trial=Trial(made, reached=reached))
+    prediction = dspy.Prediction(final_answer=made.answer, trial=Trial(made, completed=completed))
     return objective(dspy.Example(sample_id=sample.id).with_inputs("sample_id"), prediction, None, agent, None)
 
 
@@ -228,7 +228,7 @@ def test_it_never_raises_and_counts_what_had_no_score() -> None:
 
 def test_a_question_that_was_not_asked_is_no_error_and_no_lesson() -> None:
     objective = Objective([Sample("q1", "What is it?", target="17")])
-    told = asked(record("17", None), "solve", reached=False, objective=objective)
+    told = asked(record("17", None), "solve", completed=False, objective=objective)
 
     assert (told.score, told.feedback) == (0.0, "The question was not asked.")
     assert objective.errors == 0

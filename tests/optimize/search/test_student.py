@@ -78,7 +78,7 @@ def test_changed_prompts_are_asked_anew(tmp_path: Path) -> None:
         plan.signature = plan.signature.with_instructions("Plan it.")
         search.student.trial(search.val_ids[0])
         assert search.model.sent > sent
-        assert search.trials.n_reached == 2
+        assert search.trials.n_completed == 2
 
 
 def test_the_callers_trace_gets_the_steps_of_this_copy_also_from_memory(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_the_callers_trace_gets_the_steps_of_this_copy_also_from_memory(tmp_path
             assert [id(step[0]) for step in trace] == [id(each) for each in student.predictors()]
             assert [next(iter(step[2].keys())) for step in trace] == ["steps", "working", "final_answer"]
             assert prediction.final_answer == prediction.trial.record.answer
-        assert search.trials.n_reached == 1
+        assert search.trials.n_completed == 1
 
 
 def test_of_an_agent_with_tools_only_the_call_that_ends_its_request_is_a_step(tmp_path: Path) -> None:

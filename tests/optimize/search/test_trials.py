@@ -32,9 +32,9 @@ def rows(folder: Path) -> list[Any]:
 def test_the_same_question_to_the_same_prompts_is_asked_and_counted_once(search: ToySearch) -> None:
     first = search.student.trial(search.val_ids[0])
     again = search.student.deepcopy().trial(search.val_ids[0])
-    assert first.record is again.record and first.reached
+    assert first.record is again.record and first.completed
     assert search.model.sent == CALLS_AN_ANSWER
-    assert search.ledger.spend().metric_calls == search.trials.n_reached == 1
+    assert search.ledger.spend().metric_calls == search.trials.n_completed == 1
 
 
 def test_threads_that_ask_the_same_at_once_share_one_answer(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_an_answer_that_memory_has_lost_is_replayed_and_not_counted_again(tmp_pa
         scores = [search.student.trial(each).record.score for each in (one, two, one)]
         assert scores[0] == scores[2]
         assert search.model.sent == 2 * CALLS_AN_ANSWER
-        assert search.ledger.spend().metric_calls == search.trials.n_reached == 2
+        assert search.ledger.spend().metric_calls == search.trials.n_completed == 2
 
 
 def test_each_first_answer_is_a_row_also_after_a_second_session(tmp_path: Path) -> None:
@@ -79,19 +79,19 @@ def test_another_epoch_is_a_fresh_answer_and_may_go_uncounted(search: ToySearch)
 def test_beyond_the_budget_of_answers_nothing_is_asked_and_the_score_is_nought(tmp_path: Path) -> None:
     with toy_search(tmp_path, budget=BudgetSettings(metric_calls=2)) as search:
         trials = [search.student.trial(each) for each in search.val_ids[:4]]
-        assert [trial.reached for trial in trials] == [True, True, False, False]
+        assert [trial.completed for trial in trials] == [True, True, False, False]
         assert [trial.record.score for trial in trials[2:]] == [0.0, 0.0]
         assert "budget.metric_calls" in trials[2].record.explanation
         assert search.model.sent == 2 * CALLS_AN_ANSWER
-        assert search.student.trial(search.val_ids[0]).reached, "what is known costs nothing"
-        assert search.trials.reason is None, "the shortlist may go on asking"
+        assert search.student.trial(search.val_ids[0]).completed, "what is known costs nothing"
+        assert search.trials.own_stop_reason is None, "the shortlist may go on asking"
     assert len(rows(tmp_path)) == 2
 
 
 def test_an_answer_that_runs_out_of_requests_half_way_is_kept_nowhere(tmp_path: Path) -> None:
     with toy_search(tmp_path, budget=BudgetSettings(lm_calls=CALLS_AN_ANSWER + 1)) as search:
         one, two = (search.student.trial(each) for each in search.val_ids[:2])
-        assert one.reached and not two.reached
+        assert one.completed and not two.completed
         assert search.model.sent == CALLS_AN_ANSWER + 1
     assert len(rows(tmp_path)) == 1
 
@@ -102,8 +102,8 @@ def test_a_provider_that_takes_no_more_calls_ends_everything(tmp_path: Path) -> 
 
     with toy_search(tmp_path, model=CountedModel(refuse)) as search:
         trials = [search.student.trial(each) for each in search.val_ids[:3]]
-        assert not any(trial.reached for trial in trials)
-        assert "no credit left" in str(search.trials.reason)
+        assert not any(trial.completed for trial in trials)
+        assert "no credit left" in str(search.trials.own_stop_reason)
         assert search.model.sent == 1
     assert rows(tmp_path) == []
 
@@ -114,8 +114,8 @@ def test_a_scorer_that_fails_is_counted_apart(tmp_path: Path) -> None:
 
     with toy_search(tmp_path, scorer=broken) as search:
         trial = search.student.trial(search.val_ids[0])
-        assert trial.reached and trial.record.score is None
-        assert (search.trials.n_reached, search.trials.n_metric_errors) == (1, 1)
+        assert trial.completed and trial.record.score is None
+        assert (search.trials.n_completed, search.trials.n_metric_errors) == (1, 1)
         assert "no verdict" in str(search.trials.metric_error)
 
 
@@ -131,14 +131,14 @@ def test_cancelling_ends_what_is_in_flight_at_once(tmp_path: Path) -> None:
     with toy_search(tmp_path, model=CountedModel(hang), threads=4) as search:
         trials = search.student.answer_all(search.val_ids)
         assert time.monotonic() - cancelled[0] < 3
-        assert not any(trial.reached for trial in trials)
+        assert not any(trial.completed for trial in trials)
         assert search.model.sent == 4, "the rest was not begun"
     assert rows(tmp_path) == []
 
 
 def test_a_defect_of_the_harness_is_raised_and_not_scored(search: ToySearch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("optimize.search.trials.extract_steps", lambda *_: 1 / 0)
-    assert not search.student.trial(search.val_ids[0]).reached
+    assert not search.student.trial(search.val_ids[0]).completed
     with pytest.raises(ZeroDivisionError):
         search.trials.check()
     with pytest.raises(ZeroDivisionError):
@@ -151,5 +151,5 @@ def test_questions_that_fail_are_answers_in_error(tmp_path: Path) -> None:
     with toy_search(tmp_path, max_metric_calls=60) as search:
         trials = search.student.answer_all([each.id for each in samples])
         malformed = [trial for trial in trials if trial.record.error_class == "malformed"]
-        assert malformed and all(trial.reached and trial.record.score is None for trial in malformed)
+        assert malformed and all(trial.completed and trial.record.score is None for trial in malformed)
         assert search.trials.n_metric_errors == 0

@@ -175,7 +175,7 @@ def test_a_reflection_model_that_takes_no_more_calls_ends_the_search(tmp_path: P
     with toy_search(tmp_path, model=CountedModel(reflection=refuse)) as search:
         outcome = search.run(gepa())
         assert (outcome.reflections, outcome.unparsable, search.proposals) == (1, 0, [])
-        assert "no credit left" in str(search.trials.reason)
+        assert "no credit left" in str(search.trials.own_stop_reason)
 
 
 def test_ctrl_c_ends_it_and_nothing_more_is_asked(tmp_path: Path) -> None:
