@@ -199,7 +199,8 @@ def test_examples_about_a_file_of_the_same_name_show_none(
 LITELLM = """
 import sys
 from pathlib import Path
-from tests.test_models_on_the_wire import ToolSettings, profile_and_system
+from mas.system import Resources
+from tests.test_models_on_the_wire import profile_and_system
 from tests.mas.llm.loopback import Server
 model, system = profile_and_system("litellm", Server(sys.argv[1]), *sys.argv[3:])
 print(system.build(model, None, Resources())(question="What is it?", file=sys.argv[2]).final_answer)

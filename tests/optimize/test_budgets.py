@@ -120,7 +120,7 @@ def test_a_search_that_was_cut_short_with_nothing_to_show_goes_on_with_a_larger_
     run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
     assert tuned_here(run.folder, [*asked, "budget.lm_calls=190"], tmp_path / "shelf") == 3
     assert run.verdict["reasons"][0].startswith("the search has used its share: ")
-    assert run.verdict["reasons"][0].endswith("and nothing was better by then than what it began with")
+    assert run.verdict["reasons"][0].endswith("and no candidate qualified for the shortlist by then")
     assert server.asked < 60, "the rest is kept back for what follows"
     assert tuned_here(run.folder, [*asked, "budget.lm_calls=10000"], tmp_path / "shelf") == 0
     assert server.counted == left_alone.sent, "each request once, over both sessions"
@@ -217,7 +217,7 @@ def test_a_sealed_test_that_was_begun_is_not_gone_on_with_if_the_rest_does_not_f
         assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget}"], tmp_path / "shelf") == 3
     assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget + 10}"], tmp_path / "shelf") == 3
     assert "requests more, and" in run.verdict["reasons"][0]
-    assert run.verdict["reasons"][0].endswith("are spent; it was not gone on with")
+    assert run.verdict["reasons"][0].endswith("are spent; it was not continued")
     assert server.asked == budget
 
 

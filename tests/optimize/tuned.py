@@ -323,7 +323,7 @@ def main() -> None:
     from eval.cli.command import exit_now
 
     run = importlib.import_module("optimize.run")
-    run.Request = functools.partial(run.Request, shelf=shelf)  # type: ignore[attr-defined]
+    run.TuningRequest = functools.partial(run.TuningRequest, shelf=shelf)  # type: ignore[attr-defined]
     if dies := os.environ.get(DIES):
         _dying(*dies.split())
     exit_now(run.main())
