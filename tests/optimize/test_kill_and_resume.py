@@ -197,7 +197,7 @@ def test_a_half_last_line_of_the_proposals_stops_nobody(
     new_run: NewRun, server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = new_run("run", *TESTS_IN_VAIN)
-    assert run.session(dies="before optimize.pipeline.tuning shortlist") is None
+    assert run.session(dies="before optimize.pipeline.tuning choose_winner") is None
     whole = run.proposals()
     path = run.folder / "proposals.jsonl"
     path.write_bytes(path.read_bytes()[:-40])
@@ -207,18 +207,18 @@ def test_a_half_last_line_of_the_proposals_stops_nobody(
     assert export([str(run.folder), "--candidate", whole[0]["candidate_id"], "--name", "half"], tmp_path / "shelf") == 0
     (run.folder / "search.json").unlink()
     sent = server.asked
-    assert run.session(dies="before optimize.pipeline.tuning shortlist") is None
+    assert run.session(dies="before optimize.pipeline.tuning choose_winner") is None
     assert server.asked == sent, "the search was gone through again, and nothing was asked"
     assert [each["candidate_id"] for each in run.proposals()] == [each["candidate_id"] for each in whole]
 
 
 def test_what_was_proposed_stays_until_a_resumed_search_comes_to_it_again(new_run: NewRun) -> None:
     run = new_run("run", *TESTS_IN_VAIN)
-    assert run.session(dies="before optimize.pipeline.tuning shortlist") is None
+    assert run.session(dies="before optimize.pipeline.tuning choose_winner") is None
     whole = run.proposals()
     (run.folder / "search.json").unlink()
-    assert run.session(dies="after optimize.session.run_files RunFiles.begin_proposals") is None
+    assert run.session(dies="after optimize.session.run_files RunFiles.clear_proposals") is None
     assert run.proposals() == whole
-    assert run.session(dies="after optimize.session.run_files RunFiles.propose") is None
+    assert run.session(dies="after optimize.session.run_files RunFiles.add_proposal") is None
     assert [each["candidate_id"] for each in run.proposals()] == [each["candidate_id"] for each in whole]
     assert run.phase == "search"

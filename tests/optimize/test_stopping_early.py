@@ -154,9 +154,10 @@ def test_between_the_questions_a_signal_ends_the_run_at_once_and_says_how_to_go_
 def test_a_second_signal_cancels_what_is_in_flight(phase: str, new_run: NewRun, server: SimulatedServer) -> None:
     """The server takes longer for a reply than the run may take to end."""
     run = new_run("run", *MINI_GEPA)
-    until = {"search": "before optimize.pipeline.tuning search", "sealed": "before optimize.pipeline.tuning tested"}[
-        phase
-    ]
+    until = {
+        "search": "before optimize.pipeline.tuning run_search",
+        "sealed": "before optimize.pipeline.tuning run_sealed_test",
+    }[phase]
     assert run.session(dies=until) is None
     server.latency_seconds = 20.0
     code, took = interrupted(run, Moment(0.2, 1), signal.SIGINT, signal.SIGINT)
@@ -167,7 +168,7 @@ def test_a_second_signal_cancels_what_is_in_flight(phase: str, new_run: NewRun, 
 
 def test_a_third_signal_ends_the_process(new_run: NewRun, server: SimulatedServer) -> None:
     run = new_run("run", *MINI_GEPA)
-    assert run.session(dies="before optimize.pipeline.tuning search") is None
+    assert run.session(dies="before optimize.pipeline.tuning run_search") is None
     server.latency_seconds = 20.0
     three = (signal.SIGINT,) * 3
     code, took = interrupted(run, Moment(0.2, 1), *three, apart_seconds=0.05)
@@ -363,7 +364,7 @@ def test_latest_is_the_tuning_run_that_was_started_last(new_run: NewRun) -> None
     first = TunedRun(run.outputs / "optimize" / "2026-01-01_00-00-00_w_bootstrap", given, run.environment, run.server)
     first.folder.parent.mkdir(parents=True)
     first.outputs.mkdir()
-    assert first.session(dies="before optimize.pipeline.tuning shortlist") is None
+    assert first.session(dies="before optimize.pipeline.tuning choose_winner") is None
     other = first.folder.with_name("2025-01-01_00-00-00_w_bootstrap")
     shutil.copytree(first.folder, other)
     assert not (first.folder / "verdict.json").exists()
@@ -376,7 +377,7 @@ def test_latest_is_the_tuning_run_that_was_started_last(new_run: NewRun) -> None
 
 def test_of_two_processes_in_one_folder_the_second_is_refused(new_run: NewRun, server: SimulatedServer) -> None:
     run = new_run("run", *MINI_BOOTSTRAP)
-    assert run.session(dies="before optimize.pipeline.tuning search") is None
+    assert run.session(dies="before optimize.pipeline.tuning run_search") is None
     before, server.latency_seconds = server.asked, 5.0
     second = TunedRun(run.folder, run.options, run.environment, run.server)
     with run.started() as process:
