@@ -1,9 +1,9 @@
 """Compare runs question by question, each with the first; no model is called.
 
-python eval/compare.py baseline careful
-python eval/compare.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample latest --html comparison.html
-python eval/compare.py baseline level_1_only --intersection        only the questions that both have
-python eval/compare.py baseline careful --settings                 every setting in which they differ
+    python eval/compare.py baseline careful
+    python eval/compare.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample latest --html comparison.html
+    python eval/compare.py baseline level_1_only --intersection        only the questions that both have
+    python eval/compare.py baseline careful --settings                 every setting in which they differ
 
 Exit codes: 0 compared, whatever the result · 1 a mistake of the user, in one sentence · 3 a file could not be written.
 The page and the JSON hold targets, as the report of a run does: they are for the runs' owner.

@@ -1,8 +1,8 @@
 """Report what is missing on this machine for the chosen configuration, and how to get it: one line for each check.
 
-python eval/doctor.py                                 the default: GAIA Level 1 with gpt-4o-mini
-python eval/doctor.py experiment=offline              any options of eval/run.py
-python eval/doctor.py --deep                          search the web once with the key, and Wikipedia
+    python eval/doctor.py                                 the default: GAIA Level 1 with gpt-4o-mini
+    python eval/doctor.py experiment=offline              any options of eval/run.py
+    python eval/doctor.py --deep                          search the web once with the key, and Wikipedia
 
 Exit codes: 0 the chosen configuration can run · 1 it cannot. Only lines marked `missing` count; a `warning` does not.
 """

@@ -1,7 +1,7 @@
 """Write all files of a run again from its database, and print its summary, also while the run is going on.
 
-python eval/report.py latest
-python eval/report.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample
+    python eval/report.py latest
+    python eval/report.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample
 
 Exit codes: 0 done · 1 a mistake of the user, in one sentence · 2 done, and some questions of the run failed by error ·
 3 done, and the run has not come to all its questions, or the files could not be written.

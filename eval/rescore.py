@@ -1,8 +1,8 @@
 """Score the answers of a finished run again, by another rule or against corrected targets, without calling a model.
 
-python eval/rescore.py latest scorer=numeric scorer.tolerance=0.5
-python eval/rescore.py latest gold=corrected.jsonl            {"task_id": "q1", "Final answer": "418"} a line
-python eval/rescore.py my_run scorer=exact run.name=exact
+    python eval/rescore.py latest scorer=numeric scorer.tolerance=0.5
+    python eval/rescore.py latest gold=corrected.jsonl            {"task_id": "q1", "Final answer": "418"} a line
+    python eval/rescore.py my_run scorer=exact run.name=exact
 
 It makes a new run and leaves the old one unchanged.
 

@@ -1,7 +1,7 @@
 """Make a sweep's table again, after runs of it were resumed.
 
-python eval/sweep.py latest
-python eval/sweep.py outputs/multirun/2026-11-21_08-30-31
+    python eval/sweep.py latest
+    python eval/sweep.py outputs/multirun/2026-11-21_08-30-31
 
 Exit codes, the first that applies of 3, 1, 2: 0 done · 1 your mistake, or a job ended by one · 2 questions of a run
 failed by error, or its accuracy is below its run.fail_under · 3 a run has not come to all its questions.

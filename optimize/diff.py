@@ -1,8 +1,8 @@
 """Show the difference of two prompt sets by agent and word.
 
-python optimize/diff.py baseline tuned                        sets under prompts/
-python optimize/diff.py baseline latest:c004                  a candidate of a tuning run
-python optimize/diff.py ./mine prompts/tuned --html diff.html   side by side on a page
+    python optimize/diff.py baseline tuned                        sets under prompts/
+    python optimize/diff.py baseline latest:c004                  a candidate of a tuning run
+    python optimize/diff.py ./mine prompts/tuned --html diff.html   side by side on a page
 
 Exit codes: 0 done, different or not · 1 a mistake in the command, explained in one sentence.
 """

@@ -1,7 +1,7 @@
 """Publish a candidate of a tuning run by hand, past the gate: the set says that it is ungated.
 
-python optimize/export.py latest --list                                what there is
-python optimize/export.py latest --candidate c004 --name by_hand       prompts/by_hand
+    python optimize/export.py latest --list                                what there is
+    python optimize/export.py latest --candidate c004 --name by_hand       prompts/by_hand
 
 Exit codes: 0 done · 1 a mistake in the command, explained in one sentence.
 """

@@ -1,7 +1,7 @@
 """Send to MLflow what is missing there of a tuning run, and count what is there; a second time changes nothing.
 
-python optimize/sync.py latest
-python optimize/sync.py my_run tracking=server tracking.uri=https://mlflow.example.org       # … to another MLflow
+    python optimize/sync.py latest
+    python optimize/sync.py my_run tracking=server tracking.uri=https://mlflow.example.org       # … to another MLflow
 
 A run knows where it belongs; `tracking=…` and its options name another place. The sealed test's answers are
 runs of their own: `python eval/sync.py RUN_FOLDER/sealed/winner`.

@@ -1,15 +1,15 @@
 """A sweep while it goes on: Hydra's multirun, whose jobs are ordinary runs, one after the other in this process.
 
-def task(composed):                           # Hydra calls it for each job
-    return run_as_job(lambda: evaluate(…))    # outside a multirun: evaluate, and nothing else
+    def task(composed):                           # Hydra calls it for each job
+        return run_as_job(lambda: evaluate(…))    # outside a multirun: evaluate, and nothing else
 
-add_run_to_sweep(folder, config)    # called by `evaluate` once the run has a folder; its result is `RunInfo.sweep`
-end_sweep()                         # after the last job; `eval.workflows.sweep_table` then makes the table
+    add_run_to_sweep(folder, config)    # called by `evaluate` once the run has a folder; its result is `RunInfo.sweep`
+    end_sweep()                         # after the last job; `eval.workflows.sweep_table` then makes the table
 
 Its jobs are kept in `sweep.json`, in `outputs/multirun/<time>/`.
 
-sweep = read_sweep(folder)
-sweep.jobs[1].differs               # ["model=gpt-4o"]
+    sweep = read_sweep(folder)
+    sweep.jobs[1].differs               # ["model=gpt-4o"]
 """
 
 import json

@@ -4,8 +4,8 @@ gated: true                                     # and other facts that were know
 checksums:                                      # SHA-256 of the files' bytes
   planner_system_prompt.txt: 9f86d081884c…
 
-provenance = read_provenance(folder)
-find_edited_files(folder, provenance, ["planner_system_prompt.txt"])      # (): nothing was edited
+    provenance = read_provenance(folder)
+    find_edited_files(folder, provenance, ["planner_system_prompt.txt"])      # (): nothing was edited
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """Settings and resources of the run, for the tools that are called in it.
 
-with use_tool_context(Resources(ToolSettings(), {"browser": session})):
-    get_settings(ToolLimits).max_output_chars      # 20000
-    get_resource("browser")                        # the session; None if none was opened
+    with use_tool_context(Resources(ToolSettings(), {"browser": session})):
+        get_settings(ToolLimits).max_output_chars      # 20000
+        get_resource("browser")                        # the session; None if none was opened
 
 Each tool asks for the settings of its own type, so that this module knows none of them.
 """

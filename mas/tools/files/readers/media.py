@@ -1,7 +1,7 @@
 """Readers of pictures (size, and the text in them by OCR) and sound files (length, from their headers).
 
-read_picture(Source("sign.png", data)).summary     # "picture, PNG, 640 x 200 pixels, colour mode RGB"
-read_wav(Source("memo.wav", data)).summary         # "sound, WAV, 3.0 seconds, 8000 Hz, 1 channel"
+    read_picture(Source("sign.png", data)).summary     # "picture, PNG, 640 x 200 pixels, colour mode RGB"
+    read_wav(Source("memo.wav", data)).summary         # "sound, WAV, 3.0 seconds, 8000 Hz, 1 channel"
 
 Models listen to sound: mas/agents/media.py.
 """
