@@ -3,8 +3,8 @@
 questions.csv     id,prompt,label,file
                   007,What is sold most?,soap,sales.csv
 
-    columns = {"id": "id", "question": "prompt", "answer": "label", "file": "file"}
-    CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id      # "007"
+columns = {"id": "id", "question": "prompt", "answer": "label", "file": "file"}
+CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id      # "007"
 """
 
 import csv
