@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
+from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
 from mas.llm.profiles.model import Model, check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
@@ -167,6 +168,19 @@ class EvalConfig:
         for secret in self.secrets():
             text = text.replace(secret, "***")
         return text
+
+    def redact_tree(self, tree: Mapping[str, object]) -> dict[str, Any]:
+        """Return a configuration without secrets and without passwords in addresses, as it is stored with a run."""
+        return {str(self._redact_value(key)): self._redact_value(value) for key, value in tree.items()}
+
+    def _redact_value(self, value: object) -> object:
+        if isinstance(value, Mapping):
+            return self.redact_tree(value)
+        if isinstance(value, list | tuple):
+            return [self._redact_value(element) for element in value]
+        # Addresses first: with `***` for a password the address would be used with that password.
+        cleaned = self.redact(remove_passwords(text := str(value)))
+        return value if cleaned == text else cleaned  # a number, too, may be a secret
 
 
 def _price_override(key: str, names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """One session of a run: what its folder keeps before the first sample, its caches and budget, and its records.
 
 recorder = begin_session(folder, store, info, samples, prompts)
-reason = RunSession(config, recorder, folder, logs, console).run(executor, pending)     # None: nothing is left
+reason = RunSession(config, recorder, folder, logs, console, stop).run(executor, pending)     # None: nothing is left
 recorder.end(reason, gate_history=[])
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 from rich.console import Console
 
 from eval.benchmarks.dataset import Sample
+from eval.cli.command import get_signal_name
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.execution.budget import Budget, SampleBudget, add_unseen_usage
@@ -176,7 +177,7 @@ def _open_call_log(store: RunStore, folder: Path) -> CallLog:
 class RunSession:
     """One session of a run: opens its caches, hands its samples to an executor, and keeps each record at once.
 
-    session = RunSession(config, recorder, folder, logs, console)
+    session = RunSession(config, recorder, folder, logs, console, stop)
     reason = session.run(executor, pending)            # None: all of them were answered
     """
 
@@ -187,14 +188,13 @@ class RunSession:
         folder: Path,
         logs: RunLogs,
         console: Console,
-        stop: StopController | None = None,
+        stop: StopController,
     ) -> None:
-        """`stop`: shared with other runs; None: one of its own, by the limits in `config.run`."""
-        run = config.run
+        """`stop`: by the limits in `config.run`; runs that end together share one."""
         self.config, self.recorder, self.store, self.folder = config, recorder, recorder.store, folder
         self.logs, self.console = logs, console
-        self.stop = stop or StopController(run.drain_seconds, run.fail_fast, run.max_errors, run.max_seconds)
-        self.budget = Budget(run.max_cost_usd, self.stop.stop_now, read_spent_usd(self.store, folder))
+        self.stop = stop
+        self.budget = Budget(config.run.max_cost_usd, self.stop.stop_now, read_spent_usd(self.store, folder))
 
     def run(self, executor: LocalExecutor, pending: Sequence[PendingSample]) -> str | None:
         """Run the samples.
@@ -291,6 +291,8 @@ class RunSession:
 def run_to_end(work: Sequence[Coroutine[object, object, None]], stop: StopController) -> str | None:
     """Await the executions of one or several runs; Ctrl-C and its like stop all of them.
 
+    A third signal ends the waiting at once. It does not end the process: the caller still writes the run's files.
+
     Returns:
         Why they stopped before their end; None: they did not.
     """
@@ -306,9 +308,9 @@ def run_to_end(work: Sequence[Coroutine[object, object, None]], stop: StopContro
             run_blocking(run_all())
     except StoreError as error:
         return str(error)
-    except KeyboardInterrupt:  # a third time, or before the first sample
+    except KeyboardInterrupt as interrupt:  # a third signal, or one before the first sample
         stop.interrupted = True
-        return str(stop.reason or "interrupted by Ctrl-C")
+        return str(stop.reason or f"interrupted by {get_signal_name(interrupt)}")
     return str(stop.reason) if stop.reason else None
 
 

@@ -27,7 +27,7 @@ QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare bett
 MIN_JUDGED = 10  # finished samples before a share of errors is more than luck
 MIN_FAILURES = 10  # answers in a row; a shorter outage costs no more than that
 _CANCEL_SECONDS = 5.0  # for cancelled tasks to end: code that ignores cancellation must not keep the run from ending
-_MAX_SIGNALS = 2  # signals that end the run in order; the next one ends the process
+_MAX_SIGNALS = 2  # the first drains, the second cancels; the next one stops waiting for what is in flight
 
 StopKind = Literal["signal", "limit", "errors", "server", "storage"]
 
@@ -118,11 +118,16 @@ class StopController:
             yield
 
     def _on_signal(self, name: str) -> None:
-        """The first signal drains, the second cancels; a third one, or one with nothing in flight, ends the process."""
+        """Drain at the first signal, cancel at the second.
+
+        Raises:
+            KeyboardInterrupt: a third signal, or one with nothing in flight; the argument is its name. Nothing is
+                waited for any longer. Whoever awaits the run still writes its files.
+        """
         self.interrupted = True
         self._signals += 1
         if not self._cancels or self._signals > _MAX_SIGNALS:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(name)
         if self.reason is None:
             self.drain(f"interrupted by {name}", "signal")
         else:

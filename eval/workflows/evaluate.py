@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 
 from eval.analysis.summary.from_store import WITHOUT_RECORD
@@ -20,12 +19,13 @@ from eval.config.tracking import remove_passwords
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import MissingServices, RunSession, SessionRecorder, begin_session, read_spent_usd
+from eval.execution.termination import StopController
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.files import write_reports, write_summary
 from eval.reports.summary_table import choose_exit_code, print_results
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs
-from eval.runs.run_info import RunInfo, describe_task, dump_config, list_offered_tools
+from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import format_estimate
 from eval.workflows.resume import check_unchanged, find_run_to_resume, select_run_overrides
@@ -40,7 +40,7 @@ class Request:
     """Checked command line of an evaluation."""
 
     config: EvalConfig
-    resolved: dict[str, Any]  # the same as plain dictionaries
+    resolved: dict[str, Any]  # config as plain dictionaries
     prompts: PromptSet | None
     command: Sequence[str]  # the overrides as typed
 
@@ -62,7 +62,7 @@ def evaluate(request: Request) -> int:
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
     info = _describe(request, samples, split.bad_rows)
     resumed = find_run_to_resume(config.run.resume) if config.run.resume else None
-    changes = _find_changes(resumed, request, info) if resumed else {}
+    changes = _find_changes(resumed, config, info) if resumed else {}
     missing = MissingServices(config)
     with config.system.open_resources(config.tools, missing.note) as resources:
         executor = LocalExecutor(config, request.prompts, resources)
@@ -70,41 +70,56 @@ def evaluate(request: Request) -> int:
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         info = replace(info, tools=list_offered_tools(executor.program), sweep=add_run_to_sweep(folder, config))
         with _open_store(folder) as store:
-            run = _Evaluation(request, folder, store, samples)
+            run = _Evaluation(request, folder, store, samples, missing)
             try:
-                recorder = run.begin(info, changes)
-                with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
-                    with RunLogs(folder, redact=config.secrets()) as logs:
-                        session = RunSession(config, recorder, folder, logs, run.console)
-                        pending = run.list_pending(config.run.retry_errors)
-                        missing.print_notes()
-                        run.announce(len(pending), split.notes)
-                        logs.entry_point.info("run started", questions=len(pending), changes=dict(changes))
-                        stopped = session.run(executor, pending)
-                        summary = run.end(recorder, stopped)
-                        logs.entry_point.info("run ended", stopped=summary.stopped, accuracy=summary.accuracy)
-                    store.close()
-                    tracked = exporter.finish(run.print_line)
+                summary, tracked = _run_session(run, executor, info, changes, split.notes)
                 code = run.show(summary, tracked)
             except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
                 print(f"stopped: {error}; what is finished is in {folder / DATABASE}", file=sys.stderr)
                 print(format_resume_hint(folder), file=sys.stderr)
-                return STOPPED
+                code = STOPPED
             except InterruptedRunError:
                 raise
             except KeyboardInterrupt as interrupt:
                 message = f"stopped by {get_signal_name(interrupt)}.\n{format_resume_hint(folder)}"
                 raise InterruptedRunError(message) from interrupt
-    if session.stop.interrupted:
+    if run.stop.interrupted:
         raise InterruptedRunError  # a multirun must not start its next job
     return code
+
+
+def _run_session(
+    run: "_Evaluation", executor: LocalExecutor, info: RunInfo, changes: Mapping[str, str], notes: Sequence[str]
+) -> tuple[Summary, ExportOutcome]:
+    """Run one session from its first entry in the run's folder to the end of its export to MLflow.
+
+    Args:
+        run: steps of the evaluation.
+        executor: of the run's program.
+        info: of the run, known before its first sample.
+        changes: options that differ from the session before.
+        notes: of the dataset, to be printed.
+    """
+    config, folder = run.config, run.folder
+    recorder = run.begin(info, changes)
+    with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
+        with RunLogs(folder, redact=config.secrets()) as logs:
+            session = RunSession(config, recorder, folder, logs, run.console, run.stop)
+            pending = run.list_pending(config.run.retry_errors)
+            run.missing.print_notes()
+            run.announce(len(pending), notes)
+            logs.entry_point.info("run started", questions=len(pending), changes=dict(changes))
+            stopped = session.run(executor, pending)
+            summary = run.end(recorder, stopped)
+            logs.entry_point.info("run ended", stopped=summary.stopped, accuracy=summary.accuracy)
+        run.store.close()
+        return summary, exporter.finish(run.print_line)
 
 
 def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:
     """Return everything known of the run before its folder is made."""
     config, prompts = request.config, request.prompts
-    # Addresses first: with `***` for a password the address would be used with that password.
-    kept = yaml.safe_load(config.redact(remove_passwords(dump_config(request.resolved))))
+    kept = config.redact_tree(request.resolved)
     overrides = map(remove_passwords, select_run_overrides(request.command))
     return RunInfo(
         config=kept,
@@ -121,9 +136,9 @@ def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[st
     )
 
 
-def _find_changes(resumed: Path, request: Request, info: RunInfo) -> dict[str, str]:
+def _find_changes(resumed: Path, config: EvalConfig, info: RunInfo) -> dict[str, str]:
     with _open_store(resumed, read_only=True) as store:
-        return check_unchanged(store.read_info(), request.resolved, info, request.config.run.allow_config_change)
+        return check_unchanged(store.read_info(), info.config, info, config.run.allow_config_change)
 
 
 def _open_store(folder: Path, read_only: bool = False) -> RunStore:
@@ -136,10 +151,14 @@ def _open_store(folder: Path, read_only: bool = False) -> RunStore:
 class _Evaluation:
     """Steps of one evaluation around its samples."""
 
-    def __init__(self, request: Request, folder: Path, store: RunStore, samples: Sequence[Sample]) -> None:
+    def __init__(
+        self, request: Request, folder: Path, store: RunStore, samples: Sequence[Sample], missing: MissingServices
+    ) -> None:
         self.request, self.config, self.folder, self.store = request, request.config, folder, store
         self.samples = {sample.id: sample for sample in samples}
-        self.console = Console()
+        self.missing, self.console = missing, Console()
+        limits = self.config.run
+        self.stop = StopController(limits.drain_seconds, limits.fail_fast, limits.max_errors, limits.max_seconds)
 
     def begin(self, info: RunInfo, changes: Mapping[str, str]) -> SessionRecorder:
         """Write what the run's folder keeps before the first sample.

@@ -12,13 +12,10 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import yaml
-
 from eval.analysis.summary.summary import Summary, read_summary
 from eval.cli.command import find_resume_argument, insert_arguments, read_option_name
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import OF_THE_SESSION, RESUME, find_changes
-from eval.config.tracking import remove_passwords
 from eval.runs.folder import DATABASE, LATEST, find_run, list_runs
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError, list_pending
@@ -81,14 +78,14 @@ def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo
 
     Args:
         before: the run as its earlier sessions left it.
-        config: of this session, resolved.
+        config: of this session, resolved and without secrets, as the run's own is stored.
         info: of this session; a digest that is empty is not compared.
         allow: `run.allow_config_change`.
 
     Raises:
         UserError: there is a difference, and it is not allowed.
     """
-    found = find_changes(before.config, yaml.safe_load(remove_passwords(yaml.safe_dump(config))))
+    found = find_changes(before.config, config)
     for name, old, new in (
         ("prompts_sha256", before.prompts_sha256, info.prompts_sha256),
         ("dataset_sha256", before.task.dataset_sha256, info.task.dataset_sha256 or before.task.dataset_sha256),
@@ -141,7 +138,9 @@ def _is_complete(folder: Path, config: EvalConfig, resolved: Mapping[str, object
     info = RunInfo(prompts_sha256=digest(prompts) if prompts else "")
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            changed = check_unchanged(store.read_info(), resolved, info, config.run.allow_config_change)
+            changed = check_unchanged(
+                store.read_info(), config.redact_tree(resolved), info, config.run.allow_config_change
+            )
             ids = [planned.id for planned in store.read_plan()]
             finished = store.read_state().finished
             left = list_pending(ids, config.run.epochs, store.keys(), config.run.retry_errors)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.execution.run_session import RunSession
 from eval.runs import folder as run_folder
 from eval.runs.folder import make_run_folder
 from eval.runs.store import RunStore
@@ -171,6 +172,36 @@ def test_a_key_that_the_server_repeats_is_taken_out(
     assert finished.records == {}, "the question has no row, so that it goes on where it was"
     assert "Incorrect API key provided: ***" in finished.summary["stopped"]
     check_absent("very-secret", finished)
+
+
+def test_a_value_that_is_a_secret_is_stored_redacted_and_the_run_can_be_resumed(
+    sure_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """YAML reads `***` as an alias without a name."""
+    data = dataset(tmp_path / "very-secret", question("a", SUM, "5"))
+    [path] = [each.removeprefix("data.path=") for each in data if each.startswith("data.path=")]
+    monkeypatch.setenv("OPENAI_API_KEY", path)
+    monkeypatch.setenv("OPENAI_BASE_URL", llm_server.base_url)
+    finished = sure_command(*data, "model=gpt-4o-mini")
+    assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
+    check_absent("very-secret", finished)
+    again = sure_command(f"run.resume={finished.folder}", f"data.path={path}", "model=gpt-4o-mini")
+    assert again.code == 0, again.err
+
+
+def test_a_storage_error_after_an_interrupt_still_ends_a_multirun(
+    eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(session: RunSession, executor: object, pending: object) -> str:
+        session.stop.interrupted = True
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(RunSession, "run", fail)
+    where = ("run.dir=job-${hydra:job.num}", "hydra.sweep.dir=sweep")
+    finished = eval_command("-m", "experiment=offline", "tracking=off", "limit=1,2", *where)
+    assert finished.code == 3
+    assert finished.err.count("stopped: no space left on device") == 1
+    assert not Path("job-1").exists()
 
 
 def check_absent(text: str, finished: Finished) -> None:

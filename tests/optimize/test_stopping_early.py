@@ -166,7 +166,7 @@ def test_a_second_signal_cancels_what_is_in_flight(phase: str, new_run: NewRun, 
     assert GOING_ON.search(run.printed[-1])
 
 
-def test_a_third_signal_ends_the_process(new_run: NewRun, server: SimulatedServer) -> None:
+def test_a_third_signal_stops_waiting(new_run: NewRun, server: SimulatedServer) -> None:
     run = new_run("run", *MINI_GEPA)
     assert run.session(dies="before optimize.pipeline.tuning run_search") is None
     server.latency_seconds = 20.0

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
-from urllib.parse import urlsplit
 
 from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.reachable import check_reachable
+from mas.runtime.reachable import check_reachable, split_url
 from mas.system import Program, Resources
 from mas.tools.settings import ToolSettings
 
@@ -43,7 +42,7 @@ class HttpSystem:
     def check(self) -> None:
         if self.timeout_seconds <= 0:
             raise UserError(f"system.timeout_seconds={self.timeout_seconds} is out of range; expected more than 0.")
-        if "@" in urlsplit(self.url).netloc:
+        if "@" in split_url(self.url, "system.url", EXAMPLE_URL).netloc:
             raise UserError(
                 "system.url holds a user name or password, which would be saved with the run; put the Authorization "
                 "header into an environment variable and give that variable's name as system.headers_env."

@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.execution.run_session import run_to_end
 from eval.execution.termination import MIN_FAILURES, FailuresInARow, StopController, exceeds_errors
 from eval.runs.record import Record
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT, told
+
+CTRL_C = "interrupted by Ctrl-C"
 
 
 @pytest.mark.parametrize(
@@ -130,11 +133,38 @@ def test_signals_are_the_stops_only_inside_and_go_back_to_whose_they_were() -> N
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     stop = quiet()
     with stop.handle_signals():
-        with pytest.raises(KeyboardInterrupt):  # nothing runs that could be stopped
+        with pytest.raises(KeyboardInterrupt, match="SIGTERM"):  # nothing runs that could be stopped
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(1)
         assert stop.interrupted
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize(("sent", "expected"), [(signal.SIGTERM, "interrupted by SIGTERM"), (signal.SIGINT, CTRL_C)])
+def test_a_signal_with_nothing_in_flight_is_named(sent: signal.Signals, expected: str) -> None:
+    stop = quiet()
+
+    async def send() -> None:
+        os.kill(os.getpid(), sent)
+        await asyncio.sleep(30)
+
+    assert run_to_end([send()], stop) == expected
+    assert stop.interrupted
+
+
+def test_after_a_third_signal_nothing_is_waited_for_and_the_caller_goes_on() -> None:
+    """The caller then writes the run's files."""
+    stop, began = quiet(drain_seconds=30), time.monotonic()
+    work = Work(stop)
+
+    async def send() -> None:
+        for seconds in (0.1, 0.3, 0.5):
+            threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        await work.go(30, stubborn=True)  # takes no notice of the second signal
+
+    assert run_to_end([send()], stop) == "interrupted by SIGTERM"
+    assert stop.interrupted
+    assert time.monotonic() - began < 3, "less than what a cancelled task is given to end"
 
 
 def test_a_thread_other_than_the_main_one_has_no_signals_to_give() -> None:
