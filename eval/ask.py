@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from eval.benchmarks.dataset import Sample
-from eval.cli.arguments import Parser
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import exit_now, run_cli
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
@@ -22,7 +22,7 @@ from mas.runtime.text import replace_surrogates
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     """Parse the command line; a question in the first place is taken as it is, even if it looks like a flag."""
     usage = 'python eval/ask.py "QUESTION" [--file FILE] [name=value ...]'
-    parser = Parser(usage=usage, description="Answer one question and show the steps.", allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description="Answer one question and show the steps.", allow_abbrev=False)
     parser.add_argument("question", help="in quotes; whatever characters it has")
     parser.add_argument("--file", type=Path, help="one attached file")
     parser.add_argument("overrides", nargs="*", metavar="name=value", help="options, as of eval/run.py")

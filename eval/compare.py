@@ -14,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 
-from eval.cli.arguments import Parser
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
 from eval.runs.folder import find_run
 
@@ -22,7 +22,7 @@ from eval.runs.folder import find_run
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
     usage = "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--settings] [--html FILE] [--json FILE]"
-    parser = Parser(usage=usage, description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description=description, allow_abbrev=False)
     parser.add_argument(
         "runs", nargs="+", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder"
     )

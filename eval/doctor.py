@@ -17,7 +17,7 @@ from pathlib import Path
 if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed yet
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from eval.cli.arguments import Parser
+from eval.cli.arguments import UserErrorParser
 from eval.cli.paths import PROJECT_ROOT
 from eval.workflows.checks.installation import MISSING, Finding, check_packages, check_python
 from mas.runtime.errors import UserError
@@ -26,7 +26,9 @@ from mas.runtime.errors import UserError
 def main(arguments: list[str]) -> int:
     """Print the findings; return the exit code."""
     usage = "python eval/doctor.py [--deep] [name=value ...]"
-    parser = Parser(usage=usage, description="Say what is missing for the chosen configuration, and how to get it.")
+    parser = UserErrorParser(
+        usage=usage, description="Say what is missing for the chosen configuration, and how to get it."
+    )
     parser.add_argument("--deep", action="store_true", help="search the web once with the key, and Wikipedia")
     parser.add_argument("overrides", nargs="*", metavar="name=value", help="options, as of eval/run.py")
     try:

@@ -10,7 +10,7 @@ Exit codes: 0 done · 1 a mistake of the user, in one sentence · 2 done, and so
 import argparse
 import sys
 
-from eval.cli.arguments import Parser
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import STOPPED, exit_now, run_cli
 from eval.runs.folder import DATABASE, find_run
 from mas.runtime.errors import UserError
@@ -18,7 +18,7 @@ from mas.runtime.errors import UserError
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Make all files of a run again from its database, and print its summary."
-    parser = Parser(usage="python eval/report.py RUN", description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage="python eval/report.py RUN", description=description, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder")
     return parser.parse_args(arguments)
 

@@ -14,7 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from eval.cli.arguments import Parser
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import exit_now, run_cli
 from eval.runs.folder import find_run
 from mas.runtime.errors import UserError
@@ -25,7 +25,7 @@ _ALLOWED = ("run.dir", "run.name")
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Score a finished run again, by another rule or against corrected targets; no model is called."
     usage = "python eval/rescore.py RUN [scorer=NAME] [gold=FILE.jsonl] [name=value ...]"
-    parser = Parser(usage=usage, description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description=description, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder")
     changes = 'scorer=… and its options; gold=FILE: lines {"task_id": …, "Final answer": …}; run.name=…, run.dir=…'
     parser.add_argument("changes", nargs="*", metavar="name=value", help=changes)

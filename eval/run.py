@@ -3,7 +3,7 @@
 python eval/run.py model=gpt-4o-mini          GAIA Level 1, validation
 python eval/run.py experiment=offline         simulated model, sample questions: no key, no network
 python eval/run.py -m model=gpt-4o-mini,gpt-4o     a sweep: one run after the other, then a table
-python eval/run.py run.resume=latest          go on with the run that was started last
+python eval/run.py run.resume=latest          continue the run that was started last
 python eval/run.py --help                     every option
 """
 

@@ -10,7 +10,7 @@ failed by error, or its accuracy is below its run.fail_under · 3 a run has not 
 import argparse
 import sys
 
-from eval.cli.arguments import Parser
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, WORST_FIRST, exit_now, run_cli
 from eval.cli.hydra_compat import MISTAKES, describe_mistake
 from eval.cli.paths import PROJECT_ROOT
@@ -20,7 +20,7 @@ from mas.runtime.errors import UserError
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Make the table of a sweep (python eval/run.py -m …) again from its runs, and print it."
-    parser = Parser(usage="python eval/sweep.py SWEEP", description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage="python eval/sweep.py SWEEP", description=description, allow_abbrev=False)
     parser.add_argument(
         "sweep", metavar="SWEEP", help="latest, a name under outputs/multirun, or the path of a sweep's folder"
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from eval.cli.arguments import Parser
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import format_path
 from mas.prompt_sets.prompt_set import PromptSet
@@ -35,7 +35,7 @@ _OLD, _NEW, _OLD_WORD, _NEW_WORD = "red", "green", "bold reverse red", "bold rev
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    parser = Parser(
+    parser = UserErrorParser(
         usage="python optimize/diff.py A B [--html FILE]",
         description="How two prompt sets differ, agent by agent and word by word.",
         allow_abbrev=False,

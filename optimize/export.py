@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.cli.arguments import Parser
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT, format_path
 from mas.runtime.errors import UserError
@@ -31,7 +31,7 @@ _FOR_PARENTS, _FOR_AGENTS = 80, 110
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    parser = Parser(
+    parser = UserErrorParser(
         usage="python optimize/export.py RUN (--list | --candidate ID --name NAME)",
         description="Publish a candidate of a tuning run by hand, past the gate.",
         allow_abbrev=False,
@@ -84,7 +84,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
 
 
 def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
-    """One line a proposal, in their order: reasons are cut; parents and agents are left out where there is no room."""
+    """Print one line per proposal; reasons are cut, and parents and agents left out where there is no room."""
     from rich.table import Table
 
     from eval.reports.comparison_table import build_cell

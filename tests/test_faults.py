@@ -219,7 +219,7 @@ def test_a_server_that_drips_or_hangs_holds_no_question_a_second_past_its_deadli
 def test_a_refusal_that_the_agent_swallows_stops_the_run_too(fault: str) -> None:
     outcome = run_blocking(ask(["ok", fault], swallowing=True))
     assert (outcome.served, outcome.record.error_class, outcome.record.score) == (["ok", fault], "quota_or_key", None)
-    assert "for want of quota or for the key" in str(outcome.stopped)
+    assert "quota exhausted or key rejected" in str(outcome.stopped)
 
 
 @pytest.mark.parametrize("fault", ["length", "content_filter", "huge"])

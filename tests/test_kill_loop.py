@@ -134,7 +134,7 @@ def test_a_run_that_fills_its_disk_stops_and_goes_on_where_there_is_room(
         asked = options(tmp_path / "data", server.base_url, number=60, filler=0)
         run = KilledRun(tiny_disk / "run", asked, clean_environment, server, printed=tmp_path / "printed")
         assert run.session() == 3
-        assert f"go on with: python eval/run.py run.resume={run.folder}\n" in run.output()
+        assert f"continue with: python eval/run.py run.resume={run.folder}\n" in run.output()
         kept = run.lines()
         assert 0 < len(kept) < 60 * EPOCHS
         roomy = KilledRun(tmp_path / "roomy", asked, clean_environment, server)

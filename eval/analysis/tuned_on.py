@@ -39,7 +39,7 @@ class UsedToTune:
         """Return the warning to print before the run starts; None if there is none.
 
         Args:
-            n_questions: with a target; the score of the others cannot flatter.
+            n_questions: with a target; the score of the others cannot be inflated.
             n_unscored: without one.
         """
         if not n_questions:
@@ -52,11 +52,11 @@ class UsedToTune:
         n_left, questions = n_questions - n_used, format_questions(n_questions, n_unscored)
         if not n_left:
             every, them = (f"the one {questions} was", "it") if n_used == 1 else (f"all {questions} were", "them")
-            return f"{every} used to tune {self.description}: its score on {them} flatters, and no other is scored"
+            return f"{every} used to tune {self.description}, so its score on {them} is inflated; no other is scored"
         were, them = ("was", "it") if n_used == 1 else ("were", "them")
         rest = "the other one" if n_left == 1 else f"the other {n_left}"
         used = f"{n_used} of the {questions} {were} used to tune {self.description}"
-        return f"{used}: its score on {them} flatters; on {rest} it is reported separately"
+        return f"{used}, so its score on {them} is inflated; on {rest} it is reported separately"
 
 
 def format_questions(n: int, n_unscored: int) -> str:

@@ -27,7 +27,7 @@ class Split:
     """The samples of one split, and notes on how they were read."""
 
     samples: tuple[Sample, ...]
-    bad_rows: tuple[str, ...] = ()  # skipped with `on_bad_row: skip`; one sentence a row: file, line, what is wrong
+    bad_rows: tuple[str, ...] = ()  # skipped with `on_bad_row: skip`; one sentence per row: file, line, what is wrong
     notes: tuple[str, ...] = ()  # to be printed once: what was guessed, such as a column by its usual name
 
 

@@ -1,4 +1,4 @@
-"""Datasets of the user in a CSV or Parquet file, one row a sample.
+"""Datasets of the user in a CSV or Parquet file, one row per sample.
 
 questions.csv     id,prompt,label,file
                   007,What is sold most?,soap,sales.csv

@@ -1,6 +1,6 @@
 """Command lines that are not Hydra's: argparse whose complaints are one sentence.
 
-parser = Parser(usage="python eval/doctor.py [name=value ...]")
+parser = UserErrorParser(usage="python eval/doctor.py [name=value ...]")
 """
 
 from __future__ import annotations  # read by eval/doctor.py under Pythons that are too old for the rest
@@ -11,7 +11,7 @@ from typing import NoReturn
 from mas.runtime.errors import UserError
 
 
-class Parser(argparse.ArgumentParser):
+class UserErrorParser(argparse.ArgumentParser):
     """Raises UserError where argparse would print its usage and exit with 2."""
 
     def error(self, message: str) -> NoReturn:

@@ -76,7 +76,7 @@ def find_resume_argument(arguments: Sequence[str], key: str) -> tuple[int | None
     """
     given_runs = list(_find_values(arguments, key))
     if len(given_runs) > 1:
-        raise UserError(f"{key} is given {len(given_runs)} times; name the one run to go on with.")
+        raise UserError(f"{key} is given {len(given_runs)} times; name the one run to resume.")
     here, run = next(((n, value) for n, value in given_runs if value not in ("", "null")), (None, ""))
     if here is not None and {"-m", "--multirun"} & set(arguments):  # an empty one is refused with the other values
         raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
@@ -109,14 +109,15 @@ def run_cli(command: Callable[[], int]) -> int:
     with survive_broken_pipe() as output:
         code = _run_interruptible(command)
     if output.lost:
-        print(f"error: what it printed could not be written: {output.lost.lower()}; make room.", file=sys.stderr)
+        print(f"error: the output could not be written ({output.lost.lower()}); free disk space.", file=sys.stderr)
         return code or FAILURES
     return code
 
 
 def _run_interruptible(command: Callable[[], int]) -> int:
     try:
-        with handle_signals(_raise_interrupt, CLOSED):  # a run's own StopController handles them while samples run
+        # a run's own StopController handles them while samples run
+        with handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
             return command()
     except InterruptedRunError as interrupt:
         if str(interrupt):
@@ -145,12 +146,12 @@ def exit_now(code: int) -> NoReturn:
     os._exit(code)
 
 
-CLOSED = {signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP (its terminal was closed)"}
-ENDING = {signal.SIGINT: "Ctrl-C", **CLOSED}
+TERMINATION_SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP (its terminal was closed)"}
+STOP_SIGNALS = {signal.SIGINT: "Ctrl-C", **TERMINATION_SIGNALS}
 
 
 @contextmanager
-def handle_signals(handle: Callable[[str], None], names: Mapping[signal.Signals, str] = ENDING) -> Iterator[None]:
+def handle_signals(handle: Callable[[str], None], names: Mapping[signal.Signals, str] = STOP_SIGNALS) -> Iterator[None]:
     """Call `handle` with the name of each signal inside, and restore the earlier handlers afterwards.
 
     Only the main thread receives signals: in another one nothing is changed. Under `nohup` and its like SIGHUP is

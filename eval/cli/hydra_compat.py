@@ -1,8 +1,8 @@
 """Hydra behind one module: composition of `conf/`, flags, help, and its errors as users of this tool should see them.
 
-    run_jobs(task, "eval", list)                                 # task(composed), once a job
+    run_jobs(task, "eval", list)                                 # task(composed), once per job
     compose_config(["model=offline"])                            # the same configuration, outside a command
-    check_overrides(["optimizer=gepa"], "eval")                  # UserError: optimizer is not a group of choices of …
+    check_overrides(["optimizer=gepa"], "eval")                  # UserError: optimizer is not a config group of …
     describe_mistake(error)                                      # one sentence
 
 It uses internals of Hydra 1.3 (`hydra._internal`, texts of its errors); another version is refused at import.
@@ -59,7 +59,7 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     if flags.package and not flags.cfg:
         raise UserError("--package is for what --cfg shows; give --cfg job with it, or leave it out.")
     if flags.experimental_rerun:
-        raise UserError("--experimental-rerun is not for this command; to go on with a run see --help: resume.")
+        raise UserError("--experimental-rerun is not for this command; to resume a run see --help: resume.")
     return flags
 
 
@@ -68,7 +68,7 @@ def _refuse_flags(message: str) -> None:
 
 
 def check_overrides(overrides: Sequence[str], config_name: str) -> None:
-    """Check overrides for what Hydra's own errors do not explain, above all groups of choices.
+    """Check overrides for what Hydra's own errors do not explain, above all config groups.
 
     Args:
         overrides: as they were typed.
@@ -88,15 +88,13 @@ def check_overrides(overrides: Sequence[str], config_name: str) -> None:
             if not elsewhere:  # model@scorer.judge=… puts a choice where the file in conf/ has none
                 _check_group(override, sign, group, value, groups)
             if given and value == "null":
-                raise UserError(
-                    f"{override} is not possible: {group} is a group of choices; {_describe_choices(group)}."
-                )
+                raise UserError(f"{override} is not possible: {group} is a config group; {_describe_choices(group)}.")
 
 
 def _check_group(override: str, sign: str, group: str, value: str, groups: dict[str, str | None]) -> None:
     if group not in groups:
         listed = ", ".join(sorted(groups))
-        raise UserError(f"{group} is not a group of choices of this command; choose one of: {listed}.")
+        raise UserError(f"{group} is not a config group of this command; choose one of: {listed}.")
     if sign == "~" and groups[group] is not None:
         raise UserError(f"{override} is not possible: {group} cannot be taken away; {_describe_choices(group)}.")
     if sign == "+":
@@ -124,10 +122,15 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
         `eval.cli.hydra_compat.describe_mistake`.
     """
     check_overrides(overrides, "eval")
+    _prepare()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("eval", list(overrides))
+
+
+def _prepare() -> None:
+    """Read `.env`, and register the resolver that the files in `conf/` use."""
     load_dotenv(PROJECT_ROOT / ".env")
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
-    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
-        return compose("eval", list(overrides))
 
 
 _GROUP = re.compile(r"  - (?P<group>\w+): (?P<default>\S+)\s*# (?P<meaning>.+)")
@@ -198,8 +201,7 @@ def run_jobs(
         UserError, HydraException, OmegaConfBaseException: a mistake in the command line or in the configuration.
         SystemExit: --help and its like.
     """
-    load_dotenv(PROJECT_ROOT / ".env")
-    OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
+    _prepare()
     register_help()
     flags = read_flags(sys.argv[1:])
     if flags.config_name is flags.config_path is None:  # else the groups are those of a file that is not ours
@@ -233,9 +235,9 @@ def describe_mistake(error: BaseException) -> str:
         group, _, name = found[1].rpartition("/")
         return f"{group}={name} is not known; choose one of: {', '.join(found[2].split())}."
     if found := re.search(r"Could not override '([^']*)'\. ?No match in the defaults list", text):
-        return f"{found[1]} is not a group of choices of this command; --help lists them."
+        return f"{found[1]} is not a config group of this command; --help lists them."
     if "Config group override must be" in text:
-        return "a group of choices was given null, a number, true or false; name a choice, such as model=offline."
+        return "a config group was given null, a number, true or false; name a choice, such as model=offline."
     if found := re.search(r"Ambiguous value for argument '(.*?)'\s+1\.", text, re.DOTALL):
         key = found[1].partition("=")[0]
         return (

@@ -47,7 +47,7 @@ class RunSettings:
     drain_seconds: float = 30.0  # for what is in flight when a run stops early
     fail_fast: bool = False  # true: stop at the first question that fails by error (exit 3)
     fail_under: float | None = None  # accuracy, 0 to 1, below which the exit code is 2; null: any accuracy will do
-    resume: str | None = None  # go on with this run: latest, a name or a path; `dir` and `name` are then its own
+    resume: str | None = None  # resume this run: latest, a name or a path; `dir` and `name` are then its own
     retry_errors: bool = False  # with resume: run again what failed for reasons of infrastructure
     allow_config_change: bool = False  # with resume: go on although the configuration is another
 
@@ -280,7 +280,7 @@ def _check_resuming(run: RunSettings) -> None:
     """Refuse options that would silently begin, and pay for, a new run."""
     if run.resume is not None and not run.resume.strip():
         raise UserError(
-            "run.resume is empty; name the run to go on with (latest, a name or a path), or leave run.resume out."
+            "run.resume is empty; name the run to resume (latest, a name or a path), or leave run.resume out."
         )
     for key in ("retry_errors", "allow_config_change"):
         if run.resume is None and getattr(run, key):

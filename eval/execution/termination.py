@@ -103,7 +103,8 @@ class StopController:
         self._errors += 1
         if record.error_class == QUOTA_OR_KEY:
             self.stop_now(
-                f"the model's provider takes no more calls, for want of quota or for the key ({record.error})", "server"
+                f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})",
+                "server",
             )
         elif self._fail_fast:
             self.stop_now(f"question {record.sample_id} failed ({record.error}) and run.fail_fast is on", "errors")

@@ -99,8 +99,8 @@ def compare_files(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet
     """Count the run's files that MLflow has with the same length.
 
     Args:
-        run: in MLflow.
-        folder: of the run.
+        run: the run in MLflow.
+        folder: the run's folder on this machine.
         prompts: folder in the run's → the set in it.
         known_only: a file whose length the artifact store does not report, as some do not, counts as missing.
     """

@@ -46,8 +46,8 @@ class Export:
     def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
         """
         Args:
-            folder: of the run; its process may be writing there.
-            settings: of MLflow.
+            folder: the run's folder; its process may be writing there.
+            settings: address, experiment and limits of MLflow.
             redact: takes secrets out of a text.
         """
         self.folder, self.settings, self.redact = folder, settings, redact
@@ -77,7 +77,7 @@ class Export:
         self.run.begin()
 
     def show(self) -> None:
-        """Show the settings of the run that goes on."""
+        """Show the settings of the running run."""
 
     def send_new(self) -> int:
         """Send what is new in the folder; return the number of records read, 0 if nothing is left to send."""
@@ -129,10 +129,10 @@ class Exporter:
     ) -> None:
         """
         Args:
-            export: of the run.
-            end: of the run.
-            wait_seconds: after the end of the run, for what MLflow does not have yet.
-            log: of this process.
+            export: sends the run to MLflow.
+            end: tells when and how the run has ended.
+            wait_seconds: time after the end of the run, for what MLflow does not have yet.
+            log: logger for this process.
             live: the run goes on, so MLflow shows it as running; else it is only completed there.
             sync_command: completes what this process leaves undone.
         """
@@ -363,7 +363,7 @@ def _lower_priority() -> None:
 
 
 def _raise_priority() -> None:
-    """Take part as other processes do: the run is over, and the user is waiting."""
+    """Restore the normal scheduling policy: the run is over, and the user is waiting."""
     if sys.platform == "linux":
         with suppress(OSError):  # not every system lets a process back
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -1,4 +1,4 @@
-"""A run's prompts as versions in MLflow's Prompt Registry, one prompt an agent, linked to the run.
+"""A run's prompts as versions in MLflow's Prompt Registry, one prompt per agent, linked to the run.
 
 `prompts/` in git stays the authority: a text is registered when a run has used it, and only if no version of that
 prompt has the same text. All sets of a system share its prompts, since MLflow compares versions of one prompt only; an

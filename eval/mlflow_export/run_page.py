@@ -46,7 +46,10 @@ _COUNTS = (
     *("epochs", "format_loss", "mean_score", "waited_seconds"),
 )
 
-_FAMILIES = ("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs", "leaks")
+_FAMILIES = (
+    *("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs"),
+    *("leaks", "tuned_on"),
+)
 _PLAIN_METRICS = {*_FIRST, *_COUNTS, *vars(Usage())}
 
 
@@ -71,10 +74,10 @@ def build_page(
     """Build the page of an evaluation.
 
     Args:
-        info: of the run.
+        info: facts about the run, from its store.
         summary: None while the run has not ended.
-        numbers: of `RunNumbers.build_metrics`.
-        folder_name: of the run.
+        numbers: result of `RunNumbers.build_metrics`.
+        folder_name: name of the run's folder.
         redact: takes secrets out; every param and tag goes through it.
     """
     tags = {**_tags(info, summary), **({"run_folder": folder_name} if folder_name else {})}
@@ -224,7 +227,7 @@ def _dataset(info: RunInfo, summary: Summary | None, redact: Callable[[str], str
     data = info.part("data")
     if not data.get("name") or not info.task.dataset_sha256:
         return None
-    keys = {key: value for key, value in data.items() if key in ("path", "dataset", "revision", "config")}
+    keys = {key: value for key, value in data.items() if key in ("path", "repo", "revision", "config")}
     profile = {"num_rows": summary.n_questions} if summary else {}
     return {
         "name": truncate(str(data["name"]), 500),

@@ -1,4 +1,4 @@
-"""A record as a trace of MLflow: one span a step, with the conversation of each call to a model.
+"""A record as a trace of MLflow: one span per step, with the conversation of each call to a model.
 
     trace = build_trace(record, experiment_id="1", run_id="0f3a…")
     trace.info, trace.spans            # for TracingClient.start_trace and log_spans
@@ -164,7 +164,7 @@ def build_trace(record: Record, experiment_id: str, run_id: str) -> RecordTrace:
 def format_request_preview(record: Record) -> str:
     """Return the question after its id, epoch and attempt: MLflow pairs the rows of two runs by this text."""
     epoch = f" · epoch {record.epoch}" if record.epoch > 1 else ""
-    attempt = f" · try {record.attempt}" if record.attempt > 1 else ""
+    attempt = f" · attempt {record.attempt}" if record.attempt > 1 else ""
     return truncate(f"{record.sample_id}{epoch}{attempt}: {record.question}", PREVIEW_CHARS)
 
 

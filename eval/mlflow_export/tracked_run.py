@@ -81,11 +81,11 @@ def open_run(
     """Return the run with this id of ours, created if MLflow has none; its status stays as it is.
 
     Args:
-        settings: of MLflow.
-        run_id: the store's.
+        settings: address and experiment of MLflow.
+        run_id: id of the run in its store.
         name: shown in MLflow; only for a new run, as are `start_ms` and `tags`.
-        start_ms: since 1970.
-        tags: of a new run.
+        start_ms: start time in ms since 1970.
+        tags: initial tags.
         has_traces: MLflow has one trace of an id: sent to another experiment, it would vanish from the first.
 
     Raises:

@@ -32,13 +32,13 @@ def write_comparison(path: Path, result: ComparisonResult) -> None:
         file.write(escape_controls(page))
 
 
-def _build_section(comparison: RunComparison, n_comparisons: int) -> dict[str, object]:
-    flips = comparison.made.flips
+def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]:
+    flips = pair.comparison.flips
     return {
-        "made": comparison,
-        "numbers": list(list_numbers(comparison)),
-        "lines": [*describe_verdict(comparison, n_comparisons), *comparison.notes],
-        "differing": list(list_differences(comparison)),
+        "pair": pair,
+        "numbers": list(list_numbers(pair)),
+        "lines": [*describe_verdict(pair, n_comparisons), *pair.notes],
+        "differing": list(list_differences(pair)),
         "flips": [(flip, *describe_answers(flip)) for flip in flips[:MAX_FLIPS]],
         "short_ids": shorten_ids([flip.id for flip in flips]),
         "n_left_out": max(len(flips) - MAX_FLIPS, 0),

@@ -16,6 +16,7 @@ from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.cli.terminal_text import shorten_line
 from eval.reports.notes import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
+from mas.runtime.text import format_count
 
 MAX_FLIPS = 20  # --html and --json have all
 SHORT_CHARS = 200  # of a question, an answer
@@ -42,28 +43,28 @@ def print_comparison(result: ComparisonResult, console: Console, settings: bool 
         console.print(Text(result.notice, style="bold yellow"))
     for run in result.runs:
         console.print(Text(describe_run(run)), soft_wrap=True)
-    for made in result.comparisons:
-        console.print(_build_numbers_table(made, console.width))
-        differ = list_differences(made) if settings else shorten_differences(made, result.runs)
-        for line in (*describe_verdict(made, len(result.comparisons)), *made.notes, *differ):
+    for pair in result.comparisons:
+        console.print(_build_numbers_table(pair, console.width))
+        differ = list_differences(pair) if settings else shorten_differences(pair, result.runs)
+        for line in (*describe_verdict(pair, len(result.comparisons)), *pair.notes, *differ):
             console.print(Text(line), soft_wrap=True)
-        flips = made.made.flips
+        flips = pair.comparison.flips
         if flips:
-            console.print(build_flips_table(made, console.width))
+            console.print(build_flips_table(pair, console.width))
         if (more := len(flips) - MAX_FLIPS) > 0:
             console.print(Text(f"… and {more} more: --html FILE"))
 
 
 def describe_run(run: ComparedRun) -> str:
     """Return one line about a run."""
-    times = f", {run.epochs} answers a question" if run.epochs > 1 else ""
+    times = f", {run.epochs} answers per question" if run.epochs > 1 else ""
     return f"{run.label}: {run.name} (system {run.system}, model {run.model}, prompts {run.prompts or 'none'}{times})"
 
 
-def list_numbers(comparison: RunComparison) -> Iterator[Numbers]:
+def list_numbers(pair: RunComparison) -> Iterator[Numbers]:
     """Yield the rows of a pair's table."""
-    made = comparison.made
-    first, second, accuracy = made.first, made.second, made.accuracy
+    comparison = pair.comparison
+    first, second, accuracy = comparison.first, comparison.second, comparison.accuracy
     yield (
         "accuracy",
         format_percent(first.accuracy),
@@ -78,37 +79,38 @@ def list_numbers(comparison: RunComparison) -> Iterator[Numbers]:
         "",
         "",
     )
-    held_out = comparison.used_to_tune
+    held_out = pair.used_to_tune
     if held_out and held_out.without and held_out.accuracies:
         before, after = map(format_percent, held_out.accuracies)
         change = f"{format_points(held_out.without.difference)} points"
         bounds = _format_interval(held_out.without.ci95, format_points)
         yield f"on the {held_out.n_without} not tuned on", before, after, change, bounds
-    yield _build_row("lost by format", made.format_losses, format_percent, format_points, " points")
-    if made.cost_usd is None or made.cost_usd.first or made.cost_usd.second:  # a simulated model costs nothing
-        yield _build_row("cost an answer", made.cost_usd, lambda n: f"${n:,.5f}", lambda n: f"{n:+,.5f}")
-    yield _build_row("time an answer", made.seconds, lambda n: f"{n:,.2f} s", lambda n: f"{n:+,.2f}", " s")
-    yield _build_row("tokens an answer", made.tokens, lambda n: f"{n:,.0f}", lambda n: f"{n:+,.0f}")
+    yield _build_row("lost by format", comparison.format_losses, format_percent, format_points, " points")
+    cost = comparison.cost_usd
+    if cost is None or cost.first or cost.second:  # a simulated model costs nothing
+        yield _build_row("cost per answer", cost, lambda n: f"${n:,.5f}", lambda n: f"{n:+,.5f}")
+    yield _build_row("time per answer", comparison.seconds, lambda n: f"{n:,.2f} s", lambda n: f"{n:+,.2f}", " s")
+    yield _build_row("tokens per answer", comparison.tokens, lambda n: f"{n:,.0f}", lambda n: f"{n:+,.0f}")
     yield "tokens in all", f"{first.tokens:,}", f"{second.tokens:,}", "", ""
     yield "cost in all", format_usd(first.cost_usd), format_usd(second.cost_usd), "", ""
     yield "errors", _format_errors(first), _format_errors(second), "", ""
 
 
-def describe_verdict(comparison: RunComparison, n_comparisons: int) -> Iterator[str]:
+def describe_verdict(pair: RunComparison, n_comparisons: int) -> Iterator[str]:
     """Yield sentences about p and its basis."""
-    accuracy = comparison.made.accuracy
+    accuracy = pair.comparison.accuracy
     n, epochs, shows = accuracy.n_questions, accuracy.epochs, accuracy.smallest_difference
-    times = "" if epochs == 1 else f", each answered {epochs} times at least"
+    times = "" if epochs == 1 else f", each answered at least {epochs} times"
     adjusted = ""
     if n_comparisons > 1:
-        adjusted = f", {format_p_value(comparison.p_holm)} as one of {n_comparisons} comparisons (Holm)"
-    yield f"p {format_p_value(accuracy.p)} by {accuracy.test}{adjusted}; {n} questions{times}"
-    if comparison.used_to_tune:
-        yield from _describe_held_out(comparison.used_to_tune, n, n_comparisons)
-    won = f"{comparison.run} is better on {accuracy.wins} questions, worse on {accuracy.losses}"
+        adjusted = f", {format_p_value(pair.p_holm)} as one of {n_comparisons} comparisons (Holm)"
+    yield f"p {format_p_value(accuracy.p)} by {accuracy.test}{adjusted}; {format_count(n, 'question')}{times}"
+    if pair.used_to_tune:
+        yield from _describe_held_out(pair.used_to_tune, n, n_comparisons)
+    won = f"{pair.run} is better on {format_count(accuracy.wins, 'question')}, worse on {accuracy.losses}"
     yield f"{won}, equal on {accuracy.ties}"
     if shows is None:
-        yield "so few questions show no difference reliably"
+        yield "too few questions to show any difference reliably"
     else:
         yield f"these questions would show a true difference of {100 * shows:.1f} points in 80 of 100 such comparisons"
 
@@ -117,7 +119,8 @@ def _describe_held_out(held_out: HeldOut, n: int, n_comparisons: int) -> Iterato
     """Yield the warning that belongs to p."""
     sets = " and ".join(f"of {label}, {prompts}" for label, prompts in held_out.sets.items())
     used = f"all {n}" if held_out.without is None else f"{held_out.n_questions} of the {n}"
-    yield f"warning: {used} questions were used to tune the prompts {sets}: p and difference over all of them flatter"
+    too_high = "p and the difference over all of them are too optimistic"
+    yield f"warning: {used} questions were used to tune the prompts {sets}: {too_high}"
     if (without := held_out.without) is None:
         yield "no question is left that was not"
         return
@@ -129,9 +132,9 @@ def _describe_held_out(held_out: HeldOut, n: int, n_comparisons: int) -> Iterato
     )
 
 
-def list_differences(comparison: RunComparison) -> Iterator[str]:
+def list_differences(pair: RunComparison) -> Iterator[str]:
     """Yield every option, prompt and tool in which the two runs differ."""
-    differs = comparison.differs
+    differs = pair.differs
     kinds = {"option": differs.options, "prompt": differs.prompts, "tool": differs.tools}
     found = [
         f"{kind} {name}: {shorten_line(change, MAX_CHARS)}"
@@ -141,10 +144,10 @@ def list_differences(comparison: RunComparison) -> Iterator[str]:
     yield from found or [_NOTHING]
 
 
-def shorten_differences(comparison: RunComparison, runs: Sequence[ComparedRun]) -> Iterator[str]:
+def shorten_differences(pair: RunComparison, runs: Sequence[ComparedRun]) -> Iterator[str]:
     """Yield the same in a few lines: system, model, prompts, tools, scorer, and the number of other settings."""
-    first, second = (next(run for run in runs if run.label == label) for label in (comparison.against, comparison.run))
-    differs = comparison.differs
+    first, second = (next(run for run in runs if run.label == label) for label in (pair.against, pair.run))
+    differs = pair.differs
     named = {name: change for name in _NAMED_OPTIONS if (change := _describe_change(first, second, name))}
     found = [f"{name}: {change}" for name, change in named.items()]
     if differs.prompts:
@@ -166,16 +169,16 @@ def _describe_change(first: ComparedRun, second: ComparedRun, name: str) -> str 
     return f"{before} → {now}" if before != now else None
 
 
-def build_flips_table(comparison: RunComparison, width: int) -> Table:
+def build_flips_table(pair: RunComparison, width: int) -> Table:
     """Return one line for each of the samples with the largest difference, for a terminal of so many columns."""
-    flips = comparison.made.flips
+    flips = pair.comparison.flips
     short = shorten_ids([flip.id for flip in flips])
     cut = any(id != shown for id, shown in short.items())
     caption = f"{_LEGEND}; whole ids: --json FILE" if cut else _LEGEND
     table = Table(title=Text("questions that flipped"), caption=caption, caption_justify="left")
     optional = [name for name, least in (("asked", _FOR_QUESTION), ("level", _FOR_LEVEL)) if width >= least]
     table.add_column("question", no_wrap=True)  # ids that are cut look alike
-    for heading in (comparison.against, comparison.run, "gold", *optional):
+    for heading in (pair.against, pair.run, "gold", *optional):
         table.add_column(heading)
     for flip in flips[:MAX_FLIPS]:
         optional_cells = {"asked": flip.question, "level": flip.level or ""}
@@ -224,13 +227,13 @@ def _format_errors(side: Side) -> str:
     return ", ".join(f"{name} {count}" for name, count in side.errors_by_class.items()) or "none"
 
 
-def _build_numbers_table(comparison: RunComparison, width: int) -> Table:
-    run, against = comparison.run, comparison.against
+def _build_numbers_table(pair: RunComparison, width: int) -> Table:
+    run, against = pair.run, pair.against
     table = Table(title=Text(f"{run} compared with {against}"), padding=(0, 1) if width >= _FOR_PADDING else 0)
     table.add_column("", no_wrap=True)
     for heading in (against, run, f"{run} - {against}", "95% interval"):
         table.add_column(heading, justify="right", overflow="fold")
-    for row in list_numbers(comparison):
+    for row in list_numbers(pair):
         if row[0] != _SIDES_INTERVAL or width >= _FOR_SIDES_INTERVAL:
             table.add_row(*map(Text, row))
     return table

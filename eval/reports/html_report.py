@@ -87,7 +87,7 @@ def _write_banner(summary: Summary) -> str:
     why = f": {summary.stopped}" if summary.stopped else ""
     all_answers = format_count(summary.n, "question" if summary.epochs <= 1 else "answer")
     n_answered, n_failed = summary.n - summary.n_error, summary.n_error - summary.n_not_run
-    so_far = f"{n_answered:,} answered, {n_failed:,} in error, {summary.n_not_run:,} not asked"
+    so_far = f"{n_answered:,} answered, {n_failed:,} in error, {summary.n_not_run:,} not run"
     return f"The run is not complete{why}. Of {all_answers}: {so_far}. What has no answer yet counts as wrong."
 
 

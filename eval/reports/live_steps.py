@@ -47,7 +47,7 @@ class LiveSteps:
         if self._status:
             self._status.stop()
 
-    def observer(self, span: Span) -> None:
+    def observe(self, span: Span) -> None:
         """Show a span that has just opened or ended."""
         if self._closed:
             return

@@ -23,6 +23,7 @@ from eval.analysis.tuned_on import describe_unknown, format_questions
 from eval.cli.terminal_text import shorten_line
 from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import RunInfo
+from mas.runtime.text import format_count
 
 NOT_AVAILABLE = "n/a"
 RATE_LIMIT = "rate limit"  # a reason in `gate_history`
@@ -165,13 +166,14 @@ def _describe_overlap(overlap: TuningOverlap, incomplete: bool) -> str:
     questions = format_questions(n_all, overlap.n_unscored)
     used = f"used to tune {overlap.prompts}"
     roles = f"({overlap.n_learnt_from} for training, {overlap.n_picked_by} for validation)"
+    used_for = f"{used} {roles}, so the accuracy is inflated"
     if not n:
         return f"the one {questions} was not {used}" if n_all == 1 else f"none of the {questions} was {used}"
     if n == n_all:
         every = f"the one {questions} was" if n == 1 else f"all {questions} were"
-        return f"{every} {used} {roles}: the accuracy flatters"
+        return f"{every} {used_for}"
     without = _describe_without(overlap, n, incomplete)
-    return f"{n} of the {questions} {'was' if n == 1 else 'were'} {used} {roles}: the accuracy flatters; {without}"
+    return f"{n} of the {questions} {'was' if n == 1 else 'were'} {used_for}; {without}"
 
 
 def _describe_without(numbers: AccuracyWithout, n: int, incomplete: bool) -> str:
@@ -198,14 +200,14 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
     if (retried := summary.retried).n:
         share = format_floor(retried.accuracy_first_tries, summary.incomplete)
         before = f"on first tries the accuracy was {share}"
-        yield "tried again", f"{retried.n} after an error, {retried.recovered} of them without one now; {before}"
+        yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now; {before}"
 
 
 def _count_so_far(summary: Summary) -> str:
     right = f"{summary.n_correct} right of {summary.n_correct + summary.n_wrong} answered"
     parts = [right if summary.n_scored else f"{summary.n - summary.n_error} answered"]
     if summary.n_not_run:
-        parts.append(f"{summary.n_not_run} of {summary.n} not asked")
+        parts.append(f"{summary.n_not_run} of {summary.n} not run")
     return ", ".join(parts)
 
 
@@ -218,14 +220,15 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if judge := summary.judge_agreement:
         rules = (("the GAIA rule", judge.rule), ("exact text", judge.exact))
         agreements = "; ".join(_format_agreement(name, numbers) for name, numbers in rules)
-        yield "the judge agrees", f"{agreements}, on {judge.rule.n} answers"
+        yield "the judge agrees", f"{agreements}, on {format_count(judge.rule.n, 'answer')}"
     if summary.n_unscored:
         yield "unscored", f"{summary.n_unscored} without a gold answer, outside the accuracy"
     if summary.n_outside_plan:
         why = "of questions or epochs that the run's plan no longer has; only their calls and cost count"
-        yield "left out", f"{summary.n_outside_plan} answers {why}"
+        yield "left out", f"{format_count(summary.n_outside_plan, 'answer')} {why}"
     if summary.n_bad_rows:
-        yield "skipped", f"{summary.n_bad_rows} unreadable rows of the dataset, outside every number above"
+        rows = format_count(summary.n_bad_rows, "unreadable row")
+        yield "skipped", f"{rows} of the dataset, outside every number above"
 
 
 def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:

@@ -64,7 +64,7 @@ def choose_exit_code(summary: Summary, fail_under: float | None, console: Consol
 
 def _build_accuracy_table(summary: Summary) -> Table:
     table, incomplete = Table(""), summary.incomplete
-    for heading in ("accuracy", *(("right", "not asked") if incomplete else ("95% interval", "right")), "errors"):
+    for heading in ("accuracy", *(("right", "not run") if incomplete else ("95% interval", "right")), "errors"):
         table.add_column(heading, justify="right")
     table.add_row(*_build_row("all", summary, incomplete), end_section=bool(summary.by_level))
     for level, counts in summary.by_level.items():

@@ -25,7 +25,7 @@ from eval.reports.notes import (
 from mas.simulation import SIMULATED_NOTICE
 
 JOBS = ("job", "what differs", "accuracy", "95% interval", "errors", "cost", "time", "run")
-COMPARISONS = ("job", "difference", "95% interval", "p", "p (Holm)", "won/lost/equal", "would show")
+COMPARISONS = ("job", "difference", "95% interval", "p", "p (Holm)", "won/lost/equal", "detectable difference")
 _LEFT = ("what differs", "run")
 
 
@@ -75,7 +75,7 @@ def list_remarks(result: SweepResult) -> Iterator[str]:
             f"{len(made)} comparisons were made, so that one may look good by luck: p (Holm) allows for it, "
             "the intervals do not"
         )
-    yield "would show: the smallest true difference that these questions would show in 80 of 100 such comparisons"
+    yield "detectable difference: the smallest true one that these questions would show in 80 of 100 such comparisons"
 
 
 def _list_cells(row: JobResult) -> Sequence[str]:

@@ -203,7 +203,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 def format_resume_hint(folder: Path) -> str:
     """Return the command that resumes the run."""
     name = folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder)
-    return f"go on with: python eval/run.py {shlex.quote(f'run.resume={name}')}"
+    return f"continue with: python eval/run.py {shlex.quote(f'run.resume={name}')}"
 
 
 WAIT_SECONDS = 0.5  # a report looks in for an instant; and a holder needs one to write down who it is

@@ -439,9 +439,7 @@ def check_free(folder: Path) -> None:
             return
     if info.rescored_from:
         raise UserError(f"run.dir={folder} already holds a run, one that was scored again; name a new folder.")
-    raise UserError(
-        f"run.dir={folder} already holds a run; go on with it by run.resume={folder}, or name a new folder."
-    )
+    raise UserError(f"run.dir={folder} already holds a run; resume it with run.resume={folder}, or name a new folder.")
 
 
 def read_run_info(folder: Path) -> RunInfo:

@@ -170,7 +170,9 @@ class _Evaluation:
         if budget is not None and spent >= budget:
             raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={budget:g}; give it more.")
         if not self.config.run.resume and self.store.keys():  # begun since `check_free`
-            raise UserError(f"{self.folder} already holds a run; go on with it by run.resume, or name a new folder.")
+            raise UserError(
+                f"{self.folder} already holds a run; resume it with run.resume={self.folder}, or name a new folder."
+            )
         samples = list(self.samples.values())
         return begin_session(self.folder, self.store, info, samples, self.request.prompts, changes)
 

@@ -80,7 +80,7 @@ def evaluate_pairs(
 
 
 def read_arm_records(arm: Arm) -> list[Record]:
-    """Its records so far, one a question and epoch."""
+    """Its records so far, one per question and epoch."""
     with RunStore(arm.folder / DATABASE, read_only=True) as store:
         return list(store.final_records())
 

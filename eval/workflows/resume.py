@@ -42,7 +42,7 @@ def add_original_arguments(arguments: Sequence[str]) -> list[str]:
     if original_run := info.rescored_from:
         raise UserError(
             f"{RESUME}={run}: that run holds the answers of {original_run}, scored again, and has run nothing "
-            f"itself; go on with {RESUME}={shlex.quote(original_run)}, then score that one again."
+            f"itself; continue with {RESUME}={shlex.quote(original_run)}, then score that one again."
         )
     if info.command is None:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")

@@ -28,7 +28,7 @@ def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -
         console.print(SIMULATED_NOTICE, style="bold yellow")
     try:
         with LiveSteps(console, config.redact) as steps:
-            record = answer_sample(sample, config, prompts, steps.observer)
+            record = answer_sample(sample, config, prompts, steps.observe)
     except KeyboardInterrupt:
         print("error: interrupted; nothing is stored.", file=sys.stderr)
         return STOPPED

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dotenv import load_dotenv
 from omegaconf import OmegaConf
 
-from eval.cli.arguments import Parser
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import (
     FINISHED,
     STOPPED,
@@ -132,7 +132,7 @@ def run_sync(source: RunSource, arguments: list[str], usage: str) -> int:
 
 def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> argparse.Namespace:
     description = f"Send to MLflow what is missing there of {source.noun}, and count what is there."
-    parser = Parser(usage=usage, description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description=description, allow_abbrev=False)
     place = f"outputs/{source.kind.outputs}"
     if source.has_all:
         parser.add_argument(

@@ -1,8 +1,8 @@
-"""A prompt set: a folder with one text an agent, which becomes the instructions of that agent's DSPy predictor.
+"""A prompt set: a folder with one text per agent, which becomes the instructions of that agent's DSPy predictor.
 
     prompts/baseline/
         set.yaml                        system: gaia, description: …
-        planner_system_prompt.txt       one a predictor, named like it
+        planner_system_prompt.txt       one per predictor, named like it
         …
         demos.json                      if there are any: agent → [{field: value}, …], in plain JSON
         (`mas/prompt_sets/demos.py`)

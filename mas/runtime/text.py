@@ -1,8 +1,7 @@
-"""Text that UTF-8 can encode: half of a surrogate pair, as a truncated escape leaves it, is replaced by `?`.
+"""Small functions on text.
 
-No provider, database or file takes such text; DSPy refuses a whole request for one such character.
-
-    replace_surrogates({"word": "a\\ud83db"})     # {"word": "a?b"}
+replace_surrogates({"word": "a\\ud83db"})     # {"word": "a?b"}
+format_count(1, "answer")                    # "1 answer"
 """
 
 from typing import TypeVar, cast
@@ -11,7 +10,11 @@ T = TypeVar("T")
 
 
 def replace_surrogates(value: T) -> T:
-    """Return a copy of the value with every string in it encodable, through dictionaries, lists and tuples."""
+    """Return a copy of the value with every string in it encodable, through dictionaries, lists and tuples.
+
+    Half of a surrogate pair, as a truncated escape leaves it, is replaced by `?`. No provider, database or file takes
+    such text; DSPy refuses a whole request for one such character.
+    """
     replaced: object = value
     if isinstance(value, str):
         replaced = value.encode("utf-8", "replace").decode("utf-8")
@@ -20,3 +23,8 @@ def replace_surrogates(value: T) -> T:
     elif isinstance(value, list | tuple):
         replaced = type(value)(replace_surrogates(item) for item in value)
     return cast(T, replaced)
+
+
+def format_count(n: int, noun: str) -> str:
+    """Return the number with the noun, which gets an `s` unless there is one: `1 answer`, `2 answers`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

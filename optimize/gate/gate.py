@@ -10,8 +10,8 @@
 
 | objective | published if |
 |---|---|
-| accuracy | the gain's 95 % interval lies above `min_gain`, and p is at most 0.05 |
-| cost | the gain's 95 % interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
+| accuracy | the gain's 95% interval lies above `min_gain`, and p is at most 0.05 |
+| cost | the gain's 95% interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
 
 Both require no new format losses; leaks and long prompts were excluded from the shortlist. The interval alone is not
 enough: where the parent never wins and the winner wins few questions, it contains the true gain in less than 95 of 100
@@ -49,6 +49,7 @@ from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import PairedResult, compute_smallest_difference
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
+from mas.runtime.text import format_count
 
 FinishReason = Literal[
     "improved",  # published
@@ -80,7 +81,7 @@ class GateSettings:
     """The `gate` section of the configuration."""
 
     objective: str = "accuracy"  # accuracy: better by more than min_gain | cost: not worse by more than margin, cheaper
-    min_gain: float = 0.0  # the gain's 95 % interval must lie above it
+    min_gain: float = 0.0  # the gain's 95% interval must lie above it
     margin: float = 0.02  # with objective=cost: how much accuracy may be lost, at the interval's lower end
     epochs: int = 5  # answers to each sealed question, of the parent and of the winner
     max_prompt_chars: int = 12_000  # of one agent's prompt with its demos
@@ -189,7 +190,7 @@ def _cheaper(cost: MeanDifference | None, n_questions: int) -> tuple[bool, str]:
         of_them = f"{unknown} of the {n_questions} sealed questions"
         return False, f"The cost of {of_them} is unknown, so the answers cannot be called cheaper."
     holds = cost.ci95 is not None and cost.ci95[1] < 0
-    bounds = f" (95 % interval {cost.ci95[0]:+.5f} to {cost.ci95[1]:+.5f})" if cost.ci95 else ""
+    bounds = f" (95% interval {cost.ci95[0]:+.5f} to {cost.ci95[1]:+.5f})" if cost.ci95 else ""
     below = f"{'lies' if holds else 'does not lie'} below 0"
     change = f"${cost.first:.5f} before, ${cost.second:.5f} now, {cost.difference:+.5f}{bounds}"
     return holds, f"An answer cost {change}; the interval {below}."
@@ -209,10 +210,12 @@ def _new_format_losses(settings: GateSettings, comparison: Comparison) -> str | 
 
 
 def _describe_gain(sealed: PairedResult) -> str:
-    bounds = f"95 % interval {_points(sealed.ci95[0])} to {_points(sealed.ci95[1])}" if sealed.ci95 else "no interval"
-    return (
-        f"{_points(sealed.difference)} points ({bounds}; {sealed.n_questions} questions, {sealed.epochs} answers each)"
-    )
+    bounds = f"95% interval {_points(sealed.ci95[0])} to {_points(sealed.ci95[1])}" if sealed.ci95 else "no interval"
+    return f"{_points(sealed.difference)} points ({bounds}; {_describe_basis(sealed.n_questions, sealed.epochs)})"
+
+
+def _describe_basis(n_questions: int, epochs: int, kind: str = "question") -> str:
+    return f"{format_count(n_questions, kind)}, {format_count(epochs, 'answer')} each"
 
 
 def _points(share: float) -> str:
@@ -302,9 +305,7 @@ def describe_power(n_questions: int, epochs: int, accuracy: float | None = None,
         compute_smallest_gain(n_questions, epochs, known, each, min_gain) for each in (CORRELATION, *CORRELATIONS)
     )
     basis = f"assuming that {known:.0%} are right now" if accuracy is None else f"with {known:.0%} right on validation"
-    asked = (
-        f"{n_questions} sealed questions, {epochs} answers each" if epochs > 1 else f"{n_questions} sealed questions"
-    )
+    asked = _describe_basis(n_questions, epochs, "sealed question")
     if likely is None:
         return f"power: {asked}: too few to show any gain reliably ({basis}); seal more, or raise gate.epochs"
     gains = [1 - known if each is None else each for each in range_]
@@ -319,9 +320,7 @@ def describe_power(n_questions: int, epochs: int, accuracy: float | None = None,
 def describe_margin(n_questions: int, epochs: int, margin: float, accuracy: float | None = None) -> str:
     """Return the same sentence for objective=cost."""
     needed = compute_smallest_margin(n_questions, epochs, ACCURACY if accuracy is None else accuracy)
-    asked = (
-        f"{n_questions} sealed questions, {epochs} answers each" if epochs > 1 else f"{n_questions} sealed questions"
-    )
+    asked = _describe_basis(n_questions, epochs, "sealed question")
     if needed is None or needed > margin:
         more = "" if needed is None else f"; {round(100 * needed, 1):g} would do"
         return (

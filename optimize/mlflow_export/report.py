@@ -109,7 +109,7 @@ def _share(value: float | None, sign: str = "") -> str:
 
 
 def _within(bounds: Sequence[float] | None) -> str:
-    return f" (95 % interval {100 * bounds[0]:.1f} to {100 * bounds[1]:.1f})" if bounds else ""
+    return f" (95% interval {100 * bounds[0]:.1f} to {100 * bounds[1]:.1f})" if bounds else ""
 
 
 def _number(value: float | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Console
 
 from eval.cli.paths import format_path
+from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.sealed_log import describe_earlier_uses
@@ -70,13 +71,14 @@ def format_verdict(files: RunFiles, verdict: Verdict, facts: Mapping[str, object
 
 def _format_test(files: RunFiles, verdict: Verdict) -> Iterator[str]:
     sealed, low_high, gain = verdict["sealed"], verdict["gain_ci95"], _format_points(verdict["gain"] or 0.0)
-    interval = f" (95 % interval {_format_points(low_high[0])} to {_format_points(low_high[1])})" if low_high else ""
+    interval = f" (95% interval {_format_points(low_high[0])} to {_format_points(low_high[1])})" if low_high else ""
     yield (
         f"sealed test: {verdict['baseline']['accuracy']:.1%} → {verdict['winner']['accuracy']:.1%} with "
         f"{verdict['winner']['candidate_id']}: {gain} points{interval}, p = {verdict['p']:.3g} "
-        f"({sealed['test']}; {sealed['n_questions']} questions, {sealed['epochs']} answers each)"
+        f"({sealed['test']}; {format_count(sealed['n_questions'], 'question')}, "
+        f"{format_count(sealed['epochs'], 'answer')} each)"
     )
-    flipped = f"{sealed['wins']} questions better, {sealed['losses']} worse, {sealed['ties']} the same"
+    flipped = f"{format_count(sealed['wins'], 'question')} better, {sealed['losses']} worse, {sealed['ties']} the same"
     yield f"  {flipped}{_format_cost(verdict['cost'])}"
     yield from _format_errors(verdict)
     if failed := describe_failures(verdict):
@@ -119,7 +121,7 @@ def _format_cost(cost: Mapping[str, Mapping[str, float] | None]) -> str:
         parts.append(f"{'-' if usd < 0 else '+'}${abs(usd):.5f}")
     if (found := cost.get("seconds")) and abs(found["difference"]) >= _LEAST_SECONDS:
         parts.append(f"{found['difference']:+.2f} s")
-    return f"; {', '.join(parts)} an answer" if parts else ""
+    return f"; {', '.join(parts)} per answer" if parts else ""
 
 
 def _format_points(share: float) -> str:

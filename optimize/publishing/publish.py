@@ -71,8 +71,8 @@ def check_free(name: str, shelf: Path, run: str | None = None) -> Path:
     """Return the folder for a set that is to be published.
 
     Args:
-        name: of the set.
-        shelf: the folder of all sets.
+        name: name of the set.
+        shelf: folder of all sets.
         run: folder name of the publishing run; the set may exist if that run has published it.
 
     Raises:

@@ -252,7 +252,9 @@ class Trials:
         if record is None or refused.is_set():
             return None
         if record.error_class == QUOTA_OR_KEY:
-            self.stop(f"the model's provider takes no more calls, for want of quota or for the key ({record.error})")
+            self.stop(
+                f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})"
+            )
             return None
         return Trial(record, extract_steps(program, recorder.trace, record.trajectory))
 

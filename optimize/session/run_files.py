@@ -277,7 +277,7 @@ def check_unchanged(folder: Path, now: Mapping[str, object]) -> None:
 def describe_resume(folder: Path, *options: str) -> str:
     """Return a sentence with the command that resumes the run."""
     name = folder.name if folder.parent == OUTPUTS / "optimize" else format_path(folder)
-    return f"go on with: {format_command('run.py')} {shlex.join([f'resume={name}', *options])}"
+    return f"continue with: {format_command('run.py')} {shlex.join([f'resume={name}', *options])}"
 
 
 def format_command(script: str) -> str:

@@ -144,7 +144,7 @@ def test_a_failure_is_told_with_its_component_and_without_the_key(ask: Ask, monk
         ([SUM, "--fil", "x"], "unrecognized arguments: --fil"),
         (["What", "is", "this?"], "'is' is not an option; options are given as name=value, and texts in quotes."),
         ([SUM, "model=nope"], "model=nope is not known; choose one of: "),
-        ([SUM, "model=null"], "model=null is not possible: model is a group of choices"),
+        ([SUM, "model=null"], "model=null is not possible: model is a config group"),
         ([SUM, "model=offline,gpt-4o"], "--multirun"),
         ([SUM, "modl=offline"], "modl is not an option"),
         ([SUM, "model=offline", "prompts=nope"], "nope"),

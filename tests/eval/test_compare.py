@@ -80,7 +80,7 @@ def test_runs_of_other_questions_need_to_be_asked_for_by_name(
     assert compare(first, other, "--intersection", "--json", tmp_path / "c.json") == FINISHED
     made = content(tmp_path / "c.json")["comparisons"][0]
     assert (made["n_questions"], sum(made["left_out"].values())) == (1, 8)
-    assert "only what A and B have in common: 1 questions; 8 left out" in capsys.readouterr().out
+    assert "only what A and B have in common: 1 question; 8 left out" in capsys.readouterr().out
 
 
 def test_nothing_in_common_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,9 +166,9 @@ def test_a_setting_that_no_other_line_tells_is_not_passed_over(
 def test_runs_that_cost_nothing_are_not_compared_by_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     free, other = run(tmp_path / "a", 4, cost_usd=0.0), run(tmp_path / "b", 4, cost_usd=0.0)
     assert compare(free, other) == FINISHED
-    assert "cost an answer" not in capsys.readouterr().out
+    assert "cost per answer" not in capsys.readouterr().out
     assert compare(free, run(tmp_path / "c", 4)) == FINISHED
-    assert "cost an answer" in capsys.readouterr().out
+    assert "cost per answer" in capsys.readouterr().out
 
 
 def test_no_more_flips_are_shown_than_a_terminal_has_room_for(

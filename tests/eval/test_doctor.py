@@ -101,7 +101,7 @@ def test_warnings_alone_do_not_change_the_exit_code(run: Doctor, monkeypatch: py
 def test_a_mistake_in_the_options_is_one_line_and_the_machine_is_still_looked_at(run: Doctor) -> None:
     for mistake, words in (
         ("model=nope", "model=nope is not known; choose one of: "),
-        ("model=null", "model=null is not possible: model is a group of choices; choose one of: "),
+        ("model=null", "model=null is not possible: model is a config group; choose one of: "),
         ("data=jsonl", "data.path has no value"),
         ("limit=0", "limit=0 is out of range"),
         ("what", "'what' is not an option"),

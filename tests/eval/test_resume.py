@@ -174,7 +174,7 @@ def half(eval_command: EvalCommand, tmp_path: Path) -> Path:
     data = dataset(tmp_path / "data", *rows)
     finished = eval_command(*AGENT, *data, "run.concurrency=1", "run.epochs=2", "run.fail_fast=true")
     assert finished.code == 3
-    assert finished.out.splitlines()[-1] == f"go on with: python eval/run.py run.resume={finished.folder}"
+    assert finished.out.splitlines()[-1] == f"continue with: python eval/run.py run.resume={finished.folder}"
     assert keys(finished.folder) == [("a", 1, 1), ("b", 1, 1)]
     return finished.folder
 

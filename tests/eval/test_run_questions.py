@@ -52,7 +52,7 @@ def test_fail_fast_stops_the_run_with_3_and_keeps_what_is_done(sure_command: Eva
     assert (finished.code, finished.err) == (3, NO_SEARCH)
     out = " ".join(finished.out.split())
     assert "stopped: question bad failed" in out
-    assert "incomplete: 1 right of 1 answered, 1 of 3 not asked" in out
+    assert "incomplete: 1 right of 1 answered, 1 of 3 not run" in out
     summary = finished.summary
     assert (summary["n"], summary["n_correct"], summary["accuracy"]) == (3, 1, pytest.approx(1 / 3))
     assert summary["stopped"].startswith("question bad failed")

@@ -141,10 +141,10 @@ def test_a_stopped_child_is_resumed_and_the_table_made_again(
     options = [*AGENT, *dataset(tmp_path / "data", *questions), "run.concurrency=1", RUN_DIR, "hydra.sweep.dir=sweep"]
     finished = eval_command("-m", *options, "run.max_errors=1,5")
     assert finished.code == 3
-    assert "job 0: go on with: python eval/run.py run.resume=job-0" in finished.out
+    assert "job 0: continue with: python eval/run.py run.resume=job-0" in finished.out
     assert "make the table again: python eval/sweep.py sweep" in finished.out
     assert [row["exit_code"] for row in content()["jobs"]] == [3, 2]
-    assert content()["comparisons"][0]["reason"] == "1 answers are still missing"
+    assert content()["comparisons"][0]["reason"] == "1 answer is still missing"
     assert "at least 0.0%" in finished.out, "of a run that stopped, a floor"
     before = place(0)
     assert eval_command("run.resume=job-0", "run.max_errors=null").code == 2

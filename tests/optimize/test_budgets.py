@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow  # whole runs, or whole stores
 
 CONCURRENCY = 8
 LARGE = ("budget.lm_calls=100000", "budget.tokens=100000000", "budget.usd=1000", "budget.seconds=100000")
-GOING_ON = re.compile(r"raise that budget and go on with: python \S*optimize/run\.py resume=\S+\n")
+GOING_ON = re.compile(r"raise that budget and continue with: python \S*optimize/run\.py resume=\S+\n")
 
 
 @pytest.fixture(autouse=True)

@@ -66,7 +66,7 @@ def test_a_reflection_model_that_fails_in_the_search_stops_the_run_which_can_go_
     assert f"{note}\n" == NO_SEARCH
     assert told.startswith("stopped: the reflection model gave no usable reply")
     assert "the reflection model is out of order" in told
-    assert how.startswith("go on with: python ")
+    assert how.startswith("continue with: python ")
     assert how.endswith("resume=run")
     assert not (wire.tuned.folder / "verdict.json").exists()
     assert wire.rows_in(wire.bodies).isdisjoint(wire.sealed)

@@ -84,7 +84,7 @@ CHOICES = [
     (["--nope"], ["--nope is not a flag"]),
     (["run.epochs=3"], ["run.epochs is not an option"]),
     (["cache.tools=shared"], ["cache is not an option"]),
-    (["debug=one"], ["debug is not a group of choices of this command", "model, optimizer, scorer, system"]),
+    (["debug=one"], ["debug is not a config group of this command", "model, optimizer, scorer, system"]),
     (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa"]),
     (["--multirun", "--info"], ["--multirun and --info cannot be given together"]),
 ]

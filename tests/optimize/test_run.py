@@ -183,7 +183,7 @@ def test_a_budget_that_ends_before_the_sealed_test_leaves_it_unopened_and_can_be
     assert "sealed" not in verdict and "sealed_opened_before" not in first.read("tuning")
     assert first.code == 3 and verdict["resumable"] is True
     assert not (first.folder / "sealed").exists()
-    assert f"go on with: python {PROJECT_ROOT / 'optimize' / 'run.py'} resume=run" in first.err
+    assert f"continue with: python {PROJECT_ROOT / 'optimize' / 'run.py'} resume=run" in first.err
     second = planted_run(tmp_path, "budget.lm_calls=500", "resume=run", texts=texts)
     assert ended(second, "improved")["spend"]["lm_calls"] > verdict["spend"]["lm_calls"]
 
@@ -195,7 +195,7 @@ def test_a_budget_that_ends_in_the_sealed_test_keeps_what_was_paid_for(tmp_path:
     )
     verdict = ended(first, "budget", "budget.tokens=300000", "in the middle of the sealed test")
     assert verdict["sealed"]["opened_before"] == first.read("tuning")["sealed_opened_before"] == 0
-    assert first.code == 3 and "raise that budget and go on with: " in first.err
+    assert first.code == 3 and "raise that budget and continue with: " in first.err
     model = Obedient(sealed_tokens=5_000)
     second = planted_run(tmp_path, "budget.tokens=9000000", "resume=run", texts=texts, model=model)
     total = ended(second, "improved")["spend"]["lm_calls"]

@@ -34,7 +34,7 @@ from tests.optimize.tuned import (
 pytestmark = pytest.mark.slow  # whole runs, in processes of their own
 
 CONCURRENCY = 8
-GOING_ON = re.compile(r"^go on with: python \S*optimize/run\.py resume=\S+$", re.MULTILINE)
+GOING_ON = re.compile(r"^continue with: python \S*optimize/run\.py resume=\S+$", re.MULTILINE)
 WITHOUT_DSPY = """
 import sys
 from optimize.run import main
@@ -201,7 +201,9 @@ def test_a_refused_key_or_quota_stops_the_run_and_is_no_wrong_answer(
         run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
         assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
         said = capsys.readouterr().err
-        assert re.search(r"^stopped: (the model's provider takes no more calls|the reflection model gave no)", said)
+        assert re.search(
+            r"^stopped: (the model's provider refuses further requests|the reflection model gave no)", said
+        )
         assert {"401": "Incorrect API key", "quota": "exceeded your current quota"}[fault] in said
         assert GOING_ON.search(said)
         assert run.read("verdict") is None

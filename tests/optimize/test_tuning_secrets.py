@@ -136,7 +136,7 @@ def test_a_run_that_was_cut_short_goes_on_with_its_replies_and_holds_no_secret(
     ("refused", "code", "said"),
     [
         ("`new_instruction`", 1, "the model that rewrites prompts could not be asked"),
-        ("What is written", 3, "takes no more calls"),
+        ("What is written", 3, "refuses further requests"),
     ],
     ids=["reflection", "question"],
 )

@@ -20,6 +20,7 @@ from eval.runs.folder import DATABASE, format_resume_hint
 from eval.runs.record import NOT_RUN
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
+from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 
 _LABELS = string.ascii_uppercase
@@ -52,7 +53,7 @@ class RunComparison:
 
     run: str
     against: str
-    made: Comparison
+    comparison: Comparison
     used_to_tune: HeldOut | None  # None: no sample is known to have been used to tune the prompts of either
     left_out: dict[str, int]  # reason → samples
     differs: Differences
@@ -63,7 +64,7 @@ class RunComparison:
         return {
             "run": self.run,
             "against": self.against,
-            **self.made.to_dict(),
+            **self.comparison.to_dict(),
             "used_to_tune": self.used_to_tune.to_dict() if self.used_to_tune else None,
             "left_out": self.left_out,
             "differs": asdict(self.differs),
@@ -119,11 +120,11 @@ def compare_runs(folders: Sequence[Path], intersection: bool) -> ComparisonResul
     """
     _check(folders)
     runs = [_read_run(label, folder) for label, folder in zip(_LABELS, folders, strict=False)]
-    made = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
-    p_values = adjust_p_values([each.made.accuracy.p for each in made])
+    pairs = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
+    p_values = adjust_p_values([pair.comparison.accuracy.p for pair in pairs])
     return ComparisonResult(
         [_describe_run(run) for run in runs],
-        [replace(each, p_holm=p) for each, p in zip(made, p_values, strict=True)],
+        [replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True)],
     )
 
 
@@ -185,19 +186,19 @@ def _compare_pair(first: _ReadRun, second: _ReadRun, intersection: bool) -> RunC
             raise UserError(
                 f"{first} and {second} have no question in common that both have answered; nothing can be compared."
             )
-    made = compare_answers(first.answers, second.answers, common.ids if common else None)
+    comparison = compare_answers(first.answers, second.answers, common.ids if common else None)
     ids = common.ids if common else list(first.answers.questions)
     used = {run.label: run.used for run in (first, second)}
     return RunComparison(
         run=second.label,
         against=first.label,
-        made=made,
+        comparison=comparison,
         used_to_tune=compare_held_out(first.answers, second.answers, ids, used),
         left_out=dict(common.left_out) if common else {},
         differs=find_differences(first.setup, second.setup),
         notes=(
             *_list_pair_notes(first, second, common),
-            *_list_price_notes(first, second, made),
+            *_list_price_notes(first, second, comparison),
             *(note for run in (first, second) for note in _list_run_notes(run, ids)),
         ),
     )
@@ -217,9 +218,10 @@ def _list_pair_notes(first: _ReadRun, second: _ReadRun, common: CommonSamples | 
         n = sum(common.left_out.values())
         reasons = "; ".join(f"{count} {reason}" for reason, count in common.left_out.items())
         left_out = f"{n} left out" + (f" ({reasons})" if reasons else "")
-        yield f"only what {both} have in common: {len(common.ids)} questions; {left_out}"
+        yield f"only what {both} have in common: {format_count(len(common.ids), 'question')}; {left_out}"
         if missing := first.answers.n_missing + second.answers.n_missing:
-            yield f"{missing} answers are still missing; here they are left out, not counted as wrong"
+            are, they = ("is", "it is") if missing == 1 else ("are", "they are")
+            yield f"{format_count(missing, 'answer')} {are} still missing; here {they} left out, not counted as wrong"
     if not have_same_scorer(first.answers, second.answers):
         yield f"{both} were scored by different rules: a difference may be that of the rules"
     if first.answers.epochs != second.answers.epochs:
@@ -227,15 +229,15 @@ def _list_pair_notes(first: _ReadRun, second: _ReadRun, common: CommonSamples | 
         yield f"each question was answered {times} times; the means of each question are compared"
 
 
-def _list_price_notes(first: _ReadRun, second: _ReadRun, made: Comparison) -> Iterator[str]:
-    known, n = made.cost_usd.n_questions if made.cost_usd else 0, made.accuracy.n_questions
+def _list_price_notes(first: _ReadRun, second: _ReadRun, comparison: Comparison) -> Iterator[str]:
+    known, n = comparison.cost_usd.n_questions if comparison.cost_usd else 0, comparison.accuracy.n_questions
     if known < n:
         yield f"the cost of {n - known} of {n} questions is unknown to one of them; they are not in its difference"
-    for run, side in ((first, made.first), (second, made.second)):
+    for run, side in ((first, comparison.first), (second, comparison.second)):
         if side.cached_calls:
             yield f"{side.cached_calls:,} calls of {run.label} cost nothing: another run had paid for them (cache.lm)"
-        if n := side.cached_tool_calls:
-            yield f"{n:,} tool calls of {run.label} were not made: another run had made them (cache.tools)"
+        if n_cached := side.cached_tool_calls:
+            yield f"{n_cached:,} tool calls of {run.label} were not made: another run had made them (cache.tools)"
 
 
 def _list_run_notes(run: _ReadRun, ids: Sequence[str]) -> Iterator[str]:

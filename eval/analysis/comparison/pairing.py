@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from eval.analysis.comparison.answers import Answers
 from eval.analysis.statistics.paired_tests import Pair
+from mas.runtime.text import format_count
 
 ONE_ONLY, OTHER_CONTENT = "with a gold answer in one run alone", "with another text, gold answer or file"
 UNANSWERED = "not answered yet by one of the runs"
@@ -37,7 +38,7 @@ def find_obstacle(first: Answers, second: Answers) -> str | None:
     if first.questions_sha256 != second.questions_sha256:
         return "their questions, gold answers or attached files differ"
     if missing := first.n_missing + second.n_missing:
-        return f"{missing} answers are still missing"
+        return f"{format_count(missing, 'answer')} {'is' if missing == 1 else 'are'} still missing"
     return None if first.questions else "no question has a gold answer"
 
 

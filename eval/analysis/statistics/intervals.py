@@ -36,7 +36,7 @@ def compute_accuracy_interval(n_correct: int, n: int) -> Interval | None:
 def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:
     """Return the bounds of the share of correct answers over all samples; None without any answer.
 
-    What varies is which samples were drawn and the answers to each. With one answer a sample it is
+    What varies is which samples were drawn and the answers to each. With one answer per sample it is
     `compute_accuracy_interval`.
     """
     answers = sum(n for _, n in questions)

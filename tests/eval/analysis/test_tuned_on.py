@@ -71,14 +71,14 @@ def test_all_sets_of_a_resumed_run_count() -> None:
     ("learnt", "picked", "n", "expected"),
     [
         ("", "", 3, None),
-        ("a", "b", 4, "2 of the 4 questions were used to tune mine (1 for training, 1 for validation): its score on "
-         "them flatters; on the other 2 it is reported separately"),
-        ("", "a", 2, "1 of the 2 questions was used to tune mine (1 for validation): its score on it flatters; on the "
-         "other one it is reported separately"),
-        ("a", "b", 2, "all 2 questions were used to tune mine (1 for training, 1 for validation): its score on "
-         "them flatters, and no other is scored"),
-        ("a", "", 1, "the one question was used to tune mine (1 for training): its score on it flatters, and no other "
-         "is scored"),
+        ("a", "b", 4, "2 of the 4 questions were used to tune mine (1 for training, 1 for validation), so its score on "
+         "them is inflated; on the other 2 it is reported separately"),
+        ("", "a", 2, "1 of the 2 questions was used to tune mine (1 for validation), so its score on it is inflated; "
+         "on the other one it is reported separately"),
+        ("a", "b", 2, "all 2 questions were used to tune mine (1 for training, 1 for validation), so its score on "
+         "them is inflated; no other is scored"),
+        ("a", "", 1, "the one question was used to tune mine (1 for training), so its score on it is inflated; no "
+         "other is scored"),
     ],
 )  # fmt: skip
 def test_the_warning_says_how_many_and_what_is_left(learnt: str, picked: str, n: int, expected: str | None) -> None:
@@ -149,7 +149,8 @@ def test_a_run_warns_before_and_reports_the_rest_beside(eval_command: EvalComman
     texts = list(asked_by(untuned).values())
     finished = eval_command(*TOY, f"prompts={tuned_set(tmp_path / 'owned', texts[:1], texts[1:2])}")
     warning = (
-        "warning: 2 of the 4 questions were used to tune owned (1 for training, 1 for validation): its score on them"
+        "warning: 2 of the 4 questions were used to tune owned (1 for training, 1 for validation), so its score on "
+        "them is inflated"
     )
     before, _, after = finished.out.partition("tuned on: 2 of the 4 questions were used to tune owned")
     assert warning in before
@@ -204,7 +205,7 @@ def test_questions_without_a_gold_answer_are_in_no_warning(eval_command: EvalCom
     start = ("system=toy", "model=offline", prompts)
     finished = eval_command(*start, *dataset(tmp_path / "some", *rows))
     assert "warning" not in finished.out
-    assert "flatters" not in finished.out
+    assert "inflated" not in finished.out
     assert "none of the 2 questions with a gold answer was used to tune owned" in finished.out
     unscored = eval_command(*start, *dataset(tmp_path / "none", *rows[:2]), f"run.dir={tmp_path / 'unscored'}")
     assert unscored.code == 0, unscored.err

@@ -14,7 +14,14 @@ import pytest
 from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue
 
-from eval.cli.command import CLOSED, ENDING, InterruptedRunError, handle_signals, run_command, survive_broken_pipe
+from eval.cli.command import (
+    STOP_SIGNALS,
+    TERMINATION_SIGNALS,
+    InterruptedRunError,
+    handle_signals,
+    run_command,
+    survive_broken_pipe,
+)
 from eval.cli.hydra_compat import get_task_overrides, get_typed_list
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.termination import StopController
@@ -144,11 +151,11 @@ def test_an_interrupted_run_ends_a_multirun_with_3(run: Run, capsys: pytest.Capt
 
     def task(composed: DictConfig) -> int:
         seeds.append(composed.seed)
-        raise InterruptedRunError("stopped.\ngo on with: this")
+        raise InterruptedRunError("stopped.\ncontinue with: this")
 
     assert run(task, "-m", "seed=0,1") == 3
     assert seeds == [0]
-    assert capsys.readouterr().err == "stopped.\ngo on with: this\n"
+    assert capsys.readouterr().err == "stopped.\ncontinue with: this\n"
 
 
 def test_sigterm_outside_the_questions_ends_the_command_as_ctrl_c_does(
@@ -218,7 +225,7 @@ def test_what_a_full_disk_has_lost_is_told_and_in_the_exit_code(script: str, cle
     command = [sys.executable, str(PROJECT_ROOT / script), "--help"]
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=clean_environment, text=True)
-    assert ended.stderr == "error: what it printed could not be written: no space left on device; make room.\n"
+    assert ended.stderr == "error: the output could not be written (no space left on device); free disk space.\n"
     assert ended.returncode == 2
 
 
@@ -239,20 +246,20 @@ def test_help_into_head_says_nothing_else(script: str, clean_environment: dict[s
 
 
 def test_each_is_heard_by_its_name_and_given_back() -> None:
-    before = [signal.getsignal(number) for number in ENDING]
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     heard: list[str] = []
     with handle_signals(heard.append):
-        for number in ENDING:
+        for number in STOP_SIGNALS:
             os.kill(os.getpid(), number)
     assert heard == ["Ctrl-C", "SIGTERM", "SIGHUP (its terminal was closed)"]
-    assert [signal.getsignal(number) for number in ENDING] == before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
 def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
     heard: list[str] = []
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with handle_signals(heard.append, CLOSED):
+        with handle_signals(heard.append, TERMINATION_SIGNALS):
             os.kill(os.getpid(), signal.SIGHUP)
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:

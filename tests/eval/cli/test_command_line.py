@@ -32,8 +32,8 @@ def test_what_hydra_can_judge_is_left_to_it(override: str, command: str) -> None
     [
         ("optimizer=gepa", "eval", "data, debug, experiment, model, scorer, system, tools, tracking."),
         ("debug=one", "optimize", "data, experiment, model, optimizer, scorer, system, tools, tracking."),
-        ("model = null", "eval", "model = null is not possible: model is a group of choices; choose one of: gpt-4o, "),
-        ("model@scorer.judge=null", "eval", "model is a group of choices; choose one of: gpt-4o, "),
+        ("model = null", "eval", "model = null is not possible: model is a config group; choose one of: gpt-4o, "),
+        ("model@scorer.judge=null", "eval", "model is a config group; choose one of: gpt-4o, "),
         ("~tracking", "eval", "cannot be taken away; choose one of: local, off, server; or leave it out."),
         (
             "++model=offline",

@@ -250,7 +250,7 @@ def test_one_signal_drains(tmp_path: Path, clean_environment: dict[str, str], nu
     assert len(ended.answered) <= 4, "the later ones were not begun"
     assert line.startswith(f"stopping ({reason}): nothing new is started; what is in flight has 30 s to finish.")
     assert line.endswith("To stop now: Ctrl-C again\n") and ended.err == ""
-    assert ended.out.splitlines()[-1] == "go on with: python eval/run.py run.resume=run"
+    assert ended.out.splitlines()[-1] == "continue with: python eval/run.py run.resume=run"
 
 
 def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(tmp_path: Path, clean_environment: dict[str, str]) -> None:

@@ -76,6 +76,15 @@ def test_config_becomes_params_and_facts_become_tags() -> None:
     assert (page.dataset["name"], page.dataset["digest"]) == ("gaia_level1", "b" * 36)
 
 
+def test_the_source_of_the_dataset_names_its_repository() -> None:
+    data = {"name": "gaia", "repo": "gaia-benchmark/GAIA", "revision": "abc", "config": "2023_level1", "gated": True}
+    page = build_page(replace(INFO, config={**CONFIG, "data": data}))
+    assert page.dataset is not None
+    assert json.loads(page.dataset["source"])["tags"] == {
+        "repo": "gaia-benchmark/GAIA", "revision": "abc", "config": "2023_level1", "split": None,
+    }  # fmt: skip
+
+
 def test_of_a_run_that_is_not_complete_only_floors_become_metrics() -> None:
     to_come = a_record("q2", error="x", error_class="not_run", score=None)
     records = [a_record("q1"), a_record("q1", epoch=2), to_come]
@@ -177,7 +186,10 @@ def test_the_origin_names_commit_and_host() -> None:
 
 def test_numbers_that_are_no_more_are_nan_once_and_those_of_others_stay(opened: Opened) -> None:
     run = opened()
-    write_page(run, RunPage(metrics={"accuracy": 0.5, "judge/lm_calls": 3.0, "accuracy/kind_pdf": 1.0}))
+    write_page(
+        run,
+        RunPage(metrics={"accuracy": 0.5, "judge/lm_calls": 3.0, "accuracy/kind_pdf": 1.0, "tuned_on/questions": 2.0}),
+    )
     run.client.log_metric(run.run_id, "somebody/rating", 4.0)
     page = RunPage(metrics={"accuracy": 0.5})
     write_page(run, page)
@@ -185,6 +197,7 @@ def test_numbers_that_are_no_more_are_nan_once_and_those_of_others_stay(opened: 
     shown = run.client.get_run(run.run_id).data.metrics
     assert math.isnan(shown["judge/lm_calls"])
     assert math.isnan(shown["accuracy/kind_pdf"])
+    assert math.isnan(shown["tuned_on/questions"])
     assert (shown["accuracy"], shown["somebody/rating"]) == (0.5, 4.0)
     assert len(run.client.get_metric_history(run.run_id, "judge/lm_calls")) == 2
 

@@ -165,8 +165,8 @@ def test_a_judge_is_named_and_its_span_stands_under_the_question() -> None:
     [
         (1, 1, "q1: What"),
         (2, 1, "q1 · epoch 2: What"),
-        (1, 3, "q1 · try 3: What"),
-        (2, 3, "q1 · epoch 2 · try 3: What"),
+        (1, 3, "q1 · attempt 3: What"),
+        (2, 3, "q1 · epoch 2 · attempt 3: What"),
     ],
 )
 def test_previews_start_with_the_id_and_pair_the_same_draw_of_two_runs(epoch: int, attempt: int, start: str) -> None:

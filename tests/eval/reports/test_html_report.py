@@ -209,9 +209,9 @@ def test_a_run_that_stopped_says_what_was_not_asked_and_claims_no_interval(tmp_p
         record("c", score=None, answer=None, error="the run stopped", error_class="not_run"),
     ]
     text = page(tmp_path, records, stopped="interrupted").text
-    assert "not complete: interrupted. Of 3 questions: 1 answered, 1 in error, 1 not asked." in text
+    assert "not complete: interrupted. Of 3 questions: 1 answered, 1 in error, 1 not run." in text
     assert "at least 33.3% accuracy" in text
-    assert "1 in error, 1 by infrastructure 1 not asked" in text
+    assert "1 in error, 1 by infrastructure 1 not run" in text
     assert "all at least 33.3% 1 0 1 1 3" in text
     assert "95% interval" not in text
 

@@ -52,7 +52,7 @@ def test_a_run_that_is_not_complete_shows_a_floor_and_how_far_it_came(record: Ma
     text = shown(records, stopped="interrupted by Ctrl-C", epochs=2)
     assert row(text, "all") == ["all", "at least 10.0%", "1/10", "7", "1"]
     assert row(text, "level 2") == ["level 2", "at least 0.0%", "0/2", "2", "0"]
-    assert "stopped: interrupted by Ctrl-C\nincomplete: 1 right of 2 answered, 7 of 10 not asked; " in text
+    assert "stopped: interrupted by Ctrl-C\nincomplete: 1 right of 2 answered, 7 of 10 not run; " in text
     assert "errors: malformed 1\n" in text
     assert not [each for each in ("interval", "ICC", "pass@k:", "majority vote:") if each in text]
 
@@ -144,7 +144,7 @@ def test_infrastructure_errors_and_second_tries_are_apart(record: Make) -> None:
     text = shown([record("a", **failed), record("b", **failed), record("b", attempt=2, score=1.0)])
     assert "infrastructure errors: 1 (of the wrong answers; run again with" in text
     assert "run.retry_errors=true" in text
-    assert "tried again: 1 after an error, 1 of them without one now; on first tries the accuracy was 0.0%" in text
+    assert "retried: 1 after an error, 1 of them without one now; on first tries the accuracy was 0.0%" in text
 
 
 def test_epochs_have_a_table_of_their_own(record: Make) -> None:

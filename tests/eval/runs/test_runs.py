@@ -93,7 +93,7 @@ def test_runs_of_another_kind_are_known_by_another_file(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.db").touch()
-    with pytest.raises(UserError, match=f"already holds a run; go on with it by run.resume={tmp_path}"):
+    with pytest.raises(UserError, match=f"already holds a run; resume it with run.resume={tmp_path}"):
         check_free(tmp_path)
 
 
@@ -111,5 +111,5 @@ def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) 
         check_free(answered_only)
     with RunStore(tmp_path / "begun" / "run.db") as store:
         store.write_info(RunInfo(run_id="r", command=[]))
-    with pytest.raises(UserError, match=r"go on with it by run\.resume"):
+    with pytest.raises(UserError, match=r"resume it with run\.resume"):
         check_free(tmp_path / "begun")

@@ -89,7 +89,7 @@ def test_a_judge_without_a_valid_key_stops_the_run(eval_command: EvalCommand, ba
         finished = judged(eval_command, base, url, "run.concurrency=1")
     assert finished.code == 3
     assert finished.summary["errors_by_class"] == {"not_run": 2}, "it goes on where it was"
-    assert "for want of quota or for the key" in finished.summary["stopped"]
+    assert "quota exhausted or key rejected" in finished.summary["stopped"]
 
 
 def test_a_function_of_ones_own_gives_partial_credit(eval_command: EvalCommand, base: list[str]) -> None:

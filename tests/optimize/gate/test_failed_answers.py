@@ -184,7 +184,7 @@ def test_a_question_that_always_fails_leaves_a_way_to_a_verdict_that_says_so(
             f"{failing[1]}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict without "
         )
         assert "LMServerError" in stopped
-        assert re.fullmatch(r"go on with: python \S+ resume=\S+", going_on)
+        assert re.fullmatch(r"continue with: python \S+ resume=\S+", going_on)
         assert run.read("verdict") is None
     assert server.asked - before == 2 * 12, "nothing else is asked again"
     before = server.asked
@@ -237,7 +237,7 @@ def test_too_many_failed_answers_are_no_verdict_whatever_is_asked_for(
         "verdict; going on asks them again. The first error: "
     )
     assert AGAINST not in stopped
-    assert re.fullmatch(r"go on with: python \S+ resume=\S+", going_on)
+    assert re.fullmatch(r"continue with: python \S+ resume=\S+", going_on)
     assert run.read("verdict") is None
     server.always_fails = lambda messages: False
     assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0

@@ -82,8 +82,8 @@ def test_the_parent_shows_what_came_of_it(tmp_path: Path, local: LocalTracking) 
     tags = {"published": "true", "finish_reason": "improved", "simulated": "false", "winner": "c001"}
     assert tags.items() <= run.data.tags.items()
     note = run.data.tags["mlflow.note.content"]
-    assert "25.0 % before (95 % interval 20.0 to 30.0), 37.5 % with c001" in note
-    assert "gain +12.5 % (95 % interval 1.0 to 24.0), p = 0.03; 4 questions won, 1 lost, 3 tied" in note
+    assert "25.0 % before (95% interval 20.0 to 30.0), 37.5 % with c001" in note
+    assert "gain +12.5 % (95% interval 1.0 to 24.0), p = 0.03; 4 questions won, 1 lost, 3 tied" in note
     assert "python eval/sync.py run/sealed/winner" in note
     assert str(tmp_path) not in json.dumps(run.to_dictionary()["data"])
     names = {each.path for each in client(local).list_artifacts(sent.run.run_id)}

@@ -83,7 +83,7 @@ def test_a_server_that_goes_on_failing_stops_the_test_which_can_go_on(tmp_path: 
     first = planted_run(tmp_path, *in_turn, texts={"finalize": ALWAYS}, model=model)
     assert first.code == 3
     assert re.search(r"^stopped: the server failed 4 of the sealed answers, and again .*out of order", first.err)
-    assert "go on with: " in first.err
+    assert "continue with: " in first.err
     assert not (first.folder / "verdict.json").exists()
     assert first.read("tuning")["sealed_opened_before"] == 0, "noted as soon as it was opened"
     again = Failing()

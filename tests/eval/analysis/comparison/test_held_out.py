@@ -42,7 +42,7 @@ def test_the_difference_on_the_other_questions_stands_beside(
     out = " ".join(capsys.readouterr().out.split())
     assert (
         "warning: 4 of the 8 questions were used to tune the prompts of B, owned (2 for training, 2 for validation): "
-        "p and difference over all of them flatter"
+        "p and the difference over all of them are too optimistic"
     ) in out
     assert "on the other 4: +50.0 points (95% interval" in out
     assert "on the 4 not tuned on" in out
