@@ -60,7 +60,7 @@ def choose_winner(run: TuningRun, proposals: Sequence[ProposalLine], measured: B
     if best.fresh_score <= parent.fresh_score:
         raise EarlyVerdictError(
             "no_accepted_candidate",
-            f"re-evaluated, {_none_of_the_best(others)} better than the prompts it began with "
+            f"after re-evaluation {_none_of_the_best(others)} better than the starting prompts "
             f"({best.fresh_score:.1%} against {parent.fresh_score:.1%} on validation); the sealed test was not run",
         )
     return best
@@ -71,7 +71,7 @@ def _read_entry(line: Mapping[str, Any]) -> ShortlistEntry:
 
 
 def _none_of_the_best(others: Sequence[ShortlistEntry]) -> str:
-    return "the only candidate was not" if len(others) == 1 else f"none of the best {len(others)} was"
+    return "the only candidate was not" if len(others) == 1 else f"none of the best {len(others)} candidates was"
 
 
 def _choose_cheapest(parent: ShortlistEntry, others: Sequence[ShortlistEntry], margin: float) -> ShortlistEntry:
@@ -82,7 +82,7 @@ def _choose_cheapest(parent: ShortlistEntry, others: Sequence[ShortlistEntry], m
     if best is None or parent.cost_usd is None or usd[best.candidate_id] >= parent.cost_usd:
         raise EarlyVerdictError(
             "no_accepted_candidate",
-            f"re-evaluated, {_none_of_the_best(others)} as good as the prompts it began with and cheaper as far "
+            f"after re-evaluation {_none_of_the_best(others)} as good as the starting prompts and cheaper as far "
             "as is known; the sealed test was not run",
         )
     return best
@@ -105,7 +105,7 @@ def _rank(run: TuningRun, proposals: Sequence[ProposalLine], measured: Baseline)
     if not better:
         none = "the only proposal" if len(proposals) == 1 else f"none of {len(proposals)} proposals"
         was = "was not" if len(proposals) == 1 else "was"
-        began = f"the prompts it began with ({measured.val_score:.1%})"
+        began = f"the starting prompts ({measured.val_score:.1%})"
         gate = run.config.gate
         enough = f"better than {began}"
         if gate.objective == "cost":
@@ -121,7 +121,7 @@ def _rank(run: TuningRun, proposals: Sequence[ProposalLine], measured: Baseline)
     if not ranked:
         raise EarlyVerdictError(
             "no_accepted_candidate",
-            f"every candidate that was {_describe_good(run.config.gate)} on validation has the prompts it began with",
+            f"every candidate that was {_describe_good(run.config.gate)} on validation has the starting prompts",
         )
     return ranked
 
@@ -149,10 +149,11 @@ def _drop_leaking(run: TuningRun, ids: Sequence[str]) -> list[str]:
     if not clean:
         each = "the only candidate that was" if len(ids) == 1 else f"each of the {len(ids)} candidates that were"
         good = _describe_good(run.config.gate)
+        leaks = "contains answers, questions or ids of validation or sealed questions (see leaks.json)"
+        faults = {"leak_blocked": leaks, "too_long": "is too long for gate.max_prompt_chars"}
         raise EarlyVerdictError(
             "leak_blocked" if "leak_blocked" in failures else "too_long",
-            f"{each} {good} on validation contains answers, questions or ids of "
-            "validation or sealed questions, or is too long; see leaks.json",
+            f"{each} {good} on validation {' or '.join(fault for name, fault in faults.items() if name in failures)}",
         )
     return clean
 

@@ -107,7 +107,7 @@ def test_nothing_better_on_validation_ends_the_run_unopened(tmp_path: Path) -> N
 
 def test_luck_on_validation_does_not_open_the_sealed_questions(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"plan": "This helps nobody."})
-    verdict = ended(tuned, "no_accepted_candidate", "re-evaluated", "sealed test was not run")
+    verdict = ended(tuned, "no_accepted_candidate", "after re-evaluation", "sealed test was not run")
     assert verdict["best_val"] == {"candidate_id": "c001", "val_gain": pytest.approx(0.8)}
     assert "picking on validation alone would have shipped c001 (+80.0 points there)" in tuned.out
     assert not (tmp_path / "sealed_sets.jsonl").exists()
@@ -221,7 +221,7 @@ def test_with_objective_cost_a_dearer_set_is_not_tested_however_good(tmp_path: P
 def test_with_objective_cost_a_set_that_is_worse_is_not_tested_however_cheap(tmp_path: Path) -> None:
     shorter = Planted([{"solve": "Solve it."}], val_score=0.1, whole=True)
     tuned = planted_run(tmp_path, "gate.objective=cost", model=Obedient(simulated=False), optimizer=shorter)
-    words = "(1 scored on validation) was not as good as the prompts it began with (20.0%) within gate.margin=0.02"
+    words = "(1 scored on validation) was not as good as the starting prompts (20.0%) within gate.margin=0.02"
     ended(tuned, "no_accepted_candidate", words, simulated=False)
 
 

@@ -81,10 +81,10 @@ def test_the_room_for_the_sealed_test_is_that_of_both_sides(tmp_path: Path) -> N
 def test_a_single_candidate_is_spoken_of_as_one(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"finalize": "Lucky."})
     (reason,) = tuned.verdict["reasons"]
-    assert reason.startswith("re-evaluated, the only candidate was not better than the prompts it began with")
+    assert reason.startswith("after re-evaluation the only candidate was not better than the starting prompts")
     several = Scored([], found=[("Lucky.", 1.0, "accepted"), ("Luckier.", 1.0, "accepted")])
     (reason,) = planted_run(tmp_path / "two", optimizer=several).verdict["reasons"]
-    assert reason.startswith("re-evaluated, none of the best 2 was better than")
+    assert reason.startswith("after re-evaluation none of the best 2 candidates was better than")
 
 
 def test_a_shortlist_that_is_there_is_not_asked_again(tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_candidates_with_the_parent_s_prompts_alone_are_no_candidates(
         tmp_path, f"gate.objective={objective}", model=Obedient(simulated=False), optimizer=same
     ).verdict
     assert verdict["finish_reason"] == "no_accepted_candidate"
-    assert verdict["reasons"] == [f"every candidate that was {good} on validation has the prompts it began with"]
+    assert verdict["reasons"] == [f"every candidate that was {good} on validation has the starting prompts"]
