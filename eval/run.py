@@ -21,10 +21,10 @@ from eval.workflows.sweep import end_sweep, run_as_job
 
 
 def task(composed: DictConfig) -> int:
-    return run_as_job(lambda: _evaluated(composed))
+    return run_as_job(lambda: _run_job(composed))
 
 
-def _evaluated(composed: DictConfig) -> int:
+def _run_job(composed: DictConfig) -> int:
     config = read_config(composed, raw_ids=get_typed_list("ids"))
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     if config.run.resume and (code := show_finished_run(config, resolved)) is not None:

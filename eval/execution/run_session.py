@@ -273,18 +273,18 @@ class RunSession:
         try:
             listen = self.logs.listener(thread_id, sample_key.sample_id, sample_key.epoch, sample_key.attempt)
         except OSError as error:
-            self._no_log(error)
+            self._stop_for_logs(error)
             return lambda level, event, fields: None
 
         def listen_safely(level: Level, event: str, fields: dict[str, Any]) -> None:
             try:
                 listen(level, event, fields)
             except OSError as error:
-                self._no_log(error)
+                self._stop_for_logs(error)
 
         return listen_safely
 
-    def _no_log(self, error: OSError) -> None:
+    def _stop_for_logs(self, error: OSError) -> None:
         self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
 
 
