@@ -115,7 +115,7 @@ async def ask(schedule: Any, *, deadline_seconds: float = 30.0, swallowing: bool
             redact=lambda text: text,
         )
         stop = StopController()
-        record = await runner.record_of(Sample("q1", "What is 6 * 7?", target=ANSWER), SampleKey("q1"))
+        record = await runner.run_sample(Sample("q1", "What is 6 * 7?", target=ANSWER), SampleKey("q1"))
         stop.observe(record)
         requests = server.requests()
     reason = str(stop.reason) if stop.reason else None

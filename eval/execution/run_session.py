@@ -41,6 +41,9 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import RunBudget, SampleContext, SampleKey
 from mas.runtime.trace import Level, Listener
 
+CALL_LOG = "calls.db"
+GC_THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collections of the younger generation
+
 
 def begin_session(
     folder: Path,
@@ -138,9 +141,6 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collections of the younger generation
-
-
 @contextmanager
 def relax_gc() -> Iterator[None]:
     """Exclude today's objects from garbage collection and collect new ones more rarely: a fourth of a run's CPU time.
@@ -149,15 +149,12 @@ def relax_gc() -> Iterator[None]:
     """
     before = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(*THRESHOLDS)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         yield
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-CALL_LOG = "calls.db"
 
 
 def read_spent_usd(store: RunStore, folder: Path) -> float:
@@ -266,7 +263,7 @@ class RunSession:
     def _has_pending(self) -> bool:
         """Return whether another session could run a sample, with `run.retry_errors` too."""
         ids = [planned.id for planned in self.store.read_plan()]
-        return bool(list_pending(ids, self.config.run.epochs, self.store.keys(), retry_errors=True))
+        return bool(list_pending(ids, self.config.run.epochs, self.store.read_last_attempts(), retry_errors=True))
 
     def _open_listener(self, thread_id: str, sample_key: SampleKey) -> Listener:
         """Return the writer of a sample's log lines. A log that cannot be written ends the run, never a sample."""

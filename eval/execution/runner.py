@@ -45,7 +45,7 @@ class SampleRunner:
     observer: Observer | None = None  # shows the spans of every sample as they open and end
     cost_without_calls: float | None = None  # 0.0 if every call that can cost money is seen here
 
-    async def record_of(self, sample: Sample, sample_key: SampleKey) -> Record:
+    async def run_sample(self, sample: Sample, sample_key: SampleKey) -> Record:
         """Answer and score one sample; whatever goes wrong with it becomes part of its record."""
         thread_id = uuid.uuid4().hex
         trace = Trace(thread_id, self.open_listener(thread_id, sample_key), self.observer)

@@ -88,7 +88,7 @@ def _read_final(store: RunStore) -> Iterator[Record]:
 
 def _read_with_steps(store: RunStore) -> Iterator[Record]:
     """Yield the last attempts that the page shows; no other record is parsed, for each may have megabytes."""
-    epochs, last = store.read_info().epochs, store.keys()
+    epochs, last = store.read_info().epochs, store.read_last_attempts()
     shown = set(store.list_planned_ids()[: limit_questions(epochs)])
     for ids, line in zip(store.correlation_ids(), store.lines(), strict=False):  # both in the order of writing
         key = (ids["task_id"], ids["epoch"])

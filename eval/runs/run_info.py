@@ -24,6 +24,8 @@ from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
 from mas.runtime.errors import UserError
 from mas.system import Program
 
+SILENT = "its process ended without notice"
+
 VERSION = 1  # of RunInfo and RunState
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
 
@@ -227,9 +229,6 @@ def find_tuning_use(
     learnt_from = [id for id, mark in marks.items() if mark in found.learnt_from]
     picked_by = [id for id, mark in marks.items() if mark in found.picked_by - found.learnt_from]
     return TuningUse(" and ".join(dict.fromkeys(names)), learnt_from, picked_by, edited)
-
-
-SILENT = "its process ended without notice"
 
 
 def list_offered_tools(program: Program) -> dict[str, list[str]]:

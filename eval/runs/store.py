@@ -8,7 +8,7 @@ and of the machine.
         store.plan(samples)
         store.write_info(RunInfo(run_id="1f3a…"))
         store.write(record)
-        store.keys()                                       # {("q1", 1): (1, None)}
+        store.read_last_attempts()                                       # {("q1", 1): (1, None)}
     RunStore(folder / "run.db", read_only=True)            # also while another process writes
 """
 
@@ -95,8 +95,8 @@ _PAGE_ROWS = 200  # of records without details, some KB each
 _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 
-Key = tuple[str, int, int]  # sample id, epoch, attempt
-Keys = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
+AttemptKey = tuple[str, int, int]  # sample id, epoch, attempt
+LastAttempts = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
 
 
 class CorrelationIds(TypedDict):
@@ -267,12 +267,12 @@ class RunStore:
         for row, _ in finals:
             yield Record.from_dict(json.loads(self._all("SELECT data FROM records WHERE row = ?", row)[0][0]))
 
-    def keys(self) -> dict[tuple[str, int], tuple[int, str | None]]:
+    def read_last_attempts(self) -> dict[tuple[str, int], tuple[int, str | None]]:
         """Return (sample id, epoch) → number of the last attempt and its error class; no record is read."""
         rows = self._all("SELECT sample_id, epoch, max(attempt), error_class FROM records GROUP BY sample_id, epoch")
         return {(unescape(escaped_id), epoch): (attempt, kind) for escaped_id, epoch, attempt, kind in rows}
 
-    def list_finished_keys(self) -> set[Key]:
+    def list_finished_keys(self) -> set[AttemptKey]:
         """Return (sample id, epoch, attempt) of every row, in error or not."""
         rows = self._all("SELECT sample_id, epoch, attempt FROM records")
         return {(unescape(escaped_id), epoch, attempt) for escaped_id, epoch, attempt in rows}
@@ -411,7 +411,7 @@ def _holder(path: Path) -> str | None:
     return None
 
 
-def list_pending(ids: Sequence[str], epochs: int, done: Keys, retry_errors: bool) -> list[SampleKey]:
+def list_pending(ids: Sequence[str], epochs: int, done: LastAttempts, retry_errors: bool) -> list[SampleKey]:
     """Return the samples that are still to be run: all of the first epoch, then of the second, and so on."""
     again = (*UNFINISHED, *RETRIED) if retry_errors else UNFINISHED
     left = []
@@ -435,7 +435,7 @@ def check_free(folder: Path) -> None:
     info = RunInfo()
     with suppress(StoreError), RunStore(database, read_only=True) as store:
         info = store.read_info()
-        if not info.has_begun and not store.keys():
+        if not info.has_begun and not store.read_last_attempts():
             return
     if info.rescored_from:
         raise UserError(f"run.dir={folder} already holds a run, one that was scored again; name a new folder.")

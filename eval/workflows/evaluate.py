@@ -169,7 +169,7 @@ class _Evaluation:
         budget, spent = self.config.run.max_cost_usd, read_spent_usd(self.store, self.folder)
         if budget is not None and spent >= budget:
             raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={budget:g}; give it more.")
-        if not self.config.run.resume and self.store.keys():  # begun since `check_free`
+        if not self.config.run.resume and self.store.read_last_attempts():  # begun since `check_free`
             raise UserError(
                 f"{self.folder} already holds a run; resume it with run.resume={self.folder}, or name a new folder."
             )
@@ -178,7 +178,7 @@ class _Evaluation:
 
     def list_pending(self, retry_errors: bool) -> list[PendingSample]:
         """Return the samples without a final record."""
-        keys = list_pending(list(self.samples), self.config.run.epochs, self.store.keys(), retry_errors)
+        keys = list_pending(list(self.samples), self.config.run.epochs, self.store.read_last_attempts(), retry_errors)
         return [(self.samples[key.sample_id], key) for key in keys]
 
     def announce(self, n_pending: int, notes: Sequence[str]) -> None:

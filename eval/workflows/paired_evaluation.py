@@ -107,7 +107,7 @@ class _ArmSession:
         info = replace(info, prompts_sha256=digest(arm.prompts), epochs=config.run.epochs, command=[])
         self.recorder = begin_session(arm.folder, self.store, info, samples, arm.prompts)
         by_id = {sample.id: sample for sample in samples}
-        left = list_pending(list(by_id), config.run.epochs, self.store.keys(), retry_errors=True)
+        left = list_pending(list(by_id), config.run.epochs, self.store.read_last_attempts(), retry_errors=True)
         self.pending = [(by_id[sample_key.sample_id], sample_key) for sample_key in left]
         logs = stack.enter_context(RunLogs(arm.folder, redact=config.secrets()))
         self.run = RunSession(config, self.recorder, arm.folder, logs, console, stop)

@@ -143,7 +143,7 @@ def _is_complete(folder: Path, config: EvalConfig, resolved: Mapping[str, object
             )
             ids = [planned.id for planned in store.read_plan()]
             finished = store.read_state().finished
-            left = list_pending(ids, config.run.epochs, store.keys(), config.run.retry_errors)
+            left = list_pending(ids, config.run.epochs, store.read_last_attempts(), config.run.retry_errors)
     except StoreError as error:
         raise UserError(f"{error}.") from error
     return bool(finished) and not changed and not left

@@ -56,4 +56,4 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
             observer=observer,
         )
         missing.print_notes()
-        return run_blocking(runner.record_of(sample, SampleKey(sample.id)))
+        return run_blocking(runner.run_sample(sample, SampleKey(sample.id)))

@@ -113,7 +113,7 @@ def _read_job(job: Job, run: Path | None) -> tuple[JobResult, Answers | None]:
     try:
         with RunStore(run / DATABASE, read_only=True) as store:
             summary, info = summarise_store(store), store.read_info()
-            if not store.keys():  # it ended before its first answer
+            if not store.read_last_attempts():  # it ended before its first answer
                 return replace(result, error=job.error or summary.stopped), None
             answers = read_answers(store)
     except StoreError as error:

@@ -224,7 +224,9 @@ def count_remaining_answers(run: TuningRun) -> tuple[int, int]:
 def _count_answered(folder: Path) -> int:
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            return sum(error_class not in (*UNFINISHED, *RETRIED) for _, error_class in store.keys().values())
+            return sum(
+                error_class not in (*UNFINISHED, *RETRIED) for _, error_class in store.read_last_attempts().values()
+            )
     except StoreError:  # it does not exist, or is empty
         return 0
 

@@ -267,7 +267,7 @@ class Trials:
         if self._cancelled is None:
             self._cancelled = asyncio.get_running_loop().create_future()
         with dspy.context(disable_history=True):
-            work = asyncio.ensure_future(runner.record_of(sample, sample_key))
+            work = asyncio.ensure_future(runner.run_sample(sample, sample_key))
         try:
             await asyncio.wait((work, self._cancelled), return_when=asyncio.FIRST_COMPLETED)
             return work.result() if work.done() else None

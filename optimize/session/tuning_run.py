@@ -185,7 +185,7 @@ class TuningRun:
         """Check that nobody has stopped the run.
 
         Raises:
-            RunStoppedError: by a signal, or because the model's server takes no more calls.
+            RunStoppedError: by a signal, or because the model's server refuses further requests.
         """
         self.trials.check()
         if reason := self.stop.reason or self.trials.own_stop_reason:

@@ -194,7 +194,7 @@ def _answered(database: Path) -> bool:
         return False
     try:
         with RunStore(database, read_only=True) as store:
-            return bool(store.keys())
+            return bool(store.read_last_attempts())
     except Exception:  # noqa: BLE001 - it is just being made
         return False
 

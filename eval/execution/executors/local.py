@@ -89,7 +89,7 @@ async def _work(
     runner: SampleRunner, waiting: Iterator[PendingSample], on_record: OnRecord, stop: StopController
 ) -> None:
     while stop.reason is None and (pending := next(waiting, None)):
-        record = await runner.record_of(*pending)
+        record = await runner.run_sample(*pending)
         if _is_cancelled():  # and the program ignored it
             return
         if record.error_class != QUOTA_OR_KEY:

@@ -1,7 +1,7 @@
 import gc
 import weakref
 
-from eval.execution.run_session import THRESHOLDS, relax_gc
+from eval.execution.run_session import GC_THRESHOLDS, relax_gc
 
 
 class Knot:
@@ -13,7 +13,7 @@ def test_garbage_in_circles_still_goes_away_while_questions_run() -> None:
     with relax_gc():
         knot = weakref.ref(Knot())
         pile: list[list[int]] = []
-        while knot() is not None and len(pile) < 10 * THRESHOLDS[0]:
+        while knot() is not None and len(pile) < 10 * GC_THRESHOLDS[0]:
             pile.append([len(pile)])
         assert knot() is None
 

@@ -254,7 +254,7 @@ def test_keys_and_final_records_follow_the_last_attempt_in_the_plans_order(tmp_p
         store.write(make("unplanned", answer="u"))
         store.write(make("b", 1, 1, error="odd"))
         store.write(make("a", 1, 2, answer="a1"))
-        assert store.keys() == {
+        assert store.read_last_attempts() == {
             ("a", 1): (2, None),
             ("a", 2): (1, None),
             ("b", 1): (1, "unknown"),
