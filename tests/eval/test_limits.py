@@ -135,7 +135,7 @@ def test_a_quota_stops_the_run_and_its_questions_are_run_again(eval_command: Eva
         finished = eval_command(*model(server), *questions(tmp_path, 5), "run.concurrency=1")
         assert len(server.requests()) == 4
         assert finished.code == 3
-        assert "want of quota" in finished.summary["stopped"]
+        assert "quota exhausted" in finished.summary["stopped"]
         assert list(finished.records) == ["q0"], "it says nothing about q1"
         server.start_over(["ok", "quota"])
         assert eval_command(f"run.resume={finished.folder}").code == 3
