@@ -24,7 +24,7 @@ from typing import Any
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.run_info import RunInfo
-from eval.runs.store import Key, RunStore, StoreError
+from eval.runs.store import AttemptKey, RunStore, StoreError
 from tests.eval.command_line import SCRIPT
 from tests.servers.fault_replies import Fault
 from tests.servers.faults import FaultServer
@@ -152,7 +152,7 @@ class KilledRun:
         shown = [int(count) for count in re.findall(rb"^(\d+)/\d+ done", output, re.MULTILINE)]
         assert len(after) - len(before) >= max(shown, default=0)
 
-    def acknowledged(self) -> set[Key]:
+    def acknowledged(self) -> set[AttemptKey]:
         """The answers that the log calls finished."""
         log = self.folder / "logs" / "entry_point.log"
         entries = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []

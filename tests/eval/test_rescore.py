@@ -241,7 +241,7 @@ def test_a_run_that_was_scored_anew_is_neither_gone_on_with_nor_mixed_with_anoth
     resumed = eval_command("run.resume=new")
     assert resumed.code == USER_ERROR
     assert f"holds the answers of {old.name}, scored again" in resumed.err
-    assert f"go on with run.resume={old.name}" in resumed.err
+    assert f"continue with run.resume={old.name}" in resumed.err
     latest = eval_command("run.resume=latest")
     assert latest.code == FINISHED
     assert f"{old.name} is finished; nothing is left to run" in latest.out
