@@ -15,7 +15,7 @@ import re
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -222,24 +222,43 @@ def check_docstring_calls(modules: Mapping[str, Module]) -> list[str]:
     return problems
 
 
+def find_any_aliases(modules: Mapping[str, Module]) -> set[tuple[str, str]]:
+    """Return (module, name) of the aliases that hold `Any`, such as `Json = dict[str, Any]`."""
+    return {
+        (name, target.id)
+        for name, module in modules.items()
+        for node in module.tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript | ast.BinOp | ast.Name)
+        for target in node.targets
+        if isinstance(target, ast.Name) and mentions(node.value, {"Any"})
+    }
+
+
+def mentions(annotation: ast.AST, names: Collection[str]) -> bool:
+    """Return whether an annotation holds one of the names."""
+    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(annotation))
+
+
 def signatures_with_any(modules: Mapping[str, Module]) -> list[str]:
-    """Return every annotation of a parameter or result that holds `Any`, as `path:line: name`."""
+    """Return every annotation of a parameter or result that holds `Any` or an alias of it, as `path:line: name`."""
     found: list[str] = []
-    for module in modules.values():
+    aliases = find_any_aliases(modules)
+    for name, module in modules.items():
+        own = {"Any"} | {alias for owner, alias in aliases if owner == name}
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ImportFrom):
+                own |= {each.asname or each.name for each in node.names if (node.module, each.name) in aliases}
         for node in ast.walk(module.tree):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            arguments = [
-                *node.args.posonlyargs,
-                *node.args.args,
-                *node.args.kwonlyargs,
-                node.args.vararg,
-                node.args.kwarg,
-            ]
+            given = node.args
+            arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
             annotated = [(each.arg, each.annotation) for each in arguments if each] + [("return", node.returns)]
-            for name, annotation in annotated:
-                if annotation and any(isinstance(part, ast.Name) and part.id == "Any" for part in ast.walk(annotation)):
-                    found.append(f"{module.path}:{node.lineno}: {node.name}({name})")
+            found += [
+                f"{module.path}:{node.lineno}: {node.name}({argument})"
+                for argument, annotation in annotated
+                if annotation and mentions(annotation, own)
+            ]
     return found
 
 

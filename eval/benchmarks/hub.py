@@ -25,7 +25,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.reachable import CONNECT_TIMEOUT_SECONDS
 
 HUB = "https://huggingface.co/datasets"
-Table = list[Mapping[str, Any]]
+Table = list[Mapping[str, object]]
 Choose = Callable[[Sequence[str]], Sequence[str]]  # the columns there are → those that are read
 
 

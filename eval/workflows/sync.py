@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dotenv import load_dotenv
 from omegaconf import OmegaConf
@@ -46,7 +46,7 @@ from mas.runtime.errors import UserError
 if TYPE_CHECKING:
     from eval.mlflow_export.exporter_process import Export, Redact
 
-JsonObject = dict[str, Any]
+JsonObject = dict[str, object]
 
 
 class RunSource:

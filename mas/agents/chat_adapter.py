@@ -19,7 +19,6 @@ An example never has one, whatever the name of its file.
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER, Type
@@ -33,8 +32,8 @@ _MAX_SIGNATURES = 256  # in each cache; an optimiser makes a new one with every 
 # DSPy takes the text after its mark for a picture or the like, to be fetched from anywhere: also in a page's text.
 _HARMLESS = "<<CUSTOM-TYPE>>"
 _TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, ToolCallResults}
-Message = dict[str, Any]  # of a request, as OpenAI's chat API has them
-Parts = list[dict[str, Any]]  # of a message
+Message = dict[str, object]  # of a request, as OpenAI's chat API has them
+Parts = list[dict[str, object]]  # of a message
 Signature = type[dspy.Signature]
 
 
@@ -118,7 +117,7 @@ def _show_file(turn: Turn, files: Mapping[str, Parts]) -> Turn | None:
 def _insert_file(text: str, file: _ShownFile) -> Parts:
     """Return the message's text up to the file's name, the file, and the rest of the text."""
     before, name, after = text.rpartition(f"[[ ## {FILE} ## ]]\n{file.name}")
-    parts = [{"type": "text", "text": before + name}, *file.parts, {"type": "text", "text": after}]
+    parts: Parts = [{"type": "text", "text": before + name}, *file.parts, {"type": "text", "text": after}]
     return [part for part in parts if part.get("text") != ""]
 
 

@@ -11,7 +11,7 @@ import asyncio
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import dspy
 from dspy.adapters.types.tool import ToolCallResults
@@ -31,8 +31,8 @@ from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult, to_tool_result
 from mas.tools.tool_context import Resources, ToolLimits, use_tool_context
 
-Changes = dict[str, Any]  # the fields of the state that a node has changed
-Arguments = dict[str, Any]  # of a tool call
+Changes = dict[str, object]  # the fields of the state that a node has changed
+Arguments = dict[str, object]  # of a tool call
 
 NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
 

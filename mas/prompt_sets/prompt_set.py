@@ -34,7 +34,7 @@ from mas.runtime.text import replace_surrogates
 if TYPE_CHECKING:
     import dspy
 
-Demo = dict[str, Any]  # one example as plain JSON: values by field
+Demo = dict[str, object]  # one example as plain JSON: values by field
 
 SET_FILE = "set.yaml"
 DEMOS_FILE = "demos.json"

@@ -16,7 +16,7 @@ import operator
 import re
 import statistics
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -28,7 +28,7 @@ MAX_ROUND_DIGITS = 1_000
 
 Number = int | float
 _Value = TypeVar("_Value")
-_Function = Callable[..., Any]  # of the evaluator: each checks its arguments when it is called
+_Function = Callable[..., object]  # of the evaluator: each checks its arguments when it is called
 
 _ALLOWED_SYNTAX = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.Name, ast.Constant),

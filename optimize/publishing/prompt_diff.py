@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from mas.prompt_sets.prompt_set import DEMOS_FILE, SUFFIX, PromptSet
 
@@ -25,7 +25,7 @@ _MOST_WORDS = 4000  # of two lines that are compared word by word
 _EXACT = 1000  # lines, or words, up to which the smallest difference is looked for
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
-Demo = dict[str, Any]
+Demo = dict[str, object]
 Part = tuple[str, bool]  # a piece of a line; True: it differs from the other line
 
 

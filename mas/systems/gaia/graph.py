@@ -19,7 +19,7 @@ from mas.systems.gaia.agents import GraphState, Worker
 from mas.systems.gaia.nodes import NODES, Context, GraphContext
 from mas.systems.gaia.orchestrator import orchestrate, route_from_orchestrator
 
-Changes = dict[str, Any]  # the fields of the state that a node has changed
+Changes = dict[str, object]  # the fields of the state that a node has changed
 Workflow = CompiledStateGraph[GraphState, GraphContext, GraphState, GraphState]
 
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mas.tools.sandbox.session import DISTURBED, NotAvailableError, Reply, SessionLostError
 
@@ -51,7 +51,7 @@ EXIT_SECONDS = 1.0  # between the end of its pipes and its own
 OUT_OF_MEMORY = 70  # exit code of worker.py
 
 Result = TypeVar("Result")
-_Message = dict[str, Any]  # JSON
+_Message = dict[str, object]  # JSON
 
 
 @dataclass
