@@ -39,7 +39,7 @@ class Program(Answerer, Protocol):
     toolboxes: Toolboxes
 
     def __call__(self, *, question: str, file: str | Path | None) -> "dspy.Prediction":
-        """Do the same as `acall` for synchronous callers, such as DSPy's optimisers."""
+        """Do the same as `acall` for synchronous callers, such as DSPy's optimizers."""
         ...
 
     def named_predictors(self) -> "Iterable[tuple[str, dspy.Predict]]":

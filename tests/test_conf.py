@@ -146,7 +146,7 @@ def test_both_commands_take_the_tools_file_and_single_values(command: str) -> No
 
 
 @pytest.mark.parametrize("option", ["gepa", "bootstrap"])
-def test_an_optimisers_file_says_what_its_dataclass_says(option: str) -> None:
+def test_an_optimizers_file_says_what_its_dataclass_says(option: str) -> None:
     node = OmegaConf.load(CONF / "optimizer" / f"{option}.yaml")
     assert isinstance(node, DictConfig)
     told: dict[str, Any] = OmegaConf.to_container(node)  # type: ignore[assignment]

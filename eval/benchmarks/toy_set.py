@@ -1,4 +1,4 @@
-"""Dataset of short invented questions without files, generated on the fly, for trying optimisers cheaply.
+"""Dataset of short invented questions without files, generated on the fly, for trying optimizers cheaply.
 
     ToyDataset().load("val").samples[0].question      # "The prices in Velmor's shop are ropes: 14 crowns each; …"
     ToyDataset(n_test=1000, seed=3).load("test")       # other questions, and more of them

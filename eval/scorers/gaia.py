@@ -176,7 +176,7 @@ def _name_kind(target: str) -> str:
 
 
 def _explain_wrong(answer: str | None, target: str) -> str:
-    """Explain in words and without the target: an optimiser reads this, and must not learn answers from it."""
+    """Explain in words and without the target: an optimizer reads this, and must not learn answers from it."""
     kind = _name_kind(target)
     if answer is None or not answer.strip():
         return f"expected {kind}; there is no answer"

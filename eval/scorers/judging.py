@@ -63,5 +63,5 @@ def quote_answer(answer: str) -> str:
 
 
 def remove_target(explanation: str, target: str) -> str:
-    """Remove the target: optimisers read explanations, and the judge does not always obey."""
+    """Remove the target: optimizers read explanations, and the judge does not always obey."""
     return re.sub(rf"(?<!\w){re.escape(target)}(?!\w)", "[the reference answer]", explanation, flags=re.IGNORECASE)

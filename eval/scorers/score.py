@@ -11,7 +11,7 @@ class Score:
     """The verdict on one answer. Accuracy is made of `value`; `parts` are diagnostics that never enter it."""
 
     value: float  # 0 to 1; an answer counts as correct from 1 on
-    explanation: str  # in words and without the target: an optimiser reads it
+    explanation: str  # in words and without the target: an optimizer reads it
     parts: Mapping[str, float] = field(default_factory=dict)
 
 

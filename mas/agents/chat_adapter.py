@@ -28,7 +28,7 @@ from dspy.adapters.utils import annotation_allows_none, format_field_value
 from mas.prompt_sets.demos import EXAMPLE, Turn, list_turns
 
 FILE = "file"  # the input that names the attachment
-_MAX_SIGNATURES = 256  # in each cache; an optimiser makes a new one with every prompt that it tries
+_MAX_SIGNATURES = 256  # in each cache; an optimizer makes a new one with every prompt that it tries
 # DSPy takes the text after its mark for a picture or the like, to be fetched from anywhere: also in a page's text.
 _HARMLESS = "<<CUSTOM-TYPE>>"
 _TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, ToolCallResults}

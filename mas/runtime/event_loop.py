@@ -1,6 +1,6 @@
 """One event loop for the whole process, on a thread of its own.
 
-HTTP connections, tool sessions and deadlines belong to the loop they were made on. Synchronous callers (optimisers,
+HTTP connections, tool sessions and deadlines belong to the loop they were made on. Synchronous callers (optimizers,
 `dspy.Evaluate`) from any number of threads hand their coroutines to this one; a loop per call would throw the
 connections away each time.
 

@@ -1,1 +1,1 @@
-"""The optimiser contract and what optimisers work on."""
+"""The optimizer contract and what optimizers work on."""

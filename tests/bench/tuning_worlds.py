@@ -41,7 +41,7 @@ SMALL = (
 )
 PARTS = ("null", "planted", "harmful", "one in ten helps", "leaky")
 TESTED = {"planted": ("data.n_test=80", "gate.epochs=3")}  # a sealed set that can show 15 points
-SEEDS = {"null": 100, "planted": 50, "harmful": 50, "one in ten helps": 50, "leaky": 50}  # null: of each optimiser
+SEEDS = {"null": 100, "planted": 50, "harmful": 50, "one in ten helps": 50, "leaky": 50}  # null: of each optimizer
 WORLDS = {"planted": "normal", "one in ten helps": "harmful"}  # the others are called like their world
 PLANTED = {  # what the planted candidate's prompts say more; together worth 15 points (`true_gain` measures it)
     "solve": ("Use the calculator for every calculation, never your head.",),
@@ -163,7 +163,7 @@ def _holds_an_answer(published: Path, parent: Path, data: Any) -> bool:
 
 @dataclass
 class Planted:
-    """An optimiser that has found one candidate, of known worth."""
+    """An optimizer that has found one candidate, of known worth."""
 
     name: str = "planted"
     needs_reflection: bool = False
@@ -209,11 +209,11 @@ def true_gain(n_seeds: int = 10) -> tuple[float, float]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Markdown, one line a part and optimiser."""
+    """Markdown, one line a part and optimizer."""
     from eval.analysis.statistics.intervals import compute_accuracy_interval
 
     lines = [
-        "| part | optimiser | runs | published | share (95 %) | true gain of each | leaked "
+        "| part | optimizer | runs | published | share (95 %) | true gain of each | leaked "
         "| by validation | sealed gain | why not |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -242,7 +242,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
-    parser.add_argument("--seeds", type=int, help="of each part and optimiser")
+    parser.add_argument("--seeds", type=int, help="of each part and optimizer")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()

@@ -105,9 +105,9 @@ def test_budgets_and_gate_are_the_codes() -> None:
 
 
 @pytest.mark.parametrize("optimizer", [GepaOptimizer, BootstrapOptimizer])
-def test_the_optimisers_settings_are_the_codes_and_the_files(optimizer: type) -> None:
+def test_the_optimizers_settings_are_the_codes_and_the_files(optimizer: type) -> None:
     name = optimizer.name  # type: ignore[attr-defined]
-    told = {key: value.strip("`") for key, value in rows(section("The two optimisers"), f"`optimizer={name}`").items()}
+    told = {key: value.strip("`") for key, value in rows(section("The two optimizers"), f"`optimizer={name}`").items()}
     assert told == defaults(optimizer)
     file: dict[str, Any] = yaml.safe_load((PROJECT_ROOT / "conf/optimizer" / f"{name}.yaml").read_text("utf-8"))
     assert {key: str(value).lower() for key, value in file.items() if key not in ("_target_", "name")} == told

@@ -1,4 +1,4 @@
-"""Whole tuning runs whose end is known: an optimiser that proposes what a test says, a model that obeys its prompts.
+"""Whole tuning runs whose end is known: an optimizer that proposes what a test says, a model that obeys its prompts.
 
 The model knows the gold answers, and what the finalizer's prompt says decides whether it gives them:
 
@@ -54,7 +54,7 @@ _REFLECTED = '[[ ## new_instruction ## ]]\nCount "twice".\n\n[[ ## completed ## 
 
 @dataclass
 class Planted:
-    """An optimiser that has found these candidates, and says what each has scored on validation."""
+    """An optimizer that has found these candidates, and says what each has scored on validation."""
 
     candidates: Sequence[Mapping[str, str]]  # agent → what its prompt says more
     val_score: float = 1.0

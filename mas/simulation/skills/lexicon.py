@@ -131,7 +131,7 @@ def find_mentioned_skills(prompt: str) -> frozenset[str]:
 
 @lru_cache(maxsize=16384)
 def _read_votes(text: str) -> Mapping[str, int]:
-    """Return the votes of one sentence: 1 for, -1 against. Cached: optimisers recombine the same sentences."""
+    """Return the votes of one sentence: 1 for, -1 against. Cached: optimizers recombine the same sentences."""
     sentence = _Sentence(text, tuple(_split_clauses(text)), tuple(_find_negations(text)), {})
     totals = {skill: _read_vote(sentence, patterns) for skill, patterns in _PARSED.items()}
     return {skill: (total > 0) - (total < 0) for skill, total in totals.items() if total}

@@ -3,7 +3,7 @@
     input_interface → orchestrator → {planner, researcher, expert, critic, finalizer}
     every agent → orchestrator, the finalizer → END
 
-A compiled graph stored on a `dspy.Module` breaks when an optimiser deep-copies the module. So all copies of the program
+A compiled graph stored on a `dspy.Module` breaks when an optimizer deep-copies the module. So all copies of the program
 share one graph, and each invocation hands in its own predictors.
 """
 

@@ -1,1 +1,1 @@
-"""A cheap system of three predictors (plan, solve, finalize) without tools, to try optimisers on."""
+"""A cheap system of three predictors (plan, solve, finalize) without tools, to try optimizers on."""

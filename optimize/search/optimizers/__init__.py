@@ -1,1 +1,1 @@
-"""Optimisers, one module per library."""
+"""Optimizers, one module per library."""

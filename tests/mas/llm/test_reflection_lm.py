@@ -74,7 +74,7 @@ class Counting:
 
 
 def in_a_thread_of_its_own(lm: Any, context: SampleContext, texts: list[str]) -> list[Any]:
-    """What an optimiser does that knows nothing of questions: it calls the LM."""
+    """What an optimizer does that knows nothing of questions: it calls the LM."""
     replies: list[Any] = []
 
     def search() -> None:
@@ -87,7 +87,7 @@ def in_a_thread_of_its_own(lm: Any, context: SampleContext, texts: list[str]) ->
     return replies
 
 
-def test_requests_from_an_optimisers_thread_are_reserved_retried_logged_and_replayed_in_their_order() -> None:
+def test_requests_from_an_optimizers_thread_are_reserved_retried_logged_and_replayed_in_their_order() -> None:
     log, budget = Kept(), Ledger()
     settled = budget.settled
     context = SampleContext(REFLECTION, budget=budget, call_log=log)
@@ -103,7 +103,7 @@ def test_requests_from_an_optimisers_thread_are_reserved_retried_logged_and_repl
         assert (len(server.requests), len(settled)) == (5, 5), "only what is new is asked and paid"
 
 
-def test_a_budget_that_is_used_up_reaches_the_optimiser_as_itself() -> None:
+def test_a_budget_that_is_used_up_reaches_the_optimizer_as_itself() -> None:
     budget = Ledger(requests=0)
     lm = OpenAIChatModel("any", base_url="http://127.0.0.1:9/v1").create_reflection_lm()
     with (

@@ -1,4 +1,4 @@
-"""What DSPy's optimisers do not do while they are a part of this program."""
+"""What DSPy's optimizers do not do while they are a part of this program."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""The metric of the optimisers: the run's score, whatever happens, and feedback that never quotes a gold answer."""
+"""The metric of the optimizers: the run's score, whatever happens, and feedback that never quotes a gold answer."""
 
 import re
 import string

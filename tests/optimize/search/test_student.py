@@ -1,4 +1,4 @@
-"""The system as DSPy's optimisers see it."""
+"""The system as DSPy's optimizers see it."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Answers that an optimiser asks for: each paid for once, none beyond the budget, and none scored that was cut off."""
+"""Answers that an optimizer asks for: each paid for once, none beyond the budget, and none scored that was cut off."""
 
 import asyncio
 import sqlite3

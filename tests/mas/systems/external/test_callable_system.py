@@ -201,7 +201,7 @@ def test_the_predictors_have_the_users_names_and_take_prompts(tmp_path: Path) ->
 
 
 def test_a_copy_can_be_changed_and_run_without_touching_the_original(tmp_path: Path) -> None:
-    """What an optimiser does to a program."""
+    """What an optimizer does to a program."""
     model = AnyonesModel(notes="six", reasoning="six times seven", answer="42")
     agent = program(tmp_path, AFORWARD, "program", model, needs_model=True)
     copy = agent.deepcopy()
