@@ -88,9 +88,9 @@ def list_numbers(pair: RunComparison) -> Iterator[Numbers]:
     yield _build_row("lost by format", comparison.format_losses, format_percent, format_points, " points")
     cost = comparison.cost_usd
     if cost is None or cost.first or cost.second:  # a simulated model costs nothing
-        yield _build_row("cost per answer", cost, lambda n: f"${n:,.5f}", lambda n: f"{n:+,.5f}")
-    yield _build_row("time per answer", comparison.seconds, lambda n: f"{n:,.2f} s", lambda n: f"{n:+,.2f}", " s")
-    yield _build_row("tokens per answer", comparison.tokens, lambda n: f"{n:,.0f}", lambda n: f"{n:+,.0f}")
+        yield _build_row("cost/answer", cost, lambda n: f"${n:,.5f}", lambda n: f"{n:+,.5f}")
+    yield _build_row("time/answer", comparison.seconds, lambda n: f"{n:,.2f} s", lambda n: f"{n:+,.2f}", " s")
+    yield _build_row("tokens/answer", comparison.tokens, lambda n: f"{n:,.0f}", lambda n: f"{n:+,.0f}")
     yield "tokens in all", f"{first.tokens:,}", f"{second.tokens:,}", "", ""
     yield "cost in all", format_usd(first.cost_usd), format_usd(second.cost_usd), "", ""
     yield "errors", _format_errors(first), _format_errors(second), "", ""

@@ -166,9 +166,9 @@ def test_a_setting_that_no_other_line_tells_is_not_passed_over(
 def test_runs_that_cost_nothing_are_not_compared_by_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     free, other = run(tmp_path / "a", 4, cost_usd=0.0), run(tmp_path / "b", 4, cost_usd=0.0)
     assert compare(free, other) == FINISHED
-    assert "cost per answer" not in capsys.readouterr().out
+    assert "cost/answer" not in capsys.readouterr().out
     assert compare(free, run(tmp_path / "c", 4)) == FINISHED
-    assert "cost per answer" in capsys.readouterr().out
+    assert "cost/answer" in capsys.readouterr().out
 
 
 def test_no_more_flips_are_shown_than_a_terminal_has_room_for(
