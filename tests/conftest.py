@@ -1,6 +1,7 @@
 """What tests of the whole command share: runs that touch pytest's own folders alone, a model server and an MLflow."""
 
 import os
+import signal
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -24,6 +25,13 @@ def composed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Hydra, "get_mode", lambda *_, **__: None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def restore_sigint() -> None:
+    """Undo what a shell does to commands in its background: they ignore SIGINT, and so do their child processes."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
