@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -215,8 +216,12 @@ def test_ctrl_c_while_the_page_is_sent_is_a_warning(
     monkeypatch.setattr(sys, "executable", "/bin/false")  # nothing need be in MLflow
     eval_command(*SWEEP, "model.seed=0", "limit=1", "tracking=local", f"tracking.folder={tmp_path / 'mlflow'}")
 
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+    wait = subprocess.Popen.wait
+
+    def interrupted(process: subprocess.Popen[str], timeout: float | None = None) -> int:
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return wait(process, timeout)  # of the thread that collects the exit code
 
     monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
     capsys.readouterr()
