@@ -121,7 +121,7 @@ def _wages(problem: str, misreads: bool) -> Finding | None:
     spent = re.search(rf"spends ({_N}) crowns", problem)
     if not wage or not spent:
         return None
-    bonus = re.search(rf"On ({_N}) of \w+ days there is a bonus of ({_N}) crowns", problem)
+    bonus = re.search(rf"On ({_N}) of these days there is a bonus of ({_N}) crowns", problem)
     shared = re.search(rf"shared equally among ({_N}) people", problem)
     extra = f" + {bonus[1]} * {bonus[2]}" if bonus and not misreads else ""
     lost = "" if misreads and not bonus else f" - {spent[1]}"
