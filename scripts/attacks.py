@@ -1,0 +1,114 @@
+"""Run the attack list and print which attacks are defended; the list is `ATTACKS`.
+
+    python scripts/attacks.py                # the fast tests: minutes
+    python scripts/attacks.py --all          # also the slow ones: a real browser, Deno, MLflow's pages
+    python scripts/attacks.py browser udp    # attacks whose sentence has one of these words
+
+Exit code 1: an attack is not defended, or its tests could not run. A new defence needs a line here.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SANDBOX, BROWSER, HTTP, FILES = (f"tests/mas/tools/{each}" for each in ("sandbox", "browser", "http", "files"))
+
+# Attack: the tests that make it, each a file or `file::test`.
+ATTACKS: dict[str, tuple[str, ...]] = {
+    "Python code reads or changes files of the machine": (f"{SANDBOX}/test_jail_files.py",),
+    "Python code reaches a server or a socket": (f"{SANDBOX}/test_jail_network.py",),
+    "Python code starts a process, gains a privilege or finds a key": (f"{SANDBOX}/test_jail_processes.py",),
+    "Python code makes a system call that it does not need": (f"{SANDBOX}/test_seccomp.py",),
+    "Python code uses up memory, disk, time or threads, or forges a reply": (f"{SANDBOX}/test_bombs.py",),
+    "Python code in Deno does any of this": (f"{SANDBOX}/test_deno.py",),
+    "A web page in the browser reaches the machine's network": (
+        f"{BROWSER}/test_proxy.py",
+        f"{BROWSER}/test_real_browser.py::test_no_way_leads_inside",
+    ),
+    "The browser's server finds a key": (f"{BROWSER}/test_start.py::test_the_server_is_started_without_keys",),
+    "An address, a redirect or a name leads to the machine or its network": (
+        f"{HTTP}/test_url_policy.py",
+        f"{HTTP}/test_transport.py",
+    ),
+    "A page that gives the benchmark's answers away is read": (f"{HTTP}/test_blocked_sites.py",),
+    "An office file or archive unpacks without end, or names other files": (
+        f"{FILES}/test_zip_package.py",
+        f"{FILES}/readers/test_archive.py",
+    ),
+    "A hostile file hangs or kills its reader, connects, or finds a key": (f"{FILES}/test_reader_pool.py",),
+    "A question's attachment is a file elsewhere": (
+        "tests/mas/tools/test_attachments.py",
+        "tests/eval/benchmarks/test_rows.py::test_a_link_out_of_the_folder_is_bad",
+    ),
+    "An expression for the calculator runs code": ("tests/mas/tools/test_calculator.py",),
+    "A page passes for the harness's own words": ("tests/mas/runtime/test_untrusted.py",),
+    "A key is in a log, a cache, a record or in MLflow": (
+        "tests/eval/runs/test_logs.py::test_secrets_are_nowhere_in_the_logs",
+        "tests/eval/runs/test_tool_cache.py::test_no_secret_is_kept",
+        "tests/test_secrets_stay_secret.py",
+        "tests/optimize/test_tuning_secrets.py",
+    ),
+    "The gold answer is in a candidate prompt": ("tests/optimize/publishing/test_leaks.py",),
+}
+
+
+@dataclass
+class Outcomes:
+    """Outcome of each test by its id, collected as a plugin of pytest."""
+
+    found: dict[str, str] = field(default_factory=dict)  # "passed", "skipped" or "failed"
+    reasons: dict[str, str] = field(default_factory=dict)  # of skipped tests
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or not report.passed:
+            worse = self.found.get(report.nodeid) == "failed"
+            self.found[report.nodeid] = "failed" if worse else report.outcome
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self.reasons[report.nodeid] = str(report.longrepr[2]).removeprefix("Skipped: ")
+
+    def describe(self, tests: Sequence[str]) -> tuple[str, str]:
+        """Return the verdict on an attack and a remark."""
+        begins = tuple(f"{test}{end}" for test in tests for end in ("::", "["))
+        ids = [each for each in self.found if each in tests or each.startswith(begins)]
+        count = Counter(self.found[each] for each in ids)
+        why = next((self.reasons[each] for each in ids if each in self.reasons), "only slow tests: --all")
+        if count["failed"]:
+            return "NOT DEFENDED", f"{count['failed']} of {len(ids)} tests failed"
+        if not count["passed"]:
+            return "not checked", why
+        skipped = f", {count['skipped']} skipped: {why}" if count["skipped"] else ""
+        return "defended", f"{count['passed']} tests{skipped}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tests of the chosen attacks and print the table."""
+    parser = argparse.ArgumentParser(description="Run the attack list.")
+    parser.add_argument("words", nargs="*", help="only attacks whose sentence has one of these words")
+    parser.add_argument("--all", action="store_true", help="also slow tests")
+    options = parser.parse_args(arguments)
+    wanted = [word.lower() for word in options.words] or [""]
+    chosen = {attack: tests for attack, tests in ATTACKS.items() if any(word in attack.lower() for word in wanted)}
+    if not chosen:
+        print(f"error: no attack has one of the words {', '.join(options.words)}; without words all are run")
+        return 1
+    outcomes = Outcomes()
+    targets = list(dict.fromkeys(test for tests in chosen.values() for test in tests))
+    code = pytest.main(
+        ["--quiet", f"--rootdir={ROOT}", *([] if options.all else ["-m", "not slow"]), *targets], plugins=[outcomes]
+    )
+    rows = {attack: outcomes.describe(tests) for attack, tests in chosen.items()}
+    print()
+    for attack, (verdict, remark) in rows.items():
+        print(f"{attack:74} {verdict:13} {remark}")
+    ran = code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return 0 if ran and all(verdict != "NOT DEFENDED" for verdict, _ in rows.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
