@@ -179,6 +179,41 @@ def _convert_key(key: object) -> str:
     return key if isinstance(key, str) else str(to_jsonable(key))
 
 
+_DETAILS = ("state", "trajectory")  # the last fields of a record
+
+
+def encode_record(record: Record) -> tuple[str, str]:
+    """Return the record as two JSON objects of plain ASCII: what is read often, and the details."""
+    values = vars(record)
+    return (
+        _json({key: value for key, value in values.items() if key not in _DETAILS}),
+        _json({key: values[key] for key in _DETAILS}),
+    )
+
+
+def _json(value: dict[str, object]) -> str:
+    """Return JSON; most states are plain already, and `to_jsonable` takes longer than all the rest of a write."""
+    try:
+        return json.dumps(value, default=to_jsonable, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):  # not a number, a key that is no text, a loop
+        return json.dumps(to_jsonable(value))
+
+
+def join_line(data: str, details: str) -> str:
+    """Return the whole record as one line of JSON; nothing is parsed for it."""
+    return f"{data[:-1]}, {details[1:]}"
+
+
+def escape(text: str) -> str:
+    """Escape a text for a column: SQLite refuses lone surrogates, and its own functions stop at a NUL."""
+    return json.dumps(text)[1:-1]
+
+
+def unescape(text: str) -> str:
+    """Return the text that `escape` was given."""
+    return str(json.loads(f'"{text}"'))
+
+
 Redact = Callable[[str], str]
 
 
