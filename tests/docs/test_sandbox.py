@@ -1,9 +1,10 @@
 """The pages on the sandbox: their kinds and limits are those of `conf/` and of the code."""
 
 from eval.cli.paths import PROJECT_ROOT
+from mas.tools.sandbox import seccomp
 from mas.tools.sandbox.bubblewrap import OPEN_FILES
 from mas.tools.sandbox.deno import MAX_FILE_BYTES, PYODIDE
-from mas.tools.sandbox.process import MAX_THREADS
+from mas.tools.sandbox.process import MAX_FILES, MAX_THREADS
 from mas.tools.sandbox.settings import KINDS
 from tests.docs.test_tools import conf, rows
 
@@ -18,7 +19,8 @@ def test_the_limits_are_those_in_conf() -> None:
 
 
 def test_the_fixed_limits_are_those_of_the_code() -> None:
-    assert f"At most {MAX_THREADS} threads and {OPEN_FILES} open files." in PAGE
+    assert f"At most {MAX_THREADS} threads, {OPEN_FILES} open files, and {MAX_FILES:,} files and links" in PAGE
+    assert f"only the {len(seccomp.ALLOWED) + 2} system calls" in PAGE  # clone and prctl, in part
     assert f"those above {MAX_FILE_BYTES // 1_000_000} MB are left out" in PAGE
     assert f"`deno cache {PYODIDE}`" in PAGE
 

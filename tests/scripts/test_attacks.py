@@ -1,6 +1,7 @@
 """The attack list: its tests exist, and what it says of an attack is what its tests showed."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,9 @@ def test_an_attack_is_defended_if_its_tests_pass_and_only_then(tmp_path: Path) -
     )
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True)
+        command = [sys.executable, "-c", program, *words]
+        environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
     everything = run()
     rows = {line.split()[0]: line for line in everything.stdout.splitlines() if line.startswith(tuple(listed))}

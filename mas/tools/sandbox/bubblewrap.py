@@ -30,6 +30,7 @@ HERE = Path(__file__).parent
 LIBRARIES = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib", "/usr/local/lib64")
 LINKS = ("/lib", "/lib32", "/lib64", "/libx32")  # to those, on today's systems
 DATA = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")  # the last: numpy's BLAS, where Debian has it
+FOLDERS = ("/tmp", "/scratch")  # writable, in memory
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 ENVIRONMENT = {
     **{"PATH": "/usr/bin", "HOME": "/scratch", "TMPDIR": "/tmp", "USER": "sandbox", "LANG": "C.UTF-8", "TZ": "UTC"},
@@ -85,6 +86,8 @@ class Bubblewrap:
             max_resident_bytes=settings.memory_mb << 20,
             pass_fds=(filter_end, info_end),
             inner_pid=inner.read,
+            folders=FOLDERS,
+            pauses=True,
             on_end=[inner.close],
         )
         session = ProcessSession(launch)
@@ -162,7 +165,7 @@ def _build_command(
         *(["--disable-userns"] if version >= DISABLES_USERNS else []),
         *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", *more, "--clearenv"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
-        *("--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/scratch"),
+        *(word for folder in FOLDERS for word in ("--size", size, "--tmpfs", folder)),
         *_bind_system(),
         *("--ro-bind", str(HERE / "worker.py"), "/sandbox/worker.py"),
         *("--ro-bind", str(HERE / "notebook.py"), "/sandbox/notebook.py"),

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from mas.tools.sandbox.process import DENO_START_SECONDS, Launch, ProcessSession
+from mas.tools.sandbox.process import DENO_START_SECONDS, DIES_WITH_PARENT, Launch, ProcessSession, die_with_parent
 from mas.tools.sandbox.session import NotAvailableError, Session
 from mas.tools.sandbox.settings import DENO, SandboxSettings
 
@@ -55,11 +55,12 @@ class Deno:
         named = {name: str(path.resolve()) for name, path in files.items() if _is_small(path)}
         options = {"memory_mb": settings.memory_mb, "max_chars": settings.max_output_chars, "files": named}
         launch = Launch(
-            command=[*_build_command(*self._program, *named.values()), json.dumps(options)],
+            command=[*die_with_parent(), *_build_command(*self._program, *named.values()), json.dumps(options)],
             env=_build_environment(self._program[1]),
             max_message_bytes=20 * settings.max_output_chars + 100_000,
             max_resident_bytes=(settings.memory_mb + OWN_MEMORY_MB) << 20,
             cwd="/",
+            pauses=DIES_WITH_PARENT,
             start_seconds=DENO_START_SECONDS,
             cpu_seconds=int(settings.seconds_per_question + DENO_START_SECONDS),
         )

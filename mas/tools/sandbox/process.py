@@ -1,4 +1,4 @@
-"""Session in a child process: messages over its pipes, limits of time, memory and threads, and its end.
+"""Session in a child process: messages over its pipes, limits of time, memory, threads and files, and its end.
 
 session = ProcessSession(Launch(command, env, max_message_bytes=100_000, max_resident_bytes=1 << 30))
 await session.wait_until_ready()
@@ -13,6 +13,7 @@ import secrets
 import signal
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,26 +26,33 @@ from mas.tools.sandbox.session import DISTURBED, NotAvailableError, Reply, Sessi
 
 @dataclass(frozen=True)
 class Usage:
-    """Memory and threads of a process, read from /proc; zero on systems without it."""
+    """Memory, threads and files of a process, read from /proc; zero on systems without it."""
 
     resident_bytes: int = 0
     threads: int = 0
+    files: int = 0
 
 
-def read_usage(pid: int) -> Usage:
-    """Return what a process uses; zero after its end."""
+def read_usage(pid: int, folders: Sequence[str] = ()) -> Usage:
+    """Return what a process uses; zero after its end. Its `folders` are file systems in memory, and links are files."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (OSError, ValueError):
         return Usage()
     found = dict(line.split(":", 1) for line in lines if ":" in line)
-    return Usage(int(found.get("VmRSS", "0").split()[0]) * 1024, int(found.get("Threads", "0")))
+    files = 0
+    for folder in folders:
+        with contextlib.suppress(OSError):  # it has just ended
+            system = os.statvfs(f"/proc/{pid}/root{folder}")
+            files += system.f_files - system.f_ffree
+    return Usage(int(found.get("VmRSS", "0").split()[0]) * 1024, int(found.get("Threads", "0")), files)
 
 
 START_SECONDS = 20.0  # on a busy machine; half a second of it elsewhere
 DENO_START_SECONDS = 60.0
-TICK_SECONDS = 0.1  # between two checks of memory and threads
+TICK_SECONDS = 0.1  # between two checks of memory, threads and files
 MAX_THREADS = 256  # numpy and its like start one for each core
+MAX_FILES = 10_000  # in memory: each takes a kilobyte of the kernel's
 MAX_STDERR_CHARS = 400
 END_SECONDS = 5.0
 EXIT_SECONDS = 1.0  # between the end of its pipes and its own
@@ -66,8 +74,19 @@ class Launch:
     pass_fds: tuple[int, ...] = ()  # closed here once it has started
     inner_pid: Callable[[], int | None] = lambda: None  # of the code's own process, if another starts it
     on_end: list[Callable[[], None]] = field(default_factory=list)  # after its end
+    folders: tuple[str, ...] = ()  # of the code's own, in memory: their files are counted
+    pauses: bool = False  # between calls: its command ends with the harness also while it is stopped
     start_seconds: float = START_SECONDS
     cpu_seconds: int | None = None  # for a program without its own limit: it must end if the harness was killed
+
+
+DIES_WITH_PARENT = sys.platform == "linux"  # a process behind `die_with_parent`
+
+
+def die_with_parent() -> list[str]:
+    """Return the beginning of a command whose process the kernel kills when this one ends; [] where it cannot."""
+    program = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+    return [sys.executable, "-I", "-S", "-c", program] if DIES_WITH_PARENT else []
 
 
 class _PipeClosedError(Exception):
@@ -86,6 +105,7 @@ class ProcessSession:
         self._launch, self._buffer = launch, bytearray()
         self._closed = self._busy = False
         self._inner: int | None = None
+        self._folders: tuple[str, ...] = ()  # until the process has its own: before, the same paths are the machine's
         self._last_words = "it said nothing"
         try:
             self._process = subprocess.Popen(
@@ -121,6 +141,7 @@ class ProcessSession:
             await self._do(self._message(time.monotonic() + self._launch.start_seconds, "the start took"))
         except SessionLostError as error:
             raise NotAvailableError(f"{error} ({self._last_words})") from error
+        self._folders = self._launch.folders
 
     async def run(self, code: str, seconds: float) -> Reply:
         return await self._do(self._run(code, seconds))
@@ -129,6 +150,7 @@ class ProcessSession:
         name, until, what = secrets.token_hex(8), time.monotonic() + seconds, "the code ran"
         if self._buffer or self._read():
             raise SessionLostError(DISTURBED)
+        self._check(until, what, seconds)  # of what it did before it was stopped
         await self._send(_encode({"id": name, "code": code}), until, what)
         message = await self._message(until, what, seconds)
         if message.get("id") != name:
@@ -136,10 +158,16 @@ class ProcessSession:
         return Reply.parse(message)
 
     async def _do(self, work: Awaitable[Result]) -> Result:
-        """Do `work`, and end the process if it does not finish: the process is then busy or broken."""
+        """Do `work`, and end the process if it does not finish: the process is then busy or broken.
+
+        The process runs only meanwhile: between two calls nobody watches its limits.
+        """
         self._busy = True
         try:
-            return await work
+            self._signal(signal.SIGCONT)
+            result = await work
+            self._signal(signal.SIGSTOP)
+            return result
         except _PipeClosedError as error:
             why = await self._explain_end()
             self.close()
@@ -151,6 +179,12 @@ class ProcessSession:
             self._busy = False
             if self._closed:
                 self._release()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Stop or continue the code's process."""
+        if self._launch.pauses and self._process.poll() is None:
+            inner = self._launch.inner_pid()
+            _kill(os.kill, inner, number) if inner else _kill(os.killpg, self._process.pid, number)
 
     async def _send(self, data: bytes, until: float, what: str) -> None:
         rest = memoryview(data)
@@ -215,11 +249,13 @@ class ProcessSession:
             raise SessionLostError("the question is over")
         if time.monotonic() >= until:
             raise SessionLostError(f"{what} longer than {seconds or self._launch.start_seconds:g} s")
-        used = read_usage(self._launch.inner_pid() or self._process.pid)
+        used = read_usage(self._launch.inner_pid() or self._process.pid, self._folders)
         if used.resident_bytes > self._launch.max_resident_bytes:
             raise SessionLostError(f"the code used more than {self._launch.max_resident_bytes >> 20} MB of memory")
         if used.threads > MAX_THREADS:
             raise SessionLostError(f"the code started more than {MAX_THREADS} threads")
+        if used.files > MAX_FILES:
+            raise SessionLostError(f"the code made more than {MAX_FILES} files")
 
     async def _explain_end(self) -> SessionLostError:
         if self._closed:
@@ -284,9 +320,9 @@ def _limit_cpu(pid: int, seconds: int | None) -> None:
             prlimit(pid, RLIMIT_CPU, (seconds, seconds))
 
 
-def _kill(how: Callable[[int, int], None], number: int) -> None:
+def _kill(how: Callable[[int, int], None], number: int, sent: signal.Signals = signal.SIGKILL) -> None:
     with contextlib.suppress(OSError):
-        how(number, signal.SIGKILL)
+        how(number, sent)
 
 
 def _describe_exit(code: int | None) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mas.tools.sandbox.bubblewrap import ENVIRONMENT, Bubblewrap, build_worker_settings
 from mas.tools.sandbox.deno import Deno
-from mas.tools.sandbox.process import Launch, ProcessSession
+from mas.tools.sandbox.process import DIES_WITH_PARENT, Launch, ProcessSession, die_with_parent
 from mas.tools.sandbox.session import Isolation, NotAvailableError, Session
 from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL, SandboxSettings
 
@@ -43,6 +43,7 @@ class UnsafeLocal:
         own = {"HOME": str(folder), "TMPDIR": str(folder), "PATH": os.defpath, "LD_LIBRARY_PATH": ""}
         launch = Launch(
             command=[
+                *die_with_parent(),
                 sys.executable,
                 "-s",
                 "-S",
@@ -55,6 +56,7 @@ class UnsafeLocal:
             max_message_bytes=20 * settings.max_output_chars + 100_000,
             max_resident_bytes=settings.memory_mb << 20,
             cwd=str(folder),
+            pauses=DIES_WITH_PARENT,
             on_end=[lambda: shutil.rmtree(folder, ignore_errors=True)],
         )
         session = ProcessSession(launch)

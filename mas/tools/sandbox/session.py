@@ -14,6 +14,7 @@ from mas.runtime.text import replace_surrogates
 from mas.tools.sandbox.settings import SandboxSettings
 
 DISTURBED = "the code has disturbed the sandbox's own messages"
+MOST_CUT = 10**15  # characters; no call prints more
 
 
 class SessionLostError(Exception):
@@ -44,7 +45,8 @@ class Reply:
         """
         values: dict[str, Any] = {field.name: message.get(field.name) for field in fields(cls)}
         for name, value in values.items():
-            if type(value) is not (int if name.endswith("_cut") else str):
+            is_count, kind = name.endswith("_cut"), type(value)
+            if not (kind is int and 0 <= value <= MOST_CUT if is_count else kind is str):
                 raise SessionLostError(DISTURBED)
         return cls(**replace_surrogates(values))
 

@@ -2,9 +2,12 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from mas.tools.sandbox.process import ProcessSession
+from mas.tools.sandbox.session import SessionLostError
 from tests.mas.tools.sandbox.conftest import Sandbox
 
 DISTURBED = "the code has disturbed the sandbox's own messages"
@@ -93,6 +96,56 @@ def test_threads_files_and_recursion_have_an_end(jail: Sandbox) -> None:
     assert "SIGSEGV" in jail.lost(deep) or "Error" in jail.error("repr(x)")
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        "os.link('/scratch/one', f'/scratch/{n}')",
+        "os.symlink('x' * 99, f'/tmp/{n}')",
+        "open(f'/scratch/{n}', 'w').close()",
+        "os.mkdir(f'/tmp/{n}')",
+    ],
+)
+def test_files_without_content_have_an_end_too(jail: Sandbox, make: str) -> None:
+    bomb = f"import os\nopen('/scratch/one', 'w').close()\nn = 0\nwhile True:\n    n += 1\n    {make}"
+    assert jail.lost(bomb) == "the code made more than 10000 files"
+
+
+def test_nothing_runs_between_two_calls(fresh: Callable[..., Sandbox]) -> None:
+    """Memory, threads, files and processor time are watched while a call is waited for, so nothing runs meanwhile."""
+    sandbox = fresh()
+    idle = (
+        "import os, threading as t, time\nt.stack_size(65536)\ncount, started = 0, []\n"
+        "def run():\n    global count\n    while True:\n        count += 1\n        time.sleep(.001)\n"
+        "        if count > 20 and len(started) < 4000:\n"
+        "            started.append(t.Thread(target=time.sleep, args=[99])); started[-1].start()\n"
+        "t.Thread(target=run).start()"
+    )
+    sandbox.value(idle)
+    assert isinstance(sandbox.session, ProcessSession)
+    pid = sandbox.session._launch.inner_pid()
+    assert pid is not None
+    before = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    time.sleep(1)
+    after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    assert after[0] == "T", "stopped"
+    assert after[11:13] == before[11:13], "no processor time"
+    assert int(after[17]) < 100, "no threads"
+    assert sandbox.value("6 * 7") == "42", "and goes on with the next call"
+
+
+def test_what_was_started_just_before_the_stop_is_counted_before_the_next_call(jail: Sandbox) -> None:
+    threads = (
+        "import threading as t, time\nt.stack_size(65536)\n"
+        "for _ in range(300): t.Thread(target=time.sleep, args=[99]).start()"
+    )
+    try:
+        jail.run(threads)
+    except SessionLostError as error:  # it took longer than a tick
+        assert str(error) == "the code started more than 256 threads"
+    else:
+        assert jail.lost("1") == "the code started more than 256 threads"
+
+
 def test_a_process_that_ends_itself_is_noticed(jail: Sandbox) -> None:
     for code, how in (
         ("import os; os._exit(3)", "exit code 3"),
@@ -129,7 +182,8 @@ body = json.dumps(reply | dict(error_cut=CUT)).encode()
 os.write(4, struct.pack('>I', len(body)) + body)"""
     assert jail.run(forged.replace("CUT", "0")).output == "forged"
     assert jail.lost("1") == DISTURBED, "the true reply is still in the pipe, and must not pass for this one's"
-    assert jail.lost(forged.replace("CUT", "'many'")) == DISTURBED
+    for count in ("'many'", "True", "-1", "10**15 + 1", "10**4000"):
+        assert jail.lost(forged.replace("CUT", count)) == DISTURBED, count
 
 
 @pytest.mark.parametrize("code", ["os.closerange(0, 64)", "os.close(4)", "os.close(3)", "os.dup2(0, 4)"])

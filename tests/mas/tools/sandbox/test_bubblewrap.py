@@ -142,7 +142,15 @@ def test_eight_sessions_side_by_side_share_nothing_and_block_nobody(bubblewrap: 
     assert ticks > 20, "the event loop went on meanwhile"
 
 
-def test_the_jail_ends_with_the_harness(bubblewrap: Isolation) -> None:
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "while True: pass",
+        "1",  # then it is stopped
+        "import ctypes, time; ctypes.CDLL(None).prctl(1, 0); time.sleep(60)",  # PR_SET_PDEATHSIG: to outlive it
+    ],
+)
+def test_the_jail_ends_with_the_harness(bubblewrap: Isolation, cell: str) -> None:
     program = (
         "import asyncio, os\n"
         "from mas.tools.sandbox.bubblewrap import Bubblewrap\n"
@@ -150,13 +158,15 @@ def test_the_jail_ends_with_the_harness(bubblewrap: Isolation) -> None:
         "async def main():\n"
         "    session = await Bubblewrap().open({}, SandboxSettings())\n"
         "    print(session._process.pid, session._launch.inner_pid(), flush=True)\n"
-        "    await session.run('while True: pass', 60)\n"
+        f"    await session.run({cell!r}, 60)\n"
+        "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
     )
     harness = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert harness.stdout is not None
     with harness.stdout:
         line = harness.stdout.readline()
+    time.sleep(0.3)  # until the cell runs, or has ended
     harness.kill()
     harness.wait()
     assert gone({int(word) for word in line.split()})

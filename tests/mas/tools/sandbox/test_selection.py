@@ -1,6 +1,8 @@
 """What is chosen where something is missing: the next best that was asked for, and never less."""
 
 import asyncio
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -120,6 +122,27 @@ def test_its_limits_hold(local: Sandbox) -> None:
     assert local.error("x = bytearray(10**9)") == "MemoryError"
     assert local.lost("while True: pass", seconds=0.3) == "the code ran longer than 0.3 s"
     assert local.error("open('big', 'wb').write(bytes(10**7))").startswith("OSError: [Errno 27]")
+
+
+def test_it_is_stopped_between_two_calls_and_ends_with_the_harness_all_the_same() -> None:
+    program = (
+        "import asyncio, os, signal\nfrom pathlib import Path\n"
+        "from mas.tools.sandbox.selection import UnsafeLocal\nfrom mas.tools.sandbox.settings import SandboxSettings\n"
+        "async def main():\n"
+        "    session = await UnsafeLocal().open({}, SandboxSettings())\n"
+        "    await session.run('1', 60)\n"
+        "    pid = session._process.pid\n    await asyncio.sleep(0.2)\n"
+        "    print(pid, Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0], flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "asyncio.run(main())\n"
+    )
+    harness = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    pid, state = harness.stdout.split()
+    assert state == "T"
+    until = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_pipe_closed_by_code_that_runs_on_does_not_hold_up_the_harness(local: Sandbox) -> None:
