@@ -66,8 +66,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     prompts, parent = read_candidate_set(tuning.folder, candidate_id), read_candidate_set(tuning.folder, PARENT)
     leaks = (RunFiles(tuning.folder).read("leaks") or {}).get(candidate_id)
     provenance = build_provenance(
-        tuning.facts,
-        tuning.config,
+        tuning.info,
         tuning.verdict,
         leaks,
         run=tuning.folder.name,

@@ -20,11 +20,12 @@ from omegaconf import OmegaConf
 from eval.cli.command import exit_now, run_cli
 from eval.cli.hydra_compat import MISTAKES
 from eval.config.tracking import Tracking
+from eval.runs.tuning_info import TUNING_FILE
 from eval.workflows.sync import JsonObject, RunSource, run_sync
 from optimize.mlflow_export.folder import read_tuning
 from optimize.mlflow_export.tuning_export import TUNING, TuningExport
 from optimize.session.config import read_config
-from optimize.session.run_files import MARKER, find_tuning_run
+from optimize.session.run_files import find_tuning_run
 
 if TYPE_CHECKING:
     from eval.mlflow_export.exporter_process import Redact
@@ -35,17 +36,17 @@ USAGE = "python optimize/sync.py RUN [tracking=local|server] [tracking.option=va
 class TuningRuns(RunSource):
     """Runs of `optimize/run.py`."""
 
-    noun, kind, marker = "one tuning run", TUNING, MARKER
+    noun, kind, marker = "one tuning run", TUNING, TUNING_FILE
 
     def find(self, name: str) -> Path:
         return find_tuning_run(name)
 
     def read_tracking(self, folder: Path) -> JsonObject:
-        return dict(read_tuning(folder).config.get("tracking") or {})
+        return dict(read_tuning(folder).info.config.get("tracking") or {})
 
     def read_secrets(self, folder: Path) -> Sequence[str]:
         try:
-            return read_config(OmegaConf.create(read_tuning(folder).config)).base.secrets()
+            return read_config(OmegaConf.create(read_tuning(folder).info.config)).base.secrets()
         except (*MISTAKES, ValueError):  # of another version of this program; what it wrote has no secrets
             return ()
 

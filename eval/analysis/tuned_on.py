@@ -79,7 +79,7 @@ def describe_unknown(edited: Collection[str]) -> str | None:
 
 def read_tuning_use(info: RunInfo) -> UsedToTune | None:
     """Return the same for reports; None if nothing is known of the run's prompts."""
-    if (use := info.used_to_tune) is None:
+    if (use := info.tuning_use) is None:
         return None
     edited = tuple(dict.fromkeys(use.edited.values()))
     return UsedToTune(use.prompts, frozenset(use.learnt_from), frozenset(use.picked_by), edited)

@@ -1,7 +1,7 @@
 """From a command line to an exit code: resuming, jobs composed by Hydra, signals, errors, and unread output.
 
     run_cli(lambda: task(sys.argv[1:]))                                 # a command with arguments of its own
-    run_command(task, "eval", add_original_arguments)                   # a command configured by conf/eval.yaml
+    run_cli(lambda: run_command(task, "eval", add_original_arguments))  # a command configured by conf/eval.yaml
 
 Exit codes: 0 finished · 1 the user's mistake, nothing spent · 2 finished, but some questions failed by error, or the
 accuracy is below `run.fail_under` · 3 stopped before the end. Of a multirun, the first that is not 0 in the
@@ -39,6 +39,8 @@ class InterruptedRunError(KeyboardInterrupt):
 def run_command(task: Task, config_name: str, edit: Callable[[Sequence[str]], list[str]] = list) -> int:
     """Compose the configuration from `conf/` and the command line, and run `task` once for each job.
 
+    Called inside `run_cli`.
+
     Args:
         task: does one job and returns its exit code.
         config_name: of the file in `conf/`.
@@ -56,7 +58,7 @@ def run_command(task: Task, config_name: str, edit: Callable[[Sequence[str]], li
             return USER_ERROR if end.code else FINISHED
         return FINISHED
 
-    codes.append(run_cli(run_all))
+    codes.append(_report_end(run_all))
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
 
 
@@ -106,19 +108,18 @@ def run_cli(command: Callable[[], int]) -> int:
 
     SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not.
     """
-    with survive_broken_pipe() as output:
-        code = _run_interruptible(command)
+    with survive_broken_pipe() as output, handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
+        code = _report_end(command)  # a run's own StopController handles the signals while samples run
     if output.lost:
         print(f"error: the output could not be written ({output.lost.lower()}); free disk space.", file=sys.stderr)
         return code or FAILURES
     return code
 
 
-def _run_interruptible(command: Callable[[], int]) -> int:
+def _report_end(command: Callable[[], int]) -> int:
+    """Run a command and return its exit code; print why it ended early."""
     try:
-        # a run's own StopController handles them while samples run
-        with handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
-            return command()
+        return command()
     except InterruptedRunError as interrupt:
         if str(interrupt):
             print(interrupt, file=sys.stderr)

@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 
@@ -68,42 +68,54 @@ def begin_session(
     """
     planned = [PlannedQuestion.of(sample) for sample in samples]
     if planned != store.read_plan():  # of this run, or of a process that died before its run began
-        store.plan(planned, again=True)
+        store.write_plan(planned, replace=True)
     (folder / "config.yaml").write_text(dump_config(info.config), encoding="utf-8")
     before = store.read_info()
     names = keep_prompts(folder, before.prompts, prompts) if prompts else before.prompts
     sets = [*read_kept_prompts(folder, names).values()]  # a resumed run may have had others before
     sets += [prompts] if prompts else []  # the copies do not say whether it was edited
     use = find_tuning_use(sets, planned, info.task.file_sha256, before)
-    info = replace(info, prompts=names, used_to_tune=use)
-    return SessionRecorder(store, info, changes or {})
+    info = replace(info, prompts=names, tuning_use=use)
+    return SessionRecorder.begin(store, info, changes or {})
 
 
 class SessionRecorder:
-    """Begins a session when made: the store then has the run's info, its wall time and the list of its sessions."""
+    """Course of one session, kept in the run's store.
 
-    def __init__(self, store: RunStore, info: RunInfo, changes: Mapping[str, str]) -> None:
-        """
+    recorder = SessionRecorder.begin(store, info, changes={})     # the store has the info, and one session more
+    recorder.end(None, gate_history=[])
+    """
+
+    def __init__(self, store: RunStore, info: RunInfo, state: RunState) -> None:
+        """`state`: of the run, with this session as its last one."""
+        self.store, self.info, self._state = store, info, state
+        self._began, self._seconds_before = time.monotonic(), state.wall_seconds
+
+    @classmethod
+    def begin(cls, store: RunStore, info: RunInfo, changes: Mapping[str, str]) -> Self:
+        """Write the run's info and the beginning of a session.
+
         Args:
             store: of the run.
             info: as of now; the run's id, the time of its first session and its sweep are those that the store has.
             changes: in which this session's configuration differs from the one before, on purpose.
+
+        Raises:
+            StoreError: the store cannot be written.
         """
-        self.store = store
-        self._began = time.monotonic()
         before, now = store.read_info(), _now()
-        self.info = replace(
+        info = replace(
             info,
             run_id=before.run_id or info.run_id or uuid.uuid4().hex[:12],
             started_at=before.started_at or now,
             sweep=info.sweep or before.sweep,
         )
-        self._state = self._close_silent_session()
-        self._seconds_before = self._state.wall_seconds
+        state = _close_silent_session(store)
         session = SessionInfo(now, pid=os.getpid(), host=socket.gethostname(), changes=dict(changes))
-        self._state = replace(self._state, sessions=[*self._state.sessions, session], finished=False)
-        store.write_info(self.info)
-        store.write_state(self._state)
+        state = replace(state, sessions=[*state.sessions, session], finished=False)
+        store.write_info(info)
+        store.write_state(state)
+        return cls(store, info, state)
 
     def note_unfinished(self, usage: Mapping[str, object] | None) -> None:
         """Keep what was paid for samples that have no record yet, for the summary."""
@@ -122,19 +134,20 @@ class SessionRecorder:
         )
         self.store.write_state(self._state)
 
-    def _close_silent_session(self) -> RunState:
-        """A session that was killed took until its last answer, as far as anybody knows."""
-        state = self.store.read_state()
-        if not state.sessions or state.sessions[-1].ended_at:
-            return state
-        *earlier, last = state.sessions
-        ended_at = self.store.last_finished_at() or last.started_at
-        seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last.started_at)).total_seconds()
-        return replace(
-            state,
-            sessions=[*earlier, replace(last, ended_at=max(ended_at, last.started_at), stopped=SILENT)],
-            wall_seconds=state.wall_seconds + max(0.0, seconds),  # below 0: the clock was set back, or no answer yet
-        )
+
+def _close_silent_session(store: RunStore) -> RunState:
+    """Return the state with an end for a session that was killed: its last answer, as far as is known."""
+    state = store.read_state()
+    if not state.sessions or state.sessions[-1].ended_at:
+        return state
+    *earlier, last = state.sessions
+    ended_at = store.last_finished_at() or last.started_at
+    seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last.started_at)).total_seconds()
+    return replace(
+        state,
+        sessions=[*earlier, replace(last, ended_at=max(ended_at, last.started_at), stopped=SILENT)],
+        wall_seconds=state.wall_seconds + max(0.0, seconds),  # below 0: the clock was set back, or no answer yet
+    )
 
 
 def _now() -> str:
@@ -201,12 +214,12 @@ class RunSession:
         """
         with (
             RunProgress(len(pending), self.console) as progress,
-            self.executing(executor, pending, progress.update) as work,
+            self.open_execution(executor, pending, progress.update) as work,
         ):
             return run_to_end([work], self.stop)
 
     @contextmanager
-    def executing(
+    def open_execution(
         self,
         executor: LocalExecutor,
         pending: Sequence[PendingSample],

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -38,7 +39,7 @@ Redact = Callable[[str], str]
 Counts = dict[str, dict[str, int]]  # "traces" … → {"store": 64, "mlflow": 63}
 
 
-class Export:
+class Export(ABC):
     """One run's way from its folder into MLflow. Each step may fail and be repeated; none changes the run."""
 
     required_counts: ClassVar[tuple[str, ...]] = ()  # of which none may fall short, or everything is sent again
@@ -67,9 +68,9 @@ class Export:
     def is_open(self) -> bool:
         return self._run is not None
 
+    @abstractmethod
     def open_run(self) -> TrackedRun:
         """Find or create the run in MLflow."""
-        raise NotImplementedError
 
     def begin(self) -> None:
         """Show the run as running."""
@@ -89,9 +90,9 @@ class Export:
     def send_all_again(self) -> None:
         """Forget what was sent, so that `send_new` begins with the first record."""
 
+    @abstractmethod
     def end(self) -> None:
         """Send what only the end of the run brings, and close the run in MLflow."""
-        raise NotImplementedError
 
     def close_run(self) -> None:
         """Close the run in MLflow, and nothing else."""

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
@@ -24,9 +24,12 @@ from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
 from mas.runtime.errors import UserError
 from mas.system import Program
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 SILENT = "its process ended without notice"
 
-VERSION = 1  # of RunInfo and RunState
+VERSION = 1  # of RunInfo, RunState and TuningInfo
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
 
 
@@ -81,7 +84,7 @@ class RunInfo:
     prompts: dict[str, str] = field(default_factory=dict)  # folder in the run's → name of the set, the last used last
     prompts_sha256: str = ""
     prompts_edited: list[str] = field(default_factory=list)  # files of the set that changed since it was published
-    used_to_tune: TuningUse | None = None  # None: nothing is known of it
+    tuning_use: TuningUse | None = None  # None: nothing is known of it
     tools: dict[str, list[str]] | None = None  # agent → names of the tools it was offered
     origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
     sweep: SweepJob | None = None
@@ -111,8 +114,8 @@ class RunInfo:
         Raises:
             ValueError: it was written by another version of this program.
         """
-        data = _read_versioned(text, cls)
-        for name, kind in (("task", TaskInfo), ("sweep", SweepJob), ("used_to_tune", TuningUse)):
+        data = parse_versioned(text, cls)
+        for name, kind in (("task", TaskInfo), ("sweep", SweepJob), ("tuning_use", TuningUse)):
             data[name] = None if data[name] is None else kind(**data[name])
         return cls(**data)
 
@@ -149,12 +152,19 @@ class RunState:
         Raises:
             ValueError: it was written by another version of this program.
         """
-        data = _read_versioned(text, cls)
+        data = parse_versioned(text, cls)
         return cls(**{**data, "sessions": [SessionInfo(**each) for each in data["sessions"]]})
 
 
-def _read_versioned(text: str, kind: type[RunInfo | RunState]) -> Config:
-    data: Config = json.loads(text)
+def parse_versioned(text: str, kind: "type[DataclassInstance]") -> Config:
+    """Return the fields of a JSON object that holds a `kind` of this version.
+
+    Raises:
+        ValueError: it is no such object, or was written by another version of this program.
+    """
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError(f"{kind.__name__} expected, not {type(data).__name__}")
     if data.get("version") != VERSION or data.keys() != {each.name for each in fields(kind)}:
         raise ValueError(f"{kind.__name__} of version {data.get('version')}, this program reads version {VERSION}")
     return data
@@ -211,7 +221,7 @@ def find_tuning_use(
         before: the run as earlier sessions left it.
     """
     sets = list(sets)
-    edited = dict(before.used_to_tune.edited) if before and before.used_to_tune else {}
+    edited = dict(before.tuning_use.edited) if before and before.tuning_use else {}
     for each in sets:
         if TUNED_ON_FILE in each.edited:
             edited[digest(each)] = each.name

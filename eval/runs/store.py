@@ -5,7 +5,7 @@ number may read meanwhile. WAL with synchronous=FULL: a row whose `write` has re
 and of the machine.
 
     with RunStore(folder / "run.db") as store:             # locked until closed
-        store.plan(samples)
+        store.write_plan(samples)
         store.write_info(RunInfo(run_id="1f3a…"))
         store.write(record)
         store.read_last_attempts()                                       # {("q1", 1): (1, None)}
@@ -143,8 +143,8 @@ class RunStore(RunDatabase):
         found = self._all("SELECT finished_at FROM records ORDER BY row DESC LIMIT 1")
         return str(found[0][0]) if found else None
 
-    def plan(self, questions: Iterable[Sample | PlannedQuestion], again: bool = False) -> None:
-        """Keep the samples that the run is to answer; once, unless `again` replaces them (run.allow_config_change).
+    def write_plan(self, questions: Iterable[Sample | PlannedQuestion], replace: bool = False) -> None:
+        """Write the samples that the run is to answer; `replace`: those of an earlier plan (run.allow_config_change).
 
         Raises:
             StoreError: it has been planned already, an id occurs twice, or the disk refuses it.
@@ -152,7 +152,7 @@ class RunStore(RunDatabase):
         planned = [each if isinstance(each, PlannedQuestion) else PlannedQuestion.of(each) for each in questions]
         rows = [(escape(each.id), json.dumps(to_jsonable(each.to_dict()))) for each in planned]
         with self._transaction():
-            if again:
+            if replace:
                 self._database.execute("DELETE FROM questions")
             if self._database.execute("SELECT 1 FROM questions LIMIT 1").fetchone():
                 raise StoreError(f"{self.path} already has its questions; resume that run, or start a new one")

@@ -196,7 +196,7 @@ class _Evaluation:
         if config.needs_model and not config.model.simulated and n_pending:
             self.print_line(format_estimate(config, n_pending))
         info = self.store.read_info()
-        if info.used_to_tune and (used := read_tuning_use(info)):
+        if info.tuning_use and (used := read_tuning_use(info)):
             scored = {each.id for each in self.samples.values() if each.target is not None}
             if warning := used.among(scored).describe_warning(len(scored), len(self.samples) - len(scored)):
                 self.print_line(f"warning: {warning}")

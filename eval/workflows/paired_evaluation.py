@@ -72,7 +72,7 @@ def evaluate_pairs(
         sessions = [_ArmSession(stack, arm, config, samples, info, stop, console) for arm in arms]
         total = sum(len(each.pending) for each in sessions)
         progress = stack.enter_context(RunProgress(total, console))
-        work = [stack.enter_context(each.executing(progress, open_budget)) for each in sessions]
+        work = [stack.enter_context(each.open_execution(progress, open_budget)) for each in sessions]
         stopped = run_to_end(work, stop) if total else None
         for each in sessions:
             each.end(stopped)
@@ -112,11 +112,11 @@ class _ArmSession:
         logs = stack.enter_context(RunLogs(arm.folder, redact=config.secrets()))
         self.run = RunSession(config, self.recorder, arm.folder, logs, console, stop)
 
-    def executing(
+    def open_execution(
         self, progress: RunProgress, open_budget: Callable[[SampleContext], RunBudget] | None
     ) -> AbstractContextManager[Coroutine[object, object, None]]:
         executor = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
-        return self.run.executing(executor, self.pending, progress.update, open_budget)
+        return self.run.open_execution(executor, self.pending, progress.update, open_budget)
 
     def end(self, stopped: str | None) -> None:
         self.recorder.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])

@@ -165,7 +165,7 @@ def _check_row(row: Row, ids: Collection[str]) -> Row:
 async def _copy(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, info: RunInfo) -> None:
     """Copy the whole run with new scores, a few records in memory at a time."""
     planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.read_plan()]
-    target.plan(planned)
+    target.write_plan(planned)
     target.write_info(info)
     target.write_state(source.read_state())
     scoring = Scoring(scorer, RunSettings().deadline_seconds, redact=str)

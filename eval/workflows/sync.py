@@ -7,6 +7,7 @@ import argparse
 import io
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 JsonObject = dict[str, object]
 
 
-class RunSource:
+class RunSource(ABC):
     """A kind of run that can be sent to MLflow after its end."""
 
     noun: ClassVar[str]  # in messages
@@ -57,25 +58,25 @@ class RunSource:
     kind: ClassVar[ExportKind]
     marker: ClassVar[str]  # file of the run's folder that its process locks
 
+    @abstractmethod
     def find(self, name: str) -> Path:
         """Return the folder of a run.
 
         Raises:
             UserError: there is none of that name.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def read_tracking(self, folder: Path) -> JsonObject:
         """Return the run's own configuration of tracking; empty if it says nothing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_secrets(self, folder: Path) -> Sequence[str]:
         """Return the secrets of the run's configuration."""
-        raise NotImplementedError
 
+    @abstractmethod
     def open_export(self, folder: Path, settings: Tracking, redact: "Redact") -> "Export":
         """Return the export of a run that has ended."""
-        raise NotImplementedError
 
     def complete_files(self, folder: Path) -> None:
         """Write what the run's process could not write because it was killed."""

@@ -21,17 +21,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import dspy
-from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER, Type
-from dspy.adapters.types.tool import ToolCallResults
-from dspy.adapters.utils import annotation_allows_none, format_field_value
 
 from mas.prompt_sets.demos import EXAMPLE, Turn, list_turns
+from mas.runtime.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
 
 FILE = "file"  # the input that names the attachment
 _MAX_SIGNATURES = 256  # in each cache; an optimizer makes a new one with every prompt that it tries
 # DSPy takes the text after its mark for a picture or the like, to be fetched from anywhere: also in a page's text.
 _HARMLESS = "<<CUSTOM-TYPE>>"
-_TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, ToolCallResults}
+_TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, dspy.ToolCallResults}
 Message = dict[str, object]  # of a request, as OpenAI's chat API has them
 Parts = list[dict[str, object]]  # of a message
 Signature = type[dspy.Signature]
@@ -155,7 +153,7 @@ def _find_history(signature: Signature) -> str | None:
 def _is_all_text(signature: Signature) -> bool:
     """Return True if no input is a picture or the like, for which the text holds DSPy's mark."""
     kinds = (field.annotation for field in signature.input_fields.values())
-    return {kind for each in kinds for kind in Type.extract_custom_type_from_annotation(each)} <= _TEXT_TYPES
+    return {kind for each in kinds for kind in dspy.Type.extract_custom_type_from_annotation(each)} <= _TEXT_TYPES
 
 
 @functools.lru_cache(_MAX_SIGNATURES)

@@ -1,6 +1,7 @@
 """Base of all programs: predictors made from specs, and one state per question.
 
 class Echo(AgentProgram):
+    @abstractmethod
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
         return {"final_answer": question, "final_reasoning_trace": ""}
 
@@ -8,6 +9,7 @@ Echo()(question="How many?").final_answer      # "How many?"
 """
 
 import uuid
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -52,6 +54,7 @@ class AgentProgram(dspy.Module):
             final_answer=state["final_answer"], final_reasoning_trace=state["final_reasoning_trace"], state=state
         )
 
+    @abstractmethod
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
         """Return the final state, which has at least `final_answer` and `final_reasoning_trace`.
 
@@ -60,7 +63,6 @@ class AgentProgram(dspy.Module):
             LMError: the model could not be asked, after its retries.
             AdapterParseError: a reply could not be read, after the program's own retries.
         """
-        raise NotImplementedError
 
 
 def check_question(question: str) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 import dspy
-from dspy.adapters.types.tool import ToolCallResults
 from dspy.utils.exceptions import AdapterParseError
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -157,7 +156,7 @@ async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     observations = [result + remark for result, remark in zip(results, remarks, strict=True)]
     if state["steps"] >= toolbox.max_steps:
         observations[-1] += NO_MORE_TOOLS
-    shown = ToolCallResults.from_tool_calls_and_values(calls, observations, [result.failed for result in results])
+    shown = dspy.ToolCallResults.from_tool_calls_and_values(calls, observations, [result.failed for result in results])
     seen = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": shown})}
     return {"turns": [*state["turns"][:-1], seen]}
 

@@ -1,7 +1,7 @@
 """Everything in `mas/llm` that uses internals of DSPy: its engines, the types and errors of its vendored `lm15`.
 
 No other module of `mas/llm` imports `dspy._vendor` or `dspy.clients`. The versions that this was written for are
-checked on import.
+checked on import (`mas/runtime/dspy_internals.py`).
 
 DSPy's native engine is bound here to one OpenAI-compatible endpoint: by itself it would choose the provider by the
 model's name. It also gets a wire format for audio, and recognises context overflows that are not worded as OpenAI's.
@@ -39,7 +39,7 @@ from dspy.lm15 import (
     TextPart,
 )
 
-from mas.runtime.errors import UserError
+from mas.runtime.dspy_internals import check_dspy_version
 
 __all__ = [
     "AsyncEngine",
@@ -55,26 +55,10 @@ __all__ = [
     "response_to_dict",
 ]
 
-OLDEST, TOO_NEW = (3, 4, 1), (3, 5)  # DSPy 3.5 changes the contract between LMs and engines
+check_dspy_version(dspy.__version__)
 PROVIDER = "model-server"
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _OVERFLOW = re.compile(r"context[ _](?:length|size|window)", re.IGNORECASE)
-
-
-def check_dspy_version(version: str) -> None:
-    """Check that these internals of DSPy are those that the code was written for.
-
-    Raises:
-        UserError: DSPy is too old or too new.
-    """
-    if not OLDEST <= tuple(map(int, re.findall(r"\d+", version)[:3])) < TOO_NEW:
-        raise UserError(
-            f"DSPy {version} is installed, but the model client (mas/llm/dspy_engine.py) uses internals of DSPy 3.4; "
-            "install it with: pip install 'dspy>=3.4.1,<3.5'."
-        )
-
-
-check_dspy_version(dspy.__version__)
 
 
 class Engine(Protocol):

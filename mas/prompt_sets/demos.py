@@ -15,10 +15,9 @@ from typing import Any
 
 import dspy
 import pydantic
-from dspy.adapters.types.tool import ToolCallResults
-from dspy.adapters.utils import annotation_allows_none
 from pydantic_core import to_jsonable_python
 
+from mas.runtime.dspy_internals import annotation_allows_none
 from mas.runtime.text import replace_surrogates
 
 # First line of each request of an example that is shown as a conversation, so that it is not taken for the real one.
@@ -119,8 +118,8 @@ def _renumber_calls(turn: Turn, prefix: str) -> Turn:
     ]
     results = turn[field].tool_call_results
     if results is not None:
-        pairs = zip(calls, ToolCallResults.model_validate(results).tool_call_results, strict=False)
-        results = ToolCallResults(
+        pairs = zip(calls, dspy.ToolCallResults.model_validate(results).tool_call_results, strict=False)
+        results = dspy.ToolCallResults(
             tool_call_results=[result.model_copy(update={"call_id": call.id}) for call, result in pairs]
         )
     return {**turn, field: dspy.ToolCalls(tool_calls=calls).model_copy(update={"tool_call_results": results})}
@@ -141,7 +140,7 @@ def _dump(value: Any, kind: object, types: Types) -> object:
 def _dump_calls(calls: dspy.ToolCalls) -> object:
     results = calls.tool_call_results
     if results is not None:
-        results = [_Result(**dict(each)) for each in ToolCallResults.model_validate(results).tool_call_results]
+        results = [_Result(**dict(each)) for each in dspy.ToolCallResults.model_validate(results).tool_call_results]
     dumped = _Calls(
         tool_calls=[_Call(id=call.id, name=call.name, args=call.args) for call in calls.tool_calls],
         tool_call_results=results,
@@ -181,7 +180,7 @@ def _load_calls(value: object, where: str) -> dspy.ToolCalls:
         return loaded
     if len(calls) != len(read.tool_call_results):
         raise ValueError(f"has {len(read.tool_call_results)} results for {len(calls)} tool calls in its {where}")
-    results = ToolCallResults(tool_call_results=[result.model_dump() for result in read.tool_call_results])
+    results = dspy.ToolCallResults(tool_call_results=[result.model_dump() for result in read.tool_call_results])
     return loaded.model_copy(update={"tool_call_results": results})
 
 

@@ -1,5 +1,6 @@
 """Base of the systems whose agents are ours: everything that follows from their specs and settings."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import ClassVar
@@ -12,7 +13,7 @@ from mas.tools.catalogue import open_tools
 from mas.tools.settings import ToolSettings
 
 
-class AgentSystem:
+class AgentSystem(ABC):
     """A system is a dataclass that inherits from this class, names its agents and makes its program."""
 
     agent_specs: ClassVar[Sequence[AgentSpec]]
@@ -23,13 +24,13 @@ class AgentSystem:
     agents: Mapping[str, ModelSettings]  # by name; agents without an entry have the defaults
     tools: Mapping[str, str] = {}
 
+    @abstractmethod
     def make_program(self, toolboxes: Toolboxes) -> Program:
         """Return the program without models and prompts.
 
         Args:
             toolboxes: of the agents that use tools, by name.
         """
-        raise NotImplementedError
 
     def check(self) -> None:
         check_agents(self.name, self.agent_specs, self.agents, self.tools)

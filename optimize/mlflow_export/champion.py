@@ -43,9 +43,9 @@ def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | 
     prompts = tuning.read_prompts(str(tuning.verdict["winner"]["candidate_id"])) if tuning.published else None
     if prompts is None or _is_done(parent):
         return None
-    named = replace(prompts, name=str(tuning.facts["name"]))
+    named = replace(prompts, name=tuning.info.name)
     linked = register_prompts(parent, named, is_now=True)
-    ended_ms = tuning.end_ms if tuning.facts.get("ended_at") else tuning.start_ms
+    ended_ms = tuning.end_ms if tuning.info.state.ended_at else tuning.start_ms
     since = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat(timespec="milliseconds")
     outcome = _move_alias(parent, linked, CHAMPION_SIMULATED if tuning.simulated else CHAMPION, since)
     parent.client.set_tag(parent.run_id, PROMOTED_TAG, outcome)

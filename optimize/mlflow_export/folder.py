@@ -9,23 +9,22 @@ What a phase has not written yet is empty; a half-written last line of `proposal
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.tracking import remove_passwords
 from eval.mlflow_export.tracked_run import to_ms
+from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT
-from optimize.session.run_files import MARKER as FACTS
 
 CONFIG, VERDICT = "config.yaml", "verdict.json"
 PROPOSALS, SHORTLIST = "proposals.jsonl", "shortlist.json"
-SOURCES = (FACTS, CONFIG, VERDICT, PROPOSALS, SHORTLIST, "splits.json", "leaks.json", "report.md")
+SOURCES = (TUNING_FILE, VERDICT, PROPOSALS, SHORTLIST, "splits.json", "leaks.json", "report.md")
 DECIDED = ("accepted", "rejected")  # decisions that stay, also when the search is replayed
 
 Redact = Callable[[str], str]
@@ -57,8 +56,7 @@ class TuningSnapshot:
     """A tuning run's files, as they were read."""
 
     folder: Path
-    facts: JsonObject  # tuning.json
-    config: JsonObject
+    info: TuningInfo
     proposals: list[ProposalRow]  # in their order, each candidate once
     verdict: JsonObject  # empty: there is none yet
     shortlist: dict[str, JsonObject]  # candidate → its fresh scores; PARENT may be among them
@@ -66,11 +64,11 @@ class TuningSnapshot:
 
     @property
     def run_id(self) -> str:
-        return str(self.facts["run_id"])
+        return self.info.run_id
 
     @property
     def simulated(self) -> bool:
-        return bool(self.facts.get("simulated"))
+        return self.info.simulated
 
     @property
     def published(self) -> bool:
@@ -79,18 +77,16 @@ class TuningSnapshot:
     @property
     def sealed_opened(self) -> bool:
         """True if any candidate was tested on sealed questions, even on a part of them."""
-        return bool(self.verdict.get("sealed")) or (self.folder / "sealed").is_dir() or bool(self._opened_at)
+        opened = self.info.state.sealed_opened_at is not None
+        return bool(self.verdict.get("sealed")) or (self.folder / "sealed").is_dir() or opened
 
     @property
     def opened_ms(self) -> int | None:
         """Time at which they were opened, or else the run's start, in ms since 1970; None: they were not opened."""
         if not self.sealed_opened:
             return None
-        return to_ms(self._opened_at) if self._opened_at else self.start_ms
-
-    @property
-    def _opened_at(self) -> str:
-        return str(self.facts.get("sealed_opened_at") or "")
+        opened_at = self.info.state.sealed_opened_at
+        return to_ms(opened_at) if opened_at else self.start_ms
 
     @property
     def place(self) -> str:
@@ -100,7 +96,7 @@ class TuningSnapshot:
 
     @property
     def name(self) -> str:
-        return self.mark_simulated(str(self.facts.get("name") or self.folder.name))
+        return self.mark_simulated(self.info.name or self.folder.name)
 
     def mark_simulated(self, name: str) -> str:
         """Mark the name of a simulation: lists of runs show nothing else of it."""
@@ -108,15 +104,15 @@ class TuningSnapshot:
 
     @property
     def start_ms(self) -> int:
-        return to_ms(str(self.facts["started_at"]))
+        return to_ms(self.info.started_at)
 
     @property
     def end_ms(self) -> int:
         """In milliseconds since 1970; for a run that was killed, when it last wrote anything."""
-        if ended := self.facts.get("ended_at"):
-            return to_ms(str(ended))
-        written = [(self.folder / name).stat().st_mtime for name in (FACTS, PROPOSALS) if (self.folder / name).exists()]
-        return round(max(written) * 1000)
+        if ended_at := self.info.state.ended_at:
+            return to_ms(ended_at)
+        files = [path for name in (TUNING_FILE, PROPOSALS) if (path := self.folder / name).exists()]
+        return round(max(path.stat().st_mtime for path in files) * 1000)
 
     def read_prompts(self, candidate_id: str) -> PromptSet | None:
         """Return a candidate's prompts; None if the folder does not have the whole set, or not yet."""
@@ -145,14 +141,13 @@ def read_tuning(folder: Path, redact: Redact = str) -> TuningSnapshot:
     Raises:
         UserError: it holds no tuning run, or one of its files cannot be read; it may just be being written.
     """
-    facts = _read_json(folder / FACTS, {}, redact)
-    if "run_id" not in facts or "started_at" not in facts:
-        raise UserError(f"{folder.name} holds no tuning run: it has no {FACTS} with run_id and started_at in it.")
+    info = read_tuning_info(folder)
+    if info is None:
+        raise UserError(f"{folder.name} holds no tuning run: it has no {TUNING_FILE}.")
     shortlist: list[JsonObject] = _read_json(folder / SHORTLIST, [], redact)
     return TuningSnapshot(
         folder=folder,
-        facts=facts,
-        config=_read_config(folder / CONFIG, redact),
+        info=TuningInfo.from_json(json.dumps(_redact_tree(asdict(info), redact))),
         proposals=_read_proposals(folder / PROPOSALS, redact),
         verdict=_read_json(folder / VERDICT, {}, redact),
         shortlist={str(row["candidate_id"]): row for row in shortlist},
@@ -178,14 +173,6 @@ def _read_proposals(file: Path, redact: Redact) -> list[ProposalRow]:
         if known is None or known.decision not in DECIDED:
             found[proposal.candidate_id] = proposal
     return list(found.values())
-
-
-def _read_config(file: Path, redact: Redact) -> JsonObject:
-    try:
-        found = yaml.safe_load(remove_passwords(_read_text(file)))
-    except yaml.YAMLError as error:
-        raise UserError(f"{file.parent.name}/{file.name} is not valid YAML; restore the file of the run.") from error
-    return _redact_tree(found, redact) if isinstance(found, dict) else {}
 
 
 def _read_json(file: Path, default: Tree, redact: Redact) -> Tree:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, flatten_params
 from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import clean_text, truncate
-from eval.runs.run_info import RunInfo
+from eval.runs.run_info import RunInfo, dump_config
 from optimize.mlflow_export.folder import CONFIG, SOURCES, TuningSnapshot
 from optimize.mlflow_export.report import build_report, describe_tuning
 from optimize.search.candidate import PARENT
@@ -29,17 +29,16 @@ OPENED_AT_TAG = "sealed_opened_ms"  # since 1970
 NOTE_TAG = "mlflow.note.content"  # the description on the run's page
 FILES_TAG = "harness.files"  # of each file that was sent, the beginning of its SHA-256
 _MAX_NOTE_CHARS = 5000  # MLflow itself takes 8000
-_FACTS = ("name", "system", "model", "reflection_model", "optimizer", "seed")
-_FACT_TAGS = ("phase", "split_digest", "system", "model")
+_PARAMS = ("name", "system", "model", "reflection_model", "optimizer", "seed")  # fields of TuningInfo
 _MAX_FILE_CHARS = 20_000_000
 
 
 def build_tuning_page(tuning: TuningSnapshot, openings: int) -> RunPage:
     """Build the page; `openings` is the number of earlier runs in this MLflow that used its sealed questions."""
-    facts = {name: tuning.facts[name] for name in _FACTS if tuning.facts.get(name) is not None}
+    own = {name: value for name in _PARAMS if (value := getattr(tuning.info, name)) not in ("", None)}
     params = {
-        **dict(flatten_params(RunInfo(config=tuning.config))),
-        **{name: _text(value) for name, value in facts.items()},
+        **dict(flatten_params(RunInfo(config=tuning.info.config))),
+        **{name: _text(value) for name, value in own.items()},
     }
     return RunPage(
         params={name: truncate(text, MAX_PARAM_CHARS) for name, text in params.items()},
@@ -50,9 +49,9 @@ def build_tuning_page(tuning: TuningSnapshot, openings: int) -> RunPage:
 
 def write_files(parent: TrackedRun, tuning: TuningSnapshot, openings: int) -> None:
     """Send the run's files that MLflow does not have as they are now."""
-    files = {name: _file(tuning, name) for name in SOURCES if (tuning.folder / name).is_file() and name != CONFIG}
-    if tuning.config:
-        files[CONFIG] = _to_yaml(tuning.config)
+    files = {name: _file(tuning, name) for name in SOURCES if (tuning.folder / name).is_file()}
+    if tuning.info.config:
+        files[CONFIG] = dump_config(tuning.info.config)
     files.setdefault("report.md", build_report(tuning, openings))
     digests = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in sorted(files.items())}
     there = parent.client.get_run(parent.run_id).data.tags.get(FILES_TAG)
@@ -70,21 +69,17 @@ def _file(tuning: TuningSnapshot, name: str) -> str:
     return clean_text(tuning.redact(text), _MAX_FILE_CHARS)
 
 
-def _to_yaml(config: Mapping[str, object]) -> str:
-    """Write what was read, which has no password in an address any more."""
-    import yaml
-
-    return str(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
-
-
 def _tags(tuning: TuningSnapshot, openings: int) -> dict[str, str]:
-    facts, verdict = tuning.facts, tuning.verdict
-    found = {**_origin(facts.get("origin") or {}), KIND_TAG: KIND, TUNING_TAG: tuning.run_id}
-    found |= {name: _text(facts[name]) for name in _FACT_TAGS if facts.get(name) is not None}
+    info, verdict = tuning.info, tuning.verdict
+    found = {**_origin(info.origin), KIND_TAG: KIND, TUNING_TAG: tuning.run_id}
     found |= {
+        "phase": info.state.phase,
+        "split_digest": info.split_digest,
+        "system": info.system,
+        "model": info.model,
         "simulated": _text(tuning.simulated),
         "run_folder": tuning.folder.name,
-        DIGEST_TAG: str(facts.get(DIGEST_TAG) or ""),
+        DIGEST_TAG: info.sealed_digest,
         OPENED_TAG: _text(tuning.sealed_opened),
         OPENED_AT_TAG: str(tuning.opened_ms or ""),
         NOTE_TAG: truncate(describe_tuning(tuning, openings), _MAX_NOTE_CHARS),
@@ -117,8 +112,8 @@ def _metrics(tuning: TuningSnapshot) -> dict[str, float]:
     found |= {
         name: value for part in ("sealed", "cost") for name, value in flatten_metrics(part, verdict.get(part)).items()
     }
-    found |= flatten_metrics("spend", verdict.get("spend") or tuning.facts.get("spend"))
-    found |= select_finite({"sealed_opened_before": tuning.facts.get("sealed_opened_before")})
+    found |= flatten_metrics("spend", verdict.get("spend") or tuning.info.state.spend)
+    found |= select_finite({"sealed_opened_before": tuning.info.state.sealed_opened_before})
     decisions = Counter(each.decision for each in tuning.proposals)
     found |= {f"proposals.{name}": float(decisions[name]) for name in ("accepted", "rejected", "cut_off")}
     scores_seen = select_finite({each.candidate_id: each.val_score for each in tuning.proposals})

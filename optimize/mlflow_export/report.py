@@ -40,8 +40,7 @@ def build_notice(tuning: TuningSnapshot) -> str:
 
 
 def _paragraphs(tuning: TuningSnapshot, openings: int) -> Iterator[str]:
-    facts = tuning.facts
-    yield f"Tuning of {facts.get('system')} with {facts.get('optimizer')}: {_outcome(tuning)}."
+    yield f"Tuning of {tuning.info.system} with {tuning.info.optimizer}: {_outcome(tuning)}."
     if (verdict := tuning.verdict) and verdict.get("winner"):
         yield _result(verdict)
         if failed := describe_failures(cast(Verdict, verdict)):
@@ -57,10 +56,10 @@ def _paragraphs(tuning: TuningSnapshot, openings: int) -> Iterator[str]:
 
 def _outcome(tuning: TuningSnapshot) -> str:
     if tuning.published:
-        return f"published as prompts/{tuning.facts.get('name')}"
+        return f"published as prompts/{tuning.info.name}"
     if tuning.verdict:
         return f"not published ({tuning.verdict.get('finish_reason')})"
-    return f"no verdict yet, last seen in its phase {tuning.facts.get('phase')}"
+    return f"no verdict yet, last seen in its phase {tuning.info.state.phase}"
 
 
 def _result(verdict: JsonObject) -> str:
@@ -75,7 +74,7 @@ def _result(verdict: JsonObject) -> str:
 
 
 def _sealed(tuning: TuningSnapshot, openings: int) -> Iterator[str]:
-    before = tuning.facts.get("sealed_opened_before")
+    before = tuning.info.state.sealed_opened_before
     opened = "were opened by this run" if tuning.sealed_opened else "have not been opened by this run"
     yield (
         f"The sealed questions {opened}. Earlier openings: {before or 0} in this machine's own log, {openings} by "

@@ -56,8 +56,7 @@ class TuningExport(Export):
 
     def open_run(self) -> TrackedRun:
         tuning = read_tuning(self.folder, self.redact)
-        origin = tuning.facts.get("origin") or {}
-        own = {name: str(origin[name]) for name in (HOST_TAG, PID_TAG) if name in origin}
+        own = {name: text for name, text in tuning.info.origin.items() if name in (HOST_TAG, PID_TAG)}
         return open_run(
             *(self.settings, tuning.run_id),
             name=tuning.name,
@@ -92,7 +91,7 @@ class TuningExport(Export):
 
     def _count_openings(self, tuning: TuningSnapshot) -> int:
         """Count tuning runs that used the same sealed questions before this one did, or ended: the page stays so."""
-        digest = str(tuning.facts.get("sealed_digest") or "")
+        digest = tuning.info.sealed_digest
         if not digest:
             return 0
         until_ms = tuning.end_ms if tuning.opened_ms is None else tuning.opened_ms

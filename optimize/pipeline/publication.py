@@ -72,8 +72,7 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
         "8/8 publish" if verdict["published"] else f"8/8 publish: not this one, see {REJECTED}/{tested.candidate_id}"
     )
     provenance = build_provenance(
-        run.files.read("tuning"),
-        run.request.resolved,
+        run.files.read_info(),
         verdict,
         (run.files.read("leaks") or {}).get(tested.candidate_id),
         run=run.files.folder.name,
@@ -107,12 +106,12 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
         "reasons": [str(end)],
         "resumable": end.finish_reason == "budget",
     }
-    facts = run.files.read("tuning")
-    if "sealed_opened_before" in facts:  # the sealed test was begun
+    state = run.files.read_info().state
+    if state.sealed_opened_before is not None:  # the sealed test was begun
         sealed: SealedNumbers = {
             "n_questions": len(run.splits.sealed),
-            "opened_before": facts["sealed_opened_before"],
-            "questions_opened_before": facts["sealed_questions_opened_before"],
+            "opened_before": state.sealed_opened_before,
+            "questions_opened_before": state.sealed_questions_opened_before or 0,
         }
         verdict["sealed"] = sealed
     run.files.write("verdict", verdict)

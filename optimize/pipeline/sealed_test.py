@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
-
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, RunStoppedError, StopController, is_server_failure
 from eval.runs.folder import DATABASE
@@ -181,7 +179,7 @@ def _record_use(run: TuningRun, winner: PromptSet) -> EarlierUses:
     record_use(sealed, run.run_id, winner)
     run.save_state(
         "sealed",
-        sealed_opened_at=run.files.read("tuning").get("sealed_opened_at") or datetime.now(UTC).isoformat(),
+        sealed_opened_at=run.files.read_info().state.sealed_opened_at or datetime.now(UTC).isoformat(),
         sealed_opened_before=earlier.runs,
         sealed_questions_opened_before=earlier.questions,
     )
@@ -238,7 +236,7 @@ def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
 def _build_run_info(run: TuningRun) -> RunInfo:
     """Return what a report or a comparison of the arms asks for."""
     config = run.config.base
-    plain = yaml.safe_load(run.request.configuration)
+    plain = run.request.stored_config
     return RunInfo(
         config=plain,
         task=replace(

@@ -28,15 +28,14 @@ def show_verdict(files: RunFiles, console: Console | None = None) -> None:
     """Print the verdict of a run."""
     console = console or Console()
     verdict: Verdict = files.read("verdict")
-    facts = files.read("tuning")
     if verdict["simulated"]:
         console.print(SIMULATED_NOTICE, style="bold yellow")
-    for line in format_verdict(files, verdict, facts):
+    for line in format_verdict(files, verdict, files.read_info().name):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def format_verdict(files: RunFiles, verdict: Verdict, facts: Mapping[str, object]) -> Iterator[str]:
-    """Return the verdict as lines of text."""
+def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str]:
+    """Return the verdict as lines of text; `name`: of the set that the run was to publish."""
     if verdict.get("baseline"):
         yield from _format_test(files, verdict)
     elif verdict.get("sealed"):
@@ -55,13 +54,9 @@ def format_verdict(files: RunFiles, verdict: Verdict, facts: Mapping[str, object
             f"({100 * best['val_gain']:+.1f} points there)"
         )
     if not verdict["published"] and (winner := verdict.get("winner")):
-        run, chosen, name = (
-            shlex.quote(str(format_path(files.folder))),
-            winner["candidate_id"],
-            shlex.quote(str(facts["name"])),
-        )
-        command = format_command("export.py")
-        yield f"  to publish it all the same, ungated: {command} {run} --candidate {chosen} --name {name}"
+        run, chosen = shlex.quote(str(format_path(files.folder))), winner["candidate_id"]
+        command = f"{format_command('export.py')} {run} --candidate {chosen} --name {shlex.quote(name)}"
+        yield f"  to publish it all the same, ungated: {command}"
     spend = verdict["spend"]
     yield (
         f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} by the reflection model), "

@@ -52,7 +52,7 @@ def tune(request: TuningRequest) -> int:
         run.show(f"run: {format_path(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
             code = _run_to_verdict(run)
-            run.save_state(run.files.read("tuning")["phase"], ended_at=datetime.now(UTC).isoformat())
+            run.save_state(run.files.read_info().state.phase, ended_at=datetime.now(UTC).isoformat())
             tracked = exporter.finish(run.show)
         if tracked.warning:
             run.show(f"warning: {tracked.warning}")

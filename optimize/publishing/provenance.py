@@ -1,6 +1,6 @@
 """Origin and test results of a prompt set: `provenance.yaml`.
 
-    provenance = build_provenance(facts, config, verdict, leaks, parent=parent, candidate_id="c004", gated=True)
+    provenance = build_provenance(info, verdict, leaks, parent=parent, candidate_id="c004", gated=True)
     provenance.to_dict()["scores"]["gain_ci95"]      # [0.021, 0.143]
     build_headline(published)                  # "tuned from baseline: gain +8.2 points (95% +2.1 to +14.3), …"
 
@@ -18,6 +18,7 @@ from typing import Any
 
 from eval.config.tracking import remove_passwords
 from eval.runs.record import to_jsonable
+from eval.runs.tuning_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, digest
 
 _PACKAGES = ("dspy", "gepa", "langgraph", "openai")
@@ -54,8 +55,7 @@ class Provenance:
 
 
 def build_provenance(
-    facts: Mapping[str, Any],
-    config: Mapping[str, Any],
+    info: TuningInfo,
     verdict: Mapping[str, Any],
     leaks: Mapping[str, Any] | None,
     *,
@@ -68,8 +68,7 @@ def build_provenance(
     """Build the provenance of a candidate from the files of its run.
 
     Args:
-        facts: tuning.json.
-        config: config.yaml.
+        info: of the run.
         verdict: verdict.json; empty: there is none.
         leaks: the candidate's `LeakReport.to_dict()`; None: it was not checked.
         run: name of the run's folder.
@@ -80,23 +79,23 @@ def build_provenance(
     """
     tested = (verdict.get("winner") or {}).get("candidate_id") == candidate_id
     judged = {name: value for name, value in (verdict.get("gate") or {}).items() if name != "settings"}
-    gate = {"settings": config.get("gate") or {}, "verdict": judged if tested else {}}
+    gate = {"settings": info.config.get("gate") or {}, "verdict": judged if tested else {}}
     provenance = Provenance(
         system=parent.system,
         gated=gated,
-        simulated=bool(facts.get("simulated")),
-        parent={"name": str(facts.get("parent_set") or parent.name), "digest": digest(parent)},
+        simulated=info.simulated,
+        parent={"name": info.parent_set or parent.name, "digest": digest(parent)},
         candidate_id=candidate_id,
         run=run,
-        optimizer=str(facts.get("optimizer") or ""),
-        seed=facts.get("seed"),
-        models=_models(facts, config),
-        splits={"digest": facts.get("split_digest"), "sealed_digest": facts.get("sealed_digest")},
+        optimizer=info.optimizer,
+        seed=info.seed,
+        models=_models(info),
+        splits={"digest": info.split_digest, "sealed_digest": info.sealed_digest},
         scores={name: verdict[name] for name in _SCORES if tested and name in verdict},
         gate=gate,
         leaks=None if leaks is None else count_leaks(leaks),
-        spend=dict(verdict.get("spend") or facts.get("spend") or {}),
-        versions=collect_versions(facts.get("origin") or {}),
+        spend=dict(verdict.get("spend") or info.state.spend),
+        versions=collect_versions(info.origin),
         finish_reason=verdict.get("finish_reason"),
     )
     return Provenance(**_portable(provenance.to_dict(), redact))
@@ -171,10 +170,10 @@ def _points(share: object) -> str:
     return f"{100 * share:+.1f}" if isinstance(share, int | float) else "?"
 
 
-def _models(facts: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    agents = ((config.get("system") or {}).get("agents")) or {}
+def _models(info: TuningInfo) -> dict[str, Any]:
+    agents = ((info.config.get("system") or {}).get("agents")) or {}
     own = {name: each["model"] for name, each in agents.items() if isinstance(each, Mapping) and each.get("model")}
-    found = {"task": facts.get("model"), "agents": own, "reflection": facts.get("reflection_model")}
+    found = {"task": info.model, "agents": own, "reflection": info.reflection_model}
     return {name: value for name, value in found.items() if value}
 
 

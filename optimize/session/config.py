@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from eval.benchmarks.selection import Selection
@@ -24,8 +23,8 @@ from eval.config.evaluation import (
     check_limits,
     require,
 )
-from eval.config.tracking import remove_passwords
 from eval.runs.folder import DATABASE
+from eval.runs.tuning_info import TUNING_FILE
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
@@ -37,7 +36,7 @@ from optimize.publishing.publish import check_free, check_name
 from optimize.questions.splits import SplitSettings
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import Optimizer
-from optimize.session.run_files import MARKER, find_tuning_run
+from optimize.session.run_files import find_tuning_run
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
 _NO_OPTIONS = ("experiment", "debug")
@@ -205,7 +204,7 @@ class OptimizeConfig:
         if self.run.dir is None:
             return
         folder = Path(self.run.dir)
-        if (folder / MARKER).exists():
+        if (folder / TUNING_FILE).exists():
             raise UserError(
                 f"run.dir={folder} already holds a tuning run; resume it with resume={folder}, or name a new folder."
             )
@@ -265,11 +264,6 @@ class TuningRequest:
     shelf: Path = PROJECT_ROOT / "prompts"  # folder in which a set is published
 
     @property
-    def configuration(self) -> str:
-        """The configuration as YAML, without secrets."""
-        text = yaml.safe_dump(self.resolved, sort_keys=False, allow_unicode=True)
-        return self.config.redact(remove_passwords(text))
-
-    @property
-    def scorer_settings(self) -> object:
-        return yaml.safe_load(self.configuration).get("scorer")
+    def stored_config(self) -> dict[str, Any]:
+        """The configuration without secrets, as it is stored with the run."""
+        return self.config.base.redact_tree(self.resolved)

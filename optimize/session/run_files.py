@@ -1,8 +1,7 @@
 """Files of a tuning run in its folder, `outputs/optimize/<time>_<name>/`, and the resuming of a run from them.
 
-    tuning.json        facts: model, optimizer, seed, phase, spend; rewritten after each phase
-    command.json       the overrides that it was started with
-    config.yaml        its configuration, without secrets
+    tuning.json        the run (`TuningInfo`): command, configuration, phase, spend; rewritten after each phase
+    config.yaml        its configuration, without secrets, to read
     splits.json        ids of the questions of each split, and the record for a set that is tuned on them
     baseline.json  search.json  shortlist.json  leaks.json  verdict.json       result of each phase; written at its end
     proposals.jsonl    one line per proposal, in order; after a resume those of the earlier session, until repeated
@@ -30,13 +29,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-import yaml
-
 from eval.cli.command import find_resume_argument, insert_arguments
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
 from eval.runs.folder import find_run, write_atomically
+from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
@@ -44,7 +42,6 @@ from optimize.publishing.publish import read_folder
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 
 CANDIDATES = "candidates"
-MARKER = "tuning.json"  # the file by which a tuning run's folder is known
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
 OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "tracking", "experiment", "debug")
@@ -82,7 +79,7 @@ def find_tuning_run(run: str) -> Path:
     Raises:
         UserError: no run, or more than one, has that name.
     """
-    return find_run(run, OUTPUTS / "optimize", MARKER, "python optimize/run.py")
+    return find_run(run, OUTPUTS / "optimize", TUNING_FILE, "python optimize/run.py")
 
 
 def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
@@ -142,9 +139,21 @@ class RunFiles:
     def remove(self, name: str) -> None:
         (self.folder / f"{name}.json").unlink(missing_ok=True)
 
-    def update(self, **changes: object) -> None:
-        """Change facts in tuning.json."""
-        self.write("tuning", {**(self.read("tuning") or {}), **changes})
+    def read_info(self) -> TuningInfo:
+        """Return what is known of the run; the empty info before it began.
+
+        Raises:
+            UserError: tuning.json cannot be read.
+        """
+        return read_tuning_info(self.folder) or TuningInfo()
+
+    def write_info(self, info: TuningInfo) -> None:
+        self.write_text(TUNING_FILE, info.to_json())
+
+    def update_state(self, **changes: object) -> None:
+        """Change fields of the run's `TuningState`."""
+        info = self.read_info()
+        self.write_info(replace(info, state=replace(info.state, **changes)))  # type: ignore[arg-type]
 
     def save_candidate(self, candidate: Candidate) -> None:
         """Write a candidate's prompts; replace others under the same id.
@@ -237,12 +246,12 @@ def restore_arguments(arguments: Sequence[str]) -> list[str]:
     """Insert the overrides that the run was started with before those given now.
 
     Raises:
-        UserError: there is no such run.
+        UserError: there is no such run, or its tuning.json cannot be read.
     """
     here, run = find_resume_argument(arguments, RESUME)
     if here is None:
         return list(arguments)
-    return insert_arguments(arguments, here, json.loads((find_tuning_run(run) / "command.json").read_text("utf-8")))
+    return insert_arguments(arguments, here, RunFiles(find_tuning_run(run)).read_info().command)
 
 
 def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
@@ -257,16 +266,15 @@ def find_parent_set(run: str) -> str:
     return str(find_tuning_run(run) / "candidates" / PARENT)
 
 
-def check_unchanged(folder: Path, now: Mapping[str, object]) -> None:
+def check_unchanged(before: TuningInfo, now: Mapping[str, object]) -> None:
     """Check that the configuration, without secrets, is the one that the run was started with.
 
     Raises:
         UserError: an option that belongs to the run differs.
     """
-    before = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
     found = {
         key: change
-        for key, change in find_changes(before, now).items()
+        for key, change in find_changes(before.config, now).items()
         if not any(key == each or key.startswith(f"{each}.") for each in (*OF_THE_SESSION, *OF_THE_SESSION_MODEL))
     }
     if found:

@@ -13,10 +13,8 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import dspy
-import yaml
 from rich.console import Console
 from rich.text import Text
 
@@ -26,6 +24,8 @@ from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CallLog, SampleResults
 from eval.runs.folder import RunInUseError, RunLock, read_origin
+from eval.runs.run_info import dump_config
+from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
@@ -40,7 +40,7 @@ from optimize.search.objective import Objective
 from optimize.search.student import Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
-from optimize.session.run_files import MARKER, RunFiles, check_unchanged, filter_overrides
+from optimize.session.run_files import RunFiles, check_unchanged, filter_overrides
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
@@ -80,7 +80,7 @@ class TuningRun:
 
     @property
     def run_id(self) -> str:
-        return str(self.files.read("tuning")["run_id"])
+        return self.files.read_info().run_id
 
     # Programs and answers
 
@@ -224,7 +224,7 @@ class TuningRun:
 
     def save_state(self, phase: str, **facts: object) -> None:
         """Write the phase and the spend to tuning.json."""
-        self.files.update(phase=phase, spend=self.ledger.spend().to_dict(), **facts)
+        self.files.update_state(phase=phase, spend=self.ledger.spend().to_dict(), **facts)
 
     def show(self, line: str) -> None:
         self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)
@@ -269,7 +269,7 @@ def open_tuning_run(request: TuningRequest, splits: Splits, folder: Path, consol
     Raises:
         UserError: another process uses the folder, or the run was started with other options.
     """
-    lock = RunLock(folder / MARKER)
+    lock = RunLock(folder / TUNING_FILE)
     try:
         lock.take()
     except RunInUseError as error:
@@ -315,60 +315,65 @@ def show_progress(
 
 
 def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> float:
-    """Check a resumed run, or write the files of a new one, and update its facts.
+    """Check a resumed run, or write the files of a new one, and update its tuning.json.
 
     Returns:
         Wall time of earlier sessions, in seconds.
 
     Raises:
-        UserError: the run was started with other options, or its questions have changed.
+        UserError: the run was started with other options, its questions have changed, or its tuning.json is damaged.
     """
-    before = files.read("tuning") or {}
-    seconds_before = _sum_seconds(before, files.folder)
+    before = read_tuning_info(files.folder)
+    seconds_before = _sum_seconds(before, files.folder) if before else 0.0
     if before:
-        check_unchanged(files.folder, yaml.safe_load(request.configuration))
+        check_unchanged(before, request.stored_config)
         splits.check_same(files.read("splits"))
         files.remove("verdict")  # it says that a budget was used up, which may be larger now
     else:
-        files.write_text("config.yaml", request.configuration)
+        files.write_text("config.yaml", dump_config(request.stored_config))
         files.write("splits", splits.to_dict())
         files.save_candidate(Candidate(PARENT, request.prompts))
-    files.write("command", filter_overrides(request.command, request.config.redact))
-    files.update(**_facts(request, splits, before, seconds_before), origin=origin)
+    files.write_info(_build_info(request, splits, before, seconds_before, origin))
     return seconds_before
 
 
-def _facts(
-    request: TuningRequest, splits: Splits, before: Mapping[str, Any], seconds_before: float
-) -> dict[str, object]:
-    """Return the facts for tuning.json, some of which stay as they were `before`."""
+def _build_info(
+    request: TuningRequest,
+    splits: Splits,
+    before: TuningInfo | None,
+    seconds_before: float,
+    origin: Mapping[str, str],
+) -> TuningInfo:
+    """Return what is known of the run at the beginning of a session; what `before` fixed stays."""
     config, now = request.config, datetime.now(UTC).isoformat()
-    return {
-        "run_id": before.get("run_id") or uuid.uuid4().hex[:12],
-        "name": config.name,
-        "system": config.base.system.name,
-        "model": config.base.model_name,
-        "reflection_model": config.reflection_model or config.base.model_name,
-        "optimizer": config.optimizer.name,
-        "simulated": config.base.simulated,
-        "seed": config.seed,
-        "started_at": before.get("started_at") or now,
-        "session_started_at": now,
-        "session_seconds_before": seconds_before,
-        "ended_at": None,
-        "phase": before.get("phase", "preflight"),
-        "split_digest": splits.digest,
-        "sealed_digest": splits.sealed_digest,
-        "parent_set": before.get("parent_set") or request.prompts.name,
-    }
+    first = before or TuningInfo(
+        run_id=uuid.uuid4().hex[:12],
+        started_at=now,
+        config=request.stored_config,
+        parent_set=request.prompts.name,
+    )
+    return replace(
+        first,
+        name=config.name,
+        system=config.base.system.name,
+        model=config.base.model_name,
+        reflection_model=config.reflection_model or config.base.model_name,
+        optimizer=config.optimizer.name,
+        simulated=config.base.simulated,
+        seed=config.seed,
+        command=filter_overrides(request.command, config.redact),
+        split_digest=splits.digest,
+        sealed_digest=splits.sealed_digest,
+        origin=dict(origin),
+        state=replace(first.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None),
+    )
 
 
-def _sum_seconds(before: Mapping[str, Any], folder: Path) -> float:
+def _sum_seconds(before: TuningInfo, folder: Path) -> float:
     """Return the wall time of earlier sessions; a killed one is taken to have ended with its last reply."""
-    if not before:
-        return 0.0
-    if before["ended_at"]:
-        return float(before["spend"]["seconds"])
+    state = before.state
+    if state.ended_at:
+        return state.spend["seconds"]
     written = max((each.stat().st_mtime for each in folder.glob("*.db*")), default=0.0)
-    began = datetime.fromisoformat(before["session_started_at"]).timestamp()
-    return float(before["session_seconds_before"]) + max(0.0, written - began)
+    began = datetime.fromisoformat(state.session_started_at).timestamp()
+    return state.session_seconds_before + max(0.0, written - began)

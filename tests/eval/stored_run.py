@@ -32,7 +32,7 @@ def stored_run(
     info, state = run_facts(**{"run_id": "run-1", "config": CONFIG, "sessions": [SESSION], "epochs": epochs, **facts})
     by_id = {record.sample_id: record for record in records}
     with RunStore(folder / "run.db") as store:
-        store.plan([question(each, by_id.get(each)) for each in planned or by_id])
+        store.write_plan([question(each, by_id.get(each)) for each in planned or by_id])
         store.write_info(info)
         store.write_state(state)
         for record in records:

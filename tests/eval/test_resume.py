@@ -142,14 +142,14 @@ def record_of(id: str) -> Record:
 
 def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        first = SessionRecorder(store, RunInfo(), {})
+        first = SessionRecorder.begin(store, RunInfo(), {})
         time.sleep(0.05)
         first.end("interrupted", [{"limit": 1}])
         after_first = store.read_state().wall_seconds
-        SessionRecorder(store, RunInfo(), {})  # killed after its first answer
+        SessionRecorder.begin(store, RunInfo(), {})  # killed after its first answer
         time.sleep(0.05)
         store.write(record_of("a"))
-        SessionRecorder(store, RunInfo(), {"limit": "1 → 2"}).end(None, [{"limit": 2}])
+        SessionRecorder.begin(store, RunInfo(), {"limit": "1 → 2"}).end(None, [{"limit": 2}])
         info, state = store.read_info(), store.read_state()
     sessions = state.sessions
     assert after_first >= 0.05

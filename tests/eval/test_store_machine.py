@@ -72,9 +72,9 @@ class StoreMachine(RuleBasedStateMachine):
         samples = [Sample(sample_id, "Which?") for sample_id in ids]
         if self.planned:
             with pytest.raises(StoreError, match="already has its questions"):
-                self.store.plan(samples)
+                self.store.write_plan(samples)
         else:
-            self.store.plan(samples)
+            self.store.write_plan(samples)
             self.planned = ids
 
     @precondition(lambda self: self.store)

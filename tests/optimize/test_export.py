@@ -9,9 +9,11 @@ import pytest
 import yaml
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
+from eval.runs.tuning_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from optimize.export import task
+from optimize.session.run_files import RunFiles
 
 AGENTS = ["planner", "researcher", "expert", "critic_planner", "finalizer"]
 PARENT = PromptSet("p", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("p"))
@@ -38,14 +40,10 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "2026-11-21_10-00-00_tuned"
     for name, prompts in (("parent", PARENT), ("c001", TUNED), ("c002", TUNED)):
         write_prompt_set(folder / "candidates" / name, prompts)
-    facts = {
-        "run_id": "r1",
-        "started_at": "2026-11-21T10:00:00+00:00",
-        "name": "tuned",
-        "optimizer": "gepa",
-        "simulated": True,
-    }
-    (folder / "tuning.json").write_text(json.dumps(facts))
+    info = TuningInfo(
+        run_id="r1", started_at="2026-11-21T10:00:00+00:00", name="tuned", optimizer="gepa", simulated=True
+    )
+    RunFiles(folder).write_info(info)
     lines = [proposal("c001"), proposal("c002", decision="rejected", val_score=None)]
     (folder / "proposals.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return folder

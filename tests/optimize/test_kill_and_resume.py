@@ -130,7 +130,7 @@ def test_ten_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server:
 def _seconds_so_far(run: TunedRun) -> float:
     """Wall time of the sessions before the one that was killed last."""
     facts = run.read("tuning")
-    return float(facts["session_seconds_before"]) if facts else 0.0
+    return float(facts["state"]["session_seconds_before"]) if facts else 0.0
 
 
 def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server: SimulatedServer) -> None:

@@ -180,7 +180,7 @@ def test_a_budget_that_ends_before_the_sealed_test_leaves_it_unopened_and_can_be
     texts = {"finalize": ALWAYS}
     first = planted_run(tmp_path, "budget.lm_calls=225", texts=texts)
     verdict = ended(first, "budget", "budget.lm_calls=225", "was not begun")
-    assert "sealed" not in verdict and "sealed_opened_before" not in first.read("tuning")
+    assert "sealed" not in verdict and first.read("tuning")["state"]["sealed_opened_before"] is None
     assert first.code == 3 and verdict["resumable"] is True
     assert not (first.folder / "sealed").exists()
     assert f"continue with: python {PROJECT_ROOT / 'optimize' / 'run.py'} resume=run" in first.err
@@ -194,7 +194,7 @@ def test_a_budget_that_ends_in_the_sealed_test_keeps_what_was_paid_for(tmp_path:
         tmp_path, f"budget.tokens={tokens}", "run.concurrency=2", texts=texts, model=Obedient(sealed_tokens=5_000)
     )
     verdict = ended(first, "budget", "budget.tokens=300000", "in the middle of the sealed test")
-    assert verdict["sealed"]["opened_before"] == first.read("tuning")["sealed_opened_before"] == 0
+    assert verdict["sealed"]["opened_before"] == first.read("tuning")["state"]["sealed_opened_before"] == 0
     assert first.code == 3 and "raise that budget and continue with: " in first.err
     model = Obedient(sealed_tokens=5_000)
     second = planted_run(tmp_path, "budget.tokens=9000000", "resume=run", texts=texts, model=model)

@@ -144,7 +144,7 @@ def test_between_the_questions_a_signal_ends_the_run_at_once_and_says_how_to_go_
     said = capsys.readouterr().err
     assert said.startswith("stopped: interrupted by Ctrl-C\n")
     assert GOING_ON.search(said)
-    assert run.read("tuning")["ended_at"]
+    assert run.read("tuning")["state"]["ended_at"]
     assert run.read("verdict") is None
     assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
     assert run.verdict["finish_reason"] == ended[0].verdict["finish_reason"]
@@ -407,4 +407,4 @@ def test_a_verdict_that_a_budget_was_used_up_is_patched_by_the_real_one(
     server.start_over([])
     assert tuned_here(run.folder, [*asked, "budget.lm_calls=1000"], tmp_path / "shelf") == 0
     assert run.verdict["finish_reason"] == "not_significant"
-    assert json.loads((run.folder / "tuning.json").read_text("utf-8"))["ended_at"]
+    assert json.loads((run.folder / "tuning.json").read_text("utf-8"))["state"]["ended_at"]

@@ -99,11 +99,11 @@ def test_a_run_that_publishes_holds_no_secret(
     assert f"{IMPROVED}. Say ***." in tuned.kept.texts["finalizer"], "else nothing was repeated"
     assert holding(tmp_path, KEY, PASSWORD) == []
     assert KEY not in tuned.out + tuned.err and PASSWORD not in tuned.out + tuned.err
-    typed = tuned.read("command")
+    typed = tuned.read("tuning")["command"]
     assert not [each for each in typed if each.startswith("model.base_url=")], "to be given anew"
     assert [each for each in typed if each.startswith("tracking.uri=")] == ["tracking.uri=http://somebody@127.0.0.1:9"]
-    kept = yaml.safe_load((tuned.folder / "config.yaml").read_text("utf-8"))
-    assert kept["model"]["base_url"] == f"{repeating[0]}/***/v1"
+    for kept in (yaml.safe_load((tuned.folder / "config.yaml").read_text("utf-8")), tuned.read("tuning")["config"]):
+        assert kept["model"]["base_url"] == f"{repeating[0]}/***/v1"
 
     for_people = ("sealed", "flips.json")
     assert holding(tuned.folder, *GOLDS, besides=for_people) == []

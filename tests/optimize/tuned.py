@@ -152,7 +152,7 @@ class TunedFolder:
     @property
     def phase(self) -> str | None:
         facts = self.read("tuning")
-        return facts["phase"] if facts else None
+        return facts["state"]["phase"] if facts else None
 
     def proposals(self) -> list[dict[str, Any]]:
         path = self.folder / "proposals.jsonl"

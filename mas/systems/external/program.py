@@ -4,6 +4,7 @@ read_reply({"answer": 42, "reasoning_trace": "six times seven", "pages": [3]}, "
 # Reply(answer="42", reasoning_trace="six times seven", rest={"pages": [3]})
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,9 +73,9 @@ class ForeignProgram(AgentProgram):
         super().__init__()
         self.name = name  # of the agent, in traces and messages
 
+    @abstractmethod
     async def ask(self, question: str, file: Path | None, thread_id: str) -> object:
         """Return whatever the agent returns; whatever it raises ends the question."""
-        raise NotImplementedError
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
         """Return the final state, with what else the agent has returned as `reply`.

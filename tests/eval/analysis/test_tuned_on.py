@@ -33,7 +33,7 @@ def prompts(name: str, tuned_on: TunedOn | None) -> PromptSet:
 
 
 def read_use(use: TuningUse | None) -> UsedToTune | None:
-    return read_tuning_use(RunInfo(used_to_tune=use))
+    return read_tuning_use(RunInfo(tuning_use=use))
 
 
 def planned(*texts: str) -> list[PlannedQuestion]:
@@ -118,9 +118,9 @@ def test_a_later_session_with_other_prompts_does_not_forget_it_and_one_with_the_
     other = replace(prompts("other", None), texts={"plan": "Plan well."})
     before = find_tuning_use([removed], planned("One?"), {})
     copy = prompts("mine", None)
-    later = read_use(find_tuning_use([copy, other], planned("One?"), {}, RunInfo(used_to_tune=before)))
+    later = read_use(find_tuning_use([copy, other], planned("One?"), {}, RunInfo(tuning_use=before)))
     assert later == UsedToTune("mine", frozenset(), frozenset(), ("mine",))
-    mended = read_use(find_tuning_use([copy, restored], planned("One?"), {}, RunInfo(used_to_tune=before)))
+    mended = read_use(find_tuning_use([copy, restored], planned("One?"), {}, RunInfo(tuning_use=before)))
     assert mended == UsedToTune("mine", frozenset({"other-0"}), frozenset())
 
 

@@ -19,6 +19,7 @@ from eval.cli.command import (
     TERMINATION_SIGNALS,
     InterruptedRunError,
     handle_signals,
+    run_cli,
     run_command,
     survive_broken_pipe,
 )
@@ -37,7 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def command(task: Callable[[DictConfig], int], *arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["eval/run.py", *arguments])
-        return run_command(task, "eval")
+        return run_cli(lambda: run_command(task, "eval"))
 
     return command
 

@@ -20,7 +20,7 @@ def lines(path: Path) -> list[dict[str, object]]:
 def write(folder: Path, records: list[Record], *sample_ids: str) -> None:
     with RunStore(folder / "run.db") as store:
         planned = sample_ids or dict.fromkeys(each.sample_id for each in records)
-        store.plan([PlannedQuestion(sample_id, "Which?") for sample_id in planned])
+        store.write_plan([PlannedQuestion(sample_id, "Which?") for sample_id in planned])
         store.write_info(RunInfo(run_id="r", epochs=2))
         for record in records:
             store.write(record)

@@ -169,7 +169,7 @@ def test_facts_about_the_run_are_kept_and_replaced(tmp_path: Path) -> None:
             command=["limit=1"],
             task=TaskInfo("d", file_sha256={"q1": "f"}),
             sweep=SweepJob("s", "night", "2026-11-21T08:00:00+00:00", "host", 1, 0, ["a=1"]),
-            used_to_tune=TuningUse("mine", ["q1"], [], {}),
+            tuning_use=TuningUse("mine", ["q1"], [], {}),
         )
         state = RunState(sessions=[SessionInfo("2026-11-21T08:00:00+00:00", changes={"limit": "1 → 2"})])
         store.write_info(info)

@@ -45,9 +45,9 @@ def test_a_run_is_followed_while_it_goes_on_and_complete_at_its_end(tmp_path: Pa
         run = until(lambda: (found := client(local).get_run(state.run_id)) and found.data.params and found)
         assert (run.info.status, run.data.params["reflection_model"]) == ("RUNNING", "***")
         assert (run.data.tags["harness.pid"], state.complete) == (str(os.getpid()), False)
-        propose(folder, PROPOSALS[1], str(RunFiles(folder).read("tuning")["system"]))
+        propose(folder, PROPOSALS[1], RunFiles(folder).read_info().system)
         RunFiles(folder).write("verdict", verdict(published=False))
-        RunFiles(folder).update(ended_at=ENDED)
+        RunFiles(folder).update_state(ended_at=ENDED)
         outcome = following.finish(lines.append)
     ended = read_state(folder)
     assert ended is not None

@@ -50,7 +50,7 @@ def runs_in(settings: LocalTracking, experiment: str) -> set[str]:
 
 
 def system_of(folder: Path) -> str:
-    return str(RunFiles(folder).read("tuning")["system"])
+    return RunFiles(folder).read_info().system
 
 
 def test_a_second_time_changes_nothing(tmp_path: Path, local: LocalTracking) -> None:
@@ -155,7 +155,7 @@ def test_while_it_goes_on_it_is_running_and_each_phase_adds_what_is_new(tmp_path
     assert (again.run.run_id, list(again.children)) == (sent.run.run_id, ["c001", "c002"])
     assert child_of(again, local, "c001").data.metrics["fresh_score"] == 0.3
     RunFiles(folder).write("verdict", verdict(published=False))
-    RunFiles(folder).update(ended_at=ENDED)
+    RunFiles(folder).update_state(ended_at=ENDED)
     assert send(folder, local).state.status == parent_of(sent, local).info.status == "FINISHED"
 
 
@@ -170,7 +170,7 @@ def test_a_run_that_died_is_killed_and_resumed_it_is_completed(tmp_path: Path, l
         file.write('{"candidate_id": "c0')  # it is just being written
     assert send(folder, local, pid=2).state.status == parent_of(sent, local).info.status == "RUNNING"
     RunFiles(folder).write("verdict", verdict())
-    RunFiles(folder).update(ended_at=ENDED)
+    RunFiles(folder).update_state(ended_at=ENDED)
     assert send(folder, local).children == sent.children
     assert parent_of(sent, local).info.status == "FINISHED"
 

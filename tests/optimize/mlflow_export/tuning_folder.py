@@ -8,15 +8,14 @@ Each has a system, a run id and sealed questions of its own: all tests share one
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.tracked_run import connect
+from eval.runs.tuning_info import TuningInfo, TuningState
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from optimize.mlflow_export.tuning_export import TuningExport
 from optimize.search.budget import Spend
@@ -76,17 +75,18 @@ def a_tuning(
     config: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Path:
-    """`demos`: of every candidate's finalizer."""
+    """`demos`: of every candidate's finalizer; `facts`: fields of TuningInfo and of its state."""
     number = next(_numbers)
     folder.mkdir(parents=True)
     files, own = RunFiles(folder), str(facts.get("system", f"tuned_{number}"))
     where = {"_target_": "eval.config.tracking.LocalTracking", **asdict(tracking)} if tracking else {}
     settings = {"optimizer": {"name": "gepa"}, "budget": {"usd": None, "metric_calls": 600}, "tracking": where}
-    (folder / "config.yaml").write_text(yaml.safe_dump({**settings, **(config or {})}), "utf-8")
     about = {"system": own, "model": "gpt-4o-mini", "reflection_model": "gpt-4o", "optimizer": "gepa", "seed": 7}
     ids = {"run_id": f"tuning-{number}", "name": f"set_{number}", "split_digest": "5d", "sealed_digest": f"5e{number}"}
     when = {"started_at": STARTED, "ended_at": ENDED, "phase": "sealed", "sealed_opened_before": 2}
-    files.write("tuning", {**about, **ids, **when, "simulated": False, "origin": {"mlflow.user": "ann"}, **facts})
+    known: dict[str, Any] = {**about, **ids, **when, "origin": {"mlflow.user": "ann"}, **facts}
+    state = {each.name: known.pop(each.name) for each in fields(TuningState) if each.name in known}
+    files.write_info(TuningInfo(**known, config={**settings, **(config or {})}, state=TuningState(**state)))
     files.write("splits", {"train": ["q1"], "val": ["q2"], "sealed": ["q3"]})
     write_set(folder, PARENT, TEXTS, own)
     for each in proposals:

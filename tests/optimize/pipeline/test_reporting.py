@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.runs.tuning_info import TuningInfo
 from mas.simulation import SIMULATED_NOTICE
 from optimize.pipeline.terminal import show_verdict
 from optimize.session.run_files import RunFiles
@@ -35,7 +36,7 @@ FLIPS = [
 def shown(folder: Path, verdict: dict[str, Any], width: int = 80, terminal: bool = False, name: str = "tuned") -> str:
     files = RunFiles(folder)
     files.write("verdict", verdict)
-    files.write("tuning", {"name": name})
+    files.write_info(TuningInfo(name=name))
     screen = io.StringIO()
     show_verdict(files, Console(file=screen, width=width, force_terminal=terminal, color_system=None))
     return screen.getvalue()

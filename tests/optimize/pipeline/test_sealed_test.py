@@ -85,7 +85,7 @@ def test_a_server_that_goes_on_failing_stops_the_test_which_can_go_on(tmp_path: 
     assert re.search(r"^stopped: the server failed 4 of the sealed answers, and again .*out of order", first.err)
     assert "continue with: " in first.err
     assert not (first.folder / "verdict.json").exists()
-    assert first.read("tuning")["sealed_opened_before"] == 0, "noted as soon as it was opened"
+    assert first.read("tuning")["state"]["sealed_opened_before"] == 0, "noted as soon as it was opened"
     again = Failing()
     second = planted_run(tmp_path, *in_turn, "resume=run", texts={"finalize": ALWAYS}, model=again)
     assert second.code == 0, second.err
@@ -107,4 +107,4 @@ def test_who_opens_the_same_set_again_is_told(tmp_path: Path) -> None:
 
 def test_the_moment_of_opening_is_noted(tmp_path: Path) -> None:
     tuning = planted_run(tmp_path, texts={"finalize": ALWAYS}).read("tuning")
-    assert tuning["started_at"] < tuning["sealed_opened_at"] < tuning["ended_at"]
+    assert tuning["started_at"] < tuning["state"]["sealed_opened_at"] < tuning["state"]["ended_at"]

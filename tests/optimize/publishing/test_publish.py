@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.runs.tuning_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
@@ -25,18 +26,19 @@ DEMOS: dict[str, list[dict[str, Any]]] = {
 }
 PARENT = PromptSet("toy_baseline", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("toy_baseline"))
 TUNED = PromptSet("c004", "toy", {"plan": "Plan well.\n\n  - so\n", "solve": "Solve «it»."}, Path("c004"), demos=DEMOS)
-FACTS = {
-    "optimizer": "gepa",
-    "seed": 3,
-    "simulated": True,
-    "model": "/home/somebody/models/llama-3",
-    "reflection_model": "gpt-x",
-    "parent_set": "toy_baseline",
-    "split_digest": "aa",
-    "sealed_digest": "bb",
-    "origin": {"mlflow.user": "somebody", "harness.host": "box", "mlflow.source.git.commit": "abc123"},
-}
 CONFIG = {"gate": {"min_gain": 0.0}, "system": {"agents": {"plan": {"model": "gpt-y"}, "solve": {"model": None}}}}
+INFO = TuningInfo(
+    optimizer="gepa",
+    seed=3,
+    simulated=True,
+    model="/home/somebody/models/llama-3",
+    reflection_model="gpt-x",
+    parent_set="toy_baseline",
+    split_digest="aa",
+    sealed_digest="bb",
+    origin={"mlflow.user": "somebody", "harness.host": "box", "mlflow.source.git.commit": "abc123"},
+    config=CONFIG,
+)
 VERDICT = {
     "published": True,
     "finish_reason": "improved",
@@ -56,7 +58,7 @@ LEAKS = {
 
 
 def told(**changes: Any) -> Provenance:
-    made = build_provenance(FACTS, CONFIG, VERDICT, LEAKS, run="run_1", parent=PARENT, candidate_id="c004", gated=True)
+    made = build_provenance(INFO, VERDICT, LEAKS, run="run_1", parent=PARENT, candidate_id="c004", gated=True)
     return replace(made, **changes)
 
 
@@ -107,14 +109,14 @@ def test_nothing_of_the_machine_or_a_secret_is_in_it(tmp_path: Path) -> None:
         assert private not in text
     assert f"/{getpass.getuser()}/" not in text
     secret = build_provenance(
-        FACTS, {"gate": {"k": "sk-1"}}, {}, None, run="r", parent=PARENT, candidate_id="c", gated=False,
+        replace(INFO, config={"gate": {"k": "sk-1"}}), {}, None, run="r", parent=PARENT, candidate_id="c", gated=False,
         redact=lambda text: text.replace("sk-1", "[redacted]"),
     )  # fmt: skip
     assert secret.gate["settings"] == {"k": "[redacted]"} and secret.leaks is None and secret.scores == {}
 
 
 def test_scores_of_another_candidate_are_not_its_own() -> None:
-    other = build_provenance(FACTS, CONFIG, VERDICT, None, run="r", parent=PARENT, candidate_id="c001", gated=False)
+    other = build_provenance(INFO, VERDICT, None, run="r", parent=PARENT, candidate_id="c001", gated=False)
     assert other.scores == {} and other.gate["verdict"] == {}
     assert "not tested" in build_headline(other.to_dict()) and "UNGATED" in build_headline(other.to_dict())
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from eval.runs.tuning_info import TuningInfo, TuningState
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.prompt_sets.tuned_on import TunedOn
 from optimize.search.budget import Spend
@@ -38,9 +39,10 @@ def test_what_was_written_is_read_and_what_was_not_is_none(tmp_path: Path) -> No
     assert files.read("verdict") is None
     files.write("verdict", {"gain": 0.1, "reason": "ünï"})
     assert files.read("verdict") == {"gain": 0.1, "reason": "ünï"}
-    files.update(phase="search")
-    files.update(phase="gate", spend={})
-    assert files.read("tuning") == {"phase": "gate", "spend": {}}
+    files.write_info(TuningInfo(run_id="r1"))
+    files.update_state(phase="search")
+    files.update_state(phase="gate", spend={"usd": 0.5})
+    assert files.read_info() == TuningInfo(run_id="r1", state=TuningState("gate", spend={"usd": 0.5}))
     files.remove("verdict")
     assert files.read("verdict") is None
 

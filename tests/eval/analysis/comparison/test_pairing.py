@@ -47,7 +47,7 @@ def test_the_content_of_attached_files_counts(tmp_path: Path) -> None:
     def made(name: str, digest: str) -> Answers:
         folder = stored_run(tmp_path / name, [])
         with RunStore(folder / "run.db") as store:
-            store.plan([Sample("q1", "What?", Path("/data/a.csv"), "17")], again=True)
+            store.write_plan([Sample("q1", "What?", Path("/data/a.csv"), "17")], replace=True)
             store.write(answered("q1", "17", file="a.csv"))
             store.write_info(RunInfo(run_id="r", task=TaskInfo(file_sha256={"q1": digest})))
         return read(folder)
@@ -104,7 +104,7 @@ def test_what_is_kept_of_a_task_is_what_comparing_makes_of_the_store(tmp_path: P
     folder = stored_run(tmp_path / "run", [])
     with RunStore(folder / "run.db") as store:
         store.write_info(RunInfo(run_id="r", config=CONFIG, task=task))
-        store.plan(samples, again=True)
+        store.write_plan(samples, replace=True)
     assert read(folder).task_version == task.task_version
     assert task.data_revision == "2025-04"
     assert describe_task(samples[::-1], CONFIG["scorer"], None).task_version == task.task_version

@@ -1,0 +1,33 @@
+"""Internals of DSPy's adapters that prompts are rendered with, and the check that DSPy is a version that has them.
+
+The engines and their wire types are in `mas/llm/dspy_engine.py`. No other module of `mas` imports what DSPy does not
+export.
+"""
+
+import re
+
+import dspy
+from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER
+from dspy.adapters.utils import annotation_allows_none, format_field_value
+
+from mas.runtime.errors import UserError
+
+__all__ = ["CUSTOM_TYPE_START_IDENTIFIER", "annotation_allows_none", "check_dspy_version", "format_field_value"]
+
+OLDEST, TOO_NEW = (3, 4, 1), (3, 5)  # DSPy 3.5 changes the contract between LMs and engines
+
+
+def check_dspy_version(version: str) -> None:
+    """Check that the internals of DSPy are those that the code was written for.
+
+    Raises:
+        UserError: DSPy is too old or too new.
+    """
+    if not OLDEST <= tuple(map(int, re.findall(r"\d+", version)[:3])) < TOO_NEW:
+        raise UserError(
+            f"DSPy {version} is installed, but this program uses internals of DSPy 3.4 (mas/runtime/dspy_internals.py, "
+            "mas/llm/dspy_engine.py); install it with: pip install 'dspy>=3.4.1,<3.5'."
+        )
+
+
+check_dspy_version(dspy.__version__)
