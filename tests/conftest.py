@@ -28,6 +28,15 @@ def composed_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def installation_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the tests, and the commands that they start, away from the user's own key."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.delenv("MAS_HARNESS_KEY", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def restore_sigint() -> None:
     """Undo what a shell does to commands in its background: they ignore SIGINT, and so do their child processes."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -248,7 +248,7 @@ def test_lines_are_the_records_as_json_and_their_length_is_known(tmp_path: Path)
 
 def test_keys_and_final_records_follow_the_last_attempt_in_the_plans_order(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        store.plan([Sample("b", "B?"), Sample("a", "A?")])
+        store.write_plan([Sample("b", "B?"), Sample("a", "A?")])
         store.write(make("a", 1, 1, error="down", error_class="infrastructure"))
         store.write(make("a", 2, 1, answer="a2"))
         store.write(make("unplanned", answer="u"))
@@ -275,9 +275,9 @@ def test_costs_add_up_over_attempts_and_judging(tmp_path: Path) -> None:
 
 def test_the_plan_is_kept_once_and_in_order(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        store.plan([Sample("z\ud800", "Z?", Path("/data/z.csv"), "17", "2", {"kind": "csv"}), Sample("a", "A?")])
+        store.write_plan([Sample("z\ud800", "Z?", Path("/data/z.csv"), "17", "2", {"kind": "csv"}), Sample("a", "A?")])
         with pytest.raises(StoreError, match="already has its questions"):
-            store.plan([Sample("c", "C?")])
+            store.write_plan([Sample("c", "C?")])
     with RunStore(tmp_path / "run.db", read_only=True) as store:
         assert store.read_plan() == [
             PlannedQuestion("z\ud800", "Z?", "z.csv", "17", "2", {"kind": "csv"}),
@@ -288,7 +288,7 @@ def test_the_plan_is_kept_once_and_in_order(tmp_path: Path) -> None:
 def test_a_plan_with_an_id_twice_leaves_nothing_behind(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
         with pytest.raises(StoreError):
-            store.plan([Sample("a", "A?"), Sample("a", "B?")])
+            store.write_plan([Sample("a", "A?"), Sample("a", "B?")])
         assert store.read_plan() == []
 
 

@@ -40,11 +40,11 @@ FIELDS = asdict(INFO)
         (json.dumps({**FIELDS, "state": None}), "state"),
         ("{}", "TuningInfo of version None"),
         ("[]", "TuningInfo expected, not list"),
-        (INFO.to_json()[:-20], "delimiter"),
+        (INFO.to_json()[:-20], "Unterminated"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence_with_its_reason(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(
-        UserError, match=f"^{re.escape(tmp_path.name)}/tuning.json cannot be read \\(.*{words}.*\\): restore"
+        UserError, match=rf"^{re.escape(tmp_path.name)}/tuning.json cannot be read \(.*{words}.*\): restore"
     ):
         read_tuning_info(written(tmp_path, text))

@@ -1,0 +1,90 @@
+"""The secret of this installation, with which run folders are signed and data is marked.
+
+It is made at the first use, in `$XDG_STATE_HOME/mas-harness/key`, readable by its owner alone; the environment variable
+MAS_HARNESS_KEY overrides it, such as for a worker on another machine.
+
+    compute_mac("data mark", "the page's text")       # 64 hexadecimal digits, the same on this installation for ever
+"""
+
+import functools
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from mas.runtime.errors import UserError
+
+VARIABLE = "MAS_HARNESS_KEY"
+_MIN_CHARS = 16
+_KEY_BYTES = 32
+
+
+def compute_mac(purpose: str, text: str) -> str:
+    """Return a message authentication code of a text as hexadecimal digits; those of other purposes are unrelated.
+
+    Raises:
+        UserError: the installation's key cannot be read or made.
+    """
+    message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
+    return hmac.new(read_installation_key(), message, hashlib.sha256).hexdigest()
+
+
+def read_installation_key() -> bytes:
+    """Return the key; make it if there is none yet.
+
+    Raises:
+        UserError: it cannot be read or made, others may read it, or it is too short.
+    """
+    if given := os.environ.get(VARIABLE):
+        if len(given) < _MIN_CHARS:
+            raise UserError(f"{VARIABLE} has {len(given)} characters; give it at least {_MIN_CHARS} random ones.")
+        return given.encode("utf-8", "surrogateescape")
+    return _read_file(find_key_file())
+
+
+def find_key_file() -> Path:
+    """Return the path of the key's file."""
+    given = os.environ.get("XDG_STATE_HOME") or ""
+    state = Path(given) if Path(given).is_absolute() else Path("~/.local/state").expanduser()
+    return state / "mas-harness" / "key"
+
+
+@functools.cache
+def _read_file(path: Path) -> bytes:
+    try:
+        if not path.exists():
+            _make_file(path)
+        mode, text = path.stat().st_mode, path.read_text("ascii").strip()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"the installation's key {path} cannot be read or made ({error}); make its folder writable, set "
+            f"XDG_STATE_HOME to another one, or put a key into {VARIABLE}."
+        ) from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise UserError(f"others may read the installation's key; run: chmod 600 {path}")
+    if len(text) < _MIN_CHARS:
+        raise UserError(f"the installation's key {path} is damaged; delete the file, and another key is made.")
+    return text.encode("ascii")
+
+
+def _make_file(path: Path) -> None:
+    """Write a new key in one step; of several processes that do so at once, one wins.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    unfinished = path.with_name(f".key.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            path.hardlink_to(unfinished)
+        except FileExistsError:
+            return
+    finally:
+        unfinished.unlink(missing_ok=True)

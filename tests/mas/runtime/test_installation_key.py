@@ -1,0 +1,77 @@
+"""The installation's key is made once, for its owner alone, by one of several processes at once."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eval.cli.paths import PROJECT_ROOT
+from mas.runtime.errors import UserError
+from mas.runtime.installation_key import VARIABLE, compute_mac, find_key_file, read_installation_key
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_it_is_made_once_and_only_its_owner_may_read_it(state: Path) -> None:
+    key = read_installation_key()
+    path = state / "mas-harness" / "key"
+    assert (len(key), path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (64, 0o600, 0o700)
+    assert read_installation_key() == key == path.read_bytes()
+    assert [each.name for each in path.parent.iterdir()] == ["key"]
+
+
+def test_processes_that_make_it_at_once_agree(state: Path) -> None:
+    code = "import mas.runtime.installation_key as k; print(k.read_installation_key().decode())"
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], cwd=PROJECT_ROOT, stdout=subprocess.PIPE) for _ in range(6)
+    ]
+    assert len({each.communicate()[0] for each in started}) == 1
+
+
+def test_the_environment_overrides_it_and_no_file_is_made(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "sixteen letters!")
+    assert read_installation_key() == b"sixteen letters!"
+    assert list(state.iterdir()) == []
+    monkeypatch.setenv(VARIABLE, "fifteen letters")
+    with pytest.raises(UserError, match="MAS_HARNESS_KEY has 15 characters; give it at least 16"):
+        read_installation_key()
+
+
+def test_a_relative_state_folder_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert find_key_file() == Path("/home/ann/.local/state/mas-harness/key")
+
+
+def test_a_key_that_others_may_read_or_that_is_damaged_is_refused(state: Path) -> None:
+    (state / "mas-harness").mkdir()
+    path = state / "mas-harness" / "key"
+    path.write_text("0" * 64)
+    path.chmod(0o640)
+    with pytest.raises(UserError, match=f"others may read the installation's key; run: chmod 600 {path}"):
+        read_installation_key()
+    path.chmod(0o600)
+    path.write_text("")
+    with pytest.raises(UserError, match="is damaged; delete the file"):
+        read_installation_key()
+
+
+def test_a_folder_that_cannot_be_written_is_a_mistake_with_its_way_out(state: Path) -> None:
+    (state / "mas-harness").write_text("a file")
+    with pytest.raises(UserError, match=r"cannot be read or made .* XDG_STATE_HOME .* MAS_HARNESS_KEY"):
+        read_installation_key()
+
+
+def test_a_code_depends_on_key_purpose_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = set()
+    for key in ("key of one machine", "key of another one"):
+        monkeypatch.setitem(os.environ, VARIABLE, key)
+        codes |= {compute_mac(purpose, text) for purpose in ("a", "b") for text in ("x", "y\ud800")}
+    assert len(codes) == 8 and {len(code) for code in codes} == {64}
