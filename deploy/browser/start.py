@@ -33,7 +33,7 @@ ACTION_MS = 10_000
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "FONTCONFIG_PATH", "LD_LIBRARY_PATH")
 _FLAGS = (
     "--disable-quic",  # goes around a proxy, as does the next
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-background-networking",  # Chromium looks for its maker's servers at every start
     "--disable-component-update",
     "--disable-sync",

@@ -6,8 +6,11 @@ The picture lies in pytest's folder of the test; with BROWSER_PICTURES=docs/imag
 import asyncio
 import base64
 import os
+import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -188,6 +191,43 @@ def test_no_way_leads_inside(session: BrowserSession, question: SampleContext, s
         assert "root:" not in seen and 'heading "Secret"' not in seen
     assert "/parts" in site.asked and "/away" in site.asked
     assert inside.asked == []
+
+
+UDP = """<title>Waiting</title><h1>Datagrams</h1><script>
+const peer = new RTCPeerConnection({iceServers: [SERVERS].map(urls => ({urls}))});
+peer.createDataChannel("x");
+peer.onicegatheringstatechange = () => { if (peer.iceGatheringState == "complete") document.title = "Gathered"; };
+peer.createOffer().then(offer => peer.setLocalDescription(offer));
+</script>"""
+
+
+def test_no_datagram_leaves_the_browser(session: BrowserSession, question: SampleContext, site: Site) -> None:
+    """WebRTC asks a STUN server by UDP, which no HTTP proxy carries."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("0.0.0.0", 0))
+        listener.settimeout(0.5)
+        addresses = {"127.0.0.1", find_own_address()}
+        servers = [f"'stun:{address}:{listener.getsockname()[1]}'" for address in sorted(addresses)]
+        site.pages["/udp"] = UDP.replace("SERVERS", ", ".join(servers))
+        seen = acted(session, question, "browser_navigate", url=f"{site.url}/udp")
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            with suppress(TimeoutError):
+                pytest.fail(f"a datagram came from {listener.recvfrom(100)[1]}")
+            if "'Gathered'" in seen:
+                break
+            seen = acted(session, question, "browser_snapshot")
+        assert "'Gathered'" in seen, "the page has tried"
+
+
+def find_own_address() -> str:
+    """Return this machine's address towards the outside; loopback if it has none. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 def test_eight_questions_at_once_have_cookies_and_pages_of_their_own(session: BrowserSession, site: Site) -> None:
