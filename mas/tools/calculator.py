@@ -33,9 +33,18 @@ _Function = Callable[..., object]  # of the evaluator: each checks its arguments
 _ALLOWED_SYNTAX = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.Name, ast.Constant),
     *(ast.List, ast.Tuple, ast.Load, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow),
+    ast.keyword,
     *(ast.USub, ast.UAdd, ast.Not, ast.And, ast.Or, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE),
 )
 _ALLOWED_CHARS = re.compile(r"[A-Za-z0-9_\s.,+\-*/%()\[\]<>=!]*")
+_CONSTANTS = {name: getattr(math, name) for name in ("pi", "e", "tau", "inf", "nan")}
+# Functions of numbers; some came with Python 3.12 and 3.13. Those that need other limits are in _functions.
+_MATH = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh"),
+    *("exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "cbrt", "sqrt", "isqrt", "hypot", "degrees", "radians"),
+    *("ceil", "floor", "trunc", "fabs", "fma", "fmod", "frexp", "ldexp", "modf", "remainder", "nextafter", "ulp"),
+    *("erf", "erfc", "gamma", "lgamma", "gcd", "lcm", "copysign", "isclose", "isfinite", "isinf", "isnan"),
+)
 _THOUSANDS = re.compile(r"(?<![\w.])[1-9]\d{0,2}(?:,\d{3})+(?!\d)")
 _PERCENT = re.compile(r"%\s*(?:of\b|[-+*/%),\]<>=!]|$)")
 
@@ -45,9 +54,10 @@ def calculator(expression: str) -> ToolResult:
     """Evaluate one arithmetic expression in Python's notation and return the number.
 
     Operators: + - * / // % (remainder) ** (power), parentheses, comparisons.
-    Functions: sqrt cbrt exp log(x, base) log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh degrees radians
-    hypot factorial comb perm gcd lcm floor ceil trunc round abs min max sum prod mean median pow int float.
-    Constants: pi e tau. Angles are in radians. Write 1000 and not 1,000; 15/100 and not 15%; 3**2 and not 3^2.
+    Functions: all of Python's math, such as sqrt cbrt exp log(x, base) log2 log10 sin atan2 sinh degrees radians hypot
+    dist erf gamma factorial comb perm gcd lcm floor ceil trunc fsum prod; and round abs min max sum mean median stdev
+    pow int float. Constants: pi e tau. Angles are in radians.
+    Write 1000 and not 1,000; 15/100 and not 15%; 3**2 and not 3^2.
     Example: "round(1.05 ** 10 * 2500, 2)".
     """
     text = re.sub(r"\bmath\.", "", expression.strip())  # models like to write math.sqrt(2)
@@ -91,6 +101,8 @@ def _parse(text: str) -> ast.expr:
             raise ToolError(f"Only arithmetic is allowed, and {type(node).__name__} is not; use numbers and functions.")
         if isinstance(node, ast.Call) and not isinstance(node.func, ast.Name):
             raise ToolError("Only a function's name can stand before a parenthesis; write 2 * (3) for a product.")
+        if isinstance(node, ast.keyword) and node.arg is None:
+            raise ToolError("** before an argument is not allowed; write the arguments one by one.")
         if isinstance(node, ast.Constant) and not isinstance(node.value, int | float):
             raise ToolError("Only whole and decimal numbers are allowed; use no complex numbers, texts or None.")
     return tree.body
@@ -99,12 +111,12 @@ def _parse(text: str) -> ast.expr:
 def _evaluate(text: str, tree: ast.expr) -> object:
     from simpleeval import EvalWithCompoundTypes, InvalidExpression, NameNotDefined
 
-    evaluator = EvalWithCompoundTypes(operators=_operators(), names={"pi": math.pi, "e": math.e, "tau": math.tau})
+    evaluator = EvalWithCompoundTypes(operators=_operators(), names=_CONSTANTS)
     evaluator.functions = _functions()  # instead of its own, which build lists, dicts and random numbers
     try:
         return _check_value(evaluator.eval(text, previously_parsed=tree))
     except NameNotDefined as error:
-        raise ToolError(f"The name {error.name!r} is unknown; the constants are pi, e, tau.") from error
+        raise ToolError(f"The name {error.name!r} is unknown; the constants are {', '.join(_CONSTANTS)}.") from error
     except InvalidExpression as error:
         raise ToolError(f"{_clip(str(error))} The functions are {' '.join(_functions())}.") from error
 
@@ -124,11 +136,11 @@ def _bound(function: _Function) -> _Function:
     """Make `function` accept only numbers (no lists: `[1] * 10**9`) and check its result."""
 
     @functools.wraps(function)
-    def call(*values: object) -> object:
-        for value in values:
+    def call(*values: object, **named: object) -> object:
+        for value in (*values, *named.values()):
             if not isinstance(value, int | float):
                 raise TypeError("a number was expected, not a list or a function's name")
-        return _check_value(function(*values))
+        return _check_value(function(*values, **named))
 
     return call
 
@@ -141,6 +153,17 @@ def _accept_list(function: _Function) -> _Function:
         if not numbers:
             raise ValueError("at least one number is needed")
         return _bound(lambda *given: function(list(given)))(*numbers)
+
+    return call
+
+
+def _accept_two_lists(function: _Function) -> _Function:
+    """Make a function of two lists check each number in them."""
+
+    def call(first: object, second: object) -> object:
+        if not (isinstance(first, list | tuple) and isinstance(second, list | tuple)):
+            raise TypeError("two lists were expected, such as [0, 0], [3, 4]")
+        return _bound(lambda *given: function(list(given[: len(first)]), list(given[len(first) :])))(*first, *second)
 
     return call
 
@@ -195,18 +218,17 @@ def _operators() -> dict[type[ast.AST], _Function]:
 
 @functools.cache
 def _functions() -> dict[str, _Function]:
-    names = (
-        "sqrt cbrt exp log log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh degrees "
-        "radians hypot fmod gamma lgamma isqrt gcd lcm floor ceil trunc"
-    )
-    single = {name: getattr(math, name) for name in names.split()}
+    single = {name: getattr(math, name) for name in _MATH if hasattr(math, name)}
     single |= {"abs": abs, "int": int, "float": float, "pow": _power, "round": _round}
     single |= {"factorial": _factorial, "comb": _comb, "perm": _perm}
-    several: dict[str, _Function] = {"min": min, "max": max, "sum": sum, "prod": math.prod}
+    several: dict[str, _Function] = {"min": min, "max": max, "sum": sum, "prod": math.prod, "fsum": math.fsum}
     several |= {"mean": statistics.mean, "median": statistics.median, "stdev": statistics.stdev}
-    return {name: _bound(function) for name, function in single.items()} | {
-        name: _accept_list(function) for name, function in several.items()
-    }
+    pairs = {name: getattr(math, name) for name in ("dist", "sumprod") if hasattr(math, name)}
+    return (
+        {name: _bound(function) for name, function in single.items()}
+        | {name: _accept_list(function) for name, function in several.items()}
+        | {name: _accept_two_lists(function) for name, function in pairs.items()}
+    )
 
 
 def _clip(text: str, limit: int = 120) -> str:

@@ -9,6 +9,7 @@ from mas.runtime.errors import UserError
 from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
+from mas.tools.transcription import describe_missing_key
 
 
 def load_function(dotted: str) -> Callable[..., Any]:
@@ -53,8 +54,12 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
 
             if sentence := describe_missing_search(settings.web):
                 say(sentence)
-        if sentence := describe_missing_contact(settings.web, names):
-            say(sentence)
+        for sentence in (
+            describe_missing_contact(settings.web, names),
+            describe_missing_key(settings.transcription) if "read_file" in names else None,
+        ):
+            if sentence:
+                say(sentence)
         if BROWSER in names and settings.browser.url is not None:
             from mas.tools.browser.session import open_browser
             from mas.tools.http.url_policy import check_public

@@ -7,6 +7,7 @@ from mas.tools.files.settings import FileSettings
 from mas.tools.http.settings import WebSettings
 from mas.tools.sandbox.settings import SandboxSettings
 from mas.tools.tool_context import ToolLimits
+from mas.tools.transcription import TranscriptionSettings
 
 MIN_SECRET_CHARS = 8  # a placeholder like "x" is not a secret, and replacing it would spoil every text
 
@@ -16,14 +17,15 @@ class ToolSettings(ToolLimits):
     """Limits that hold for every tool, and the settings of each group of tools."""
 
     files: FileSettings = field(default_factory=FileSettings)
+    transcription: TranscriptionSettings = field(default_factory=TranscriptionSettings)
     web: WebSettings = field(default_factory=WebSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
 
     def secrets(self) -> list[str]:
         """Return the values that no log, record or report may show."""
-        key = self.web.search_api_key
-        return [key] if len(key) >= MIN_SECRET_CHARS else []
+        keys = (self.web.search_api_key, self.transcription.api_key)
+        return [key for key in keys if len(key) >= MIN_SECRET_CHARS]
 
     def check(self) -> None:
         """Check the settings of all tools.
@@ -31,5 +33,5 @@ class ToolSettings(ToolLimits):
         Raises:
             UserError: a setting is out of range.
         """
-        for part in (self.files, self.web, self.browser, self.sandbox):
+        for part in (self.files, self.transcription, self.web, self.browser, self.sandbox):
             part.check()

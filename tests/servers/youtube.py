@@ -55,6 +55,13 @@ VIDEOS: dict[str, list[dict[str, str]]] = {  # with captions
     "inside00001": [_EN],
     "blocked0002": [_EN],
 }
+DETAILS: dict[str, object] = {
+    "birds000001": {
+        "videoId": "birds000001", "title": "Birds of  Marrow", "author": "Marrow Wildlife", "lengthSeconds": "3731"
+    },
+    "longtalk001": {"title": "A long talk", "lengthSeconds": "soon"},
+    "german00001": ["no", "object"],
+}  # fmt: skip
 _BOT = "Sign in to confirm you\u2019re not a bot"
 _ADULT = "This video may be inappropriate for some users."
 UNPLAYABLE: dict[str, dict[str, Any]] = {
@@ -122,7 +129,8 @@ class YouTubeServer(LoopbackServer):
             return Answer(json.dumps({"playabilityStatus": status}).encode())
         renderer = {"captionTracks": [self._track(video, each) for each in VIDEOS[video]], "translationLanguages": []}
         captions = {"playerCaptionsTracklistRenderer": renderer}
-        return Answer(json.dumps({"playabilityStatus": {"status": "OK"}, "captions": captions}).encode())
+        described = {"videoDetails": DETAILS[video]} if video in DETAILS else {}
+        return Answer(json.dumps({"playabilityStatus": {"status": "OK"}, "captions": captions, **described}).encode())
 
     def _track(self, video: str, caption: dict[str, str]) -> dict[str, Any]:
         kind = f"&kind={caption['kind']}" if caption["kind"] else ""

@@ -25,8 +25,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 SECOND_BEST = "the second choice"
 NO_EXTENSION = (".ole", ".protected")  # what a file turns out to be
 NOT_ATTACHED = ("metadata.jsonl", "families.json")
-PICTURES = tuple(kind for kind, target in READERS.items() if target.endswith(".image:read"))
-SOUNDS = tuple(kind for kind, target in READERS.items() if ".audio:" in target)
+PICTURES = tuple(kind for kind, target in READERS.items() if target.endswith(":read_picture"))
+SOUNDS = tuple(kind for kind, target in READERS.items() if ".media:" in target and kind not in PICTURES)
 
 
 def check_disk(folder: Path) -> Finding:
@@ -83,7 +83,10 @@ def check_readers(sample: Path) -> Iterator[Finding]:
         what = f"{', '.join(PICTURES)} and scanned PDF pages: size alone, since their text needs tesseract"
         yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
     yield Finding(
-        "files", WARNING, f"{', '.join(SOUNDS)}: length and format alone; listening needs a model that takes audio"
+        "files",
+        WARNING,
+        f"{', '.join(SOUNDS)}: length and format alone; listening needs a model that takes audio, or "
+        "tools.transcription.model",
     )
     if unread := sorted({what for kind, what in BINARY_KINDS.items() if kind not in (*READERS, *NO_EXTENSION)}):
         yield Finding("files", WARNING, f"no reader for: {', '.join(unread)}")

@@ -17,6 +17,7 @@ from mas.tools.catalogue import BROWSER, describe_missing_contact
 from mas.tools.files import ocr
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
+from mas.tools.transcription import describe_missing_key
 from mas.tools.web.web_search import describe_missing_search
 
 QUERY = "Wikipedia"
@@ -41,6 +42,8 @@ def check_tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
         yield Finding("wikipedia", WARNING, sentence)
     if BROWSER in names:
         yield _check_browser(config.tools.browser)
+    if "read_file" in names and (sentence := describe_missing_key(config.tools.transcription)):
+        yield Finding("sounds", WARNING, sentence, f"put {config.tools.transcription.api_key_env}=… into .env")
     if (
         "read_file" in names
         and ocr.is_installed()

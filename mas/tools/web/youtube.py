@@ -5,8 +5,9 @@ await fetch_transcript("dQw4w9WgXcQ", language="en", settings=get_settings(WebSe
 """
 
 import asyncio
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qs, urlsplit
 from xml.etree.ElementTree import ParseError
 
@@ -22,6 +23,8 @@ from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 
 _ORIGIN = "https://www.youtube.com"  # where the package asks
+_PLAYER = "/youtubei/v1/player"  # its reply describes the video, too; the package does not pass that on
+_MAX_NAME_CHARS = 200
 _ID = re.compile(r"[A-Za-z0-9_-]{11}")
 _HOSTS = ("youtube.com", "youtube-nocookie.com")
 _PATHS = ("shorts", "embed", "live", "v", "e")
@@ -40,12 +43,22 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
 
 
 @dataclass(frozen=True)
+class Video:
+    """Facts about a video that its player shows; what YouTube does not say is empty or None."""
+
+    title: str = ""
+    channel: str = ""
+    seconds: int | None = None
+
+
+@dataclass(frozen=True)
 class Transcript:
     language: str  # "English (en)"
     generated: bool  # by speech recognition
     lines: list[str]  # "[0:15] what is said"
     seconds: float  # until the end of the last line
     others: list[str]  # languages of the other transcripts
+    video: Video = field(default_factory=Video)
 
 
 def parse_video_id(url_or_id: str) -> str:
@@ -79,7 +92,8 @@ async def fetch_transcript(video: str, language: str, settings: WebSettings) -> 
     Raises:
         ToolError: there is none, or YouTube does not give it.
     """
-    adapter = GuardedAdapter(asyncio.get_running_loop(), _Sender(settings))
+    sender = _Sender(settings)
+    adapter = GuardedAdapter(asyncio.get_running_loop(), sender)
     async with limit_time(2 * settings.seconds, "YouTube"):  # three or four requests
         try:
             found: Transcript = await call_package(lambda: _fetch(video, language, make_session(adapter)))
@@ -87,7 +101,7 @@ async def fetch_transcript(video: str, language: str, settings: WebSettings) -> 
             raise ToolError(_describe_error(error)) from error
         except (requests.RequestException, ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise ToolError("YouTube answered with something that cannot be read; try again later.") from error
-    return found
+    return replace(found, video=sender.video)
 
 
 def _fetch(video: str, language: str, http: requests.Session) -> Transcript:
@@ -137,6 +151,7 @@ class _Sender:
 
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
+        self.video = Video()
         host = urlsplit(settings.youtube_url).netloc
         self._rules = Rules(settings.max_bytes, (*settings.allow_private_hosts, host))
 
@@ -157,7 +172,24 @@ class _Sender:
         if reply.status >= 400:
             sentence = "try again later, or search for the text elsewhere."
             raise ToolError(f"YouTube refuses the request ({reply.status}); {sentence}")
+        if urlsplit(url).path == _PLAYER:
+            self.video = _read_video(reply.body)
         return reply
+
+
+def _read_video(body: bytes) -> Video:
+    """Return the facts in a reply of the player; whatever is missing or of another type is left out."""
+    try:
+        details = json.loads(body)["videoDetails"]
+        title, channel, seconds = (str(details.get(key) or "") for key in ("title", "author", "lengthSeconds"))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return Video()
+    length = int(seconds) if re.fullmatch(r"[0-9]{1,9}", seconds) else None
+    return Video(_clip_name(title), _clip_name(channel), length)
+
+
+def _clip_name(text: str) -> str:
+    return clip(" ".join(text.split()), _MAX_NAME_CHARS)
 
 
 _SENT_HEADERS = ("accept-language", "content-type", "cookie")

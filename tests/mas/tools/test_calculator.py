@@ -1,6 +1,7 @@
 """The calculator: right numbers, clear refusals, and no way out of arithmetic."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -138,6 +139,10 @@ def test_every_attack_is_refused_and_none_hangs() -> None:
         ("min(1,2) + max([3, 4])", "5"),
         ("sum([1, 2, 3]) + sum(4, 5)", "15"),
         ("prod(2, 3, 4)", "24"),
+        ("dist([0, 0], [3, 4])", "5.0"),
+        ("fsum(0.1, 0.2, 0.3)", "0.6"),
+        ("isclose(100, 101, rel_tol=0.02) + isinf(inf) + isnan(nan)", "3"),
+        ("max(modf(2.25)) + max(frexp(8))", "6.0"),
         ("mean(1, 2, 4)", "2.33333333333333"),
         ("median([3, 1, 2])", "2"),
         ("factorial(20)", "2432902008176640000"),
@@ -178,11 +183,15 @@ def test_the_largest_results_are_still_given() -> None:
         ("2 +", "not an expression"),
         ("2pi", "not an expression"),
         ("2(3)", r"2 \* \(3\) for a product"),
-        ("x + 1", "'x' is unknown; the constants are pi, e, tau"),
+        ("x + 1", "'x' is unknown; the constants are pi, e, tau, inf, nan"),
         ("sin(radian)", "'radian' is unknown"),
-        ("sine(1)", "'sine'.*The functions are sqrt"),
+        ("sine(1)", "'sine'.*The functions are .*sqrt"),
         ("2 \u00d7 3", "no place in an expression: \u00d7"),
         ("mean([])", "at least one number"),
+        ("dist(1, 2)", "two lists were expected"),
+        ("dist([1, [2]], [1, 2])", "a number was expected"),
+        ("isclose(1, 2, **3)", "not an expression|is not allowed"),
+        ("inf", "too large"),
         ("gcd(1.5, 2)", "cannot be calculated"),
         ("comb(5.0, 2)", "cannot be calculated"),
         ("factorial(-1)", "cannot be calculated"),
@@ -237,3 +246,12 @@ def test_any_text_gives_a_value_or_a_tool_error(text: str) -> None:
         assert str(error)
     else:
         assert result in ("True", "False") or float(result) == float(result)
+
+
+def test_every_function_and_constant_of_math_is_there() -> None:
+    for name in dir(math):
+        if not name.startswith("_"):
+            try:
+                calculator(f"{name}([1])" if callable(getattr(math, name)) else name)
+            except ToolError as error:
+                assert "is unknown" not in str(error) and "The functions are" not in str(error), name

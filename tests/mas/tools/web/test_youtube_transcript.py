@@ -37,7 +37,8 @@ def transcript(server: YouTubeServer, video: str, seconds: float = 5, **argument
 def test_lines_come_with_their_times_under_language_and_origin(youtube: YouTubeServer) -> None:
     shown = transcript(youtube, "https://www.youtube.com/watch?v=birds000001&t=42s")
     assert shown.split("\n") == [
-        "YouTube video birds000001, transcript in English (en), written by people, until 1:02:09, "
+        'YouTube video birds000001, "Birds of Marrow", channel Marrow Wildlife, duration 1:02:11; '
+        "transcript in English (en), written by people, until 1:02:09, "
         "https://www.youtube.com/watch?v=birds000001; page 1 of 1",
         "other transcripts: de (German); en (English (auto-generated), generated)",
         "",
@@ -45,6 +46,17 @@ def test_lines_come_with_their_times_under_language_and_origin(youtube: YouTubeS
         "[0:02] We saw three kinds & more. [en]",
         "[1:02:05] Goodbye \N{GRINNING FACE} [en]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("video", "described"),
+    [
+        ("longtalk001", 'YouTube video longtalk001, "A long talk"; transcript in English'),
+        ("german00001", "YouTube video german00001; transcript in German"),
+    ],
+)
+def test_facts_that_youtube_does_not_say_are_left_out(youtube: YouTubeServer, video: str, described: str) -> None:
+    assert transcript(youtube, video).startswith(described)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""Transcripts of attached sounds, by the `openai` client and any server with OpenAI's transcription endpoint.
+
+settings = TranscriptionSettings(model="whisper-1")          # tools.transcription.model=whisper-1
+transcribe(Path("/data/memo.mp3"), "memo.mp3", settings)     # "Buy three pounds of flour."
+
+Off by default: it sends the sound to a server and costs money, which the run's cost does not include.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from mas.runtime.errors import UserError
+from mas.tools.results import ToolError
+
+FORMATS = (".mp3", ".wav", ".m4a", ".flac", ".ogg", ".mp4", ".webm")  # that the endpoint takes
+MAX_BYTES = 25_000_000  # of one file at OpenAI; https://platform.openai.com/docs/guides/speech-to-text
+MAX_TRANSCRIPT_CHARS = 1_000_000
+
+
+@dataclass
+class TranscriptionSettings:
+    """The `tools.transcription` part of the configuration."""
+
+    model: str | None = None  # such as whisper-1 or gpt-4o-mini-transcribe; null: sounds are not transcribed
+    base_url: str | None = None  # up to and with /v1; null: OpenAI
+    api_key_env: str | None = "OPENAI_API_KEY"  # environment variable that holds the key; null: no key needed
+    seconds: float = 120.0  # for one sound, retries and all
+
+    def check(self) -> None:
+        """Check the ranges of the values.
+
+        Raises:
+            UserError: a value is out of range.
+        """
+        if self.seconds <= 0:
+            raise UserError(f"tools.transcription.seconds={self.seconds} is out of range; expected more than 0.")
+
+    @property
+    def api_key(self) -> str:
+        """Key of the server; empty if there is none."""
+        return os.environ.get(self.api_key_env or "", "").strip()
+
+    @property
+    def is_on(self) -> bool:
+        """True if there is a model, and a key where one is needed."""
+        return self.model is not None and (self.api_key_env is None or bool(self.api_key))
+
+
+def describe_missing_key(settings: TranscriptionSettings) -> str | None:
+    """Return a sentence for the user if a model is named and its key is missing."""
+    if settings.model is None or settings.is_on:
+        return None
+    return (
+        f"sounds are not transcribed: tools.transcription.model={settings.model} needs a key in {settings.api_key_env}."
+    )
+
+
+def transcribe(path: Path, name: str, settings: TranscriptionSettings) -> str:
+    """Return what is said in a sound.
+
+    Args:
+        path: of the sound.
+        name: under which the server and messages know it.
+        settings: of the run, switched on.
+
+    Raises:
+        ToolError: the file is too large or unreadable, or the server did not answer, or refused.
+    """
+    import openai  # half a second
+
+    what = f"The transcript of {name}"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ToolError(f"{name} cannot be read: {error.strerror}.") from error
+    if len(data) > MAX_BYTES:
+        raise ToolError(f"{what} cannot be had: the sound has {len(data)} bytes, and at most {MAX_BYTES} are sent.")
+    client = openai.OpenAI(
+        api_key=settings.api_key or "none",
+        base_url=settings.base_url or "https://api.openai.com/v1",  # never from OPENAI_BASE_URL
+        timeout=settings.seconds / 2,
+        max_retries=1,
+    )
+    try:
+        with client:
+            reply = client.audio.transcriptions.create(model=settings.model or "", file=(name, data))
+        text = reply.text
+        if not isinstance(text, str):
+            raise TypeError("no text")
+    except openai.APIStatusError as error:  # not the server's own words, which may repeat the key
+        refused = f"the server refuses it (HTTP {error.status_code})"
+        if error.status_code in (401, 403):
+            refused += f"; check the key in {settings.api_key_env}"
+        if error.status_code == 404:
+            refused += "; check tools.transcription.model and base_url"
+        raise ToolError(f"{what} cannot be had: {refused}.") from error
+    except openai.APIConnectionError as error:
+        raise ToolError(f"{what} cannot be had: the server did not answer; try again later.") from error
+    except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
+        raise ToolError(f"{what} cannot be had: the server's reply cannot be read.") from error
+    return text[:MAX_TRANSCRIPT_CHARS]
