@@ -11,8 +11,17 @@ STAMP := .venv/.installed
 INSPECT_PYTHON ?= $(BIN)/python
 BENCH ?=
 PORT ?= 3000
+UI_PORT ?= 5000
+VERSION := -c 'import sys; print(sys.version_info[:2])'
 
 .PHONY: setup eval test test-slow bench browser docs lint lock ui clean
+
+# PYTHON=... asks for an environment of that version: one of another version is made again.
+ifneq ($(origin PYTHON),file)
+ifneq ($(shell $(BIN)/python $(VERSION) 2>/dev/null),$(shell $(PYTHON) $(VERSION) 2>/dev/null))
+$(shell rm -f $(STAMP))
+endif
+endif
 
 setup: $(STAMP)
 
@@ -21,9 +30,10 @@ $(STAMP): requirements.lock pyproject.toml
 		|| { echo "error: $$($(PYTHON) --version) found; Python 3.11, 3.12 or 3.13 is needed: make setup PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' \
 		|| { echo "error: this Python cannot make environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@[ ! -x $(BIN)/python ] || [ "$$($(BIN)/python $(VERSION))" = "$$($(PYTHON) $(VERSION))" ] || rm -rf .venv
 	$(PYTHON) -m venv .venv
-	@echo "installing the locked packages: about 250, 2 GB on the disk, some minutes"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "installing the locked packages: about 250, 2 GB on the disk"
+	$(BIN)/python scripts/install.py requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
@@ -56,7 +66,7 @@ lint: setup
 
 ui: setup
 	MLFLOW_DISABLE_TELEMETRY=true LITELLM_LOCAL_MODEL_COST_MAP=True $(BIN)/mlflow ui \
-		--backend-store-uri sqlite:///$(CURDIR)/outputs/mlflow.db --host 127.0.0.1
+		--backend-store-uri sqlite:///$(CURDIR)/outputs/mlflow.db --host 127.0.0.1 --port $(UI_PORT)
 
 # Versions and hashes for Python 3.11 to 3.13, without any address.
 lock:

@@ -15,6 +15,16 @@ from mas.runtime.errors import UserError
 
 CONF = Path(__file__).parents[3] / "conf" / "data"
 NAMES = sorted(file.stem for file in CONF.glob("*.yaml"))
+WRONG = {  # a setting that `check` refuses
+    "jsonl": ("path", "nowhere"),
+    "csv": ("delimiter", ";;"),
+    "hf": ("repo", "neither/a/folder/nor/a/repository"),
+    "gaia": ("path", "nowhere"),
+    "gaia_level1": ("path", "nowhere"),
+    "sample": ("on_bad_row", "ignore"),
+    "toy": ("n_train", 0),
+    "parquet": ("path", "nowhere"),
+}
 ROWS = [
     {"task_id": "1", "Question": "How many?", "Final answer": "4", "Level": "1"},
     {"task_id": "2", "Question": "Which?", "Final answer": "red", "Level": "2"},
@@ -72,3 +82,11 @@ def test_it_reads_its_default_split(dataset: Dataset, name: str) -> None:
 def test_an_unknown_split_is_the_users_mistake(dataset: Dataset, name: str) -> None:
     with pytest.raises(UserError):
         dataset.load("no such split")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_setting_is_found_before_anything_is_read(dataset: Dataset, name: str) -> None:
+    setting, value = WRONG[name]
+    setattr(dataset, setting, value)
+    with pytest.raises(UserError):
+        dataset.check()

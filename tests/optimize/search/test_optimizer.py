@@ -7,12 +7,14 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
+from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT
 from optimize.search.optimizer import Optimizer, SearchCost, SearchOutcome
 from tests.optimize.toy_search import toy_search
 
 FILES = sorted((PROJECT_ROOT / "conf" / "optimizer").glob("*.yaml"))
 CALLS = 80
+WRONG = {"bootstrap": ("candidates", 0), "gepa": ("minibatch_size", 0)}  # a setting that `check` refuses
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -30,3 +32,12 @@ def test_every_optimizer_proposes_candidates_within_its_budget(file: Path, tmp_p
     assert bool(outcome.reflections) == optimizer.needs_reflection
     assert spend.metric_calls <= CALLS
     assert toy.proposals and all(each.candidate.id != PARENT for each in toy.proposals)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_wrong_setting_is_found_before_anything_is_spent(file: Path) -> None:
+    optimizer = instantiate(OmegaConf.load(file))
+    setting, value = WRONG[file.stem]
+    setattr(optimizer, setting, value)
+    with pytest.raises(UserError, match=f"optimizer.{setting}"):
+        optimizer.check()

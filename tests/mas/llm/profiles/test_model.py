@@ -1,6 +1,7 @@
 """The contract of model profiles, which every file in `conf/model/` fulfils, and which model an agent gets."""
 
 import inspect
+from contextlib import ExitStack
 
 import dspy
 import pytest
@@ -12,6 +13,8 @@ from mas.llm.agent_lm import AgentLM
 from mas.llm.profiles.model import AgentModel, AgentOverride, Model, check_agents
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
+from tests.mas.llm.loopback import serving
+from tests.mas.llm.stand_ins import ollama, vllm
 
 PROFILE = OpenAIChatModel(
     "base", temperature=0.1, agents={"planner": AgentOverride("strong", 0.2), "critic": AgentOverride(temperature=0.3)}
@@ -47,15 +50,30 @@ def test_an_agents_temperature_out_of_range_is_named() -> None:
         OpenAIChatModel("base", agents={"planner": AgentOverride(temperature=3)}).check()
 
 
-def build_profile(option: str) -> Model:
+OPTIONS = sorted(path.stem for path in (PROJECT_ROOT / "conf" / "model").glob("*.yaml"))
+NOWHERE = "http://127.0.0.1:9/v1"
+WRONG = {  # a setting that `check` refuses
+    "litellm": "model.name=without-a-provider",
+    "offline": "model.world=nowhere",
+    "ollama": "model.native_tools=true",  # of a model that cannot do it
+    "vllm": "model.context_tokens=9000",  # more than the server has
+}
+SERVERS = {
+    "ollama": ollama("any", context_length=8192, capabilities=("completion",)),
+    "vllm": vllm("any", max_model_len=8192),
+}
+
+
+def build_profile(option: str, *settings: str) -> Model:
     given = ["model.name=openai/any"] if option == "litellm" else ["model.name=any"] if option != "offline" else []
-    given += ["model.base_url=http://127.0.0.1:9/v1"] if option == "openai_compatible" else []
+    given += ["model.api_key_env=OPENAI_API_KEY"] if option in ("openai_compatible", "ollama", "vllm") else []
+    given += [f"model.base_url={NOWHERE}"] if option == "openai_compatible" else []
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
-        model: Model = build_part(compose("eval", [f"model={option}", *given]).model, "model")
+        model: Model = build_part(compose("eval", [f"model={option}", *given, *settings]).model, "model")
     return model
 
 
-@pytest.mark.parametrize("option", sorted(path.stem for path in (PROJECT_ROOT / "conf" / "model").glob("*.yaml")))
+@pytest.mark.parametrize("option", OPTIONS)
 def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-12345678")
     profile = build_profile(option)
@@ -70,8 +88,25 @@ def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.Mon
         assert [(each.name, each.default) for each in found] == [(each.name, each.default) for each in expected], name
     assert isinstance(profile.name, str)
     assert profile.simulated is (option == "offline")
-    assert all(isinstance(secret, str) for secret in profile.secrets())
+    assert list(profile.secrets()) == ([] if profile.simulated else ["sk-12345678"])
     assert isinstance(profile.create_lm(AgentModel(agent="planner")), AgentLM)
     assert isinstance(profile.create_reflection_lm(), dspy.BaseLM)
     assert isinstance(profile.list_unpriced(["unheard-of"]), list)
     assert profile.concurrency_history() == []
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_wrong_setting_is_found_before_anything_is_spent(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-12345678")
+    wrong = WRONG.get(option, f"model.base_url={NOWHERE}")
+    with ExitStack() as stack:
+        settings = [wrong]
+        if option in SERVERS:
+            settings.append(f"model.base_url={stack.enter_context(serving(SERVERS[option])).base_url}")
+        profile = build_profile(option, *settings)
+        with pytest.raises(UserError):
+            profile.check()
+    if option != "offline":
+        monkeypatch.delenv("OPENAI_API_KEY")
+        with pytest.raises(UserError, match="OPENAI_API_KEY"):
+            build_profile(option).check()
