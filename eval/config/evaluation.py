@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
+from eval.config.log_settings import LogSettings
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
 from mas.llm.profiles.model import Model, check_agents
@@ -44,6 +45,7 @@ class RunSettings:
     max_seconds: float | None = None  # of this session; then nothing new is started; null: no limit
     max_cost_usd: float | None = None  # of the whole run, all sessions together; null: no limit
     max_errors: float | None = None  # from 1: stop at so many; below 1: stop beyond this share; null: never
+    max_same_errors: int | None = 5  # stop when the first so many answers all fail in the same way; null: never
     drain_seconds: float = 30.0  # for what is in flight when a run stops early
     fail_fast: bool = False  # true: stop at the first question that fails by error (exit 3)
     fail_under: float | None = None  # accuracy, 0 to 1, below which the exit code is 2; null: any accuracy will do
@@ -72,6 +74,7 @@ class EvalConfig:
     run: RunSettings
     limits: SampleLimits
     cache: CacheSettings
+    log: LogSettings
     prompts: str | None  # prompt set: a folder under prompts/, or a path; null: none
     split: str  # of the dataset
 
@@ -205,6 +208,7 @@ class _Plain:
     run: RunSettings = field(default_factory=RunSettings)
     limits: SampleLimits = field(default_factory=SampleLimits)
     cache: CacheSettings = field(default_factory=CacheSettings)
+    log: LogSettings = field(default_factory=LogSettings)
 
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
@@ -236,6 +240,7 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
         run=plain.run,
         limits=plain.limits,
         cache=plain.cache,
+        log=plain.log,
         prompts=plain.prompts,
         split=plain.split or parts["data"].default_split,
     )
@@ -321,7 +326,10 @@ def _check_ranges(plain: _Plain) -> None:
     errors = run.max_errors
     whole = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
     need(whole, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
+    same = run.max_same_errors
+    need(same is None or same >= 1, "run.max_same_errors", same, "a number of answers from 1, or null")
     need(plain.cache.lm in ("off", "shared"), "cache.lm", plain.cache.lm, "off or shared")
     need(plain.cache.tools in ("off", "run", "shared"), "cache.tools", plain.cache.tools, "off, run or shared")
     need(run.fail_under is None or 0 <= run.fail_under <= 1, "run.fail_under", run.fail_under, "0 to 1, or null")
     check_limits(plain.limits, plain.tools)
+    plain.log.check()

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 
 RESUME = "run.resume"
 # Of one session, not of the run: never taken over from the command line that the run was started with.
-OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change")
+OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change", "log.terminal")
 # Options, or whole branches of them, that leave what is measured as it is.
 UNMEASURED = (
     *OF_THE_SESSION,
     *(f"run.{key}" for key in ("concurrency", "drain_seconds", "max_seconds", "max_cost_usd", "max_errors")),
-    *(f"run.{key}" for key in ("fail_fast", "fail_under")),
-    *("tracking", "experiment", "debug", "model.max_connections", "model.rate", "model.api_key_env"),
+    *(f"run.{key}" for key in ("fail_fast", "fail_under", "max_same_errors")),
+    *("log", "tracking", "experiment", "debug", "model.max_connections", "model.rate", "model.api_key_env"),
 )
 
 

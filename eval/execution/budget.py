@@ -140,6 +140,27 @@ def count_tool_calls(steps: Iterable[Mapping[str, object]]) -> tuple[dict[str, i
     return dict(calls), {name: n for name, n in errors.items() if n}
 
 
+def count_reviews(approvals: Sequence[bool]) -> dict[str, int]:
+    """Return the numbers of an agent's reviews in one sample.
+
+    Args:
+        approvals: of its work, in order. A piece of work ends with its approval; work after the last one was given up.
+
+    Returns:
+        `reviews`, `rejected` of them, pieces of work that were `retried` after a rejection, and `recovered` of these.
+    """
+    retried = recovered = 0
+    rejected_before = False
+    for approved in approvals:
+        if not approved:
+            retried += not rejected_before
+        elif rejected_before:
+            recovered += 1
+        rejected_before = not approved
+    rejected = sum(not each for each in approvals)
+    return {"reviews": len(approvals), "rejected": rejected, "retried": retried, "recovered": recovered}
+
+
 def has_failed(step: Mapping[str, object]) -> bool:
     """Return whether a span of kind "tool", as a dictionary, failed."""
     attributes = step.get("attributes")

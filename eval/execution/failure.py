@@ -1,6 +1,7 @@
 """Failure of a sample as data: a sentence, a class, and the component that it happened in."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from dspy.utils.exceptions import (
     AdapterParseError,
@@ -18,9 +19,11 @@ from dspy.utils.exceptions import (
     LMUnsupportedFeatureError,
 )
 
+from eval.runs.record import ErrorDetails
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError
+from mas.runtime.stack_trace import format_stack
 from mas.runtime.trace import Trace
 
 # The first class that matches; the names are the error classes of a record.
@@ -46,6 +49,7 @@ _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
     (AgentReplyError, "internal"),
 )
 MAX_MESSAGE_CHARS = 1_000
+MAX_STACK_CHARS = 8_000
 
 
 @dataclass(frozen=True)
@@ -56,38 +60,61 @@ class Failure:
     kind: str  # error class
     component: str  # agent, tool, or part of the harness
     limit: str | None = None  # the limit that fired, if one did
+    details: ErrorDetails = field(default_factory=ErrorDetails, compare=False)
 
 
 def describe_failure(error: BaseException, trace: Trace) -> Failure:
     """Return the class and the place of the failure that ended the sample recorded in `trace`."""
-    component = _component(trace)
+    component, details = _component(trace), _describe_place(trace, error)
     if limit := _limit_reached(error):
-        return Failure(str(limit), "limit", component, limit.limit)
+        return Failure(str(limit), "limit", component, limit.limit, details)
     message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]
-    return Failure(message, _kind(error, trace), component)
+    return Failure(message, _kind(error, trace), component, details=details)
 
 
 def describe_timeout(trace: Trace, deadline_seconds: float) -> Failure:
     """Return the failure of the deadline itself; a tool or a program may raise any `TimeoutError` of its own."""
     message = f"no answer within {deadline_seconds:g} s (run.deadline_seconds)"
-    return Failure(message, "limit", _component(trace), "deadline_seconds")
+    return Failure(message, "limit", _component(trace), "deadline_seconds", _describe_place(trace))
 
 
 def describe_refusal(message: str, trace: Trace) -> Failure:
     """Return the failure of a provider that wants money or a valid key, whatever the sample made of it."""
-    return Failure(message[:MAX_MESSAGE_CHARS], "quota_or_key", _component(trace))
+    return Failure(message[:MAX_MESSAGE_CHARS], "quota_or_key", _component(trace), details=_describe_place(trace))
 
 
 def describe_scoring(error: BaseException) -> Failure:
     """Return the failure of a scorer: a judge that cannot be called or understood, or a user's own function."""
     message = " ".join(f"the scorer failed ({type(error).__name__}: {error})".split())[:MAX_MESSAGE_CHARS]
     stops_the_run = _class_of(error) == "quota_or_key"  # for a judge's key as for the program's
-    return Failure(message, "quota_or_key" if stops_the_run else "scorer", "scorer")
+    details = ErrorDetails(type(error).__name__, format_stack(error))
+    return Failure(message, "quota_or_key" if stops_the_run else "scorer", "scorer", details=details)
 
 
 def describe_scoring_timeout(deadline_seconds: float) -> Failure:
     message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
     return Failure(message, "scorer", "scorer", "deadline_seconds")
+
+
+def redact_details(details: ErrorDetails, redact: Callable[[str], str]) -> ErrorDetails:
+    """Return the details as a record keeps them: without secrets, and then cut."""
+    return replace(details, stack=_cut_middle(redact(details.stack), MAX_STACK_CHARS))
+
+
+def _cut_middle(text: str, max_chars: int) -> str:
+    half = max_chars // 2
+    return text if len(text) <= max_chars else f"{text[:half]} … {text[-half:]}"
+
+
+def _describe_place(trace: Trace, error: BaseException | None = None) -> ErrorDetails:
+    """Return where in the system's work a sample ended, and the exception that ended it."""
+    return ErrorDetails(
+        type=type(error).__name__ if error else None,
+        stack=format_stack(error) if error else "",
+        agent=_innermost(trace, ("agent",)),
+        step=trace.step,
+        retry_counts=dict(trace.retry_counts),
+    )
 
 
 def _class_of(error: BaseException) -> str | None:

@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console
 
@@ -25,6 +25,7 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
+from eval.execution.answer_log import AnswerLog, measure_peak_memory_mb
 from eval.execution.budget import Budget, SampleBudget, add_unseen_usage
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor, SampleHooks
@@ -39,7 +40,6 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import RunBudget, SampleContext, SampleKey
-from mas.runtime.trace import Level, Listener
 
 CALL_LOG = "calls.db"
 GC_THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collections of the younger generation
@@ -125,9 +125,10 @@ class SessionRecorder:
     def end(self, stopped: str | None, gate_history: Sequence[Mapping[str, object]]) -> None:
         """Record the end; `stopped`: why it came early, None if it did not."""
         *earlier, last = self._state.sessions
+        peak = measure_peak_memory_mb()
         self._state = replace(
             self._state,
-            sessions=[*earlier, replace(last, ended_at=_now(), stopped=stopped)],
+            sessions=[*earlier, replace(last, ended_at=_now(), stopped=stopped, peak_memory_mb=peak)],
             gate_history=[*self._state.gate_history, *map(dict, gate_history)],
             finished=stopped is None,
             wall_seconds=self._seconds_before + time.monotonic() - self._began,
@@ -204,6 +205,7 @@ class RunSession:
         self.config, self.recorder, self.store, self.folder = config, recorder, recorder.store, folder
         self.logs, self.console = logs, console
         self.stop = stop
+        self.answers = AnswerLog(logs, self._stop_for_logs)
         self.budget = Budget(config.run.max_cost_usd, self.stop.stop_now, read_spent_usd(self.store, folder))
 
     def run(self, executor: LocalExecutor, pending: Sequence[PendingSample]) -> str | None:
@@ -255,9 +257,9 @@ class RunSession:
                 self.store.write(record)
                 call_log.forget(key)
                 show(record)
-                _log_question(record, self.logs)
+                self.answers.finish(record)
 
-            hooked = executor.with_hooks(SampleHooks(open_context, self._open_listener))
+            hooked = executor.with_hooks(SampleHooks(open_context, self.answers.begin))
             work = hooked.run(self.recorder.info, pending, keep, self.stop)
             stack.callback(work.close)  # it was not awaited if an error came first
             yield work
@@ -277,22 +279,6 @@ class RunSession:
         """Return whether another session could run a sample, with `run.retry_errors` too."""
         ids = [planned.id for planned in self.store.read_plan()]
         return bool(list_pending(ids, self.config.run.epochs, self.store.read_last_attempts(), retry_errors=True))
-
-    def _open_listener(self, thread_id: str, sample_key: SampleKey) -> Listener:
-        """Return the writer of a sample's log lines. A log that cannot be written ends the run, never a sample."""
-        try:
-            listen = self.logs.listener(thread_id, sample_key.sample_id, sample_key.epoch, sample_key.attempt)
-        except OSError as error:
-            self._stop_for_logs(error)
-            return lambda level, event, fields: None
-
-        def listen_safely(level: Level, event: str, fields: dict[str, Any]) -> None:
-            try:
-                listen(level, event, fields)
-            except OSError as error:
-                self._stop_for_logs(error)
-
-        return listen_safely
 
     def _stop_for_logs(self, error: OSError) -> None:
         self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
@@ -322,20 +308,6 @@ def run_to_end(work: Sequence[Coroutine[object, object, None]], stop: StopContro
         stop.interrupted = True
         return str(stop.reason or f"interrupted by {get_signal_name(interrupt)}")
     return str(stop.reason) if stop.reason else None
-
-
-def _log_question(record: Record, logs: RunLogs) -> None:
-    log = logs.entry_point.error if record.error else logs.entry_point.info
-    log(
-        "question finished",
-        task_id=record.sample_id,
-        epoch=record.epoch,
-        attempt=record.attempt,
-        correlation_id=record.thread_id,
-        seconds=round(record.wall_seconds, 3),
-        error=record.error,
-        error_component=record.error_component,
-    )
 
 
 class MissingServices:

@@ -15,8 +15,8 @@ import dspy
 
 from eval.benchmarks.dataset import Sample
 from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
-from eval.execution.budget import count_tool_calls, sum_usage
-from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout
+from eval.execution.budget import count_reviews, count_tool_calls, sum_usage
+from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout, redact_details
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
 from eval.runs.record import Record, redact
@@ -84,7 +84,7 @@ class SampleRunner:
             self._fail(record, failure)
             if failure.kind == "limit" and trace.answer is not None:  # it is scored on what it had arrived at
                 record.answer, record.error = self.redact(trace.answer), None
-                record.error_class = record.error_component = None
+                record.error_class = record.error_component = record.error_details = None
 
     async def _ask(self, sample: Sample, record: Record) -> None:
         prediction = await self.program.acall(question=sample.question, file=sample.file)
@@ -103,6 +103,7 @@ class SampleRunner:
             if each.kind == "agent":
                 record.seconds_by_agent[each.name] = record.seconds_by_agent.get(each.name, 0.0) + each.seconds
         record.limit = record.limit or trace.limit
+        record.reviews = {agent: count_reviews(approvals) for agent, approvals in trace.reviews.items()}
         failed = {"error": record.error, "error_component": record.error_component} if record.error else {}
         record.state = redact({**trace.state, **failed}, self.redact)
         steps = [vars(each) for each in trace.spans]
@@ -115,6 +116,7 @@ class SampleRunner:
         record.answer, record.reasoning_trace, record.score = None, "", None
         record.error, record.error_class = self.redact(failure.message), failure.kind
         record.error_component, record.limit = failure.component, failure.limit or record.limit
+        record.error_details = redact_details(failure.details, self.redact)
 
 
 def build_blank_record(run_id: str, sample: Sample, sample_key: SampleKey, thread_id: str) -> Record:

@@ -6,12 +6,13 @@ record.score, record.explanation      # 1.0, "the numbers are equal"
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from eval.execution.failure import describe_scoring, describe_scoring_timeout
-from eval.runs.record import Record
+from eval.execution.failure import describe_scoring, describe_scoring_timeout, redact_details
+from eval.runs.record import ErrorDetails, Record
 from eval.scorers.judging import remove_target
 from eval.scorers.score import Score, Scorer
+from mas.runtime.stack_trace import is_call
 from mas.runtime.trace import span
 
 SCORER = "scorer"  # error class and component of a question whose answer stands and only its score is missing
@@ -42,6 +43,7 @@ class Scoring:
             message = remove_target(failure.message, record.target)  # a rule's own message may quote the gold answer
             record.error, record.error_class = self.redact(message), failure.kind
             record.error_component, record.limit = failure.component, failure.limit or record.limit
+            record.error_details = redact_details(_hide_target(failure.details, record.target), self.redact)
         elif score:
             record.score, record.explanation, record.parts = score.value, score.explanation, dict(score.parts)
 
@@ -54,3 +56,9 @@ class Scoring:
             score = await score
             current.outputs = {"value": score.value, "explanation": score.explanation}
             return score
+
+
+def _hide_target(details: ErrorDetails, target: str) -> ErrorDetails:
+    """Remove the target from the messages of a stack; its other lines name code."""
+    lines = [line if is_call(line) else remove_target(line, target) for line in details.stack.splitlines()]
+    return replace(details, stack="\n".join(lines))

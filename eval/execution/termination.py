@@ -12,6 +12,7 @@ Evaluating and tuning share it. Tuning registers how its search is broken off: `
 """
 
 import asyncio
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -65,12 +66,14 @@ class StopController:
         fail_fast: bool = False,
         max_errors: float | None = None,
         max_seconds: float | None = None,
+        max_same_errors: int | None = None,
         say: Callable[[str], None] = print_to_stderr,
     ) -> None:
         self.reason: StopReason | None = None  # the first one given; None: the run continues
         self.interrupted = False  # by a signal: a multirun must not start its next job either
         self._drain_seconds, self._say = drain_seconds, say
         self._fail_fast, self._max_errors, self._max_seconds = fail_fast, max_errors, max_seconds
+        self._same_errors = SameErrors(max_same_errors)
         self._finished = self._errors = self._signals = 0
         self._cancels: list[Callable[[], None]] = []  # of what is in flight
         self._drain_timer: threading.Timer | None = None
@@ -98,6 +101,7 @@ class StopController:
     def observe(self, record: Record) -> None:
         """Stop if a sample that has just been finished is a reason to."""
         self._finished += 1
+        same = self._same_errors.observe(record)
         if record.error is None:
             return
         self._errors += 1
@@ -111,6 +115,8 @@ class StopController:
         elif exceeds_errors(self._errors, self._finished, self._max_errors):
             share = f"{self._errors} of {self._finished} questions failed"
             self.drain(f"{share} (run.max_errors={self._max_errors:g})", "errors")
+        elif same is not None:
+            self.drain(same, "errors")
 
     @contextmanager
     def handle_signals(self) -> Iterator[None]:
@@ -199,6 +205,40 @@ def exceeds_errors(errors: int, finished: int, max_errors: float | None) -> bool
 def is_server_failure(record: Record) -> bool:
     """Return whether the server could not be reached, or failed, after all retries."""
     return record.error_class in RETRIED
+
+
+class SameErrors:
+    """Detects a run that cannot succeed: its first answers all fail in the same way. Not thread-safe."""
+
+    def __init__(self, max_same_errors: int | None) -> None:
+        """`max_same_errors`: the number that is enough; None: no number is."""
+        self._max = max_same_errors
+        self._first: tuple[str, ...] | None = None
+        self._n_same = 0
+
+    def observe(self, record: Record) -> str | None:
+        """Count a record; return the reason to stop if it was the last one needed."""
+        if self._max is None:
+            return None
+        failure = _identify_failure(record)
+        if failure is None or failure != (self._first or failure):
+            self._max = None
+            return None
+        self._first, self._n_same = failure, self._n_same + 1
+        if self._n_same < self._max:
+            return None
+        return f"the first {self._n_same} answers all failed in the same way: {record.error} (run.max_same_errors)"
+
+
+def _identify_failure(record: Record) -> tuple[str, ...] | None:
+    """Return what two records have in common that failed in the same way; None: it did not fail.
+
+    Words with digits are left out of the message: ids of requests, times and addresses differ.
+    """
+    if record.error is None:
+        return None
+    message = re.sub(r"[^\s]*\d[^\s]*", "#", record.error)
+    return str(record.error_class), str(record.error_component), message
 
 
 class FailuresInARow:

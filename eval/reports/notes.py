@@ -14,6 +14,7 @@ from eval.analysis.summary.summary import (
     AccuracyWithout,
     Agreement,
     EpochNumbers,
+    Reviews,
     RunFacts,
     SessionSummary,
     Summary,
@@ -29,6 +30,7 @@ NOT_AVAILABLE = "n/a"
 RATE_LIMIT = "rate limit"  # a reason in `gate_history`
 MAX_LINES_OF_K = 6
 MAX_SOURCE_CHARS = 120
+MAX_ERROR_CHARS = 240
 MAX_LISTED = 3  # sources or hosts in one line
 MAX_NAME_CHARS = 60
 _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
@@ -192,6 +194,8 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "incomplete", f"{_count_so_far(summary)}; {floor}"
     errors = {name: count for name, count in summary.errors_by_class.items() if name != NOT_RUN}
     yield "errors", _format_tally(errors) or "none"
+    for name, message in summary.first_errors.items():
+        yield f"first error, {name}", shorten_line(message, MAX_ERROR_CHARS)
     if summary.n_infrastructure:
         again = "run again with run.resume=RUN run.retry_errors=true"
         yield "infrastructure errors", f"{summary.n_infrastructure} (of the wrong answers; {again})"
@@ -281,6 +285,8 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
     if errors := summary.tool_errors:
         calls = summary.calls_by_tool
         yield "failed tool calls", ", ".join(f"{name} {n:,} of {calls[name]:,}" for name, n in errors.items())
+    if rejected := {agent: each for agent, each in summary.reviews_by_agent.items() if each.rejected}:
+        yield "rejected work", ", ".join(_format_reviews(agent, each) for agent, each in rejected.items())
     yield "tokens", _format_tokens(usage)
     if judging.lm_calls:
         cost = f" and {_format_cost(judging)}" if judging.cost_usd is not None or judging.known_cost_usd else ""
@@ -303,6 +309,13 @@ def _list_sessions(summary: Summary) -> Iterator[tuple[str, str]]:
     if changed := [format_changes(session) for session in summary.sessions if session.changes]:
         yield "configuration changed", "; ".join(changed)
     yield "time", f"{summary.wall_seconds:,.1f} s"
+    if summary.peak_memory_mb:
+        yield "memory", f"{summary.peak_memory_mb:,.0f} MB at most, without that of its helper processes"
+
+
+def _format_reviews(agent: str, reviews: Reviews) -> str:
+    recovered = f"{reviews.recovered:,} of {reviews.retried:,} retries approved in the end"
+    return f"{agent} {reviews.rejected:,} of {reviews.reviews:,} reviews ({recovered})"
 
 
 def _list_kinds(*kinds: tuple[int, str]) -> str:

@@ -3,11 +3,13 @@
 A system call for each line would be a twentieth of a run's CPU time. A killed process loses at most the last half
 second of its log and nothing else: records are not written here.
 
-    with RunLogs(folder, redact=config.secrets()) as logs:
+    with RunLogs(folder, redact=config.secrets(), settings=config.log) as logs:
         logs.entry_point.info("run started", questions=66)
 """
 
 import json
+import logging
+import sys
 import threading
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,7 +19,10 @@ from typing import Self
 import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
+from eval.cli.terminal_text import escape_controls
+from eval.config.log_settings import LogSettings
 from eval.runs.record import to_jsonable
+from mas.runtime.stack_trace import format_stack
 from mas.runtime.trace import Level, Listener
 
 FLUSH_SECONDS = 0.5
@@ -78,7 +83,8 @@ class LogFile:
 
 
 MAX_FIELD_CHARS = 500
-_MAX_TRACEBACK_CHARS = 20_000
+_MAX_STACK_CHARS = 20_000
+_STACKS = ("exception", "stack")  # fields that may be longer than the others
 _ENTRY_POINT, _SYSTEM = "entry_point", "multi_agent_system"
 _OWN_FIELDS = ("timestamp", "level", "event", "correlation_id", "task_id", "epoch", "attempt", "exc_info", "self")
 
@@ -91,14 +97,19 @@ def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[Fil
     """
     (folder / "logs").mkdir(exist_ok=True)
     file = LogFile(folder / "logs" / f"{name}.log")
-    return _logger(file, _Shorten(redact), name).bind(correlation_id=folder.name), file
+    return _logger(file, _Shorten(redact), name, LogSettings()).bind(correlation_id=folder.name), file
 
 
 class RunLogs:
     """Logs of one run, opened for appending: a resumed run continues in the same files. Any thread may write."""
 
-    def __init__(self, folder: Path, redact: Collection[str] = ()) -> None:
-        """Open the files; `redact`: secret values, written as `***` wherever they occur in a line.
+    def __init__(self, folder: Path, redact: Collection[str] = (), settings: LogSettings | None = None) -> None:
+        """Open the files.
+
+        Args:
+            folder: of the run.
+            redact: secret values, written as `***` wherever they occur in a line.
+            settings: level and format of the lines; None: the defaults.
 
         Raises:
             OSError: the folder cannot be written.
@@ -107,13 +118,13 @@ class RunLogs:
         logs.mkdir(parents=True, exist_ok=True)
         paths = logs / f"{_ENTRY_POINT}.log", logs / f"{_SYSTEM}.log"
         self._files = [LogFile(path) for path in paths]
-        shorten = _Shorten(redact)
-        self.entry_point = _logger(self._files[0], shorten, _ENTRY_POINT).bind(correlation_id=folder.name)
-        self._system = _logger(self._files[1], shorten, _SYSTEM)
+        shorten, settings = _Shorten(redact), settings or LogSettings()
+        self.entry_point = _logger(self._files[0], shorten, _ENTRY_POINT, settings).bind(correlation_id=folder.name)
+        self._system = _logger(self._files[1], shorten, _SYSTEM, settings)
 
-    def listener(self, thread_id: str, task_id: str, epoch: int = 1, attempt: int = 1) -> Listener:
-        """Return a listener that writes the trace of one sample to the system's log."""
-        log = self._system.bind(correlation_id=thread_id, task_id=task_id, epoch=epoch, attempt=attempt)
+    def listener(self, thread_id: str, labels: Mapping[str, str | int]) -> Listener:
+        """Return a listener that writes the trace of one sample to the system's log, each line with the labels."""
+        log = self._system.bind(correlation_id=thread_id, **labels)
 
         def listen(level: Level, event: str, fields: Mapping[str, object]) -> None:
             log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
@@ -141,22 +152,37 @@ def _field_name(name: str) -> str:
     return f"{name}_" if name in _OWN_FIELDS else name
 
 
-def _logger(file: LogFile, shorten: "_Shorten", component: str) -> FilteringBoundLogger:
+def _logger(file: LogFile, shorten: "_Shorten", component: str, settings: LogSettings) -> FilteringBoundLogger:
     """Return a logger with a configuration of its own: structlog's global one belongs to the application."""
+    render = structlog.processors.JSONRenderer() if settings.format == "json" else _render_text
     logger: FilteringBoundLogger = structlog.wrap_logger(
         structlog.WriteLogger(file),  # type: ignore[arg-type]  # it has `write` and `flush`
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
+            structlog.processors.ExceptionRenderer(lambda exc_info: format_stack(exc_info[1])),
             shorten,
-            structlog.processors.JSONRenderer(),
+            *([_print_line] if settings.terminal else []),
+            render,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_NUMBERS["info"]),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
         context_class=dict,
         cache_logger_on_first_use=True,
     ).bind(component=component)
     return logger
+
+
+_TEXT = structlog.dev.ConsoleRenderer(colors=False)
+
+
+def _render_text(logger: object, method: str, event_dict: EventDict) -> str:
+    return escape_controls(str(_TEXT(logger, method, event_dict)))
+
+
+def _print_line(logger: object, method: str, event_dict: EventDict) -> EventDict:
+    """Processor of structlog that also shows the line on standard error."""
+    print(_render_text(logger, method, dict(event_dict)), file=sys.stderr)
+    return event_dict
 
 
 _AS_THEY_ARE = (bool, int, type(None))
@@ -177,7 +203,7 @@ class _Shorten:
     def _field(self, name: str, value: object) -> object:
         value = self._redact(value if isinstance(value, str) else to_jsonable(value))
         if isinstance(value, str):
-            return _cut(value, _MAX_TRACEBACK_CHARS if name == "exception" else MAX_FIELD_CHARS)
+            return _cut(value, _MAX_STACK_CHARS if name in _STACKS else MAX_FIELD_CHARS)
         if isinstance(value, dict | list) and len(text := json.dumps(value)) > MAX_FIELD_CHARS:
             return _cut(text, MAX_FIELD_CHARS)
         return value

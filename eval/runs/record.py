@@ -41,6 +41,17 @@ class Usage:
 
 
 @dataclass
+class ErrorDetails:
+    """Everything that explains an error besides its message."""
+
+    type: str | None = None  # of the exception; None: there was none, such as at a deadline
+    stack: str = ""  # see `mas.runtime.stack_trace`
+    agent: str | None = None  # that was running
+    step: str | None = None  # of the system's workflow
+    retry_counts: dict[str, int] = field(default_factory=dict)  # agent → rejections of its work up to then
+
+
+@dataclass
 class Record:
     """One attempt at a sample: (run, sample, epoch, attempt). Records in error have no score and count as wrong."""
 
@@ -61,6 +72,7 @@ class Record:
     error: str | None = None  # one sentence
     error_class: str | None = None
     error_component: str | None = None  # agent, tool or part of the harness that failed
+    error_details: ErrorDetails | None = None
     limit: str | None = None  # the limit that ended the question
     usage: Usage = field(default_factory=Usage)
     scorer_usage: Usage = field(default_factory=Usage)  # what judging cost; never part of `usage`
@@ -70,6 +82,7 @@ class Record:
     seconds_by_agent: dict[str, float] = field(default_factory=dict)
     calls_by_tool: dict[str, int] = field(default_factory=dict)
     tool_errors: dict[str, int] = field(default_factory=dict)  # of which: tool → how many failed
+    reviews: dict[str, dict[str, int]] = field(default_factory=dict)  # agent → see `count_reviews`
     leaks: list[dict[str, str]] = field(default_factory=list)  # web results that leak the answer: tool, source
     blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/http/blocked_sites.py
     state: dict[str, Any] = field(default_factory=dict)  # the system's final state
@@ -90,7 +103,8 @@ class Record:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Record":
         usages = {key: Usage(**data.get(key, {})) for key in ("usage", "scorer_usage")}
-        return cls(**{**data, **usages})
+        details = data.get("error_details")
+        return cls(**{**data, **usages, "error_details": details and ErrorDetails(**details)})
 
 
 NOT_RUN = "not_run"  # error class

@@ -130,6 +130,7 @@ class SessionInfo:
     pid: int = 0
     host: str = ""
     changes: dict[str, str] = field(default_factory=dict)  # option → "old → new", with run.allow_config_change
+    peak_memory_mb: float | None = None  # of the process; None: it was killed
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
+from eval.execution.answer_log import log_parts
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import MissingServices, RunSession, SessionRecorder, begin_session, read_spent_usd
@@ -103,15 +104,19 @@ def _run_session(
     config, folder = run.config, run.folder
     recorder = run.begin(info, changes)
     with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
-        with RunLogs(folder, redact=config.secrets()) as logs:
+        with RunLogs(folder, config.secrets(), config.log) as logs:
             session = RunSession(config, recorder, folder, logs, run.console, run.stop)
+            log_parts(logs.entry_point, info.config, run.request.prompts, executor.program)
             pending = run.list_pending(config.run.retry_errors)
             run.missing.print_notes()
             run.announce(len(pending), notes)
             logs.entry_point.info("run started", questions=len(pending), changes=dict(changes))
             stopped = session.run(executor, pending)
             summary = run.end(recorder, stopped)
-            logs.entry_point.info("run ended", stopped=summary.stopped, accuracy=summary.accuracy)
+            logs.entry_point.info("files written", answers=summary.n)
+            logs.entry_point.info(
+                "run ended", stopped=summary.stopped, accuracy=summary.accuracy, peak_memory_mb=summary.peak_memory_mb
+            )
         run.store.close()
         return summary, exporter.finish(run.print_line)
 
@@ -158,7 +163,9 @@ class _Evaluation:
         self.samples = {sample.id: sample for sample in samples}
         self.missing, self.console = missing, Console()
         limits = self.config.run
-        self.stop = StopController(limits.drain_seconds, limits.fail_fast, limits.max_errors, limits.max_seconds)
+        self.stop = StopController(
+            limits.drain_seconds, limits.fail_fast, limits.max_errors, limits.max_seconds, limits.max_same_errors
+        )
 
     def begin(self, info: RunInfo, changes: Mapping[str, str]) -> SessionRecorder:
         """Write what the run's folder keeps before the first sample.
@@ -203,8 +210,11 @@ class _Evaluation:
 
     def end(self, recorder: SessionRecorder, stopped: str | None) -> Summary:
         """Record the end of the session and write the run's files."""
-        if stopped is None and self.list_pending(retry_errors=False):
+        pending = self.list_pending(retry_errors=False)
+        if stopped is None and pending:
             stopped = WITHOUT_RECORD
+        elif self.stop.reason is not None and self.stop.reason.kind == "errors" and not pending:
+            stopped = None  # the last answer was one error too many: nothing is left to run
         recorder.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])
         return write_reports(self.folder, self.store)
 

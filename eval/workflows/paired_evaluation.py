@@ -17,6 +17,7 @@ from rich.console import Console
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
+from eval.execution.answer_log import log_parts
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.progress import RunProgress
 from eval.execution.run_session import RunSession, begin_session, run_to_end
@@ -109,13 +110,14 @@ class _ArmSession:
         by_id = {sample.id: sample for sample in samples}
         left = list_pending(list(by_id), config.run.epochs, self.store.read_last_attempts(), retry_errors=True)
         self.pending = [(by_id[sample_key.sample_id], sample_key) for sample_key in left]
-        logs = stack.enter_context(RunLogs(arm.folder, redact=config.secrets()))
-        self.run = RunSession(config, self.recorder, arm.folder, logs, console, stop)
+        self.logs = stack.enter_context(RunLogs(arm.folder, config.secrets(), config.log))
+        self.run = RunSession(config, self.recorder, arm.folder, self.logs, console, stop)
 
     def open_execution(
         self, progress: RunProgress, open_budget: Callable[[SampleContext], RunBudget] | None
     ) -> AbstractContextManager[Coroutine[object, object, None]]:
         executor = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
+        log_parts(self.logs.entry_point, self.recorder.info.config, self.arm.prompts, executor.program)
         return self.run.open_execution(executor, self.pending, progress.update, open_budget)
 
     def end(self, stopped: str | None) -> None:

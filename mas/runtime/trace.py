@@ -15,9 +15,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mas.runtime.stack_trace import format_stack
+
 Kind = Literal["question", "orchestrator", "agent", "lm", "tool", "scorer"]
 Level = Literal["info", "warning", "error"]
 Listener = Callable[[Level, str, dict[str, Any]], None]
+
+_LOGGED = "_mas_stack_was_logged"  # attribute of an exception
 
 
 @dataclass
@@ -53,6 +57,9 @@ class Trace:
         self.limit: str | None = None  # limit of the system itself that ended the work: "retry_limit:expert"
         self.state: dict[str, Any] = {}  # newest state of the system: a failed sample shows how far it came
         self.answer: str | None = None  # the answer if the sample ended now; None: none yet
+        self.step: str | None = None  # of the system's workflow
+        self.retry_counts: dict[str, int] = {}  # agent → rejections of its work so far, until the next approval
+        self.reviews: dict[str, list[bool]] = {}  # agent → for each review of its work, whether it was approved
         self._listener = listener
         self._observer = observer
         self._started = time.monotonic()
@@ -67,9 +74,27 @@ class Trace:
             span = self.spans[span.parent]
         return span.kind == kind
 
-    def log(self, level: Level, event: str, **fields: object) -> None:
+    def find_agent(self, span: Span | None) -> str | None:
+        """Return the agent that the span belongs to; None: it is outside of the agents' work."""
+        while span is not None and span.kind != "agent":
+            span = None if span.parent is None else self.spans[span.parent]
+        return span.name if span else None
+
+    def log(self, level: Level, event: str, span: Span | None, /, **fields: object) -> None:
+        """Pass an event on to the listener, with the step and the agent that it belongs to."""
         if self._listener:
-            self._listener(level, event, fields)
+            place = {"component": span and span.name, "agent": self.find_agent(span), "step": self.step}
+            self._listener(level, event, {name: value for name, value in place.items() if value} | fields)
+
+    def describe_error(self, error: BaseException) -> dict[str, object]:
+        """Return what a log line says of an exception; its stack only once, while it passes through the spans."""
+        fields: dict[str, object] = {"error_type": type(error).__name__}
+        if self.retry_counts:
+            fields["retry_counts"] = self.retry_counts
+        if _LOGGED not in vars(error):
+            vars(error)[_LOGGED] = True
+            fields["stack"] = format_stack(error)
+        return fields
 
     def observe(self, span: Span) -> None:
         if self._observer:
@@ -109,30 +134,31 @@ def span(kind: Kind, name: str, inputs: Mapping[str, object] | None = None, **at
     )
     if trace:
         trace.spans.append(current)
-        trace.log("info", f"{kind} started", component=name)
+        trace.log("info", f"{kind} started", current, **({"arguments": current.inputs} if kind == "tool" else {}))
         trace.observe(current)
-    token = _span.set(current)
+    token, failure = _span.set(current), None
     try:
         yield current
     except BaseException as error:
-        current.error = f"{type(error).__name__}: {error}"
+        current.error, failure = f"{type(error).__name__}: {error}", error
         raise
     finally:
         _span.reset(token)
         if trace:
             current.end_seconds = trace.seconds
-            _log_end(trace, current)
+            _log_end(trace, current, failure)
             trace.observe(current)
+        failure = None  # it holds this frame, which holds it
 
 
-def _log_end(trace: Trace, ended: Span) -> None:
-    fields = {"component": ended.name, "seconds": round(ended.seconds, 4), **ended.attributes}
+def _log_end(trace: Trace, ended: Span, failure: BaseException | None) -> None:
+    fields: dict[str, object] = {"seconds": round(ended.seconds, 4), **ended.attributes}
     if ended.kind == "tool":
         fields |= {"arguments": ended.inputs, **ended.outputs}
-    if ended.error:
-        trace.log("error", f"{ended.kind} failed", error=ended.error, **fields)
+    if failure is not None:
+        trace.log("error", f"{ended.kind} failed", ended, error=ended.error, **trace.describe_error(failure), **fields)
     else:
-        trace.log("info", f"{ended.kind} finished", **fields)
+        trace.log("info", f"{ended.kind} finished", ended, **fields)
 
 
 def current_thread_id() -> str | None:
@@ -146,6 +172,20 @@ def note_limit(limit: str) -> None:
     trace = _trace.get()
     if trace is not None:
         trace.limit = limit
+
+
+def note_step(step: str, retry_counts: Mapping[str, int]) -> None:
+    """Note the step of its workflow that the system enters, and how often each agent's work was rejected so far."""
+    trace = _trace.get()
+    if trace is not None:
+        trace.step, trace.retry_counts = step, dict(retry_counts)
+
+
+def note_review(agent: str, approved: bool) -> None:
+    """Note that the work of an agent was approved or rejected."""
+    trace = _trace.get()
+    if trace is not None:
+        trace.reviews.setdefault(agent, []).append(approved)
 
 
 def keep_state(state: Mapping[str, object]) -> None:
@@ -169,4 +209,4 @@ def event(name: str, level: Level = "info", **fields: object) -> None:
         return
     if current is not None:
         current.events.append({"name": name, "seconds": trace.seconds, "level": level, **fields})
-    trace.log(level, name, **({"component": current.name} if current else {}) | fields)
+    trace.log(level, name, current, **fields)

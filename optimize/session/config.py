@@ -23,6 +23,7 @@ from eval.config.evaluation import (
     check_limits,
     require,
 )
+from eval.config.log_settings import LogSettings
 from eval.runs.folder import DATABASE
 from eval.runs.tuning_info import TUNING_FILE
 from mas.prompt_sets.prompt_set import PromptSet
@@ -80,6 +81,7 @@ class _Options:
     run: TuningRunSettings = field(default_factory=TuningRunSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
     limits: SampleLimits = field(default_factory=SampleLimits)
+    log: LogSettings = field(default_factory=LogSettings)
 
 
 @dataclass
@@ -233,6 +235,7 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
         run=RunSettings(),
         limits=plain.limits,
         cache=CacheSettings(),
+        log=plain.log,
         prompts=plain.prompts,
         split=plain.split or parts["data"].default_split,
     )
@@ -251,6 +254,7 @@ def _check_ranges(plain: _Options) -> None:
         raise UserError(f"run.failed_answers={run.failed_answers} is not known; choose {HALT} or {AGAINST}.")
     require(plain.seed >= 0, "seed", plain.seed, "a whole number from 0 on")
     check_limits(plain.limits, plain.tools)
+    plain.log.check()
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 CANDIDATES = "candidates"
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
-OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "tracking", "experiment", "debug")
+OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "log", "tracking", "experiment", "debug")
 OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env")
 
 
@@ -256,7 +256,7 @@ def restore_arguments(arguments: Sequence[str]) -> list[str]:
 
 def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
     """Return the overrides that a later session repeats; those that contain a secret are not stored."""
-    own = (f"{RESUME}=", "yes=", "run.dir=")
+    own = (f"{RESUME}=", "yes=", "run.dir=", "log.terminal=")
     kept = [remove_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
     return [each for each in kept if redact(each) == each]
 

@@ -16,6 +16,8 @@ from sys import intern
 
 from eval.runs.record import Record, Usage
 
+MAX_ERROR_CHARS = 300
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -29,6 +31,7 @@ class Row:
     correct: bool
     score: float | None
     error_class: str | None  # None: no error
+    error: str | None  # its message, cut
     limit: str | None
     format_loss: bool
     judged: tuple[bool, bool] | None  # if a judge scored: the verdicts of GAIA's rule and of exact text
@@ -51,6 +54,7 @@ def build_row(record: Record) -> Row:
         correct=record.scored and record.correct,
         score=record.score,
         error_class=intern(record.error_class or "unknown") if failed else None,
+        error=None if record.error is None else intern(record.error[:MAX_ERROR_CHARS]),
         limit=None if record.limit is None else intern(record.limit),
         format_loss=record.parts.get("format_loss", 0.0) > 0,
         judged=((rule or 0) >= 1, (exact or 0) >= 1) if judged else None,
@@ -117,6 +121,7 @@ class Spending:
         self.waited_seconds = 0.0
         self.calls_by_tool, self.tool_errors = Counter[str](), Counter[str]()
         self.seconds_by_agent: defaultdict[str, float] = defaultdict(float)
+        self.reviews: defaultdict[str, Counter[str]] = defaultdict(Counter)  # agent → see `count_reviews`
 
     def add(self, record: Record) -> None:
         self.usage.add(record.usage)
@@ -126,3 +131,5 @@ class Spending:
         self.tool_errors.update(record.tool_errors)
         for agent, seconds in record.seconds_by_agent.items():
             self.seconds_by_agent[agent] += seconds
+        for agent, counts in record.reviews.items():
+            self.reviews[agent].update(counts)

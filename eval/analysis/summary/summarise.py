@@ -21,6 +21,7 @@ from eval.analysis.summary.summary import (
     Leaks,
     LimitChange,
     Retried,
+    Reviews,
     RunNames,
     SessionSummary,
     Summary,
@@ -103,6 +104,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         by_level=_count_by_level(final, incomplete),
         by_epochs=None if incomplete else summarise_epochs(final, epochs),
         errors_by_class=_tally(each.error_class for each in final),
+        first_errors=_find_first_errors(final),
         limits=_tally(each.limit for each in final),
         retried=_summarise_retried(attempts, final),
         format_loss=sum(each.format_loss for each in final),
@@ -115,10 +117,12 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         scorer_usage=spending.scorer_usage.total(),
         unfinished=run.unfinished,
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
+        reviews_by_agent={agent: Reviews(**counts) for agent, counts in spending.reviews.items()},
         calls_by_tool=dict(spending.calls_by_tool.most_common()),
         tool_errors=dict(spending.tool_errors.most_common()),
         wall_seconds=round(run.wall_seconds, 3),
         waited_seconds=round(spending.waited_seconds, 3),
+        peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in run.sessions), default=0.0) or None,
         command=run.command,
         sessions=run.sessions,
         gate_history=run.gate_history,
@@ -168,6 +172,15 @@ def _count_by_level(rows: Sequence[Row], incomplete: bool) -> dict[str, Counts]:
 def _tally(names: Iterable[str | None]) -> dict[str, int]:
     """Return the frequency of each name, the most frequent first."""
     return dict(Counter(name for name in names if name is not None).most_common())
+
+
+def _find_first_errors(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the message of the first error of each class that was met; nothing was met where nothing was run."""
+    first: dict[str, str] = {}
+    for each in rows:
+        if each.error_class not in (None, NOT_RUN) and each.error:
+            first.setdefault(str(each.error_class), each.error)
+    return first
 
 
 def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried:

@@ -144,6 +144,16 @@ class BlockedPages:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reviews:
+    """Reviews of one agent's work, over all attempts."""
+
+    reviews: int
+    rejected: int  # of the reviews
+    retried: int  # pieces of work that were rejected at least once
+    recovered: int  # of which: approved in the end
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionSummary:
     """One process's share of the run."""
 
@@ -151,6 +161,7 @@ class SessionSummary:
     ended_at: str | None = None
     stopped: str | None = None
     changes: dict[str, str] | None = None  # of the configuration, since the session before: key → "old → new"
+    peak_memory_mb: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +198,7 @@ class Summary(Counts, RunFacts):
     by_level: dict[str, Counts]
     by_epochs: EpochNumbers | None  # None: one epoch, no target, or incomplete
     errors_by_class: dict[str, int]
+    first_errors: dict[str, str]  # class → message of the first error of that class
     limits: dict[str, int]
     retried: Retried
     format_loss: int
@@ -199,10 +211,12 @@ class Summary(Counts, RunFacts):
     scorer_usage: Usage
     unfinished: Usage | None  # of samples that were interrupted; outside `usage` until they have a record
     by_agent: dict[str, float]  # wall seconds
+    reviews_by_agent: dict[str, Reviews]
     calls_by_tool: dict[str, int]
     tool_errors: dict[str, int]  # of the calls
     wall_seconds: float  # of all sessions
     waited_seconds: float  # of all samples
+    peak_memory_mb: float | None  # of the process, the highest of all sessions; None: unknown
     command: tuple[str, ...]  # overrides as typed
     sessions: tuple[SessionSummary, ...]
     gate_history: tuple[LimitChange, ...]

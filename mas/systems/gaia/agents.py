@@ -4,9 +4,11 @@ To add an agent: its fields in `GraphState`, its request (`to_…`) and its spec
 `nodes.py`; its prompt file. The order of `SPECS` is the order of work (docs/explanation/decisions.md 3, 13a).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, cast
+
+from typing_extensions import TypedDict  # pydantic, which checks the state, reads typing's only from Python 3.12 on
 
 from mas.agents.spec import AgentSpec
 
@@ -15,6 +17,7 @@ Step = Literal[
 ]
 Worker = Literal["planner", "researcher", "expert"]  # the agents that a critic reviews
 Decision = Literal["approve", "reject", ""]
+MessageType = Literal["instruction", "feedback", "response"]
 
 COULD_NOT_ANSWER = "The question could not be answered."
 
@@ -25,7 +28,7 @@ class AgentMessage(TypedDict):
     timestamp: str  # UTC, ISO 8601
     sender: str
     receiver: str
-    type: Literal["instruction", "feedback", "response"]
+    type: MessageType
     content: str
     step_id: int | None  # research step it belongs to
 
@@ -96,7 +99,9 @@ class GraphState(TypedDict):
     error_component: str
 
 
-def initial_state(question: str, file: str | None, correlation_id: str, retry_limits: dict[Worker, int]) -> GraphState:
+def initial_state(
+    question: str, file: str | None, correlation_id: str, retry_limits: Mapping[Worker, int]
+) -> GraphState:
     """Return the state before the first step."""
     return GraphState(
         question=question,

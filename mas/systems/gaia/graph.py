@@ -14,8 +14,9 @@ from typing import Any, cast
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from mas.agents.program import check_question
 from mas.runtime.trace import keep_state, span
-from mas.systems.gaia.agents import GraphState, Worker
+from mas.systems.gaia.agents import GraphState, Worker, initial_state
 from mas.systems.gaia.nodes import NODES, Context, GraphContext
 from mas.systems.gaia.orchestrator import orchestrate, route_from_orchestrator
 
@@ -65,9 +66,16 @@ def _find_changes(before: GraphState, after: GraphState) -> Changes:
     return {field: value for field, value in after.items() if value is not earlier[field]}
 
 
-async def _input_interface(state: GraphState) -> Changes:
-    keep_state(state)
-    return {}
+async def _input_interface(state: GraphState, runtime: Context) -> Changes:
+    """Initialise the state from the question, its attachment and its correlation id.
+
+    Raises:
+        ValueError: the question is empty.
+    """
+    check_question(state["question"])
+    first = initial_state(state["question"], state["file"], state["correlation_id"], runtime.context.retry_limits)
+    keep_state(first)
+    return cast(Changes, first)
 
 
 async def _orchestrator(state: GraphState) -> Changes:

@@ -1,21 +1,28 @@
-"""Messages between the orchestrator and the agents: how they are sent and found again."""
+"""Messages between the orchestrator and the agents: how they are checked, sent and found again."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from mas.runtime.trace import event
-from mas.systems.gaia.agents import AgentMessage, GraphState
+from mas.systems.gaia.agents import AGENTS, AgentMessage, GraphState, MessageType
+
+ORCHESTRATOR = "orchestrator"
+PARTIES = (ORCHESTRATOR, "critic", *AGENTS)  # the three critics answer under one name
+REQUESTS: tuple[MessageType, ...] = ("instruction", "feedback")
+
+_MESSAGE = TypeAdapter(AgentMessage)
 
 
 def send_message(
-    state: GraphState,
-    sender: str,
-    receiver: str,
-    type: Literal["instruction", "feedback", "response"],
-    content: str,
-    step_id: int | None = None,
+    state: GraphState, sender: str, receiver: str, type: MessageType, content: str, step_id: int | None = None
 ) -> GraphState:
-    """Return the state with one more message; `step_id` is the research step that it belongs to, from 0."""
+    """Return the state with one more message; `step_id` is the research step that it belongs to, from 0.
+
+    Raises:
+        ValueError: the message is not valid.
+    """
     message = AgentMessage(
         timestamp=datetime.now(UTC).isoformat(),
         sender=sender,
@@ -24,26 +31,78 @@ def send_message(
         content=content,
         step_id=step_id,
     )
+    check_message(message, len(state["research_steps"]))
     event("message", sender=sender, receiver=receiver, type=type, content=content, step_id=step_id)
     return {**state, "agent_messages": [*state["agent_messages"], message]}
 
 
+def check_message(message: AgentMessage, n_research_steps: int) -> None:
+    """Check a message before it is sent: the types of its fields, its sender, receiver, type and research step.
+
+    Raises:
+        ValueError: one of them is not valid.
+    """
+    try:
+        _MESSAGE.validate_python(message, strict=True)
+    except ValidationError as error:
+        raise ValueError(f"Invalid message: {describe_invalid(error)}") from None
+    for role, name in (("sender", message["sender"]), ("receiver", message["receiver"])):
+        if name not in PARTIES:
+            raise ValueError(f"Invalid message: unknown {role} {name!r}; expected one of {', '.join(PARTIES)}")
+    if (message["sender"] == ORCHESTRATOR) == (message["receiver"] == ORCHESTRATOR):
+        raise ValueError("Invalid message: it must go from the orchestrator to an agent, or back")
+    step_id = message["step_id"]
+    if step_id is not None and not 0 <= step_id < n_research_steps:
+        raise ValueError(f"Invalid message: research step {step_id} does not exist; there are {n_research_steps}")
+
+
+def describe_invalid(error: ValidationError) -> str:
+    """Return the place and the reason of the first thing that is not valid, without its value."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def get_agent_conversation(
+    state: GraphState, agent: str, types: Collection[MessageType] | None = None, step_id: int | None = None
+) -> list[AgentMessage]:
+    """Return the messages between the orchestrator and `agent`, oldest first.
+
+    Args:
+        state: of the question.
+        agent: one of `PARTIES`.
+        types: only these; None: all.
+        step_id: only those of this research step; None: all.
+    """
+    return [
+        message
+        for message in state["agent_messages"]
+        if (message["sender"], message["receiver"]) in ((ORCHESTRATOR, agent), (agent, ORCHESTRATOR))
+        and (types is None or message["type"] in types)
+        and (step_id is None or message["step_id"] == step_id)
+    ]
+
+
 def newest_request(state: GraphState, agent: str) -> str:
     """Return the content of the orchestrator's newest message to `agent`: critics and finalizer see no other."""
-    return next(m["content"] for m in reversed(state["agent_messages"]) if m["receiver"] == agent)
+    return get_agent_conversation(state, agent, REQUESTS)[-1]["content"]
 
 
-def open_request(state: GraphState, agent: str) -> str:
+def open_request(state: GraphState, agent: str, step_id: int | None = None) -> str:
     """Return the requests that `agent` has not yet answered in a usable way.
 
     That is the orchestrator's newest message. After an unusable reply, which leaves no turn in the agent's history, the
     message before it is open too.
+
+    Args:
+        state: of the question.
+        agent: planner, researcher or expert.
+        step_id: of the research step, for the researcher.
     """
     open_contents: list[str] = []
-    for message in reversed(state["agent_messages"]):
-        if message["receiver"] == agent:
+    for message in reversed(get_agent_conversation(state, agent, step_id=step_id)):
+        if message["type"] in REQUESTS:
             open_contents.insert(0, message["content"])
-        elif message["sender"] == agent and message["content"] != unusable_response(agent):
+        elif message["content"] != unusable_response(agent):
             break
     return "\n\n".join(open_contents)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 from langgraph.runtime import Runtime
 
 from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, Toolbox, react
@@ -104,6 +105,7 @@ class GraphContext:
 
     predictors: Mapping[str, dspy.Predict]  # by agent
     toolboxes: Mapping[str, Toolbox]
+    retry_limits: Mapping[Worker, int]
     max_research_steps: int
     on_retry_exhausted: str
 
@@ -144,7 +146,7 @@ def _find_objection(plan: dict[str, list[str]], max_research_steps: int) -> str 
 async def researcher(state: GraphState, runtime: Context) -> GraphState:
     """Work on one research step; a rejected step continues its own conversation."""
     index = state["current_research_index"]
-    request = messages.open_request(state, "researcher")
+    request = messages.open_request(state, "researcher", step_id=index)
     earlier = state["researcher_states"].get(index)
     with span("agent", "researcher", inputs={"request": request}, step_index=index) as current:
         try:
@@ -204,19 +206,32 @@ async def critic(state: GraphState, runtime: Context) -> GraphState:
     """Review with the prompt of the current step, without a history."""
     step = state["current_step"]
     if not step.startswith("critic_"):
-        raise ValueError(f"the critic has no prompt for step {step!r}")
+        raise ValueError(f"Invalid current step: {step}; the critic has no prompt for it")
     request = messages.newest_request(state, step)
     predictor = runtime.context.predictors[step]
     first, *others = predictor.signature.input_fields
     inputs = {first: request} | ({"file": state["file"]} if "file" in others else {})
     with span("agent", step, inputs={"request": request}) as current:
-        prediction = await _ask_twice(lambda: predictor.acall(**inputs), step)
+        prediction = await _ask_twice(lambda: _ask_critic(predictor, inputs), step)
         current.outputs = {"decision": prediction.decision, "feedback": prediction.feedback}
         level = "warning" if prediction.decision == "reject" else "info"
         event("decision", level, decision=prediction.decision, feedback=prediction.feedback)  # type: ignore[arg-type]
     content = f"Critic complete. Decision: {prediction.decision}, Feedback: {prediction.feedback}"
     verdict = {f"{step}_decision": prediction.decision, f"{step}_feedback": prediction.feedback}
     return _respond(state, "critic", content, **verdict)
+
+
+async def _ask_critic(predictor: dspy.Predict, inputs: Mapping[str, object]) -> dspy.Prediction:
+    """Return the verdict.
+
+    Raises:
+        AdapterParseError: the reply cannot be read, or decides neither way.
+    """
+    prediction = await predictor.acall(**inputs)
+    if prediction.decision not in ("approve", "reject"):
+        message = f"The reply has the decision {prediction.decision!r}; expected approve or reject."
+        raise AdapterParseError(adapter_name="critic", signature=predictor.signature, lm_response="", message=message)
+    return prediction
 
 
 async def finalizer(state: GraphState, runtime: Context) -> GraphState:

@@ -3,15 +3,18 @@
 determine_next_step → check_retry_limit → execute_next_step, after every agent.
 """
 
-from typing import Literal, cast
+from typing import cast
 
-from mas.runtime.trace import event, note_limit
+from pydantic import TypeAdapter, ValidationError
+
+from mas.runtime.trace import event, note_limit, note_review, note_step
 from mas.systems.gaia import messages
 from mas.systems.gaia.agents import (
     COULD_NOT_ANSWER,
     SPECS,
     WORKERS,
     GraphState,
+    MessageType,
     Worker,
     to_finalizer_retry_failed,
 )
@@ -22,23 +25,55 @@ _WORKER_BY_CRITIC = {
 }  # critic → the agent whose work it reviews
 # planner, researcher, expert, finalizer
 _WORK_ORDER = [spec.name for spec in SPECS if spec.name not in _WORKER_BY_CRITIC]
+_STATE = TypeAdapter(GraphState)
 
 
 def orchestrate(state: GraphState) -> GraphState:
+    """Return the state with the next step entered.
+
+    Raises:
+        ValueError: the state is not valid.
+    """
+    check_state(state)
     return execute_next_step(check_retry_limit(determine_next_step(state)))
 
 
+def check_state(state: GraphState) -> None:
+    """Check the type of every field, before a transition.
+
+    Raises:
+        ValueError: a field is missing or has another type or value than `GraphState` says.
+    """
+    try:
+        _STATE.validate_python(state, strict=True)
+    except ValidationError as error:
+        if any(each["loc"] == ("current_step",) for each in error.errors()):
+            raise invalid_step(state.get("current_step")) from None
+        raise ValueError(f"Invalid state: {messages.describe_invalid(error)}") from None
+
+
+def invalid_step(step: object) -> ValueError:
+    return ValueError(f"Invalid current step: {step}")
+
+
 def determine_next_step(state: GraphState) -> GraphState:
-    """Follow the newest decision; a rejection adds one to that agent's retry counter, an approval resets it."""
+    """Follow the newest decision; a rejection adds one to that agent's retry counter, an approval resets it.
+
+    Raises:
+        ValueError: no step follows the current one, or its critic has not decided.
+    """
     step = state["current_step"]
     if step == "input":
         return _with(state, next_step=_WORK_ORDER[0])
     if (worker := _WORKER_BY_CRITIC.get(step)) is None:
         if step not in _WORK_ORDER[:-1]:
-            raise ValueError(f"no step follows {step!r}")
+            raise invalid_step(step)
         return _with(state, next_step=_BY_NAME[step].critic or _step_after(state, step))
-    counter = f"{worker}_retry_count"
-    if _read(state, f"{step}_decision") == "reject":
+    counter, decision = f"{worker}_retry_count", _read(state, f"{step}_decision")
+    if decision not in ("approve", "reject"):  # neither may count as an approval
+        raise ValueError(f"Invalid decision of {step}: {decision!r}; expected approve or reject")
+    note_review(worker, approved=decision == "approve")
+    if decision == "reject":
         return _with(state, next_step=worker, **{counter: _read_count(state, counter) + 1})
     return _with(state, next_step=_step_after(state, worker), **{counter: 0})
 
@@ -69,22 +104,36 @@ def check_retry_limit(state: GraphState) -> GraphState:
 
 
 def execute_next_step(state: GraphState) -> GraphState:
-    """Enter the next step and send its agent the message that goes with it."""
+    """Enter the next step and send its agent the message that goes with it.
+
+    Raises:
+        ValueError: there is no such agent.
+    """
     step = state["next_step"]
     state = {**state, "current_step": step}
+    if step not in _BY_NAME:
+        raise invalid_step(step)
     if step == "researcher" and state["critic_researcher_decision"] != "reject":
         state = {**state, "current_research_index": state["current_research_index"] + 1}
-    event("step", step=step, research_index=state["current_research_index"])
+    retry_counts = {str(worker): _read_count(state, f"{worker}_retry_count") for worker in WORKERS}
+    note_step(step, retry_counts)
+    event("step", step=step, research_index=state["current_research_index"], retry_counts=retry_counts)
     request = to_finalizer_retry_failed if state["retry_failed"] else _BY_NAME[step].request
     again = step in WORKERS and _read(state, f"critic_{step}_decision") == "reject"
     step_id = state["current_research_index"] if step in ("researcher", "critic_researcher") else None
-    kind: Literal["feedback", "instruction"] = "feedback" if again else "instruction"
+    kind: MessageType = "feedback" if again else "instruction"
     return messages.send_message(state, "orchestrator", step, kind, request(state), step_id)
 
 
 def route_from_orchestrator(state: GraphState) -> str:
-    """Return the node that runs the current step; the critics share one."""
+    """Return the node that runs the current step; the critics share one.
+
+    Raises:
+        ValueError: none does.
+    """
     step = state["current_step"]
+    if step not in _BY_NAME:
+        raise invalid_step(step)
     return "critic" if step in _WORKER_BY_CRITIC else step
 
 

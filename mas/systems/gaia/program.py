@@ -7,9 +7,9 @@ from typing import cast
 import dspy
 
 from mas.agents.chat_adapter import ChatAdapter
-from mas.agents.program import AgentProgram, State, check_question
+from mas.agents.program import AgentProgram, State
 from mas.agents.spec import AgentSpec, Toolboxes
-from mas.systems.gaia.agents import AGENTS, Worker, initial_state
+from mas.systems.gaia.agents import AGENTS, GraphState, Worker
 from mas.systems.gaia.graph import recursion_limit, workflow
 from mas.systems.gaia.nodes import GraphContext
 
@@ -26,6 +26,7 @@ class GaiaProgram(AgentProgram):
         on_retry_exhausted: str,
     ) -> None:
         super().__init__(agents, toolboxes)
+        workflow()  # compiled now, so that nothing of it can fail or wait at the first question
         self.retry_limits = dict(retry_limits)
         self.max_research_steps = max_research_steps
         self.on_retry_exhausted = on_retry_exhausted
@@ -38,15 +39,17 @@ class GaiaProgram(AgentProgram):
             LMError: the model could not be asked, after its retries.
             AdapterParseError: a reply of critic or finalizer could not be read, twice.
         """
-        check_question(question)
         context = GraphContext(
             predictors={name: getattr(self, name) for name in AGENTS},
             toolboxes=self.toolboxes,
+            retry_limits=self.retry_limits,
             max_research_steps=self.max_research_steps,
             on_retry_exhausted=self.on_retry_exhausted,
         )
-        state = initial_state(question, file.name if file else None, thread_id, self.retry_limits)
+        asked = {"question": question, "file": file.name if file else None, "correlation_id": thread_id}
         limit = recursion_limit(self.retry_limits, self.max_research_steps)
         with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)):
-            final = await workflow().ainvoke(state, context=context, config={"recursion_limit": limit})
+            final = await workflow().ainvoke(
+                cast(GraphState, asked), context=context, config={"recursion_limit": limit}
+            )
         return cast(State, final)

@@ -23,7 +23,7 @@ def system_lines(folder: Path) -> list[dict[str, object]]:
 def test_a_question_becomes_lines_with_its_correlation_id(tmp_path: Path) -> None:
     with (
         RunLogs(tmp_path / "run-1") as logs,
-        record_trace(Trace("thread-1", logs.listener("thread-1", "q1", epoch=2))),
+        record_trace(Trace("thread-1", logs.listener("thread-1", {"task_id": "q1", "epoch": 2, "attempt": 1}))),
         span("agent", "planner"),
     ):
         event("plan rejected", level="warning", retries=1)
@@ -64,10 +64,10 @@ def test_a_resumed_run_goes_on_in_the_same_files(tmp_path: Path) -> None:
 
 def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
     with RunLogs(tmp_path, redact=[SECRET, SECRET[:6], ""]) as logs:
-        logs.listener("t", "q1")(
+        logs.listener("t", {"task_id": "q1"})(
             "error", f"refused {SECRET}", {"error": f"key {SECRET} is bad", "deep": [{SECRET: SECRET}]}
         )
-        logs.listener("t", "q1")("info", "long", {"text": "x" * 490 + SECRET})
+        logs.listener("t", {"task_id": "q1"})("info", "long", {"text": "x" * 490 + SECRET})
         try:
             raise ValueError(SECRET)
         except ValueError:
@@ -82,7 +82,7 @@ def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
 def test_long_fields_are_cut_and_short_structures_kept(tmp_path: Path) -> None:
     with RunLogs(tmp_path) as logs:
         fields = {"text": "x" * 5000, "rows": list(range(5000)), "few": {"a": [1, None]}, "fits": "y" * 500}
-        logs.listener("t", "q1")("info", "seen", fields)
+        logs.listener("t", {"task_id": "q1"})("info", "seen", fields)
     (line,) = system_lines(tmp_path)
     assert line["text"] == "x" * 499 + "…"
     assert len(str(line["rows"])) == 500
@@ -93,7 +93,7 @@ def test_long_fields_are_cut_and_short_structures_kept(tmp_path: Path) -> None:
 def test_a_systems_fields_cannot_replace_those_of_every_line(tmp_path: Path) -> None:
     with RunLogs(tmp_path) as logs:
         fields = {"event": "forged", "level": "debug", "correlation_id": "other", "timestamp": 0, "self": 1}
-        logs.listener("t", "q1")("warning", "real", fields)
+        logs.listener("t", {"task_id": "q1"})("warning", "real", fields)
     (line,) = system_lines(tmp_path)
     assert (line["event"], line["level"], line["correlation_id"]) == ("real", "warning", "t")
     assert line["event_"] == "forged"
@@ -101,7 +101,9 @@ def test_a_systems_fields_cannot_replace_those_of_every_line(tmp_path: Path) -> 
 
 def test_any_text_and_object_can_be_logged(tmp_path: Path) -> None:
     with RunLogs(tmp_path) as logs:
-        logs.listener("t\ud800", "q\0")("info", "odd\ud800\n", {"path": Path("/private/x.csv"), "object": object})
+        logs.listener("t\ud800", {"task_id": "q\0"})(
+            "info", "odd\ud800\n", {"path": Path("/private/x.csv"), "object": object}
+        )
     (line,) = system_lines(tmp_path)
     assert (line["event"], line["path"]) == ("odd\ud800\n", "x.csv")
 

@@ -82,8 +82,57 @@ def test_every_row_of_the_routing_table(route: str) -> None:
 
 @pytest.mark.parametrize("step", ["finalizer", "critic", "nonsense", "critic_finalizer"])
 def test_a_step_that_nothing_follows_is_an_error(step: str) -> None:
-    with pytest.raises(ValueError, match=f"no step follows '{step}'"):
+    with pytest.raises(ValueError, match=f"^Invalid current step: {step}$"):
         determine_next_step(state_with(current_step=step))
+
+
+@pytest.mark.parametrize("step", ["critic", "nonsense", ""])
+def test_a_step_that_does_not_exist_is_refused_by_name_wherever_it_is_met(step: str) -> None:
+    state = state_with(current_step=step, next_step=step)
+    for transition in (orchestrate, execute_next_step, route_from_orchestrator):
+        with pytest.raises(ValueError, match=f"^Invalid current step: {step}$"):
+            transition(state)
+
+
+@pytest.mark.parametrize("decision", ["", "Approve", "approved", "yes", None])
+@pytest.mark.parametrize("agent", WORKERS)
+def test_a_critic_that_has_not_decided_has_not_approved(agent: str, decision: object) -> None:
+    fields = {"current_step": f"critic_{agent}", f"critic_{agent}_decision": decision}
+    with pytest.raises(ValueError, match=r"Invalid decision of critic_.*; expected approve or reject"):
+        determine_next_step(state_with(**fields))
+
+
+WRONG_TYPES = {
+    "question": 7,
+    "file": ["a.csv"],
+    "agent_messages": "none",
+    "research_steps": ["a topic", 2],
+    "expert_steps": "add them",
+    "current_research_index": "0",
+    "researcher_states": {0: {"messages": []}},
+    "expert_state": "thinking",
+    "expert_answer": None,
+    "critic_expert_decision": "perhaps",
+    "planner_retry_count": "3",
+    "expert_retry_limit": None,
+    "retry_failed": "no",
+    "failing_agent": "critic",
+    "next_step": "nonsense",
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TYPES)
+def test_a_state_with_a_wrong_field_is_refused_before_the_transition(name: str) -> None:
+    with pytest.raises(ValueError, match=f"^Invalid state: {name}") as refused:
+        orchestrate(state_with(**{name: WRONG_TYPES[name]}))
+    assert "thinking" not in str(refused.value), "a value may be anything, and long"
+
+
+def test_a_state_without_one_of_its_fields_is_refused() -> None:
+    for name in initial_state("Q", None, "id", LIMITS):
+        state = {key: value for key, value in start().items() if key != name}
+        with pytest.raises(ValueError, match=name if name != "current_step" else "Invalid current step"):
+            orchestrate(cast(GraphState, state))
 
 
 @pytest.mark.parametrize("agent", WORKERS)
@@ -149,7 +198,7 @@ def enter(step: str, **fields: Any) -> GraphState:
 
 @pytest.mark.parametrize("step", AGENTS)
 def test_a_first_request_is_an_instruction_to_that_agent(step: str) -> None:
-    state = enter(step)
+    state = enter(step, current_research_index=0)
     message = newest(state)
     assert state["current_step"] == step
     assert (message["sender"], message["receiver"], message["type"]) == ("orchestrator", step, "instruction")

@@ -1,7 +1,9 @@
 """Unusable replies count as rejections, with the reason as feedback (docs/explanation/decisions.md 7b, 7d)."""
 
 from typing import Any
+from unittest.mock import AsyncMock
 
+import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError, LMError
 
@@ -145,6 +147,22 @@ def test_not_understood_twice_they_end_the_question(agent: str, reply: Any, erro
     failed = [span for span in trace.spans if span.kind == "agent" and span.error]
     assert [span.name for span in failed] == [agent]
     assert trace.state["question"] == "How many?", "how far it got is still known"
+
+
+@pytest.mark.parametrize("decision", ["", "maybe", None])
+@pytest.mark.parametrize("agent", WORKERS)
+def test_a_verdict_that_is_neither_way_is_asked_for_once_more_and_never_approves(agent: Worker, decision: Any) -> None:
+    """The adapter lets only the two through; another adapter, or a demo's, may not."""
+    critic = f"critic_{agent}"
+    model = ScriptedModel(answering(planner=TOPIC))
+    program = build(model)
+    verdicts = [dspy.Prediction(decision=decision, feedback="")] * 2
+    asked = AsyncMock(side_effect=lambda **inputs: verdicts.pop())
+    getattr(program, critic).acall = asked
+    with pytest.raises(AdapterParseError, match="expected approve or reject"):
+        program(question="How many?")
+    assert asked.await_count == 2
+    assert "finalizer" not in model.agents_asked
 
 
 @pytest.mark.parametrize("agent", ["planner", "researcher", "expert", "critic_expert"])

@@ -1,0 +1,73 @@
+"""Stack traces for records and logs: modules, lines and functions, without code, variables or folders of the machine.
+
+try:
+    run()
+except Exception as error:
+    format_stack(error)
+# mas.agents.react:203 in _run_tool
+# mas.tools.calculator:88 in calculator
+# ZeroDivisionError: division by zero
+"""
+
+import re
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+MAX_FRAMES = 40  # of one exception; those in the middle are left out
+MAX_CHAIN = 5  # exceptions
+_CALL = re.compile(r"[^\s:]+:\d+ in \S+")
+
+
+def format_stack(error: BaseException) -> str:
+    """Return the stack of an exception, outermost call first, after those of the exceptions that caused it.
+
+    Messages are complete: secrets are removed by the caller, who knows them, before anything is cut.
+    """
+    return "\n".join(line for each in reversed(list(_list_chain(error))) for line in _format_one(each))
+
+
+def remove_folders(text: str) -> str:
+    """Return a text without the folders that say where on this machine something is; file names stay."""
+    return _FOLDERS.sub("", text)
+
+
+def is_call(line: str) -> bool:
+    """Return whether a line of a stack is a call; the others are exceptions with their messages."""
+    return _CALL.fullmatch(line) is not None
+
+
+def _list_chain(error: BaseException) -> Iterator[BaseException]:
+    current: BaseException | None = error
+    for _ in range(MAX_CHAIN):
+        if current is None:
+            return
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def _format_one(error: BaseException) -> Iterator[str]:
+    frames = [
+        f"{frame.f_globals.get('__name__', '?')}:{line} in {frame.f_code.co_name}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    if left_out := max(0, len(frames) - MAX_FRAMES):
+        first = MAX_FRAMES // 4
+        frames[first : first + left_out] = [f"… {left_out} calls …"]
+    yield from frames
+    message = remove_folders(" ".join(str(error).split()))
+    yield f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _compile_folders() -> re.Pattern[str]:
+    """Match what is under the folders of this project, of Python, of temporary files and of the user."""
+    project = Path(__file__).resolve().parents[2]
+    places = {project, Path(sys.prefix), Path(sys.base_prefix), Path(tempfile.gettempdir()), Path.home()}
+    places |= {each.resolve() for each in places}
+    names = sorted({str(each) for each in places if len(each.parts) > 1}, key=len, reverse=True)
+    return re.compile(rf"(?<![\w+=-])(?:{'|'.join(map(re.escape, names))})(?:/[^\s/'\":,;()\[\]]+)*/")
+
+
+_FOLDERS = _compile_folders()
