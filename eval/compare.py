@@ -17,6 +17,7 @@ from pathlib import Path
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
 from eval.runs.folder import find_run
+from mas.runtime.terminal import print_line
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -39,9 +40,8 @@ def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     folders = [find_run(run) for run in given.runs]
 
-    from rich.console import Console  # heavier, and only needed for runs that exist
-
     from eval.analysis.comparison.compare_runs import compare_runs
+    from eval.cli.console import Console  # heavier, and only needed for runs that exist
     from eval.reports.comparison_page import write_comparison
     from eval.reports.comparison_table import print_comparison
     from eval.runs.folder import write_lines
@@ -54,7 +54,7 @@ def task(arguments: list[str]) -> int:
         if given.json:
             write_lines(given.json, [json.dumps(result.to_dict(), indent=2)])
     except OSError as error:
-        print(f"stopped: the comparison cannot be written: {error}", file=sys.stderr)
+        print_line(f"stopped: the comparison cannot be written: {error}", error=True)
         return STOPPED
     return FINISHED
 

@@ -21,6 +21,7 @@ from eval.cli.arguments import UserErrorParser
 from eval.cli.paths import PROJECT_ROOT
 from eval.workflows.checks.installation import MISSING, Finding, check_packages, check_python
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line
 
 
 def main(arguments: list[str]) -> int:
@@ -34,13 +35,13 @@ def main(arguments: list[str]) -> int:
     try:
         given = parser.parse_intermixed_args(arguments)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_line(f"error: {error}", error=True)
         return 1
     missing = 0
     for finding in run_checks(given.overrides, given.deep):
-        print(finding, flush=True)
+        print_line(str(finding))
         missing += finding.state == MISSING
-    print(f"\nCannot run: {missing} missing." if missing else "\nCan run.")
+    print_line(f"\nCannot run: {missing} missing." if missing else "\nCan run.")
     return 1 if missing else 0
 
 

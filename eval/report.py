@@ -14,6 +14,7 @@ from eval.cli.arguments import UserErrorParser
 from eval.cli.command import STOPPED, exit_now, run_cli
 from eval.runs.folder import DATABASE, find_run
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -26,8 +27,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 def task(arguments: list[str]) -> int:
     folder = find_run(read_arguments(arguments).run)
 
-    from rich.console import Console  # heavier, and only needed for a run that exists
-
+    from eval.cli.console import Console  # heavier, and only needed for a run that exists
     from eval.reports.files import write_reports
     from eval.reports.summary_table import choose_exit_code, print_results
     from eval.runs.store import RunStore, StoreError
@@ -38,7 +38,7 @@ def task(arguments: list[str]) -> int:
     except StoreError as error:
         raise UserError(f"{error}.") from error
     except OSError as error:
-        print(f"stopped: the files cannot be written: {error}", file=sys.stderr)
+        print_line(f"stopped: the files cannot be written: {error}", error=True)
         return STOPPED
     console = Console()
     print_results(summary, folder, console)

@@ -16,6 +16,7 @@ from eval.cli.hydra_compat import MISTAKES, describe_mistake
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import NoTracking
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -39,14 +40,14 @@ def remake_table(arguments: list[str]) -> int:
     try:
         tracking = read_tracking(sweep)
     except MISTAKES as error:
-        print(f"warning: the sweep's page is not sent to MLflow: {describe_mistake(error)}", file=sys.stderr)
+        print_line(f"warning: the sweep's page is not sent to MLflow: {describe_mistake(error)}", error=True)
         tracking = NoTracking()
     try:
         result = make_table(sweep, tracking, secrets=())
     except StoreError as error:
         raise UserError(f"{error}.") from error
     except OSError as error:
-        print(f"stopped: the files cannot be written: {error}", file=sys.stderr)
+        print_line(f"stopped: the files cannot be written: {error}", error=True)
         return STOPPED
     codes = [row.exit_code for row in result.jobs]
     return next((code for code in WORST_FIRST if code in codes), STOPPED if None in codes else FINISHED)

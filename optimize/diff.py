@@ -11,11 +11,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
+from eval.cli.console import Console
 from eval.cli.paths import format_path
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.diff_page import build_notes, write_page

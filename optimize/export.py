@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
+from eval.cli.console import Console
 from eval.cli.paths import PROJECT_ROOT, format_path
 from mas.runtime.errors import UserError
 from optimize.mlflow_export.folder import PROPOSALS, TuningSnapshot, read_tuning

@@ -47,6 +47,11 @@ ATTACKS: dict[str, tuple[str, ...]] = {
         "tests/eval/benchmarks/test_rows.py::test_a_link_out_of_the_folder_is_bad",
     ),
     "An expression for the calculator runs code": ("tests/mas/tools/test_calculator.py",),
+    "A text of a page, model or dataset controls the terminal": (
+        "tests/mas/runtime/test_terminal.py",
+        "tests/eval/cli/test_console.py",
+        "tests/eval/test_terminal_output.py",
+    ),
     "A page passes for the harness's own words": ("tests/mas/runtime/test_untrusted.py",),
     "A key is in a log, a cache, a record or in MLflow": (
         "tests/eval/runs/test_logs.py::test_secrets_are_nowhere_in_the_logs",

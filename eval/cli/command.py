@@ -13,18 +13,19 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import NoReturn, TextIO
 
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from eval.cli.hydra_compat import MISTAKES, describe_mistake, is_mistake, run_jobs
-from eval.cli.terminal_text import escape_controls
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line
 
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
@@ -108,10 +109,11 @@ def run_cli(command: Callable[[], int]) -> int:
 
     SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not.
     """
+    sys.excepthook = _print_defect
     with survive_broken_pipe() as output, handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
         code = _report_end(command)  # a run's own StopController handles the signals while samples run
     if output.lost:
-        print(f"error: the output could not be written ({output.lost.lower()}); free disk space.", file=sys.stderr)
+        print_line(f"error: the output could not be written ({output.lost.lower()}); free disk space.", error=True)
         return code or FAILURES
     return code
 
@@ -122,11 +124,11 @@ def _report_end(command: Callable[[], int]) -> int:
         return command()
     except InterruptedRunError as interrupt:
         if str(interrupt):
-            print(interrupt, file=sys.stderr)
+            print_line(str(interrupt), error=True)
         return STOPPED
     except KeyboardInterrupt as interrupt:
         name = get_signal_name(interrupt)
-        print(f"stopped by {name}; every question that was finished is kept in its run's folder.", file=sys.stderr)
+        print_line(f"stopped by {name}; every question that was finished is kept in its run's folder.", error=True)
         return STOPPED
     except (*MISTAKES, ValueError) as error:
         if not is_mistake(error):
@@ -134,8 +136,13 @@ def _report_end(command: Callable[[], int]) -> int:
         return _report_mistake(error)
 
 
+def _print_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a defect of this program; its message may hold the text of a page or a model."""
+    print_line("".join(traceback.format_exception(kind, error, trace)).rstrip(), error=True)
+
+
 def _report_mistake(error: Exception) -> int:
-    print(f"error: {escape_controls(describe_mistake(error))}", file=sys.stderr)
+    print_line(f"error: {describe_mistake(error)}", error=True)
     return USER_ERROR
 
 

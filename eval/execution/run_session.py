@@ -9,7 +9,6 @@ import asyncio
 import gc
 import os
 import socket
-import sys
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -19,10 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from rich.console import Console
-
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
+from eval.cli.console import Console
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.execution.answer_log import AnswerLog, measure_peak_memory_mb
@@ -40,6 +38,7 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import RunBudget, SampleContext, SampleKey
+from mas.runtime.terminal import print_line
 
 CALL_LOG = "calls.db"
 GC_THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collections of the younger generation
@@ -325,5 +324,5 @@ class MissingServices:
 
     def print_notes(self) -> None:
         for sentence in [] if self._silent else self._sentences:
-            print(f"note: {sentence}", file=sys.stderr)
+            print_line(f"note: {sentence}", error=True)
         self._sentences.clear()

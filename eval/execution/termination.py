@@ -13,7 +13,6 @@ Evaluating and tuning share it. Tuning registers how its search is broken off: `
 
 import asyncio
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from typing import Literal
 from eval.cli.command import handle_signals
 from eval.runs.record import Record
 from eval.runs.store import RETRIED
+from mas.runtime.terminal import print_line
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare better
 MIN_JUDGED = 10  # finished samples before a share of errors is more than luck
@@ -54,7 +54,7 @@ class RunStoppedError(Exception):
 
 
 def print_to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print_line(line, error=True)
 
 
 class StopController:

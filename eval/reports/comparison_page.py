@@ -8,10 +8,10 @@ The page holds targets, and so is for the runs' owner.
 from pathlib import Path
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, RunComparison, describe_answers
-from eval.cli.terminal_text import escape_controls
 from eval.reports.comparison_table import describe_run, describe_verdict, list_differences, list_numbers, shorten_ids
 from eval.reports.templates import load_template
 from eval.runs.folder import write_atomically
+from mas.runtime.terminal import escape_controls
 
 MAX_FLIPS = 2_000  # of one comparison
 _TEMPLATE = Path(__file__).with_name("comparison.html.jinja")

@@ -6,7 +6,6 @@ print_comparison(compare_runs(folders, intersection=False), Console())
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,8 +13,9 @@ from eval.analysis.comparison.compare_runs import ComparedRun, ComparisonResult,
 from eval.analysis.comparison.comparison import HeldOut, Side
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_means import MeanDifference
-from eval.cli.terminal_text import shorten_line
+from eval.cli.console import Console
 from eval.reports.notes import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
+from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
 MAX_FLIPS = 20  # --html and --json have all

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from eval.analysis.summary.summary import Counts, Summary
-from eval.cli.terminal_text import escape_controls
 from eval.reports.notes import (
     format_changes,
     format_floor,
@@ -25,6 +24,7 @@ from eval.reports.step_tree import MAX_TEXT_CHARS, format_count
 from eval.reports.templates import load_script, load_template
 from eval.runs.folder import write_atomically
 from eval.runs.record import Record
+from mas.runtime.terminal import escape_controls
 
 REPORT = "report.html"
 MAX_ANSWERS = 2_000  # rows of (sample, epoch)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from eval.cli.console import Console
 from eval.reports.step_tree import describe_failure, list_warnings
 from eval.runs.record import Record
 from mas.runtime.trace import Span

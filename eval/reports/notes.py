@@ -21,9 +21,9 @@ from eval.analysis.summary.summary import (
     TuningOverlap,
 )
 from eval.analysis.tuned_on import describe_unknown, format_questions
-from eval.cli.terminal_text import shorten_line
 from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import RunInfo
+from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
 NOT_AVAILABLE = "n/a"

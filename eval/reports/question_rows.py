@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval.cli.terminal_text import shorten_line
 from eval.reports.step_tree import build_steps, cut_text, format_cost, format_count
 from eval.reports.templates import load_template
 from eval.runs.record import NOT_RUN, Record
+from mas.runtime.terminal import shorten_line
 
 MAX_STEPS_BYTES = 12_000_000  # of the steps of all answers, as HTML
 MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table; all of it is one click away

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from eval.cli.terminal_text import shorten_line
 from eval.reports.notes import format_usd
+from mas.runtime.terminal import shorten_line
 from mas.runtime.trace import Span
 from mas.runtime.untrusted import label_of
 

@@ -6,15 +6,14 @@ print_summary(summary, Console())
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from eval.analysis.summary.from_store import GOING_ON
 from eval.analysis.summary.summary import Counts, EpochNumbers, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
+from eval.cli.console import Console
 from eval.cli.paths import format_path
-from eval.cli.terminal_text import shorten_line
 from eval.reports.notes import (
     MAX_NAME_CHARS,
     format_floor,
@@ -25,6 +24,7 @@ from eval.reports.notes import (
     select_ks,
 )
 from eval.runs.folder import format_resume_hint
+from mas.runtime.terminal import shorten_line
 
 
 def print_summary(summary: Summary, console: Console) -> None:

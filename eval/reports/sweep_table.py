@@ -7,12 +7,12 @@ render_markdown(result)
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from eval.analysis.statistics.paired_tests import PairedResult
 from eval.analysis.sweep import JobResult, SweepResult
+from eval.cli.console import Console
 from eval.reports.notes import (
     NOT_AVAILABLE,
     describe_tuned_on,

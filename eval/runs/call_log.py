@@ -22,7 +22,6 @@ Both files are conveniences: a full disk or a broken file costs calls, never a s
 
 import json
 import sqlite3
-import sys
 from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,13 +32,14 @@ from typing import Any, Self
 
 from eval.runs.record import PAID, Usage, redact
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
+from mas.runtime.terminal import print_line
 
 _OPENING_SECONDS = 5.0
 _BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
 
 
 def print_warning(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    print_line(f"warning: {message}", error=True)
 
 
 SqlValue = str | bytes | int | float | None

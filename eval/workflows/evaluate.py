@@ -1,12 +1,9 @@
 """One evaluation from a checked configuration to its exit code: a new run, or a run that is resumed."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from eval.analysis.summary.from_store import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
@@ -14,6 +11,7 @@ from eval.analysis.tuned_on import read_tuning_use
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
+from eval.cli.console import Console
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
 from eval.execution.answer_log import log_parts
@@ -33,6 +31,7 @@ from eval.workflows.resume import check_unchanged, find_run_to_resume, select_ru
 from eval.workflows.sweep import add_run_to_sweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 
 
@@ -76,8 +75,8 @@ def evaluate(request: Request) -> int:
                 summary, tracked = _run_session(run, executor, info, changes, split.notes)
                 code = run.show(summary, tracked)
             except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
-                print(f"stopped: {error}; what is finished is in {folder / DATABASE}", file=sys.stderr)
-                print(format_resume_hint(folder), file=sys.stderr)
+                print_line(f"stopped: {error}; what is finished is in {folder / DATABASE}", error=True)
+                print_line(format_resume_hint(folder), error=True)
                 code = STOPPED
             except InterruptedRunError:
                 raise
@@ -224,7 +223,7 @@ class _Evaluation:
             summary = replace(summary, mlflow=tracked.link)
             write_summary(self.folder, summary)
         if tracked.warning:
-            print(f"warning: {tracked.warning}", file=sys.stderr)
+            print_line(f"warning: {tracked.warning}", error=True)
         print_results(summary, self.folder, self.console)
         code = choose_exit_code(summary, self.config.run.fail_under, self.console)
         if tracked.view_line:

@@ -13,9 +13,8 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from eval.benchmarks.dataset import Sample
+from eval.cli.console import Console
 from eval.config.evaluation import EvalConfig
 from eval.execution.answer_log import log_parts
 from eval.execution.executors.local import LocalExecutor

@@ -9,7 +9,6 @@ The new records are the same but for score, explanation, parts and target.
 import asyncio
 import re
 import shutil
-import sys
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,12 +17,12 @@ from itertools import islice
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from eval.benchmarks.columns import GAIA_COLUMNS
 from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from eval.cli.command import STOPPED
+from eval.cli.console import Console
 from eval.cli.hydra_compat import MISTAKES, compose_config
 from eval.cli.paths import format_path
 from eval.config.evaluation import RunSettings, build_part
@@ -38,6 +37,7 @@ from eval.runs.store import RunStore, StoreError
 from eval.scorers.score import Scorer
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
+from mas.runtime.terminal import print_line
 
 _AT_ONCE = 16  # verdicts of a function that waits
 _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
@@ -57,7 +57,7 @@ def rescore_and_report(original: Path, overrides: Sequence[str], gold: Path | No
     except MISTAKES:  # some of Hydra's are OSErrors
         raise
     except (StoreError, OSError) as error:
-        print(f"stopped: {error}", file=sys.stderr)
+        print_line(f"stopped: {error}", error=True)
         return STOPPED
     console = Console()
     print_summary(summary, console)

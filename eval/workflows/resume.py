@@ -115,8 +115,7 @@ def show_finished_run(config: EvalConfig, resolved: Mapping[str, object]) -> int
     summary = _read_complete_summary(folder)
     if summary is None or not _is_complete(folder, config, resolved):
         return None
-    from rich.console import Console
-
+    from eval.cli.console import Console
     from eval.reports.summary_table import choose_exit_code, print_results
 
     console = Console()

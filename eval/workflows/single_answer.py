@@ -3,12 +3,9 @@
 answer_sample(Sample("question", "What is 2 + 2?"), config, prompts, observer).answer      # "4"
 """
 
-import sys
-
-from rich.console import Console
-
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import FAILURES, FINISHED, STOPPED
+from eval.cli.console import Console
 from eval.config.evaluation import EvalConfig
 from eval.execution.run_session import MissingServices
 from eval.execution.runner import SampleRunner
@@ -17,6 +14,7 @@ from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.runtime.terminal import print_line
 from mas.runtime.trace import Observer
 from mas.simulation import SIMULATED_NOTICE
 
@@ -30,11 +28,11 @@ def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -
         with LiveSteps(console, config.redact) as steps:
             record = answer_sample(sample, config, prompts, steps.observe)
     except KeyboardInterrupt:
-        print("error: interrupted; nothing is stored.", file=sys.stderr)
+        print_line("error: interrupted; nothing is stored.", error=True)
         return STOPPED
     print_answer(record, console, config.redact)
     if record.error is not None:
-        print(f"error: {record.error_component}: {record.error}", file=sys.stderr)
+        print_line(f"error: {record.error_component}: {record.error}", error=True)
     return FINISHED if record.error is None else FAILURES
 
 

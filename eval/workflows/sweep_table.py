@@ -4,13 +4,11 @@ result = make_table(read_sweep(folder), LocalTracking(), secrets=[])     # shown
 result.jobs[1].summary.accuracy, result.comparisons[0].p_holm
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from omegaconf import OmegaConf
-from rich.console import Console
 
 from eval.analysis.comparison.answers import Answers, read_answers
 from eval.analysis.comparison.pairing import find_obstacle, pair_scores
@@ -19,6 +17,7 @@ from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.analysis.sweep import JobComparison, JobResult, SweepResult
 from eval.cli.command import FAILURES, FINISHED, STOPPED, get_signal_name
+from eval.cli.console import Console
 from eval.cli.paths import format_path
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
@@ -28,6 +27,7 @@ from eval.runs.folder import DATABASE, format_resume_hint
 from eval.runs.mlflow_state import read_link
 from eval.runs.store import RunStore, StoreError, read_run_info
 from eval.workflows.sweep import Job, RunningSweep, Sweep
+from mas.runtime.terminal import print_line
 
 TABLE_FILE = "sweep.md"
 
@@ -39,7 +39,7 @@ def finish_sweep(running: RunningSweep) -> None:
     except (OSError, StoreError, KeyboardInterrupt) as error:
         why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
         again = f"make it with: python eval/sweep.py {running.sweep.folder.name}"
-        print(f"warning: the sweep's table could not be made: {why}; {again}", file=sys.stderr)
+        print_line(f"warning: the sweep's table could not be made: {why}; {again}", error=True)
 
 
 def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[str]) -> SweepResult:
@@ -71,7 +71,7 @@ def _track(folder: Path, tracking: Tracking, secrets: Sequence[str], console: Co
     with ExporterLauncher(tracking, folder, secrets, SWEEP) as exporter:
         outcome = exporter.finish(lambda text: _print(text, console))
     if outcome.warning:
-        print(f"warning: the sweep's page is not in MLflow: {outcome.warning}", file=sys.stderr)
+        print_line(f"warning: the sweep's page is not in MLflow: {outcome.warning}", error=True)
     elif outcome.view_line:
         _print(outcome.view_line, console)
 

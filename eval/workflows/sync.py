@@ -6,7 +6,6 @@ exit_code = run_sync(Evaluations(), ["latest", "tracking=local"], usage="python 
 import argparse
 import io
 import math
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -43,6 +42,7 @@ from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
 from eval.runs.store import RunStore, StoreError, read_run_info
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line
 
 if TYPE_CHECKING:
     from eval.mlflow_export.exporter_process import Export, Redact
@@ -156,7 +156,7 @@ def _sync_all(overrides: Sequence[str]) -> int:
     """Send every evaluation that is not complete in MLflow; return the exit code."""
     folders = [folder for folder in list_runs() if _is_incomplete(folder, overrides)]
     codes = [_sync_one_of_many(folder, overrides) for folder in folders]
-    print(f"{len(folders)} runs were not complete in MLflow; {codes.count(FINISHED)} of them are now")
+    print_line(f"{len(folders)} runs were not complete in MLflow; {codes.count(FINISHED)} of them are now")
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
 
 
@@ -185,7 +185,7 @@ def _sync_one_of_many(folder: Path, overrides: Sequence[str]) -> int:
     try:
         return sync_run(Evaluations(), folder, overrides)
     except MISTAKES as error:
-        print(f"error: {folder.name}: {describe_mistake(error)}", file=sys.stderr)
+        print_line(f"error: {folder.name}: {describe_mistake(error)}", error=True)
         return USER_ERROR
 
 
@@ -214,7 +214,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
         try:
             return _send(source, folder, settings)
         except OSError as error:
-            print(f"stopped: the run's files cannot be written: {error}", file=sys.stderr)
+            print_line(f"stopped: the run's files cannot be written: {error}", error=True)
             return STOPPED
 
 
@@ -272,13 +272,13 @@ def _send(source: RunSource, folder: Path, settings: Tracking) -> int:
         )
         state = exporter.run()
         if export.is_open:
-            print(f"{folder.name}: {export.describe_sent()}")
+            print_line(f"{folder.name}: {export.describe_sent()}")
     if state.complete:
-        print(f"in {state.uri}: " + ", ".join(f"{each['mlflow']} {name}" for name, each in state.counts.items()))
+        print_line(f"in {state.uri}: " + ", ".join(f"{each['mlflow']} {name}" for name, each in state.counts.items()))
     if state.warning:
-        print(f"warning: {state.warning}", file=sys.stderr)
+        print_line(f"warning: {state.warning}", error=True)
     if line := format_view_line(settings, read_link(folder)):
-        print(line)
+        print_line(line)
     return FINISHED if state.complete else STOPPED
 
 

@@ -17,9 +17,9 @@ from statistics import fmean
 
 import dspy
 from dspy.utils.exceptions import LMError
-from rich.console import Console
 
 from eval.analysis.statistics.intervals import Interval, compute_accuracy_interval
+from eval.cli.console import Console
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError

@@ -4,13 +4,12 @@ show_verdict(RunFiles(folder), Console())
 """
 
 import shlex
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import Console
-
+from eval.cli.console import Console
 from eval.cli.paths import format_path
+from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
@@ -140,5 +139,5 @@ def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
 
     show_verdict(files)
     if any(not each.startswith(f"{RESUME}=") for each in given):
-        print("this run is over: the options given now change nothing", file=sys.stderr)
+        print_line("this run is over: the options given now change nothing", error=True)
     return compute_exit_code(verdict)

@@ -6,17 +6,16 @@ A resumed run skips the phases whose result is in its folder. The phase that was
 are replayed from the run's call log up to where it stopped.
 """
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
-
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
+from eval.cli.console import Console
 from eval.cli.paths import format_path
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.runs.folder import make_run_folder
+from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
@@ -81,13 +80,13 @@ def _run_to_verdict(run: TuningRun) -> int:
     show_verdict(run.files, run.console)
     verdict = run.files.read("verdict")
     if verdict["resumable"]:
-        print(f"raise that budget and {describe_resume(run.files.folder)}", file=sys.stderr)
+        print_line(f"raise that budget and {describe_resume(run.files.folder)}", error=True)
     return compute_exit_code(verdict)
 
 
 def _report_stop(run: TuningRun, reason: str, *options: str) -> int:
-    print(f"stopped: {run.config.redact(reason)}", file=sys.stderr)
-    print(describe_resume(run.files.folder, *options), file=sys.stderr)
+    print_line(f"stopped: {run.config.redact(reason)}", error=True)
+    print_line(describe_resume(run.files.folder, *options), error=True)
     return STOPPED
 
 

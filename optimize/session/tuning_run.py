@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dspy
-from rich.console import Console
 from rich.text import Text
 
+from eval.cli.console import Console
 from eval.cli.paths import format_path
 from eval.execution.run_session import MissingServices
 from eval.execution.runner import SampleRunner

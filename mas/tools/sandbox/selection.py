@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mas.runtime.terminal import print_line
 from mas.tools.sandbox.bubblewrap import ENVIRONMENT, Bubblewrap, build_worker_settings
 from mas.tools.sandbox.deno import Deno
 from mas.tools.sandbox.process import DIES_WITH_PARENT, Launch, ProcessSession, die_with_parent
@@ -120,5 +121,5 @@ def try_isolations(kind: str) -> Choice:
 @functools.cache
 def _chosen(kind: str) -> Choice:
     if kind == UNSAFE_LOCAL:
-        sys.stderr.write(f"warning: {WARNING}\n")
+        print_line(f"warning: {WARNING}", error=True)
     return try_isolations(kind)

@@ -266,3 +266,14 @@ def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
     finally:
         signal.signal(signal.SIGHUP, before)
     assert heard == []
+
+
+def test_a_command_watches_streams_and_signals_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapped: list[object] = []
+
+    def task(composed: DictConfig) -> int:
+        wrapped.append(getattr(sys.stdout, "_stream", None))
+        return 0
+
+    assert run(task) == 0
+    assert [hasattr(each, "_output") for each in wrapped] == [False]
