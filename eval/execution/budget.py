@@ -147,7 +147,8 @@ def count_reviews(approvals: Sequence[bool]) -> dict[str, int]:
         approvals: of its work, in order. A piece of work ends with its approval; work after the last one was given up.
 
     Returns:
-        `reviews`, `rejected` of them, pieces of work that were `retried` after a rejection, and `recovered`: those approved in the end.
+        `reviews`, `rejected` of them, pieces of work that were `retried` after a rejection, and `recovered`: those
+        approved in the end.
     """
     retried = recovered = 0
     rejected_before = False

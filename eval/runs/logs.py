@@ -9,7 +9,6 @@ second of its log and nothing else: records are not written here.
 
 import json
 import logging
-import sys
 import threading
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -19,10 +18,10 @@ from typing import Self
 import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
-from eval.cli.terminal_text import escape_controls
 from eval.config.log_settings import LogSettings
 from eval.runs.record import to_jsonable
 from mas.runtime.stack_trace import format_stack
+from mas.runtime.terminal import escape_controls, print_line
 from mas.runtime.trace import Level, Listener
 
 FLUSH_SECONDS = 0.5
@@ -181,7 +180,7 @@ def _render_text(logger: object, method: str, event_dict: EventDict) -> str:
 
 def _print_line(logger: object, method: str, event_dict: EventDict) -> EventDict:
     """Processor of structlog that also shows the line on standard error."""
-    print(_render_text(logger, method, dict(event_dict)), file=sys.stderr)
+    print_line(_render_text(logger, method, dict(event_dict)), error=True)
     return event_dict
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import dspy
 
 from mas.prompt_sets.demos import EXAMPLE, Turn, list_turns
-from mas.runtime.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
+from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
 
 FILE = "file"  # the input that names the attachment
 _MAX_SIGNATURES = 256  # in each cache; an optimizer makes a new one with every prompt that it tries

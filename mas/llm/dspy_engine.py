@@ -1,7 +1,7 @@
 """Everything in `mas/llm` that uses internals of DSPy: its engines, the types and errors of its vendored `lm15`.
 
 No other module of `mas/llm` imports `dspy._vendor` or `dspy.clients`. The versions that this was written for are
-checked on import (`mas/runtime/dspy_internals.py`).
+checked on import (`mas/prompt_sets/dspy_internals.py`).
 
 DSPy's native engine is bound here to one OpenAI-compatible endpoint: by itself it would choose the provider by the
 model's name. It also gets a wire format for audio, and recognises context overflows that are not worded as OpenAI's.
@@ -39,7 +39,7 @@ from dspy.lm15 import (
     TextPart,
 )
 
-from mas.runtime.dspy_internals import check_dspy_version
+from mas.prompt_sets.dspy_internals import check_dspy_version
 
 __all__ = [
     "AsyncEngine",

@@ -17,7 +17,7 @@ import dspy
 import pydantic
 from pydantic_core import to_jsonable_python
 
-from mas.runtime.dspy_internals import annotation_allows_none
+from mas.prompt_sets.dspy_internals import annotation_allows_none
 from mas.runtime.text import replace_surrogates
 
 # First line of each request of an example that is shown as a conversation, so that it is not taken for the real one.

@@ -30,7 +30,7 @@ from dspy.primitives.base_module import BaseModule
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 from dspy.utils import parallelizer
 
-from mas.runtime.dspy_internals import check_dspy_version
+from mas.prompt_sets.dspy_internals import check_dspy_version
 from mas.runtime.errors import UserError
 
 __all__ = ["BaseModule", "InstructionProposer", "Scored", "observe_draws", "run_isolated", "to_examples"]

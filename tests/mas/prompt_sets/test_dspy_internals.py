@@ -5,7 +5,7 @@ import re
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from mas.runtime.dspy_internals import check_dspy_version
+from mas.prompt_sets.dspy_internals import check_dspy_version
 from mas.runtime.errors import UserError
 
 
@@ -28,4 +28,4 @@ def test_no_other_module_imports_what_dspy_does_not_export() -> None:
         for path in (PROJECT_ROOT / package).rglob("*.py")
         if internal.search(path.read_text("utf-8"))
     }
-    assert found == {"mas/runtime/dspy_internals.py", "mas/llm/dspy_engine.py", "optimize/search/dspy_compat.py"}
+    assert found == {"mas/prompt_sets/dspy_internals.py", "mas/llm/dspy_engine.py", "optimize/search/dspy_compat.py"}

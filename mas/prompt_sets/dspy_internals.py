@@ -25,8 +25,8 @@ def check_dspy_version(version: str) -> None:
     """
     if not OLDEST <= tuple(map(int, re.findall(r"\d+", version)[:3])) < TOO_NEW:
         raise UserError(
-            f"DSPy {version} is installed, but this program uses internals of DSPy 3.4 (mas/runtime/dspy_internals.py, "
-            "mas/llm/dspy_engine.py); install it with: pip install 'dspy>=3.4.1,<3.5'."
+            f"DSPy {version} is installed, but this program uses internals of DSPy 3.4 (mas/llm/dspy_engine.py, "
+            "mas/prompt_sets/dspy_internals.py); install it with: pip install 'dspy>=3.4.1,<3.5'."
         )
 
 
