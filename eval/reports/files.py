@@ -25,12 +25,13 @@ from eval.analysis.summary.summarise import is_planned
 from eval.analysis.summary.summary import Summary
 from eval.reports.html_report import REPORT, limit_questions, write_report
 from eval.reports.notes import describe_run
-from eval.runs.folder import write_lines
+from eval.runs.folder import RECORDS, is_in_use, write_lines
 from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record
+from eval.runs.recovery.journal import has_lines
 from eval.runs.store import RunStore
 
-ANSWERS, RECORDS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json"
+ANSWERS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "correlation_ids.jsonl", "summary.json"
 
 
 def write_reports(folder: Path, store: RunStore) -> Summary:
@@ -64,8 +65,8 @@ def write_summary(folder: Path, summary: Summary) -> None:
 
 
 def _write_records(path: Path, store: RunStore) -> None:
-    """A record never changes: a file of the right length, which may be hundreds of megabytes, has the right content."""
-    if not path.is_file() or path.stat().st_size != store.lines_bytes():
+    """Write the file unless it is right, as it mostly is: the run adds each record to it, hundreds of megabytes."""
+    if not (store.read_only and is_in_use(store.path)) and not has_lines(path, store.line_checksums()):
         write_lines(path, store.lines())
 
 

@@ -32,14 +32,10 @@ from typing import Any, Self
 
 from eval.runs.record import PAID, Usage, redact
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
-from mas.runtime.terminal import print_line
+from mas.runtime.terminal import print_warning
 
 _OPENING_SECONDS = 5.0
 _BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
-
-
-def print_warning(message: str) -> None:
-    print_line(f"warning: {message}", error=True)
 
 
 SqlValue = str | bytes | int | float | None

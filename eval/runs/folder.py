@@ -28,6 +28,7 @@ from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
 
 DATABASE = "run.db"
+JOURNAL, RECORDS = "run.journal", "records.jsonl"  # copies of what it holds, written as it is
 LATEST = "latest"
 _TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
@@ -112,19 +113,25 @@ def get_run_name(folder: Path) -> str:
 
 def _at(path: Path, marker: str) -> Path | None:
     folder = path.parent if path.name == marker else path
-    return folder.absolute() if (folder / marker).is_file() else None
+    return folder.absolute() if _is_run(folder, marker) else None
+
+
+def _is_run(folder: Path, marker: str) -> bool:
+    """Return whether a run is in the folder, also one whose database has vanished: it is restored when it is opened."""
+    return (folder / marker).is_file() or (marker == DATABASE and (folder / JOURNAL).is_file())
 
 
 def list_runs(runs_folder: Path | None = None, marker: str = DATABASE) -> list[Path]:
     """Return the folders of all runs, the newest first; `runs_folder` None: outputs/eval."""
-    folders = [each.parent for each in (runs_folder or OUTPUTS / "eval").glob(f"*/{marker}")]
+    folders = [each for each in (runs_folder or OUTPUTS / "eval").glob("*/") if _is_run(each, marker)]
     return sorted(folders, key=lambda folder: _started(folder, marker), reverse=True)
 
 
 def _started(folder: Path, marker: str) -> tuple[str, float]:
     """Return the time in the folder's name; for one named by hand, the time at which its configuration was written."""
     config = folder / "config.yaml"
-    written = (config if config.is_file() else folder / marker).stat().st_mtime
+    there = next((each for each in (config, folder / marker) if each.is_file()), folder)
+    written = there.stat().st_mtime
     found = _TIME.match(folder.name)
     return (found[1] if found else datetime.fromtimestamp(written).strftime(_TIME_FORMAT)), written
 

@@ -7,6 +7,7 @@ to_jsonable({"seen": {"b", "a"}, "file": Path("/data/a.csv")})      # {"seen": [
 import dataclasses
 import json
 import math
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -216,6 +217,41 @@ def _json(value: dict[str, object]) -> str:
 def join_line(data: str, details: str) -> str:
     """Return the whole record as one line of JSON; nothing is parsed for it."""
     return f"{data[:-1]}, {details[1:]}"
+
+
+Row = tuple[Any, ...]  # of the store: columns in the order of its table
+
+
+def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, str]:
+    """Return a record as its row in `records`, its details, and the whole of it as one line of JSON.
+
+    Args:
+        record: to be stored.
+        number: of the row.
+        finished_at: UTC, ISO 8601.
+    """
+    data, details = encode_record(record)
+    line = join_line(data, details)
+    error_class = record.error_class or (None if record.error is None else "unknown")
+    cost_usd = float(record.usage.at_least_usd + record.scorer_usage.at_least_usd)
+    row = (
+        *(number, escape(record.sample_id), record.epoch, record.attempt, escape(record.thread_id), error_class),
+        *(cost_usd, finished_at, compute_crc(line), data),
+    )
+    return (*row, compute_crc(*row)), details, line
+
+
+def is_intact(row: Row) -> bool:
+    """Return whether the last column of a row is the checksum of the others."""
+    return bool(row[-1] == compute_crc(*row[:-1]))
+
+
+def compute_crc(*values: object) -> int:
+    """Return one CRC-32 over the values as text; those that are long are ASCII."""
+    crc = 0
+    for value in values:
+        crc = zlib.crc32(b"\0", zlib.crc32(str(value).encode("utf-8", "surrogatepass"), crc))
+    return crc
 
 
 def escape(text: str) -> str:

@@ -1,22 +1,38 @@
 """SQLite file of one run: opened, locked until closed, and written in transactions. `RunStore` says what is in it.
 
 One process writes, any number may read meanwhile. WAL with synchronous=FULL: what a transaction has committed survives
-the death of the process and of the machine.
+the death of the process and of the machine. Bytes that went bad are noticed when the file is opened (by a reader: at
+its first look at the records), and what they held is restored from the copies in the folder; see `recovery/restore.py`.
 """
 
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypeVar
 
-from eval.runs.folder import Holder, RunInUseError, RunLock
+from eval.runs.folder import Holder, RunInUseError, RunLock, is_in_use
+from eval.runs.record import Row, join_line
+from eval.runs.recovery.journal import Journal
+from eval.runs.recovery.restore import (
+    PLAN,
+    find_damage,
+    is_damage,
+    read_meta,
+    read_plan,
+    read_rows,
+    restore,
+    set_aside,
+    write_meta,
+)
+from mas.runtime.terminal import print_warning
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _SCHEMA = f"""
 BEGIN;
 CREATE TABLE IF NOT EXISTS records(
@@ -28,34 +44,45 @@ CREATE TABLE IF NOT EXISTS records(
     error_class TEXT,            -- null: no error
     cost_usd REAL,               -- of the answer and of judging it, as far as it is known
     finished_at TEXT NOT NULL,   -- UTC, ISO 8601
-    line_bytes INT NOT NULL,     -- of the whole Record as a line of JSON
+    line_crc INT NOT NULL,       -- checksum of the whole Record as a line of JSON
     data TEXT NOT NULL,          -- the Record as JSON, without what is in `details`
+    checksum INT NOT NULL,       -- of the columns before
     UNIQUE(sample_id, epoch, attempt)
 );
 CREATE TABLE IF NOT EXISTS details(row INTEGER PRIMARY KEY, data TEXT NOT NULL);  -- state and trajectory: most of it
 CREATE TABLE IF NOT EXISTS questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, data TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
-INSERT OR IGNORE INTO meta VALUES('schema_version', '{SCHEMA_VERSION}');
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INT NOT NULL);
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
 _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
+CHECKPOINT_SECONDS = 5.0  # between folding the write-ahead log into the file
 
+_VERSION = "schema_version"  # key of `meta`
 
 SqlValue = str | int | float | None
-Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class StoreError(Exception):
     """The run's database cannot be read or written; the message is one sentence for the user."""
 
 
+class DamagedError(StoreError):
+    """Bytes of the database are wrong."""
+
+
 class RunDatabase:
     """Database of one run. Any thread may call it; calls take turns."""
 
-    def __init__(self, path: Path, read_only: bool = False) -> None:
+    def __init__(self, path: Path, read_only: bool = False, warn: Callable[[str], None] = print_warning) -> None:
         """Open the database; unless it is only to be read, lock it, and make it with its folder if it is missing.
+
+        Args:
+            path: of the file.
+            read_only: also while another process writes.
+            warn: called with what was damaged and what could be restored.
 
         Raises:
             StoreError: another process writes to it, it cannot be opened, it was made by another version of this
@@ -63,13 +90,16 @@ class RunDatabase:
         """
         self.path = path
         self.read_only = read_only
+        self._warn = warn
+        self._journal = Journal(path.parent)
         self._turns = Lock()
+        self._closed = threading.Event()
+        self._is_checked = False  # by a reader, at its first look at the records
+        self._is_restored = False
         self._run_lock = None if read_only else RunLock(path)
         self._take_lock()
         try:
-            with self._access("opened"):
-                self._database = self._connection()
-            self._prepare()
+            self._open()
         except BaseException:
             self._close()
             raise
@@ -85,23 +115,33 @@ class RunDatabase:
             holder = _holder(self.path) or "another process"
             raise StoreError(f"{self.path} is in use by {holder}; wait for it, or stop it") from error
 
-    def _connection(self) -> sqlite3.Connection:
-        options: dict[str, Any] = {"check_same_thread": False, "isolation_level": None, "timeout": _BUSY_SECONDS}
-        address = self.path.absolute().as_uri()
-        if self.read_only:
-            if not self.path.is_file():
-                raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
-            # A reader, too, makes files next to the database, and takes them away again unless it is opened as "ro".
-            address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or self._is_open_elsewhere() else _FROZEN
-        database: sqlite3.Connection = sqlite3.connect(address, uri=True, **options)
-        return database
+    def _open(self) -> None:
+        try:
+            self._connect()
+            if not self.read_only:
+                self._check(whole=True)
+        except DamagedError as error:
+            self._restore(str(error))
+        if not self.read_only:
+            self._write_copies_again()
+            self._write_meta(_VERSION, str(SCHEMA_VERSION))
+            self._write_meta("holder", json.dumps(vars(Holder.this_process())))
+            threading.Thread(target=self._checkpoint_regularly, name="checkpoint run.db", daemon=True).start()
 
-    def _is_open_elsewhere(self) -> bool:
-        return self.path.with_name(self.path.name + "-wal").exists()
+    def _connect(self) -> None:
+        """Open the file as it is.
 
-    def _prepare(self) -> None:
+        Raises:
+            DamagedError: it is gone, or its header is damaged.
+        """
+        known = self._journal.read().meta.get(_VERSION)
         with self._access("opened"):
+            if known and not (self.path.is_file() and self.path.stat().st_size):
+                raise DamagedError(f"{self.path} has vanished, or is empty")
+            self._database = self._connection()
             version = self._database.execute("PRAGMA user_version").fetchone()[0]
+            if version != SCHEMA_VERSION and known == str(SCHEMA_VERSION):
+                raise DamagedError(f"{self.path} is damaged (its header is wrong)")
             if version not in (0, SCHEMA_VERSION):
                 raise StoreError(
                     f"{self.path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
@@ -116,7 +156,111 @@ class RunDatabase:
             self._database.execute("PRAGMA synchronous = FULL")
             if version == 0:
                 self._database.executescript(_SCHEMA)
-        self._write_meta("holder", json.dumps(vars(Holder.this_process())))
+
+    def _connection(self) -> sqlite3.Connection:
+        address = self.path.absolute().as_uri()
+        if self.read_only:
+            if not self.path.is_file():
+                raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
+            # A reader, too, makes files next to the database, and takes them away again unless it is opened as "ro".
+            address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or self._is_open_elsewhere() else _FROZEN
+        return _connect_to(address)
+
+    def _is_open_elsewhere(self) -> bool:
+        return self.path.with_name(self.path.name + "-wal").exists()
+
+    def _check(self, whole: bool) -> None:
+        """
+        Raises:
+            DamagedError: the file is damaged.
+        """
+        content = self._journal.read()
+        with self._access("read"):
+            if found := find_damage(self._database, content, whole):
+                raise DamagedError(f"{self.path} is damaged ({found})")
+
+    def _check_once(self) -> None:
+        """Check what a reader is about to read; states and trajectories are checked as they are read."""
+        if self._is_checked or not self.read_only:
+            return
+        self._is_checked = True
+        if is_in_use(self.path):
+            return
+        try:
+            self._check(whole=False)
+        except DamagedError as error:
+            self._handle_damage(error)
+
+    def _handle_damage(self, error: DamagedError) -> None:
+        """Restore the database of a reader, who goes on with a private copy.
+
+        Raises:
+            DamagedError: this cannot be done now: it is being written, or was restored already.
+        """
+        if not self.read_only or self._is_restored or is_in_use(self.path):
+            raise error
+        self._restore(str(error))
+
+    def _restore(self, reason: str) -> None:
+        """Go on with a new database that holds all that is left; the damaged one is kept under another name.
+
+        Raises:
+            StoreError: nothing is left, or the disk refuses the new one.
+        """
+        self._is_restored = True
+        damaged: sqlite3.Connection | None = getattr(self, "_database", None)
+        new = self.path.with_name(f"{self.path.name}.restored")
+        with self._access("restored"):
+            new.unlink(missing_ok=True)
+            target = _connect_to("" if self.read_only else new.absolute().as_uri())  # "": a temporary file of its own
+            try:
+                target.executescript(_SCHEMA)
+                restored = restore(damaged, self._journal, target)
+                if not restored.found_any:
+                    raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
+            except BaseException:
+                target.close()
+                new.unlink(missing_ok=True)
+                raise
+            if damaged is not None:
+                damaged.close()
+            self._database = target
+            if self.read_only:
+                target.execute("PRAGMA query_only = 1")
+            else:
+                target.close()
+                set_aside(self.path)
+                new.replace(self.path)
+        if not self.read_only:
+            self._connect()
+        kept = "" if self.read_only else f"; the damaged file is kept as {self.path.name}.damaged"
+        self._warn(f"{reason}: {restored.describe()}{kept}")
+
+    def _write_copies_again(self) -> None:
+        """Write the copies in the folder again if they are not those of the database, as after a kill."""
+        meta = {key: value for key, value in self._all("SELECT key, value FROM meta") if key != PLAN}
+        with self._access("read"):
+            plan, rows = read_plan(self._database), list(read_rows(self._database).values())
+        if not self._journal.holds(meta, plan, rows):
+            with suppress(OSError):  # a full disk: noticed again by the first row
+                self._journal.rewrite(meta, plan, rows, self._read_lines())
+
+    def _read_lines(self) -> Iterator[str]:
+        """Yield each whole record as a line of JSON."""
+        last = 0
+        query = "SELECT row, records.data, details.data FROM records JOIN details USING(row) WHERE row > ?"
+        while found := self._all(f"{query} ORDER BY row LIMIT 1", last):
+            last, data, details = found[0]
+            yield join_line(data, details)
+
+    def _checkpoint_regularly(self) -> None:
+        """Fold the write-ahead log into the file every few seconds: most that the loss of the log can cost."""
+        folded = 0
+        while not self._closed.wait(CHECKPOINT_SECONDS):
+            with suppress(StoreError), self._access("written"):
+                if self._database.total_changes != folded:
+                    self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                    folded = self._database.total_changes
 
     @contextmanager
     def _access(self, what: str) -> Iterator[None]:
@@ -126,7 +270,9 @@ class RunDatabase:
                 yield
         except sqlite3.IntegrityError as error:
             raise StoreError(f"{self.path} already has this row, and a row is written only once: {error}") from error
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            if is_damage(error):
+                raise DamagedError(f"{self.path} is damaged ({error})") from error
             raise StoreError(
                 f"{self.path} cannot be {what} ({error}): check that the disk has room, the folder is writable and "
                 f"the file is a run's database; rows already written are kept"
@@ -151,17 +297,26 @@ class RunDatabase:
         return Holder(**json.loads(found)) if found else None
 
     def _read_meta(self, key: str) -> str | None:
-        found = self._all("SELECT value FROM meta WHERE key = ?", key)
-        return str(found[0][0]) if found else None
+        return self._read(lambda database: read_meta(database, key))
 
     def _write_meta(self, key: str, value: str) -> None:
         """`value`: plain ASCII, as JSON is."""
         with self._access("written"):
-            self._database.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
+            write_meta(self._database, key, value)
+        self._journal.add_meta(key, value)
 
     def _all(self, query: str, *values: SqlValue) -> list[Row]:
+        self._check_once()
+        return self._read(lambda database: database.execute(query, values).fetchall())
+
+    def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            with self._access("read"):
+                return read(self._database)
+        except DamagedError as error:
+            self._handle_damage(error)
         with self._access("read"):
-            return self._database.execute(query, values).fetchall()
+            return read(self._database)
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and release the lock. Closing twice is harmless."""
@@ -169,6 +324,7 @@ class RunDatabase:
             self._close()
 
     def _close(self) -> None:
+        self._closed.set()
         try:
             if hasattr(self, "_database"):
                 self._database.close()
@@ -191,3 +347,7 @@ def _holder(path: Path) -> str | None:
         holder = database.read_holder()
         return None if holder is None else str(holder)
     return None
+
+
+def _connect_to(address: str) -> sqlite3.Connection:
+    return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)

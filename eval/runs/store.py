@@ -20,9 +20,20 @@ from pathlib import Path
 from typing import TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.folder import DATABASE
-from eval.runs.record import PlannedQuestion, Record, encode_record, escape, join_line, to_jsonable, unescape
-from eval.runs.run_database import RunDatabase
+from eval.runs.folder import DATABASE, JOURNAL
+from eval.runs.record import (
+    PlannedQuestion,
+    Record,
+    build_row,
+    compute_crc,
+    escape,
+    join_line,
+    to_jsonable,
+    unescape,
+)
+from eval.runs.recovery.journal import JournalRow
+from eval.runs.recovery.restore import insert_row, write_plan
+from eval.runs.run_database import DamagedError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
 from mas.runtime.errors import UserError
@@ -58,16 +69,13 @@ class RunStore(RunDatabase):
         Raises:
             StoreError: the row exists already, or the disk refuses it.
         """
-        data, details = encode_record(record)
-        error_class = record.error_class or (None if record.error is None else "unknown")
-        cost_usd = record.usage.at_least_usd + record.scorer_usage.at_least_usd
-        row = (
-            *(None, escape(record.sample_id), record.epoch, record.attempt, escape(record.thread_id), error_class),
-            *(cost_usd, datetime.now(UTC).isoformat(), len(join_line(data, details)), data),
-        )
+        finished_at = datetime.now(UTC).isoformat()
         with self._transaction():
-            added = self._database.execute("INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-            self._database.execute("INSERT INTO details VALUES(?, ?)", (added.lastrowid, details))
+            number = self._database.execute("SELECT coalesce(max(row), 0) + 1 FROM records").fetchone()[0]
+            row, details, line = build_row(record, number, finished_at)
+            insert_row(self._database, row, details)
+        key = (record.sample_id, record.epoch, record.attempt)
+        self._journal.add_row(JournalRow(number, *key, finished_at, compute_crc(line)), line)
 
     def records(self, without_trajectory: bool = False) -> Iterator[Record]:
         """Yield all rows in the order they were written, a few in memory at a time, with those written meanwhile.
@@ -93,11 +101,18 @@ class RunStore(RunDatabase):
 
     def lines_after(self, row: int) -> Iterator[tuple[int, str]]:
         """Yield the same with the row's number, from the row after `row` on: for an exporter that follows the run."""
-        query = "SELECT row, records.data, details.data FROM records JOIN details USING(row) WHERE row > ?"
+        query = (
+            "SELECT row, records.data, details.data, line_crc FROM records LEFT JOIN details USING(row) WHERE row > ?"
+        )
         last_row = row
         while found := self._all(f"{query} ORDER BY row LIMIT 1", last_row):  # one at a time: it may have 20 MB
-            last_row, data, details = found[0]
-            yield last_row, join_line(data, details)
+            number, data, details, checksum = found[0]
+            line = "" if details is None else join_line(data, details)
+            if compute_crc(line) == checksum:
+                last_row = number
+                yield last_row, line
+            else:
+                self._handle_damage(DamagedError(f"{self.path} is damaged (row {number} has a wrong checksum)"))
 
     def final_records(self) -> Iterator[Record]:
         """Yield the last attempt at each (sample, epoch), in the order of the plan; without trajectory and state."""
@@ -134,9 +149,9 @@ class RunStore(RunDatabase):
         """Return what all rows cost as far as it is known, earlier attempts and judging included."""
         return float(self._all("SELECT coalesce(sum(cost_usd), 0) FROM records")[0][0])
 
-    def lines_bytes(self) -> int:
-        """Return the length of all lines of `lines`, with a newline each."""
-        return int(self._all("SELECT coalesce(sum(line_bytes + 1), 0) FROM records")[0][0])
+    def line_checksums(self) -> list[int]:
+        """Return the checksum of each line of `lines`."""
+        return [int(checksum) for (checksum,) in self._all("SELECT line_crc FROM records ORDER BY row")]
 
     def last_finished_at(self) -> str | None:
         """Return the time at which the last row was written: UTC, ISO 8601."""
@@ -156,7 +171,8 @@ class RunStore(RunDatabase):
                 self._database.execute("DELETE FROM questions")
             if self._database.execute("SELECT 1 FROM questions LIMIT 1").fetchone():
                 raise StoreError(f"{self.path} already has its questions; resume that run, or start a new one")
-            self._database.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", rows)
+            write_plan(self._database, rows)
+        self._journal.add_plan(rows)
 
     def read_plan(self) -> list[PlannedQuestion]:
         """Return the samples of the run in the dataset's order; each is to be answered `RunInfo.epochs` times."""
@@ -224,7 +240,7 @@ def check_free(folder: Path) -> None:
         UserError: there is one, which cannot be mixed with another.
     """
     database = folder / DATABASE
-    if not database.exists():
+    if not database.exists() and not (folder / JOURNAL).exists():
         return
     info = RunInfo()
     with suppress(StoreError), RunStore(database, read_only=True) as store:

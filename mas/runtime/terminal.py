@@ -21,6 +21,16 @@ def print_line(text: str = "", error: bool = False) -> None:
     print(escape_controls(lines), file=sys.stderr if error else sys.stdout, flush=True)
 
 
+_WARNINGS: set[str] = set()
+
+
+def print_warning(text: str) -> None:
+    """Print a warning on standard error, the same one only once."""
+    if text not in _WARNINGS:
+        _WARNINGS.add(text)
+        print_line(f"warning: {text}", error=True)
+
+
 def escape_controls(text: str) -> str:
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

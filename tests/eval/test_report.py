@@ -39,7 +39,7 @@ def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.Ca
     right, wrong = answered("q1", "17"), answered("q2", "18")
     folder = stored_run(tmp_path / "run", [wrong, right], planned=["q1", "q2"], wall_seconds=12.5)
     assert reported(folder) == FINISHED
-    assert {path.name for path in folder.iterdir()} == FILES | {"run.db", "run.lock"}
+    assert {path.name for path in folder.iterdir()} == FILES | {"run.db", "run.lock", "run.journal"}
     out = capsys.readouterr().out
     assert all(text in out for text in ("50.0%", "toy · scorer exact · run", f"results: {folder}"))
     assert "stopped" not in out
@@ -144,7 +144,7 @@ def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.Captur
         (["nope"], "nope is no run"),
         ([], "the following arguments are required: RUN"),
         (["a", "b"], "unrecognized arguments: b"),
-        ([str(tmp_path)], "run.db cannot be opened"),
+        ([str(tmp_path)], "run.db is damaged (file is not a database), and its folder has no copy"),
     ):
         assert run_cli(lambda: task(arguments)) == USER_ERROR  # noqa: B023
         err = capsys.readouterr().err

@@ -86,7 +86,7 @@ def test_what_cannot_be_resumed_is_said(interrupted: Path, tmp_path: Path) -> No
         add_original_arguments([f"run.resume={tmp_path / 'empty'}"])
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.db").write_bytes(b"no database at all, but long enough to look like one" * 40)
-    with pytest.raises(UserError, match="cannot be"):
+    with pytest.raises(UserError, match="is damaged"):
         add_original_arguments([f"run.resume={tmp_path / 'broken'}"])
 
 

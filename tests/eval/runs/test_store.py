@@ -14,9 +14,11 @@ import pytest
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import is_in_use
-from eval.runs.record import PlannedQuestion, Record, Usage, build_missing_record, to_jsonable
+from eval.runs.record import PlannedQuestion, Record, Usage, build_missing_record, compute_crc, to_jsonable
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, SweepJob, TaskInfo, TuningUse
 from eval.runs.store import RunStore, StoreError
+
+FILES = {"run.db", "run.lock", "run.journal", "records.jsonl"}
 
 
 def make(sample_id: str = "q1", epoch: int = 1, attempt: int = 1, **changes: Any) -> Record:
@@ -156,7 +158,7 @@ def test_the_database_survives_power_loss_by_its_settings(tmp_path: Path) -> Non
     with RunStore(tmp_path / "run.db") as store:
         assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert store._database.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
-        assert store._database.execute("PRAGMA user_version").fetchone() == (3,)
+        assert store._database.execute("PRAGMA user_version").fetchone() == (4,)
 
 
 def test_facts_about_the_run_are_kept_and_replaced(tmp_path: Path) -> None:
@@ -191,14 +193,14 @@ def test_a_database_of_another_version_is_refused(tmp_path: Path, version: int, 
     database = sqlite3.connect(tmp_path / "run.db")
     database.execute(f"PRAGMA user_version = {version}")
     database.close()
-    with pytest.raises(StoreError, match=rf"schema version {version}.*reads version 3"):
+    with pytest.raises(StoreError, match=rf"schema version {version}.*reads version 4"):
         RunStore(tmp_path / "run.db", read_only)
     assert not is_in_use(tmp_path / "run.db")
 
 
 def test_what_is_no_database_is_refused_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "run.db").write_text("no database " * 100)
-    with pytest.raises(StoreError, match=r"run\.db cannot be opened"):
+    with pytest.raises(StoreError, match=r"run\.db is damaged \(file is not a database\), and its folder has no copy"):
         RunStore(tmp_path / "run.db")
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be opened"):
@@ -234,14 +236,14 @@ def test_without_trajectory_everything_else_is_there(tmp_path: Path) -> None:
     assert bare == dataclasses.replace(whole, state={}, trajectory=[])
 
 
-def test_lines_are_the_records_as_json_and_their_length_is_known(tmp_path: Path) -> None:
+def test_lines_are_the_records_as_json_and_their_checksums_are_known(tmp_path: Path) -> None:
     odd = make("é\ud800", answer='"}{', state={"x": [float("nan"), {1, 2}]}, trajectory=[{"é": "\udfff\n"}])
     with RunStore(tmp_path / "run.db") as store:
-        assert (list(store.lines()), store.lines_bytes()) == ([], 0)
+        assert (list(store.lines()), store.line_checksums()) == ([], [])
         store.write(odd)
         store.write(make("q2"))
         lines = list(store.lines())
-        assert sum(len(line) + 1 for line in lines) == store.lines_bytes()
+        assert [compute_crc(line) for line in lines] == store.line_checksums()
     assert [json.loads(line) for line in lines] == [to_jsonable(vars(odd)), to_jsonable(vars(make("q2")))]
     assert list(json.loads(lines[0])) == list(vars(odd))  # in the record's own order
 
@@ -319,7 +321,7 @@ def test_readers_need_no_lock_see_new_rows_and_cannot_write(tmp_path: Path) -> N
     with RunStore(path, read_only=True) as reader:
         assert len(list(reader.records())) == 1
     assert path.read_bytes() == before
-    assert {each.name for each in tmp_path.iterdir()} == {"run.db", "run.lock"}
+    assert {each.name for each in tmp_path.iterdir()} == FILES
 
 
 def test_a_run_in_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +330,7 @@ def test_a_run_in_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path, mo
     monkeypatch.setattr(os, "access", lambda *arguments: False)  # root may write everywhere
     with RunStore(tmp_path / "run.db", read_only=True) as store:
         assert len(list(store.records())) == 1
-        assert {each.name for each in tmp_path.iterdir()} == {"run.db", "run.lock"}
+        assert {each.name for each in tmp_path.iterdir()} == FILES
 
 
 def test_what_is_not_there_is_not_made_by_reading(tmp_path: Path) -> None:

@@ -1,0 +1,230 @@
+"""Bytes that go bad in a run's folder: everything is found again or named, and nothing ends in a traceback."""
+
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eval.benchmarks.dataset import Sample
+from eval.runs.record import Record, Usage
+from eval.runs.run_info import RunInfo, RunState, SessionInfo
+from eval.runs.store import RunStore, list_pending
+
+IDS = [f"q{n}" for n in range(1, 13)]
+INFO = RunInfo(run_id="r", command=["limit=12"], config={"name": "x" * 3000})
+STATE = RunState(sessions=[SessionInfo("2026-11-22T08:00:00+00:00")])
+COPIES = ("run.journal", "records.jsonl")
+
+
+def make(sample_id: str) -> Record:
+    number = int(sample_id[1:])
+    return Record(
+        "r", sample_id, 1, 1, f"t-{sample_id}", f"Which is {sample_id}?", None, "1", "17",
+        answer=str(number), score=1.0, usage=Usage(3, cost_usd=0.5), state={"é": "\ud800"},
+        trajectory=[{"text": sample_id * 700 * (number % 4)}],
+    )  # fmt: skip
+
+
+RECORDS = [make(sample_id) for sample_id in IDS]
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder where nothing waits for a disk."""
+    parent = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=parent if parent.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that ended."""
+    folder = tmp_path_factory.mktemp("closed")
+    with RunStore(folder / "run.db") as store:
+        fill(store)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was killed: all of it is in the write-ahead log."""
+    base = tmp_path_factory.mktemp("killed")
+    with RunStore(base / "at-work" / "run.db") as store:
+        fill(store)
+        shutil.copytree(base / "at-work", base / "folder")
+    return base / "folder"
+
+
+def fill(store: RunStore) -> None:
+    store.write_plan([Sample(sample_id, f"Which is {sample_id}?", target="17") for sample_id in IDS])
+    store.write_info(INFO)
+    store.write_state(STATE)
+    for record in RECORDS:
+        store.write(record)
+
+
+def flip(path: Path, draw: random.Random, times: int = 1) -> None:
+    content = bytearray(path.read_bytes())
+    for _ in range(times):
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    path.write_bytes(content)
+
+
+class Found:
+    """What a reader finds in a folder, and then what a writer finds who goes on with the run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.warnings: list[str] = []
+        with RunStore(folder / "run.db", read_only=True, warn=self.warnings.append) as store:
+            self.read = self._look(store)
+        with RunStore(folder / "run.db", warn=self.warnings.append) as store:
+            self.resumed = self._look(store)
+            for key in list_pending(IDS, 1, store.read_last_attempts(), retry_errors=False):
+                store.write(make(key.sample_id))
+        with RunStore(folder / "run.db", read_only=True, warn=self.warnings_after) as store:
+            self.after = self._look(store)
+
+    def warnings_after(self, message: str) -> None:
+        raise AssertionError(f"it was restored, and is damaged again: {message}")
+
+    def _look(self, store: RunStore) -> tuple[list[Record], RunInfo, RunState, list[str]]:
+        ordered = sorted(store.records(), key=lambda record: IDS.index(record.sample_id))
+        answers = [record.answer for record in store.records(without_trajectory=True)]
+        assert len(answers) == len(ordered) == len(store.read_last_attempts()) == len(list(store.final_records()))
+        assert len(list(store.correlation_ids())) == len(ordered)
+        return ordered, store.read_info(), store.read_state(), store.list_planned_ids()
+
+
+WHOLE = (RECORDS, INFO, STATE, IDS)
+
+
+def check_nothing_is_lost(folder: Path) -> list[str]:
+    found = Found(folder)
+    assert found.read == found.resumed == found.after == WHOLE, found.warnings
+    return found.warnings
+
+
+@pytest.mark.parametrize("name", ["run.db", "run.db-wal", *COPIES])
+def test_a_flipped_bit_anywhere_costs_nothing(name: str, closed: Path, killed: Path, memory: Path) -> None:
+    draw, reported = random.Random(name), 0
+    for number in range(25):
+        folder = memory / str(number)
+        shutil.copytree(killed if name == "run.db-wal" else closed, folder)
+        flip(folder / name, draw)
+        reported += bool(check_nothing_is_lost(folder))
+    assert reported >= (10 if name.startswith("run.db") else 0)  # the others hit bytes that hold nothing
+
+
+def test_a_hundred_flipped_bits_at_once_cost_nothing_if_the_copies_are_whole(closed: Path, memory: Path) -> None:
+    for number in range(10):
+        folder = memory / str(number)
+        shutil.copytree(closed, folder)
+        flip(folder / "run.db", random.Random(number), times=100)
+        (warning, *_) = check_nothing_is_lost(folder)
+        assert "12 of 12 answers were restored" in warning
+        assert (folder / "run.db.damaged").exists()
+
+
+def test_a_removed_or_shortened_write_ahead_log_is_reported_and_costs_nothing(killed: Path, tmp_path: Path) -> None:
+    for number, length in enumerate([0, 32, 40_000, -5000, -1]):
+        folder = tmp_path / str(number)
+        shutil.copytree(killed, folder)
+        log = folder / "run.db-wal"
+        log.write_bytes(log.read_bytes()[:length])
+        if length == 0:
+            log.unlink()
+        warnings = check_nothing_is_lost(folder)
+        assert warnings[0].startswith(f"{folder}/run.db is damaged (")
+
+
+def test_what_a_lost_write_ahead_log_held_is_named_if_there_is_no_copy(killed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(killed, folder)
+    with RunStore(folder / "run.db", warn=never):
+        pass  # all of it is now in the database
+    with RunStore(folder / "run.db", warn=never) as store:
+        store.write(make_again("q3", attempt=2))
+        store.write(make_again("q4", attempt=2))
+        shutil.copytree(folder, tmp_path / "copy")
+    (tmp_path / "copy" / "run.db-wal").unlink()
+    (tmp_path / "copy" / "records.jsonl").unlink()
+    warnings: list[str] = []
+    with RunStore(tmp_path / "copy" / "run.db", warn=warnings.append) as store:
+        assert list(store.records()) == RECORDS
+    assert warnings == [
+        f"{tmp_path}/copy/run.db is damaged (2 rows that were written to it are missing, as if its write-ahead log had "
+        f"been shortened): 12 of 14 answers were restored; lost, and asked again by a resumed run: q3, q4; the damaged "
+        f"file is kept as run.db.damaged"
+    ]
+
+
+def make_again(sample_id: str, attempt: int) -> Record:
+    record = make(sample_id)
+    record.attempt = attempt
+    return record
+
+
+def never(message: str) -> None:
+    raise AssertionError(message)
+
+
+@pytest.mark.parametrize("how", ["removed", "emptied"])
+def test_a_vanished_database_is_restored_from_its_copies(how: str, closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    (folder / "run.db").unlink() if how == "removed" else (folder / "run.db").write_bytes(b"")
+    warnings = check_nothing_is_lost(folder)
+    assert warnings[0] == (
+        f"{folder}/run.db has vanished, or is empty: 12 of 12 answers were restored, 12 of them from records.jsonl"
+    )
+
+
+def test_a_row_that_is_damaged_everywhere_is_named_and_asked_again_and_the_others_stay(
+    closed: Path, tmp_path: Path
+) -> None:
+    for copies in (COPIES, ()):
+        folder = tmp_path / str(len(copies))
+        shutil.copytree(closed, folder)
+        for name in ("run.db", "records.jsonl"):
+            content = (folder / name).read_bytes()
+            assert content.count(b"Which is q7?") >= 1
+            (folder / name).write_bytes(content.replace(b't-q7", "question"', b't-q7", "questiom"'))
+        for name in set(COPIES) - set(copies):
+            (folder / name).unlink()
+        warnings: list[str] = []
+        for read_only in (True, False):
+            with RunStore(folder / "run.db", read_only, warnings.append) as store:
+                assert [record.sample_id for record in store.records()] == [each for each in IDS if each != "q7"]
+                assert [key.sample_id for key in list_pending(IDS, 1, store.read_last_attempts(), False)] == ["q7"]
+        name = "q7" if copies else "row 7"
+        assert len(warnings) == 2
+        assert all(
+            f"run.db is damaged (row 7 has a wrong checksum): 11 of 12 answers were restored; lost, and asked again by "
+            f"a resumed run: {name}" in warning
+            for warning in warnings
+        )
+
+
+def test_a_killed_writers_copies_are_completed_and_its_log_is_folded_in_every_few_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eval.runs.run_database.CHECKPOINT_SECONDS", 0.05)
+    with RunStore(tmp_path / "run.db") as store:
+        fill(store)
+        deadline = time.monotonic() + 10
+        while b"Which is q12?" not in (tmp_path / "run.db").read_bytes():
+            assert time.monotonic() < deadline, "the log is not folded in"
+            time.sleep(0.02)
+    records = (tmp_path / "records.jsonl").read_bytes()
+    for name in COPIES:
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-10])
+    with RunStore(tmp_path / "run.db", warn=never):
+        pass
+    assert (tmp_path / "records.jsonl").read_bytes() == records
+    (tmp_path / "run.db").unlink()
+    with RunStore(tmp_path / "run.db", read_only=True, warn=lambda message: None) as store:
+        assert list(store.records()) == RECORDS
