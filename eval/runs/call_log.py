@@ -21,144 +21,23 @@ Both files are conveniences: a full disk or a broken file costs calls, never a s
 """
 
 import json
-import sqlite3
 from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
-from typing import Any, Self
+from typing import Self
 
+from eval.runs.best_effort_sqlite import BestEffortSqlite, encode_text, seal_text, unseal_text
 from eval.runs.record import PAID, Usage, redact
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
 from mas.runtime.terminal import print_warning
-
-_OPENING_SECONDS = 5.0
-_BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
-
-
-SqlValue = str | bytes | int | float | None
-Row = tuple[Any, ...]
-
-
-class BestEffortSqlite:
-    """SQLite file whose loss costs calls and never a sample: a full disk or a broken file is reported once.
-
-    Written without waiting for the disk: kill -9 loses nothing, power loss the last rows. Any number of threads and
-    processes.
-    """
-
-    tables: tuple[str, ...] = ()
-    consequence = "its calls are made again"  # of losing the file
-    consequence_of_new = "its calls are made again"  # of setting a broken file aside
-
-    def __init__(self, path: Path, what: str, warn: Callable[[str], None], set_aside: bool = False) -> None:
-        """Open the file or make it.
-
-        Args:
-            path: of the file; its folder is made, too.
-            what: the file is, for the warning.
-            warn: called at the first failure.
-            set_aside: rename a broken file and begin a new one; only for a file that one process writes.
-        """
-        self.path = path
-        self._what, self._warn, self._warned, self._may_set_aside = what, warn, False, set_aside
-        self._turns = Lock()
-        self._database: sqlite3.Connection | None = None
-        self._closed = False
-        self.execute(None)
-
-    @property
-    def is_open(self) -> bool:
-        return self._database is not None
-
-    def execute(self, query: str | None, *values: SqlValue) -> list[Row]:
-        """Return the rows of a query; none if the file cannot be used."""
-        with self._turns:
-            try:
-                return self._execute_now(query, *values)
-            except (sqlite3.Error, OSError, UnicodeError) as error:
-                self._fail(error)
-                return []
-
-    def close(self) -> None:
-        with self._turns:
-            self._closed = True
-            self._disconnect()
-
-    def remove(self) -> None:
-        """Remove the closed file."""
-        self._remove("", "-wal", "-shm")
-
-    def _execute_now(self, query: str | None, *values: SqlValue) -> list[Row]:
-        if self._closed:
-            return []
-        if self._database is None:
-            self._database = self._connection()
-        return self._database.execute(query, values).fetchall() if query else []
-
-    def _connection(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        database = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=_OPENING_SECONDS)
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            for table in self.tables:
-                database.execute(table)
-            database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-        except sqlite3.Error:
-            database.close()
-            raise
-        return database
-
-    def _fail(self, error: Exception) -> None:
-        broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-        outcome = self._after(broken)
-        if not self._warned:
-            self._warned = True
-            self._warn(f"{self._what} {self.path} cannot be used ({error}); {outcome}")
-
-    def _after(self, broken: bool) -> str:
-        """Handle the failure and return what was done, in words."""
-        if broken and self._may_set_aside:
-            try:
-                self._set_aside()
-            except OSError:
-                pass
-            else:
-                return f"it is set aside as {self.path.name}.broken, and {self.consequence_of_new}"
-        return f"{self.consequence}; nothing else is lost"
-
-    def _set_aside(self) -> None:
-        self._disconnect()
-        self.path.replace(self.path.with_name(self.path.name + ".broken"))
-        self._remove("-wal", "-shm")  # they belong to the broken one
-
-    def _remove(self, *endings: str) -> None:
-        for ending in endings:
-            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
-
-    def _disconnect(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
-
-
-def encode_text(text: str) -> bytes:
-    """Encode a text for a BLOB; lone surrogates stay as they are."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def decode_text(kept: bytes) -> str:
-    return kept.decode("utf-8", "surrogatepass")
-
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies(
     sample TEXT NOT NULL,        -- JSON: sample id, epoch, attempt; empty in the cache that all runs share
     key BLOB NOT NULL,
-    reply BLOB NOT NULL,         -- UTF-8, lone surrogates as they are
+    reply BLOB NOT NULL,         -- checksum and UTF-8, lone surrogates as they are
     PRIMARY KEY(sample, key)
 )"""
 _PAYMENTS = """
@@ -184,10 +63,15 @@ class _ReplyFile(BestEffortSqlite):
 
     def get(self, sample_key: str, key: str) -> str | None:
         rows = self.execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample_key, encode_text(key))
-        return decode_text(rows[0][0]) if rows else None
+        try:
+            return unseal_text(rows[0][0]) if rows else None
+        except ValueError as error:
+            self._warn(f"a reply in {self.path} is damaged ({error}); its call is made again")
+            self.execute("DELETE FROM replies WHERE sample = ? AND key = ?", sample_key, encode_text(key))
+            return None
 
     def put(self, sample_key: str, key: str, reply: str) -> None:
-        self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample_key, encode_text(key), encode_text(reply))
+        self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample_key, encode_text(key), seal_text(reply))
 
     def count(self) -> int:
         rows = self.execute("SELECT count(*) FROM replies")
@@ -305,9 +189,9 @@ class _ResultFile(BestEffortSqlite):
         """
 CREATE TABLE IF NOT EXISTS tool_results(
     key BLOB PRIMARY KEY,        -- SHA-256 of the call and of all that its result depends on
-    returned BLOB NOT NULL,      -- UTF-8, lone surrogates as they are
-    facts BLOB NOT NULL,         -- JSON: kind, sources and so on of the result
-    events BLOB NOT NULL,        -- JSON: events that the tool noted during the call
+    returned BLOB NOT NULL,      -- checksum and UTF-8, lone surrogates as they are
+    facts BLOB NOT NULL,         -- checksum and JSON: kind, sources and so on of the result
+    events BLOB NOT NULL,        -- checksum and JSON: events that the tool noted during the call
     run_id TEXT NOT NULL,        -- of the call
     kept_at TEXT NOT NULL        -- UTC, ISO 8601
 )""",
@@ -357,12 +241,12 @@ class ToolCache:
         try:
             other_run_at = None if run_id == self._run_id else kept_at
             return KeptResult(
-                decode_text(returned),
-                tuple(json.loads(decode_text(events))),
-                json.loads(decode_text(facts)),
+                unseal_text(returned),
+                tuple(json.loads(unseal_text(events))),
+                json.loads(unseal_text(facts)),
                 other_run_at,
             )
-        except ValueError as error:  # no UTF-8, no JSON: bytes that went bad on the disk, which SQLite does not notice
+        except ValueError as error:  # bytes that went bad on the disk, which SQLite does not notice
             self._warn(f"a tool result in {self._file.path} cannot be read ({error}); its call is made again")
             self._file.execute("DELETE FROM tool_results WHERE key = ?", encode_text(key))
             return None
@@ -373,7 +257,7 @@ class ToolCache:
         kept_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._file.execute(
             "INSERT OR IGNORE INTO tool_results VALUES(?, ?, ?, ?, ?, ?)",
-            *(encode_text(key), encode_text(self._redact(result.returned)), encode_text(facts), encode_text(events)),
+            *(encode_text(key), seal_text(self._redact(result.returned)), seal_text(facts), seal_text(events)),
             *(self._run_id, kept_at),
         )
 

@@ -277,3 +277,14 @@ def test_a_broken_shared_cache_is_left_where_it_is(tmp_path: Path) -> None:
     assert cache.get("key") is None
     cache.close()
     assert (len(lines), (tmp_path / "lm.db").read_bytes()) == (1, NOTHING)
+
+
+def test_a_reply_of_which_a_bit_went_bad_is_asked_for_again_and_says_so(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    log = CallLog(tmp_path / "calls.db", warnings.append)
+    replies = log.for_sample(SampleKey("q1"))
+    replies.put("key", "the answer is 42")
+    log._file.execute("UPDATE replies SET reply = CAST(replace(CAST(reply AS TEXT), '42', '43') AS BLOB)")
+    assert (replies.get("key"), replies.get("key"), log.count()) == (None, None, 0)
+    (warning,) = warnings
+    assert warning.endswith("calls.db is damaged (its checksum is wrong); its call is made again")

@@ -1,0 +1,150 @@
+"""SQLite file whose loss costs calls and never a sample, and texts with checksums in it.
+
+class Replies(BestEffortSqlite):
+    tables = ("CREATE TABLE IF NOT EXISTS replies(key BLOB PRIMARY KEY, reply BLOB NOT NULL)",)
+
+replies = Replies(folder / "calls.db", "the call log", print_warning)
+replies.execute("SELECT count(*) FROM replies")        # [] if the file cannot be used
+"""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from eval.runs.record import compute_crc
+
+_OPENING_SECONDS = 5.0
+_BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
+
+
+SqlValue = str | bytes | int | float | None
+Row = tuple[Any, ...]
+
+
+class BestEffortSqlite:
+    """SQLite file whose loss costs calls and never a sample: a full disk or a broken file is reported once.
+
+    Written without waiting for the disk: kill -9 loses nothing, power loss the last rows. Any number of threads and
+    processes.
+    """
+
+    tables: tuple[str, ...] = ()
+    consequence = "its calls are made again"  # of losing the file
+    consequence_of_new = "its calls are made again"  # of setting a broken file aside
+
+    def __init__(self, path: Path, what: str, warn: Callable[[str], None], set_aside: bool = False) -> None:
+        """Open the file or make it.
+
+        Args:
+            path: of the file; its folder is made, too.
+            what: the file is, for the warning.
+            warn: called at the first failure.
+            set_aside: rename a broken file and begin a new one; only for a file that one process writes.
+        """
+        self.path = path
+        self._what, self._warn, self._warned, self._may_set_aside = what, warn, False, set_aside
+        self._turns = Lock()
+        self._database: sqlite3.Connection | None = None
+        self._closed = False
+        self.execute(None)
+
+    @property
+    def is_open(self) -> bool:
+        return self._database is not None
+
+    def execute(self, query: str | None, *values: SqlValue) -> list[Row]:
+        """Return the rows of a query; none if the file cannot be used."""
+        with self._turns:
+            try:
+                return self._execute_now(query, *values)
+            except (sqlite3.Error, OSError, UnicodeError) as error:
+                self._fail(error)
+                return []
+
+    def close(self) -> None:
+        with self._turns:
+            self._closed = True
+            self._disconnect()
+
+    def remove(self) -> None:
+        """Remove the closed file."""
+        self._remove("", "-wal", "-shm")
+
+    def _execute_now(self, query: str | None, *values: SqlValue) -> list[Row]:
+        if self._closed:
+            return []
+        if self._database is None:
+            self._database = self._connection()
+        return self._database.execute(query, values).fetchall() if query else []
+
+    def _connection(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=_OPENING_SECONDS)
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            for table in self.tables:
+                database.execute(table)
+            database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
+
+    def _fail(self, error: Exception) -> None:
+        broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        outcome = self._after(broken)
+        if not self._warned:
+            self._warned = True
+            self._warn(f"{self._what} {self.path} cannot be used ({error}); {outcome}")
+
+    def _after(self, broken: bool) -> str:
+        """Handle the failure and return what was done, in words."""
+        if broken and self._may_set_aside:
+            try:
+                self._set_aside()
+            except OSError:
+                pass
+            else:
+                return f"it is set aside as {self.path.name}.broken, and {self.consequence_of_new}"
+        return f"{self.consequence}; nothing else is lost"
+
+    def _set_aside(self) -> None:
+        self._disconnect()
+        self.path.replace(self.path.with_name(self.path.name + ".broken"))
+        self._remove("-wal", "-shm")  # they belong to the broken one
+
+    def _remove(self, *endings: str) -> None:
+        for ending in endings:
+            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+
+    def _disconnect(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def encode_text(text: str) -> bytes:
+    """Encode a text for a BLOB; lone surrogates stay as they are."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def seal_text(text: str) -> bytes:
+    """Encode a text with a checksum in front: bytes that go bad on the disk are noticed by nobody else."""
+    return b"%08x" % compute_crc(text) + encode_text(text)
+
+
+def unseal_text(kept: object) -> str:
+    """Return the text that `seal_text` was given.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    if not isinstance(kept, bytes):  # SQLite does not hold a column to its type
+        raise ValueError("it is no BLOB")
+    text = kept[8:].decode("utf-8", "surrogatepass")
+    if kept[:8] != b"%08x" % compute_crc(text):
+        raise ValueError("its checksum is wrong")
+    return text
