@@ -19,11 +19,13 @@ from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.log_settings import LogSettings
+from eval.config.redaction import build_redactor, sort_secrets
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
 from mas.llm.profiles.model import Model, check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
+from mas.runtime.installation_key import list_installation_secrets
 from mas.runtime.sample_context import SampleLimits
 from mas.system import System, agent_names
 from mas.tools.catalogue import load_function
@@ -163,14 +165,12 @@ class EvalConfig:
         ours may use the same one.
         """
         judges = [secret for judge in self._judges for secret in judge.secrets()]
-        others = [*self.tracking.secrets(), *self.tools.secrets()]
-        return sorted({*self.model.secrets(), *self.system.secrets(), *judges, *others}, key=len, reverse=True)
+        others = [*self.tracking.secrets(), *self.tools.secrets(), *list_installation_secrets()]
+        return sort_secrets([*self.model.secrets(), *self.system.secrets(), *judges, *others])
 
     def redact(self, text: str) -> str:
         """Return the text without secrets: a refusal may repeat the key."""
-        for secret in self.secrets():
-            text = text.replace(secret, "***")
-        return text
+        return build_redactor(tuple(self.secrets()))(text)
 
     def redact_tree(self, tree: Mapping[str, object]) -> dict[str, Any]:
         """Return a configuration without secrets and without passwords in addresses, as it is stored with a run."""

@@ -26,6 +26,7 @@ from threading import Event, Thread
 from typing import NamedTuple, Self, TextIO
 
 from eval.cli.paths import OUTPUTS, format_path
+from eval.config.redaction import build_redactor, sort_secrets
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
 from eval.runs.mlflow_state import STATE, read_link, read_state, reset_state
 
@@ -63,7 +64,7 @@ class ExportRequest:
     @classmethod
     def build(cls, tracking: Tracking, secrets: Iterable[str], sync_command: str = "") -> Self:
         """Build the request without user, password and token: these are in the environment, under MLflow's names."""
-        longest_first = sorted(filter(None, {*secrets, *tracking.secrets()}), key=len, reverse=True)
+        longest_first = sort_secrets([*secrets, *tracking.secrets()])
         if isinstance(tracking, LocalTracking):
             return cls(asdict(tracking), True, longest_first, sync_command)
         fields: dict[str, object] = {
@@ -77,9 +78,7 @@ class ExportRequest:
         return json.dumps(asdict(self)) + "\n"
 
     def redact(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
+        return build_redactor(tuple(self.secrets))(text)
 
     def build_tracking(self) -> Tracking:
         return (LocalTracking if self.local else ServerTracking)(**self.tracking)  # type: ignore[arg-type]  # `asdict`

@@ -19,6 +19,7 @@ import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
 from eval.config.log_settings import LogSettings
+from eval.config.redaction import build_redactor, sort_secrets
 from eval.runs.record import to_jsonable
 from mas.runtime.stack_trace import format_stack
 from mas.runtime.terminal import escape_controls, print_line
@@ -191,7 +192,7 @@ class _Shorten:
     """Processor of structlog that makes each field JSON, without secrets, and short."""
 
     def __init__(self, redact: Collection[str]) -> None:
-        self._secrets = sorted(filter(None, redact), key=len, reverse=True)  # a secret may contain a shorter one
+        self._redact_text = build_redactor(tuple(sort_secrets([*redact])))
 
     def __call__(self, logger: object, method: str, event_dict: EventDict) -> EventDict:
         return {
@@ -214,8 +215,7 @@ class _Shorten:
         if isinstance(value, list):
             return [self._redact(element) for element in value]
         if isinstance(value, str):
-            for secret in self._secrets:
-                value = value.replace(secret, "***")
+            return self._redact_text(value)
         return value
 
 

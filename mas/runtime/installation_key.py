@@ -44,6 +44,14 @@ def read_installation_key() -> bytes:
     return _read_file(find_key_file())
 
 
+def list_installation_secrets() -> list[str]:
+    """Return the key, if there is one, among the texts that must not be written anywhere."""
+    try:
+        return [os.environ.get(VARIABLE) or find_key_file().read_text("ascii").strip()]
+    except (OSError, ValueError, RuntimeError):
+        return []
+
+
 def find_key_file() -> Path:
     """Return the path of the key's file."""
     given = os.environ.get("XDG_STATE_HOME") or ""

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from eval.cli.console import Console
 from eval.cli.paths import format_path
+from eval.config.redaction import encode_secret
 from eval.execution.run_session import MissingServices
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
@@ -237,7 +238,7 @@ class MaskedReplies:
     A reply must come back as it was, because later requests, and their keys, are made of it. If a secret has changed
     since, the new one is restored.
 
-        replies.put("k", "your key sk-123 is fine")      # stored: "your key \\x00secret 0\\x00 is fine"
+        replies.put("k", "your key sk-123 is fine")      # stored: "your key \\x00secret 0 plain\\x00 is fine"
         replies.get("k")                                 # "your key sk-123 is fine"
     """
 
@@ -248,18 +249,23 @@ class MaskedReplies:
         reply = self.replies.get(key)
         if reply is None or "\x00" not in reply:
             return reply
-        for number, secret in enumerate(self.secrets()):
-            reply = reply.replace(_mask(number), secret)
+        for mask, form in self._list_masks():
+            reply = reply.replace(mask, form)
         return reply
 
     def put(self, key: str, reply: str) -> None:
-        for number, secret in enumerate(self.secrets()):
-            reply = reply.replace(secret, _mask(number))
+        for mask, form in self._list_masks():
+            reply = reply.replace(form, mask)
         self.replies.put(key, reply)
 
-
-def _mask(number: int) -> str:
-    return f"\x00secret {number}\x00"
+    def _list_masks(self) -> list[tuple[str, str]]:
+        """Return the mask of each form of each secret, the longest form first."""
+        masks = [
+            (f"\x00secret {number} {name}\x00", form)
+            for number, secret in enumerate(self.secrets())
+            for name, form in encode_secret(secret).items()
+        ]
+        return sorted(masks, key=lambda each: len(each[1]), reverse=True)
 
 
 @contextmanager

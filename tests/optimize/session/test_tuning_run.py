@@ -1,7 +1,10 @@
 """A secret in a stored reply is masked, and restored when the reply is replayed; progress of a search is shown."""
 
+import base64
 import io
+import json
 import time
+from urllib.parse import quote
 
 from rich.console import Console
 
@@ -22,6 +25,16 @@ def test_a_secret_is_not_kept_and_comes_back() -> None:
         assert "canary" not in kept["k"]
         assert replies.get("k") == said
     assert replies.get("another") is None
+
+
+def test_a_secret_is_kept_in_no_encoding_and_comes_back_in_its_own() -> None:
+    kept, key = Kept(), 'canary-"key"/+1'
+    replies = MaskedReplies(kept, lambda: [key])
+    encoded = base64.b64encode(f"me:{key}".encode()).decode()
+    said = json.dumps({"text": f"{key} {quote(key, safe='')} {quote(key)} {encoded}", "again": json.dumps(key)})
+    replies.put("k", said)
+    assert kept["k"].count("\x00secret") == 5 and "canary" not in kept["k"] and encoded[5:-4] not in kept["k"]
+    assert replies.get("k") == said
 
 
 def test_another_key_later_is_put_where_the_first_one_was() -> None:

@@ -1,0 +1,74 @@
+"""Removal of secrets from texts, as they are and in the encodings in which a server, a page or a log repeats them.
+
+redact = build_redactor(("sk-1/23456789",))
+redact("key sk-1/23456789, c2stMS8yMzQ1Njc4OQ==, sk-1%2F23456789")      # "key ***, ***==, ***"
+"""
+
+import base64
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from urllib.parse import quote, quote_plus
+
+MASK = "***"
+_MIN_CHARS = 8  # of an encoded form: a shorter one occurs by chance
+
+
+@functools.lru_cache(maxsize=16)
+def build_redactor(secrets: tuple[str, ...]) -> Callable[[str], str]:
+    """Return a function that replaces the secrets by `***`, in each of their forms."""
+    forms = {form for secret in secrets for form in encode_secret(secret).values()}
+    longest_first = sorted(forms, key=len, reverse=True)  # one may contain another
+
+    def redact(text: str) -> str:
+        for form in longest_first:
+            if form in text:
+                text = text.replace(form, MASK)
+        return text
+
+    return redact
+
+
+@functools.lru_cache(maxsize=64)
+def encode_secret(secret: str) -> dict[str, str]:
+    """Return the forms of a secret that differ, by name; the secret itself is the first."""
+    found: dict[str, str] = {}
+    for name, form in _encode(secret):
+        if form not in found.values() and (len(form) >= _MIN_CHARS or not found) and form:
+            found[name] = form
+    return found
+
+
+def _encode(secret: str) -> Iterator[tuple[str, str]]:
+    yield "plain", secret
+    for name, ascii_only in (("json", True), ("json_unicode", False)):
+        escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        yield name, escaped
+        yield f"{name}_slashes", escaped.replace("/", "\\/")
+        yield f"{name}_twice", json.dumps(escaped)[1:-1]
+    data = secret.encode("utf-8", "surrogatepass")
+    quoted = {"percent": quote(data, safe=""), "percent_path": quote(data), "percent_form": quote_plus(data)}
+    quoted["percent_all"] = "".join(f"%{byte:02X}" for byte in data)
+    for name, form in quoted.items():
+        yield name, form
+        yield f"{name}_lower", _lower_escapes(form)
+    for offset in range(3):
+        core = _encode_base64(data, offset)
+        yield f"base64_{offset}", core
+        yield f"base64_url_{offset}", core.replace("+", "-").replace("/", "_")
+
+
+def _lower_escapes(quoted: str) -> str:
+    head, *rest = quoted.split("%")
+    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
+
+
+def _encode_base64(data: bytes, offset: int) -> str:
+    """Return the digits that depend on the data alone where `offset` bytes (modulo 3) precede it."""
+    digits = base64.b64encode(b"\0" * offset + data).decode("ascii")
+    return digits[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
+
+
+def sort_secrets(secrets: Sequence[str]) -> list[str]:
+    """Return the secrets without empty and equal ones, longest first."""
+    return sorted(filter(None, set(secrets)), key=len, reverse=True)
