@@ -69,6 +69,10 @@ class StoreError(Exception):
     """The run's database cannot be read or written; the message is one sentence for the user."""
 
 
+class EmptyStoreError(StoreError):
+    """The database was made, and nothing was ever written to it."""
+
+
 class DamagedError(StoreError):
     """Bytes of the database are wrong."""
 
@@ -95,7 +99,7 @@ class RunDatabase:
         self._turns = Lock()
         self._closed = threading.Event()
         self._is_checked = False  # by a reader, at its first look at the records
-        self._is_restored = False
+        self.is_restored = False  # whether what is read comes from copies of what was damaged
         self._run_lock = None if read_only else RunLock(path)
         self._take_lock()
         try:
@@ -150,7 +154,9 @@ class RunDatabase:
             if self.read_only:
                 self._database.execute("PRAGMA query_only = 1")
                 if version == 0:
-                    raise StoreError(f"{self.path} holds nothing yet; the run ended before it began, start a new one")
+                    raise EmptyStoreError(
+                        f"{self.path} holds nothing yet; the run ended before it began, start a new one"
+                    )
                 return
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
@@ -197,7 +203,7 @@ class RunDatabase:
         Raises:
             DamagedError: this cannot be done now: it is being written, or was restored already.
         """
-        if not self.read_only or self._is_restored or is_in_use(self.path):
+        if not self.read_only or self.is_restored or is_in_use(self.path):
             raise error
         self._restore(str(error))
 
@@ -207,7 +213,7 @@ class RunDatabase:
         Raises:
             StoreError: nothing is left, or the disk refuses the new one.
         """
-        self._is_restored = True
+        self.is_restored = True
         damaged: sqlite3.Connection | None = getattr(self, "_database", None)
         new = self.path.with_name(f"{self.path.name}.restored")
         with self._access("restored"):

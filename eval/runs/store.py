@@ -14,7 +14,6 @@ and of the machine.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict, TypeVar
@@ -33,7 +32,7 @@ from eval.runs.record import (
 )
 from eval.runs.recovery.journal import JournalRow
 from eval.runs.recovery.restore import insert_row, write_plan
-from eval.runs.run_database import DamagedError, RunDatabase
+from eval.runs.run_database import DamagedError, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
 from mas.runtime.errors import UserError
@@ -243,10 +242,15 @@ def check_free(folder: Path) -> None:
     if not database.exists() and not (folder / JOURNAL).exists():
         return
     info = RunInfo()
-    with suppress(StoreError), RunStore(database, read_only=True) as store:
-        info = store.read_info()
-        if not info.has_begun and not store.read_last_attempts():
-            return
+    try:
+        with RunStore(database, read_only=True) as store:
+            info = store.read_info()
+            if not info.has_begun and not store.read_last_attempts():
+                return
+    except EmptyStoreError:  # such as on a disk that was full from the beginning
+        return
+    except StoreError:
+        pass
     if info.rescored_from:
         raise UserError(f"run.dir={folder} already holds a run, one that was scored again; name a new folder.")
     raise UserError(f"run.dir={folder} already holds a run; resume it with run.resume={folder}, or name a new folder.")

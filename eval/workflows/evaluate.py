@@ -75,6 +75,10 @@ def evaluate(request: Request) -> int:
                 summary, tracked = _run_session(run, executor, info, changes, split.notes)
                 code = run.show(summary, tracked)
             except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
+                if not run.has_begun():
+                    raise UserError(
+                        f"{error}; nothing was begun: free space, then give the same command again."
+                    ) from error
                 print_line(f"stopped: {error}; what is finished is in {folder / DATABASE}", error=True)
                 print_line(format_resume_hint(folder), error=True)
                 code = STOPPED
@@ -181,6 +185,13 @@ class _Evaluation:
             )
         samples = list(self.samples.values())
         return begin_session(self.folder, self.store, info, samples, self.request.prompts, changes)
+
+    def has_begun(self) -> bool:
+        """Return whether a later session can resume the run."""
+        try:
+            return self.store.read_info().has_begun
+        except StoreError:
+            return True
 
     def list_pending(self, retry_errors: bool) -> list[PendingSample]:
         """Return the samples without a final record."""

@@ -143,6 +143,7 @@ def _is_complete(folder: Path, config: EvalConfig, resolved: Mapping[str, object
             ids = [planned.id for planned in store.read_plan()]
             finished = store.read_state().finished
             left = list_pending(ids, config.run.epochs, store.read_last_attempts(), config.run.retry_errors)
+            damaged = store.is_restored
     except StoreError as error:
         raise UserError(f"{error}.") from error
-    return bool(finished) and not changed and not left
+    return bool(finished) and not changed and not left and not damaged

@@ -92,13 +92,15 @@ def test_runs_of_another_kind_are_known_by_another_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run.db").touch()
+    (tmp_path / "run.db").write_text("no database")
     with pytest.raises(UserError, match=f"already holds a run; resume it with run.resume={tmp_path}"):
         check_free(tmp_path)
 
 
 def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) -> None:
     database = tmp_path / "run.db"
+    database.touch()
+    check_free(tmp_path)
     with RunStore(database) as store:
         store.write_plan([question("q1", None)])
     check_free(tmp_path)
