@@ -8,6 +8,7 @@
 It uses internals of Hydra 1.3 (`hydra._internal`, texts of its errors); another version is refused at import.
 """
 
+import functools
 import os
 import re
 import sys
@@ -34,6 +35,7 @@ if not hydra.__version__.startswith("1.3."):
     raise ImportError(f"hydra-core {hydra.__version__} is installed, 1.3 is needed; run make setup")
 
 CONF = PROJECT_ROOT / "conf"
+VERBOSE = "--verbose"  # our own flag, besides Hydra's
 MISTAKES = (HydraException, OmegaConfBaseException, UserError)
 _ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that say what is to be done
 
@@ -203,12 +205,26 @@ def run_jobs(
     """
     _prepare()
     register_help()
+    if VERBOSE in sys.argv:
+        sys.argv[1:] = [each for each in sys.argv[1:] if each != VERBOSE]
+        job = _show_logs(job)
     flags = read_flags(sys.argv[1:])
     if flags.config_name is flags.config_path is None:  # else the groups are those of a file that is not ours
         check_overrides(flags.overrides, config_name)
     sys.argv[1:] = edit(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors over several lines and exits
     hydra.main(config_path=str(CONF), config_name=config_name, version_base="1.3")(job)()
+
+
+def _show_logs(job: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
+    """Return the job with its log on the terminal; no override, so that the run's own command line stays as it is."""
+
+    @functools.wraps(job)
+    def run_verbosely(composed: DictConfig) -> None:
+        composed.log.terminal = True
+        job(composed)
+
+    return run_verbosely
 
 
 def get_task_overrides() -> list[str]:

@@ -32,6 +32,13 @@ class AnswerLog:
     logs: RunLogs
     stop: Callable[[OSError], None]
 
+    def note(self, event: str, **fields: object) -> None:
+        """Log an event of the session."""
+        try:
+            self.logs.entry_point.info(event, **fields)
+        except OSError as error:
+            self.stop(error)
+
     def begin(self, thread_id: str, sample_key: SampleKey, **labels: str) -> Listener:
         """Log the beginning of an answer; return the listener of its trace, whose lines have the labels as well."""
         names = _name_sample(sample_key.sample_id, sample_key.epoch, sample_key.attempt)

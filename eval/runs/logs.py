@@ -45,7 +45,7 @@ class LogFile:
         threading.Thread(target=self._flush_regularly, name=f"flush {path.name}", daemon=True).start()
 
     def write(self, text: str) -> None:
-        """Add a text to the buffer.
+        """Add a text to the buffer; nothing once the file is closed, since a cancelled answer may end a little later.
 
         Raises:
             OSError: the disk refuses this text, or refused an earlier one meanwhile.
@@ -53,7 +53,8 @@ class LogFile:
         if self._failure is not None:
             raise self._failure
         with self._lock:
-            self._file.write(text)
+            if not self._file.closed:
+                self._file.write(text)
 
     def flush(self) -> None:
         """Do nothing: the thread flushes; loggers call this after every line."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 MAX_FRAMES = 40  # of one exception; those in the middle are left out
 MAX_CHAIN = 5  # exceptions
+_PLUMBING = ("mas.runtime.trace", "contextlib")  # modules that every call passes through
 _CALL = re.compile(r"[^\s:]+:\d+ in \S+")
 
 
@@ -49,10 +50,11 @@ def _list_chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _format_one(error: BaseException) -> Iterator[str]:
-    frames = [
-        f"{frame.f_globals.get('__name__', '?')}:{line} in {frame.f_code.co_name}"
+    names = [
+        (str(frame.f_globals.get("__name__", "?")), line, frame.f_code.co_name)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
+    frames = [f"{module}:{line} in {function}" for module, line, function in names if module not in _PLUMBING]
     if left_out := max(0, len(frames) - MAX_FRAMES):
         first = MAX_FRAMES // 4
         frames[first : first + left_out] = [f"… {left_out} calls …"]

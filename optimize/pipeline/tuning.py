@@ -51,6 +51,7 @@ def tune(request: TuningRequest) -> int:
         run.show(f"run: {format_path(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
             code = _run_to_verdict(run)
+            run.answers.note("run ended", exit_code=code)
             run.save_state(run.files.read_info().state.phase, ended_at=datetime.now(UTC).isoformat())
             tracked = exporter.finish(run.show)
         if tracked.warning:
@@ -118,4 +119,5 @@ def run_phases(run: TuningRun) -> None:
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
     run.save_state(phase)
+    run.answers.note("phase started", phase=phase)
     run.show(line)

@@ -15,6 +15,7 @@ step whose output is `unreadable_reply`, so that the prompt that led to it is im
 """
 
 import asyncio
+import functools
 import math
 import sqlite3
 import threading
@@ -28,9 +29,10 @@ from typing import Any
 import dspy
 
 from eval.benchmarks.dataset import Sample
+from eval.execution.answer_log import AnswerLog
 from eval.execution.runner import SampleRunner, build_blank_record
 from eval.execution.scoring import SCORER
-from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow
+from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors
 from eval.runs.record import Record
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
@@ -48,6 +50,9 @@ _PARSE_ERRORS = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError") 
 _RETRIED_REPLY = "unusable reply"  # event of an agent that gets another attempt
 
 MAX_KEPT_ANSWERS = 400  # in memory, with trajectory and steps; older ones are replayed if asked for again
+MAX_SAME_ERRORS = 5  # of the first answers; as `run.max_same_errors` of an evaluation
+_OF_NO_PROMPT = ("infrastructure", "internal", "tool")  # error classes that no other prompt can change
+_DIGEST_CHARS = 12  # in log lines
 _CANCEL_SECONDS = 5.0  # to wait for a cancelled answer that ignores it
 
 _SCHEMA = """
@@ -117,6 +122,7 @@ class Trials:
         concurrency: int,
         get_stop_reason: Callable[[], str | None] = lambda: None,
         kept_answers: int = MAX_KEPT_ANSWERS,
+        answers: AnswerLog | None = None,
     ) -> None:
         """Create an empty memory.
 
@@ -128,6 +134,7 @@ class Trials:
             concurrency: answers at once.
             get_stop_reason: returns why no more requests are to be sent, or None.
             kept_answers: in memory.
+            answers: log of the answers; None: nothing is logged.
         """
         self.ledger, self.samples, self.concurrency = ledger, samples, concurrency
         self.own_stop_reason: str | None = None  # to stop, other than the budget or `get_stop_reason`
@@ -142,7 +149,8 @@ class Trials:
         self._counted: set[Key] = set()
         self._completed: set[Key] = set()
         self._rows = TrialRows(path)
-        self._failures = FailuresInARow(concurrency)
+        self._failures, self._same_errors = FailuresInARow(concurrency), SameErrors(MAX_SAME_ERRORS)
+        self._answers = answers
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Trials":
         return self
@@ -215,6 +223,9 @@ class Trials:
         self.n_completed += 1
         if reason := self._failures.observe(record):
             self.stop(reason)
+        same = self._same_errors.observe(record)
+        if same and record.error_class in _OF_NO_PROMPT:
+            self.stop(same)
         if record.error_class == SCORER:
             self.n_metric_errors += 1
             self.metric_error = self.metric_error or record.error
@@ -224,7 +235,7 @@ class Trials:
         sample, sample_key = self.samples[sample_id], SampleKey(sample_id, epoch)
         if self.stop_reason is None and (not counted or self._take_metric_call(key)):
             try:
-                if (trial := self._answer(program, sample, sample_key)) is not None:
+                if (trial := self._answer(program, sample, sample_key, key[0])) is not None:
                     self._rows.add(key, trial.record)
                     return trial
             except Exception as error:  # noqa: BLE001  optimizers swallow it: `check` raises it after the search
@@ -241,16 +252,20 @@ class Trials:
                 self._counted.add(key)
             return key in self._counted
 
-    def _answer(self, program: Program, sample: Sample, sample_key: SampleKey) -> Trial | None:
+    def _answer(self, program: Program, sample: Sample, sample_key: SampleKey, candidate: str) -> Trial | None:
         """Answer and score a question; return None if that was interrupted."""
-        recorder, refused = _TraceRecorder(program), threading.Event()
+        recorder, refused, label = _TraceRecorder(program), threading.Event(), candidate[:_DIGEST_CHARS]
         runner = replace(self._runner, program=recorder, open_context=lambda key: self._context(key, refused))
+        if self._answers:
+            runner = replace(runner, open_listener=functools.partial(self._answers.begin, prompts_sha256=label))
         try:
             record = run_blocking(self._run_cancellable(runner, sample, sample_key))
         except CancelledError:
             return None
         if record is None or refused.is_set():
             return None
+        if self._answers:
+            self._answers.finish(record, prompts_sha256=label)
         if record.error_class == QUOTA_OR_KEY:
             self.stop(
                 f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})"

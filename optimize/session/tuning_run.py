@@ -20,11 +20,13 @@ from rich.text import Text
 from eval.cli.console import Console
 from eval.cli.paths import format_path
 from eval.config.redaction import encode_secret
+from eval.execution.answer_log import AnswerLog, log_parts
 from eval.execution.run_session import MissingServices
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CallLog, SampleResults
 from eval.runs.folder import RunInUseError, RunLock, read_origin
+from eval.runs.logs import RunLogs
 from eval.runs.run_info import dump_config
 from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
@@ -60,19 +62,31 @@ class TuningRun:
         self.origin = {**read_origin(), "mlflow.source.name": "optimize/run.py"}
         seconds_before = begin_session(request, splits, self.files, self.origin)
         self.parent = Candidate(PARENT, self.read_prompts(PARENT))
+        logs = stack.enter_context(RunLogs(folder, request.config.base.secrets(), request.config.base.log))
+        self.answers = AnswerLog(logs, self._stop_for_logs)
         self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
         self.ledger = BudgetLedger(self.config.budget, self._read_earlier_spend(seconds_before))
         base, missing = self.config.base, MissingServices(self.config.base)
         self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         self._program = base.system.build(base.model, self.parent.prompts, self.resources)
         missing.print_notes()
+        log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
         self.objective = Objective(splits.train, splits.val)
         self.stop = StopController(self.config.run.drain_seconds)
         at_once = self.config.run.concurrency
         self.trials = Trials(
-            self._build_runner(), self.objective.samples, self.ledger, folder / TRIALS, at_once, self._read_stop
+            self._build_runner(),
+            self.objective.samples,
+            self.ledger,
+            folder / TRIALS,
+            at_once,
+            self._read_stop,
+            answers=self.answers,
         )
         stack.callback(self.trials.close)
+
+    def _stop_for_logs(self, error: OSError) -> None:
+        self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
 
     def _read_earlier_spend(self, seconds: float) -> Spend:
         """Return the spend of earlier sessions; answers count only if their search is finished, and not repeated."""

@@ -20,13 +20,21 @@ from dspy.utils.exceptions import (
     LMUnexpectedError,
 )
 
-from eval.execution.failure import MAX_MESSAGE_CHARS, Failure, describe_failure, describe_timeout
+from eval.execution.failure import (
+    MAX_MESSAGE_CHARS,
+    MAX_STACK_CHARS,
+    Failure,
+    describe_failure,
+    describe_timeout,
+    redact_details,
+)
+from eval.runs.record import ErrorDetails
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.trace import Trace, record_trace, span
+from mas.runtime.trace import Trace, note_step, record_trace, span
 from tests.servers.one_answer import refusal, server_that_answers
 
 UNPARSABLE = AdapterParseError("ChatAdapter", dspy.Signature("question -> answer"), "gibberish")
@@ -170,3 +178,28 @@ def test_a_server_that_has_gone_is_infrastructure() -> None:
     with pytest.raises(LMError) as raised:
         run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.create_lm(AgentModel())))
     assert describe_failure(raised.value, empty()).kind == "infrastructure"
+
+
+def test_a_failure_says_type_stack_agent_step_and_retry_counts() -> None:
+    trace = Trace("thread-1")
+    with pytest.raises(ZeroDivisionError) as raised, record_trace(trace), span("question", "q1"):
+        note_step("expert", {"planner": 1, "expert": 2})
+        with span("agent", "expert"), span("tool", "calculator"):
+            raise ZeroDivisionError("by zero")
+    failure = describe_failure(raised.value, trace)
+    details = failure.details
+    assert (failure.component, details.type, details.agent, details.step) == (
+        "calculator", "ZeroDivisionError", "expert", "expert",
+    )  # fmt: skip
+    assert details.retry_counts == {"planner": 1, "expert": 2}
+    assert details.stack.splitlines()[-1] == "ZeroDivisionError: by zero"
+    assert "tests.eval.execution.test_failure:" in details.stack
+    late = describe_timeout(trace, 5.0).details
+    assert (late.type, late.stack, late.agent, late.step) == (None, "", "expert", "expert")
+
+
+def test_a_secret_at_the_cut_of_a_long_stack_is_not_cut_in_two() -> None:
+    secret = "sk-abcdef123456"
+    stack = "x" * (MAX_STACK_CHARS // 2 - 5) + secret + "y" * MAX_STACK_CHARS
+    kept = redact_details(ErrorDetails(stack=stack), lambda text: text.replace(secret, "***")).stack
+    assert "***" in kept and "sk-" not in kept and len(kept) <= MAX_STACK_CHARS + 3

@@ -10,15 +10,18 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.run_session import run_to_end
-from eval.execution.termination import MIN_FAILURES, FailuresInARow, StopController, exceeds_errors
+from eval.execution.runner import build_blank_record
+from eval.execution.termination import MIN_FAILURES, FailuresInARow, SameErrors, StopController, exceeds_errors
 from eval.runs.record import Record
+from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT, told
 
@@ -35,6 +38,43 @@ CTRL_C = "interrupted by Ctrl-C"
 )  # fmt: skip
 def test_when_a_run_is_hopeless(errors: int, finished: int, max_errors: float | None, expected: bool) -> None:
     assert exceeds_errors(errors, finished, max_errors) is expected
+
+
+DOWN = {"error": "LMServerError: HTTP 500 (request req_8f2a)", "error_class": "infrastructure"}
+OTHERS: dict[str, dict[str, str]] = {
+    "another message": {"error": "LMServerError: HTTP error (request req_1)"},
+    "another class": {"error_class": "internal"},
+    "another component": {"error_component": "expert"},
+}
+
+
+def failing_alike(n: int, **changes: str) -> Record:
+    error = DOWN["error"].replace("8f2a", f"{n}b")  # ids of requests differ
+    record = build_blank_record("run", Sample(f"q{n}", "?"), SampleKey(f"q{n}"), "thread")
+    return replace(record, **{**DOWN, "error": error, "error_component": "planner", **changes})  # type: ignore[arg-type]
+
+
+def test_the_first_answers_that_all_fail_alike_are_a_reason_to_stop() -> None:
+    detector = SameErrors(3)
+    assert [detector.observe(failing_alike(n)) for n in range(2)] == [None, None]
+    reason = detector.observe(failing_alike(2))
+    assert reason and reason.startswith("the first 3 answers all failed in the same way: LMServerError: HTTP 500")
+
+
+@pytest.mark.parametrize("other", [*OTHERS, "a success"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_answer_that_ends_otherwise_lets_the_run_go_on(other: str, place: int) -> None:
+    detector, records = SameErrors(3), [failing_alike(n) for n in range(12)]
+    odd = failing_alike(99, **OTHERS.get(other, {}))
+    if other == "a success":
+        odd.error = odd.error_class = None
+    records.insert(place, odd)
+    assert [detector.observe(record) for record in records] == [None] * 13
+
+
+def test_it_can_be_turned_off() -> None:
+    detector = SameErrors(None)
+    assert {detector.observe(failing_alike(n)) for n in range(50)} == {None}
 
 
 @dataclass

@@ -4,9 +4,12 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 import structlog
 
+from eval.config.log_settings import FORMATS, LEVELS, LogSettings
 from eval.runs.logs import FLUSH_SECONDS, RunLogs
+from mas.runtime.errors import UserError
 from mas.runtime.trace import Trace, event, record_trace, span
 
 SECRET = "sk-abcdef123456"
@@ -114,3 +117,58 @@ def test_the_applications_own_logging_is_left_alone(tmp_path: Path) -> None:
         logs.entry_point.info("start")
     assert not structlog.is_configured()
     assert logging.getLogger().handlers == handlers
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_lines_below_the_level_are_left_out(tmp_path: Path, level: str) -> None:
+    with RunLogs(tmp_path, settings=LogSettings(level=level)) as logs:
+        for each in LEVELS:
+            getattr(logs.entry_point, each)(f"a line of {each}")
+    written = [line["level"] for line in lines(tmp_path / "logs" / "entry_point.log")]
+    assert written == list(LEVELS[LEVELS.index(level) :])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_lines_for_people_are_text_without_anything_that_a_terminal_obeys(tmp_path: Path, format: str) -> None:
+    with RunLogs(tmp_path, redact=[SECRET], settings=LogSettings(format=format)) as logs:
+        logs.listener("t", {"task_id": "q1"})(
+            "error", "tool failed", {"error": f"\x1b[31m{SECRET}\nagent finished \ud800"}
+        )
+    text = (tmp_path / "logs" / "multi_agent_system.log").read_text("utf-8")
+    assert text.count("\n") == 1, "a value cannot begin a line of its own"
+    assert "\x1b" not in text and SECRET not in text and "tool failed" in text and "q1" in text
+    assert text.startswith("{") == (format == "json")
+
+
+def test_the_terminal_gets_the_same_lines_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with RunLogs(tmp_path, redact=[SECRET], settings=LogSettings(terminal=True)) as logs:
+        logs.entry_point.debug("not this one")
+        logs.entry_point.info("question started", note=f"\x1b[2J{SECRET}")
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert "question started" in err and "\x1b" not in err and SECRET not in err and "not this one" not in err
+    assert lines(tmp_path / "logs" / "entry_point.log")[0]["event"] == "question started"
+
+
+def test_a_stack_in_a_log_has_neither_code_nor_folders(tmp_path: Path) -> None:
+    with RunLogs(tmp_path) as logs:
+        try:
+            raise ValueError(f"cannot read {tmp_path}/a.csv")
+        except ValueError:
+            logs.entry_point.exception("failed")
+    (line,) = lines(tmp_path / "logs" / "entry_point.log")
+    call, message = str(line["exception"]).splitlines()
+    assert call.startswith("tests.eval.runs.test_logs:") and message == "ValueError: cannot read a.csv"
+
+
+def test_a_line_of_work_that_outlives_the_run_is_dropped(tmp_path: Path) -> None:
+    with RunLogs(tmp_path) as logs:
+        listen = logs.listener("t", {"task_id": "q1"})
+    listen("info", "agent finished", {})
+    assert system_lines(tmp_path) == []
+
+
+@pytest.mark.parametrize(("key", "value"), [("level", "loud"), ("format", "xml"), ("level", "INFO")])
+def test_unknown_settings_are_one_sentence(key: str, value: str) -> None:
+    with pytest.raises(UserError, match=rf"log\.{key}={value} is not known; choose one of: "):
+        LogSettings(**{key: value}).check()

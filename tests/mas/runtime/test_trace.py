@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from mas.runtime.trace import Trace, current_thread_id, event, keep_answer, keep_state, record_trace, span
+from mas.runtime.trace import (
+    Trace,
+    current_thread_id,
+    event,
+    keep_answer,
+    keep_state,
+    note_review,
+    note_step,
+    record_trace,
+    span,
+)
 
 
 class Heard:
@@ -242,3 +252,68 @@ def test_the_answer_as_it_would_stand_now_is_remembered() -> None:
         keep_answer("41")
         keep_answer("42")
     assert trace.answer == "42"
+
+
+def test_each_line_says_the_step_and_the_agent_that_it_belongs_to() -> None:
+    heard = Heard()
+    with record_trace(Trace("thread", heard)), span("question", "q"):
+        with span("orchestrator", "orchestrator"):
+            note_step("researcher", {"researcher": 1})
+        with span("agent", "researcher"), span("tool", "calculator", inputs={"expression": "2+2"}):
+            event("cached")
+    places = [
+        (name, fields.get("component"), fields.get("agent"), fields.get("step")) for _, name, fields in heard.lines
+    ]
+    assert places == [
+        ("question started", "q", None, None),
+        ("orchestrator started", "orchestrator", None, None),
+        ("orchestrator finished", "orchestrator", None, "researcher"),
+        ("agent started", "researcher", "researcher", "researcher"),
+        ("tool started", "calculator", "researcher", "researcher"),
+        ("cached", "calculator", "researcher", "researcher"),
+        ("tool finished", "calculator", "researcher", "researcher"),
+        ("agent finished", "researcher", "researcher", "researcher"),
+        ("question finished", "q", None, "researcher"),
+    ]
+
+
+def test_a_tool_call_is_logged_with_its_arguments_at_both_ends() -> None:
+    heard = Heard()
+    with record_trace(Trace("thread", heard)), span("tool", "calculator", inputs={"expression": "2+2"}) as current:
+        current.outputs = {"result": "4"}
+    (_, began, first), (_, ended, last) = heard.lines
+    assert (began, first["arguments"]) == ("tool started", {"expression": "2+2"})
+    assert (ended, last["arguments"], last["result"]) == ("tool finished", {"expression": "2+2"}, "4")
+
+
+def test_a_failure_is_logged_with_type_and_retry_counts_and_its_stack_once() -> None:
+    heard = Heard()
+    with pytest.raises(KeyError), record_trace(Trace("thread", heard)), span("question", "q"):
+        note_step("expert", {"planner": 0, "expert": 2})
+        with span("agent", "expert"), span("tool", "calculator"):
+            raise KeyError("x")
+    failed = [(name, fields) for level, name, fields in heard.lines if level == "error"]
+    assert [name for name, _ in failed] == ["tool failed", "agent failed", "question failed"]
+    assert {(fields["error"], fields["error_type"]) for _, fields in failed} == {("KeyError: 'x'", "KeyError")}
+    assert all(fields["retry_counts"] == {"planner": 0, "expert": 2} for _, fields in failed)
+    (stack,) = [fields["stack"] for _, fields in failed if "stack" in fields]
+    assert stack.splitlines()[0].startswith("tests.mas.runtime.test_trace:") and stack.endswith("KeyError: 'x'")
+
+
+def test_each_failure_has_its_own_stack_however_alike_they_are() -> None:
+    heard = Heard()
+    with record_trace(Trace("thread", heard)):
+        for _ in range(20):
+            with pytest.raises(KeyError), span("tool", "calculator"):
+                raise KeyError("x")
+    assert sum("stack" in fields for _, _, fields in heard.lines) == 20
+
+
+def test_reviews_are_kept_in_order_by_agent() -> None:
+    trace = Trace("thread")
+    note_review("planner", approved=True)  # outside of a trace: of no sample
+    with record_trace(trace):
+        for approved in (False, True):
+            note_review("planner", approved)
+        note_review("expert", approved=True)
+    assert trace.reviews == {"planner": [False, True], "expert": [True]}

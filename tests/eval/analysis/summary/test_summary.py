@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from eval.analysis.statistics.intervals import Interval
+from eval.analysis.summary.rows import MAX_ERROR_CHARS
 from eval.analysis.summary.summarise import RunDetails, select_final_attempts, summarise
-from eval.analysis.summary.summary import Agreement, Leaks, LimitChange, Retried, SessionSummary, read_summary
+from eval.analysis.summary.summary import Agreement, Leaks, LimitChange, Retried, Reviews, SessionSummary, read_summary
 from eval.analysis.tuned_on import UsedToTune
+from eval.reports.notes import list_notes
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 
@@ -22,6 +24,45 @@ def test_questions_in_error_count_as_wrong(record: Make) -> None:
     summary = summarise(records, RunDetails(run_id="run-1"))
     assert (summary.n, summary.n_correct, summary.accuracy, summary.n_error) == (4, 1, 0.25, 2)
     assert summary.errors_by_class == {"LMServerError": 2}
+
+
+def test_the_first_message_of_each_error_class_is_kept(record: Make) -> None:
+    records = [
+        record("a", **{**FAILED, "error": "the first"}),
+        record("b", **{**FAILED, "error": "the second"}),
+        record("c", **{**FAILED, "error": "x" * 5_000, "error_class": "tool"}),
+        record("d", **{**FAILED, "error": "not asked", "error_class": "not_run"}),
+        record("e", **{**FAILED, "error": "it passed", "error_class": "limit"}),
+        record("e", attempt=2, score=1.0),
+    ]
+    first = summarise(records, RunDetails(run_id="run-1")).first_errors
+    assert first == {"LMServerError": "the first", "tool": "x" * MAX_ERROR_CHARS}
+
+
+def test_reviews_add_up_by_agent_over_all_attempts(record: Make) -> None:
+    once = {"planner": {"reviews": 1, "rejected": 0, "retried": 0, "recovered": 0}}
+    twice = {
+        "planner": {"reviews": 3, "rejected": 2, "retried": 1, "recovered": 1},
+        "expert": {"reviews": 5, "rejected": 5, "retried": 1, "recovered": 0},
+    }
+    summary = summarise([record("a", reviews=once), record("b", reviews=twice)], RunDetails(run_id="run-1"))
+    assert summary.reviews_by_agent == {
+        "planner": Reviews(reviews=4, rejected=2, retried=1, recovered=1),
+        "expert": Reviews(reviews=5, rejected=5, retried=1, recovered=0),
+    }
+    assert dict(list_notes(summary))["rejected work"] == (
+        "planner 2 of 4 reviews (1 of 1 retries approved in the end), "
+        "expert 5 of 5 reviews (0 of 1 retries approved in the end)"
+    )
+
+
+def test_the_memory_of_the_run_is_that_of_its_largest_session() -> None:
+    sessions = tuple(SessionSummary(peak_memory_mb=each) for each in (120.5, None, 300.0))
+    summary = summarise([], RunDetails(run_id="run-1", sessions=sessions))
+    assert summary.peak_memory_mb == 300.0
+    assert dict(list_notes(summary))["memory"].startswith("300 MB at most")
+    unknown = summarise([], RunDetails(run_id="run-1", sessions=sessions[1:2]))
+    assert unknown.peak_memory_mb is None and "memory" not in dict(list_notes(unknown))
 
 
 @pytest.mark.parametrize("error_class", ["not_run", "quota_or_key"])

@@ -1,0 +1,92 @@
+"""Stacks of records and logs: they name code, and nothing of the machine or of what the code worked on."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from eval.cli.paths import PROJECT_ROOT
+from mas.runtime.stack_trace import MAX_CHAIN, MAX_FRAMES, format_stack, is_call, remove_folders
+from mas.tools.calculator import calculator
+
+HERE = "tests.mas.runtime.test_stack_trace"
+
+
+def catch(cause: type[Exception], text: str) -> str:
+    password = "local-password-1"
+    try:
+        try:
+            int(text)
+        except ValueError as error:
+            raise cause(f"{text!r} is no number") from error
+    except Exception as error:  # noqa: BLE001  whatever it is
+        assert password
+        return format_stack(error)
+    raise AssertionError
+
+
+def test_a_stack_names_module_line_and_function_of_each_call_and_every_cause() -> None:
+    first, inner, second, outer = catch(KeyError, "seven").splitlines()
+    assert first.startswith(f"{HERE}:") and first.endswith(" in catch")
+    assert inner == "ValueError: invalid literal for int() with base 10: 'seven'"
+    assert second.startswith(f"{HERE}:") and outer.startswith("KeyError:") and "is no number" in outer
+    assert [is_call(line) for line in (first, inner, second, outer)] == [True, False, True, False]
+
+
+def test_variables_and_code_are_not_in_it() -> None:
+    stack = catch(KeyError, "seven")
+    assert "local-password-1" not in stack and "raise" not in stack and "int(text)" not in stack
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        (f"no file {PROJECT_ROOT}/conf/model/openai.yaml", "no file openai.yaml"),
+        (f"[Errno 2] '{tempfile.gettempdir()}/run-1/a b.csv'", "[Errno 2] 'a b.csv'"),
+        (f"{Path.home()}/keys.txt: denied", "keys.txt: denied"),
+        ("https://example.org/tmp/page.html", "https://example.org/tmp/page.html"),
+        ("a ratio of 1/2, /etc/hosts", "a ratio of 1/2, /etc/hosts"),
+    ],
+)
+def test_messages_lose_the_folders_of_this_machine(text: str, cleaned: str) -> None:
+    assert remove_folders(text) == cleaned
+    assert catch_message(text) == f"OSError: {cleaned}"
+
+
+def catch_message(text: str) -> str:
+    try:
+        raise OSError(text)
+    except OSError as error:
+        return format_stack(error).splitlines()[-1]
+
+
+def test_a_failing_tool_is_named_where_it_failed() -> None:
+    try:
+        calculator("1/0")
+    except Exception as error:  # noqa: BLE001  a tool's own
+        assert "mas.tools.calculator:" in format_stack(error)
+        assert str(PROJECT_ROOT) not in format_stack(error)
+
+
+def test_deep_recursion_and_long_chains_stay_short() -> None:
+    def fall(depth: int) -> None:
+        if depth:
+            fall(depth - 1)
+        raise RecursionError("deep")
+
+    def chain(length: int) -> None:
+        try:
+            if length:
+                chain(length - 1)
+        except ValueError as error:
+            raise ValueError(f"link {length}") from error
+        raise ValueError(f"link {length}")
+
+    with pytest.raises(RecursionError) as fallen:
+        fall(500)
+    lines = format_stack(fallen.value).splitlines()
+    assert len(lines) == MAX_FRAMES + 2 and f"… {502 - MAX_FRAMES} calls …" in lines
+    with pytest.raises(ValueError) as linked:
+        chain(20)
+    messages = [line for line in format_stack(linked.value).splitlines() if not is_call(line)]
+    assert messages == [f"ValueError: link {n}" for n in range(20 - MAX_CHAIN + 1, 21)]
