@@ -6,6 +6,7 @@ transcribe(Path("/data/memo.mp3"), "memo.mp3", settings)     # "Buy three pounds
 Off by default: it sends the sound to a server and costs money, which the run's cost does not include.
 """
 
+import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,18 +77,9 @@ def transcribe(path: Path, name: str, settings: TranscriptionSettings) -> str:
         raise ToolError(f"{name} cannot be read: {error.strerror}.") from error
     if len(data) > MAX_BYTES:
         raise ToolError(f"{what} cannot be had: the sound has {len(data)} bytes, and at most {MAX_BYTES} are sent.")
-    client = openai.OpenAI(
-        api_key=settings.api_key or "none",
-        base_url=settings.base_url or "https://api.openai.com/v1",  # never from OPENAI_BASE_URL
-        timeout=settings.seconds / 2,
-        max_retries=1,
-    )
     try:
-        with client:
-            reply = client.audio.transcriptions.create(model=settings.model or "", file=(name, data))
-        text = reply.text
-        if not isinstance(text, str):
-            raise TypeError("no text")
+        # In a loop of its own, in the tool's thread: the client's own limits do not end a reply that drips.
+        return asyncio.run(_request(name, data, settings))[:MAX_TRANSCRIPT_CHARS]
     except openai.APIStatusError as error:  # not the server's own words, which may repeat the key
         refused = f"the server refuses it (HTTP {error.status_code})"
         if error.status_code in (401, 403):
@@ -95,8 +87,23 @@ def transcribe(path: Path, name: str, settings: TranscriptionSettings) -> str:
         if error.status_code == 404:
             refused += "; check tools.transcription.model and base_url"
         raise ToolError(f"{what} cannot be had: {refused}.") from error
-    except openai.APIConnectionError as error:
+    except (openai.APIConnectionError, TimeoutError) as error:
         raise ToolError(f"{what} cannot be had: the server did not answer; try again later.") from error
     except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
         raise ToolError(f"{what} cannot be had: the server's reply cannot be read.") from error
-    return text[:MAX_TRANSCRIPT_CHARS]
+
+
+async def _request(name: str, data: bytes, settings: TranscriptionSettings) -> str:
+    import openai
+
+    client = openai.AsyncOpenAI(
+        api_key=settings.api_key or "none",
+        base_url=settings.base_url or "https://api.openai.com/v1",  # never from OPENAI_BASE_URL
+        timeout=settings.seconds,
+        max_retries=1,
+    )
+    async with asyncio.timeout(settings.seconds), client:
+        reply = await client.audio.transcriptions.create(model=settings.model or "", file=(name, data))
+    if not isinstance(reply.text, str):
+        raise TypeError("no text")
+    return reply.text
