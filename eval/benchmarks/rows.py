@@ -10,7 +10,7 @@ annotated solution steps, is ignored.
 import hashlib
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -21,6 +21,11 @@ from mas.runtime.errors import UserError
 
 ON_BAD_ROW = ("refuse", "skip")
 NO_GOLD = "?"  # GAIA's test split
+MAX_LISTED = 20  # rows in a message
+NAN_NOTE = (
+    "the target is NaN, which as a number equals nothing, so with scorer=gaia or numeric no answer is correct; give "
+    "another, or leave it empty for an unscored question"
+)
 
 
 class BadRowError(Exception):
@@ -108,7 +113,7 @@ def read_rows(
     """Return every row as a sample; without a column of ids, the id is made from the question or the row's number.
 
     Raises:
-        UserError: the first bad row if bad rows are refused, or no good row at all.
+        UserError: the bad rows, of which the first twenty are listed, if they are refused; or no good row at all.
     """
     check_on_bad_row(on_bad_row)
     samples: dict[str, Sample] = {}
@@ -120,18 +125,27 @@ def read_rows(
             if sample.id in places:
                 raise BadRowError(_describe_duplicate(sample, places[sample.id], columns))
         except BadRowError as error:
-            if on_bad_row == "refuse":
-                hint = "correct the row, or leave bad rows out with data.on_bad_row=skip"
-                raise UserError(f"{row.place}: {error}; {hint}.") from error
             bad.append(f"{row.place}: {error}")
         else:
             samples[sample.id], places[sample.id] = sample, row.place
+    if bad and on_bad_row == "refuse":
+        raise UserError(_describe_bad_rows(bad))
     if not samples:
         reason = f"all {len(bad)} are bad, the first one being {bad[0]}" if bad else "the metadata is empty"
         raise UserError(
             f"No rows are left in {attachments.metadata or attachments.folder}: {reason}; correct the data."
         )
-    return Split(tuple(samples.values()), tuple(bad), columns.notes)
+    nan = [places[id_] for id_, sample in samples.items() if (sample.target or "").casefold().lstrip("+-") == "nan"]
+    notes = (*columns.notes, *(f"{place}: {NAN_NOTE}" for place in nan[:MAX_LISTED]))
+    return Split(tuple(samples.values()), tuple(bad), notes)
+
+
+def _describe_bad_rows(bad: Sequence[str]) -> str:
+    if len(bad) == 1:
+        return f"{bad[0]}; correct the row, or leave bad rows out with data.on_bad_row=skip."
+    more = f"\n  and {len(bad) - MAX_LISTED} more" if len(bad) > MAX_LISTED else ""
+    listed = "".join(f"\n  {each}" for each in bad[:MAX_LISTED])
+    return f"{len(bad)} rows are bad; correct them, or leave them out with data.on_bad_row=skip:{listed}{more}"
 
 
 def _describe_duplicate(sample: Sample, place: str, columns: FoundColumns) -> str:

@@ -22,6 +22,7 @@ from mas.runtime.errors import UserError
 T = TypeVar("T")
 ONLY_SPLIT = "all"
 MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
+OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "'|'"}  # character to what is typed
 WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are awkward on a command line
 
 
@@ -89,6 +90,11 @@ class CsvDataset(_TableDataset):
 
     def _read_names(self, path: Path) -> Sequence[str]:
         _, names = next(self._read_lines(path), (0, []))
+        if len(names) == 1 and (found := next((each for each in OTHER_DELIMITERS if each in names[0]), None)):
+            word = OTHER_DELIMITERS[found]
+            raise UserError(
+                f"{path} has one column, {names[0]!r}: give data.delimiter={word} if that separates its cells."
+            )
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
         return names

@@ -8,13 +8,14 @@
 It uses internals of Hydra 1.3 (`hydra._internal`, texts of its errors); another version is refused at import.
 """
 
+import difflib
 import functools
 import os
 import re
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import hydra
@@ -69,6 +70,20 @@ def _refuse_flags(message: str) -> None:
     raise UserError(f"the flags cannot be read: {message}; options are given as name=value, and --help lists them.")
 
 
+def quote_texts(arguments: Sequence[str]) -> list[str]:
+    """Quote values with letters outside ASCII, which Hydra cannot read without quotes: run.name=ünï cödé.
+
+    Values with characters that mean something to Hydra (lists, quotes, interpolations) are left as they are.
+    """
+    return [
+        f'{found[1]}="{found[2]}"' if (found := _UNQUOTED.fullmatch(each)) and not each.isascii() else each
+        for each in arguments
+    ]
+
+
+_UNQUOTED = re.compile(r"""([\w.+@/]+)=([^=,'"\\\[\]{}()$]+)""")
+
+
 def check_overrides(overrides: Sequence[str], config_name: str) -> None:
     """Check overrides for what Hydra's own errors do not explain, above all config groups.
 
@@ -79,13 +94,16 @@ def check_overrides(overrides: Sequence[str], config_name: str) -> None:
     Raises:
         UserError: the first mistake.
     """
-    groups = _read_groups(config_name)
+    groups, options = _read_groups(config_name), _read_options(config_name)
     for override in overrides:
         name, given, value = (part.strip() for part in override.partition("="))
         group, elsewhere, _ = name.lstrip("~+").partition("@")
         sign = name[:1]
         if not group or not (given or sign == "~"):
             raise UserError(f"{override!r} is not an option; options are given as name=value, and texts in quotes.")
+        first = group.partition(".")[0].partition("/")[0]
+        if re.fullmatch(r"\w+", first) and first not in options and not (CONF / first).is_dir():
+            raise UserError(f"{first} is not an option; {suggest(first, options)}.")
         if re.fullmatch(r"[a-z_]+", group) and (CONF / group).is_dir():
             if not elsewhere:  # model@scorer.judge=… puts a choice where the file in conf/ has none
                 _check_group(override, sign, group, value, groups)
@@ -110,6 +128,19 @@ def _read_groups(config_name: str) -> dict[str, str | None]:
     return {group: choice for group, choice in pairs if not group.startswith("override ")}
 
 
+def _read_options(config_name: str) -> set[str]:
+    """Return the first parts of all options' names: groups, options of the command's file, and `hydra`."""
+    plain = yaml.safe_load((CONF / f"{config_name}.yaml").read_text("utf-8"))
+    return {"hydra", *_read_groups(config_name), *plain} - {"defaults"}
+
+
+def suggest(name: str, known: Collection[str]) -> str:
+    """Return a clause that lists the known names, with the most similar one first if any is similar."""
+    listed = f"choose one of: {', '.join(sorted(set(known) - {'hydra'}))}"
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]}? Otherwise {listed}" if close else listed
+
+
 def _describe_choices(group: str) -> str:
     choices = ", ".join(sorted(file.stem for file in (CONF / group).glob("*.yaml")))
     return f"choose one of: {choices}; or leave it out"
@@ -126,7 +157,7 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
     check_overrides(overrides, "eval")
     _prepare()
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("eval", list(overrides))
+        return compose("eval", quote_texts(overrides))
 
 
 def _prepare() -> None:
@@ -211,7 +242,7 @@ def run_jobs(
     flags = read_flags(sys.argv[1:])
     if flags.config_name is flags.config_path is None:  # else the groups are those of a file that is not ours
         check_overrides(flags.overrides, config_name)
-    sys.argv[1:] = edit(sys.argv[1:])
+    sys.argv[1:] = quote_texts(edit(sys.argv[1:]))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors over several lines and exits
     hydra.main(config_path=str(CONF), config_name=config_name, version_base="1.3")(job)()
 
@@ -249,7 +280,7 @@ def describe_mistake(error: BaseException) -> str:
     text = _join_messages(error).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
     if found := re.search(r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL):
         group, _, name = found[1].rpartition("/")
-        return f"{group}={name} is not known; choose one of: {', '.join(found[2].split())}."
+        return f"{group}={name} is not known; {suggest(name, found[2].split())}."
     if found := re.search(r"Could not override '([^']*)'\. ?No match in the defaults list", text):
         return f"{found[1]} is not a config group of this command; --help lists them."
     if "Config group override must be" in text:
@@ -271,11 +302,22 @@ def describe_mistake(error: BaseException) -> str:
     if found := re.search(r"is not a ListConfig.*?full_key: (\S+)", text, re.DOTALL):
         return f"{found[1]} needs a list; give it as {found[1]}=[a,b]."
     if found := re.search(r"(.*?)\s*full_key: (\S+)", text, re.DOTALL):
-        return f"{found[2]} has the wrong kind of value: {_join_lines(found[1])}; correct it."
+        return f"{found[2]} has the wrong kind of value: {_describe_type(found[1])}."
     if "OverrideParseException" in type(error).__name__:
         problem = f"the command line cannot be read: {_join_lines(text)}"
         return f"{problem}; quote values with special characters: 'key=\"a=b\"'."
     return _join_lines(text.partition("full_key:")[0])
+
+
+_EXPECTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
+
+
+def _describe_type(text: str) -> str:
+    """Return OmegaConf's sentence on a value in the words of a user."""
+    found = re.search(r"Value '(.*)' (?:of type '.*' could not be converted to|is not a valid) (\w+)", text, re.DOTALL)
+    if found and found[2] in _EXPECTED:
+        return f"{found[1]!r} was given, and {_EXPECTED[found[2]]} is expected"
+    return f"{_join_lines(text)}; correct it"
 
 
 def _list_siblings(error: BaseException | None, key: str) -> str:
@@ -286,7 +328,7 @@ def _list_siblings(error: BaseException | None, key: str) -> str:
             options = sorted({str(each) for each in node if each not in ("_target_", "hydra")} | _list_groups(key))
             if not options:
                 return f"{key.rpartition('.')[0]} as it is chosen now has none; leave it out, or choose another"
-            return f"choose one of: {', '.join(options)}"
+            return suggest(key.rpartition(".")[2], options)
         error = error.__cause__ or error.__context__
     return "see --help, or the files in conf/, for those there are"
 

@@ -12,6 +12,7 @@ import re
 import shlex
 import socket
 import subprocess
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -63,7 +64,8 @@ def make_run_folder(kind: str, name: str, given: str | None) -> Path:
 
 def _new(parent: Path, name: str) -> Path:
     """Return a folder of this second that no other run has, not even one that starts at the same moment."""
-    stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{re.sub(r'[^A-Za-z0-9.-]+', '_', name)}"
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()  # "ünï" as "uni"
+    stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{re.sub(r'[^A-Za-z0-9.-]+', '_', plain)}"
     for number in count(1):
         folder = parent / (stem if number == 1 else f"{stem}_{number}")
         with suppress(FileExistsError):

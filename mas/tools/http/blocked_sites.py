@@ -39,6 +39,11 @@ BLOCKED_SITES = (
     "github.io/*gaia",
     "gitlab.com/*gaia",
     "deepwiki.com/*gaia",  # generated from such repositories
+    "jsdelivr.net/gh/*gaia",
+    # Files with an agent's answers, in repositories whose names do not say so (eax6/smolagents and other copies).
+    "github.com/*output/validation",
+    "githubusercontent.com/*output/validation",
+    "jsdelivr.net/gh/*output/validation",
     "kaggle.com/*gaia",
     "hal.cs.princeton.edu/gaia",  # leaderboard with transcripts
     "2311.12983",  # the paper prints questions with answers; its number is in the address of every copy

@@ -191,3 +191,17 @@ def test_without_ids_the_same_question_twice_is_refused_and_names_the_first(tmp_
     said = r"^row a  \?: it asks the same as row a \?, and ids are made from the questions \(data\.columns\.id=null "
     with pytest.raises(UserError, match=said):
         made_ids(tmp_path, ("a ?", ""), ("a  ?", ""))
+
+
+def test_all_bad_rows_are_listed_up_to_twenty(tmp_path: Path) -> None:
+    message = refusal(tmp_path, GOOD, *[without("Question")] * 25)
+    first, *listed, last = message.split("\n")
+    assert first == "25 rows are bad; correct them, or leave them out with data.on_bad_row=skip:"
+    assert [line.split(":")[0].strip() for line in listed] == [f"m.jsonl, line {number}" for number in range(2, 22)]
+    assert last.strip() == "and 5 more"
+
+
+@pytest.mark.parametrize(("gold", "noted"), [("NaN", True), ("-nan", True), ("nanotube", False), ("4", False)])
+def test_a_target_that_equals_nothing_is_noted(tmp_path: Path, gold: str, noted: bool) -> None:
+    split = read_rows([Row("m.jsonl, line 1", GOOD | {"Final answer": gold})], Attachments(tmp_path))
+    assert [note.startswith("m.jsonl, line 1: the target is NaN") for note in split.notes] == [True] * noted

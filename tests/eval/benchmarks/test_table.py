@@ -1,6 +1,7 @@
 """Questions in one CSV or Parquet file, with columns of any names."""
 
 import codecs
+import re
 from pathlib import Path
 from typing import Any
 
@@ -221,3 +222,11 @@ def test_parquets_mistakes_are_told_like_csvs(tmp_path: Path) -> None:
     (tmp_path / "q.parquet").write_bytes(b"no table")
     with pytest.raises(UserError, match=r"cannot be read as Parquet \(ArrowInvalid\)"):
         ParquetDataset(str(tmp_path / "q.parquet")).load("all")
+
+
+@pytest.mark.parametrize(("delimiter", "word"), [(";", "semicolon"), ("\t", "tab"), ("|", "'|'")])
+def test_a_file_with_another_delimiter_suggests_it(tmp_path: Path, delimiter: str, word: str) -> None:
+    (tmp_path / "x.csv").write_text(f"Question{delimiter}Final answer\nHow many?{delimiter}4\n")
+    with pytest.raises(UserError, match=re.escape(f"data.delimiter={word}")):
+        CsvDataset(str(tmp_path / "x.csv")).load("all")
+    assert CsvDataset(str(tmp_path / "x.csv"), delimiter=delimiter).load("all").samples[0].target == "4"

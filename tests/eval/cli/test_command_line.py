@@ -1,8 +1,9 @@
 """What is refused before Hydra reads it, for either command; the sentences as users see them: `test_mistakes.py`."""
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from eval.cli.hydra_compat import check_overrides, read_flags
+from eval.cli.hydra_compat import check_overrides, quote_texts, read_flags
 from mas.runtime.errors import UserError
 
 
@@ -20,7 +21,7 @@ from mas.runtime.errors import UserError
         ("+tools.mine=1", "eval"),
         ("run.name=null", "eval"),
         ("'run.name=\"a=b\"'", "eval"),
-        ("outputs=x", "eval"),
+        ("hydra.job.num=1", "eval"),
     ],
 )
 def test_what_hydra_can_judge_is_left_to_it(override: str, command: str) -> None:
@@ -31,6 +32,8 @@ def test_what_hydra_can_judge_is_left_to_it(override: str, command: str) -> None
     ("override", "command", "words"),
     [
         ("optimizer=gepa", "eval", "data, debug, experiment, model, scorer, system, tools, tracking."),
+        ("modle=gpt-4o", "eval", "modle is not an option; did you mean model? Otherwise choose one of: cache, data, "),
+        ("+nope.x=1", "eval", "nope is not an option; choose one of: cache, data, "),
         ("debug=one", "optimize", "data, experiment, model, optimizer, scorer, system, tools, tracking."),
         ("model = null", "eval", "model = null is not possible: model is a config group; choose one of: gpt-4o, "),
         ("model@scorer.judge=null", "eval", "model is a config group; choose one of: gpt-4o, "),
@@ -48,7 +51,7 @@ def test_what_hydra_can_judge_is_left_to_it(override: str, command: str) -> None
 )
 def test_what_hydra_would_not_explain_is_one_sentence(override: str, command: str, words: str) -> None:
     with pytest.raises(UserError) as refused:
-        check_overrides(["limit=1", override], command)
+        check_overrides(["seed=1", override], command)
     assert words in str(refused.value)
 
 
@@ -56,3 +59,22 @@ def test_options_and_flags_are_told_apart_and_flags_that_show_go_alone() -> None
     assert read_flags(["limit=1", "seed=2", "--cfg", "job", "--resolve"]).overrides == ["limit=1", "seed=2"]
     with pytest.raises(UserError, match="--run and --multirun and --shell-completion cannot be given together"):
         read_flags(["-m", "-r", "-sc", "limit=1"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("run.name=\u00fcn\u00ef c\u00f6d\u00e9", 'run.name="\u00fcn\u00ef c\u00f6d\u00e9"'),
+        ("run.dir=/tmp/\u00f6h", 'run.dir="/tmp/\u00f6h"'),
+        ("run.name=plain name", "run.name=plain name"),
+        ("ids=[\u00e4,b]", "ids=[\u00e4,b]"),
+        ("run.name='\u00e4'", "run.name='\u00e4'"),
+        ("--multirun", "--multirun"),
+    ],
+)
+def test_values_with_letters_outside_ascii_are_quoted_for_hydra(typed: str, read: str) -> None:
+    assert quote_texts([typed]) == [read]
+    if "[" not in typed and typed[0] != "-":
+        name, value = typed.split("=")
+        (parsed,) = OverridesParser.create().parse_overrides([read])
+        assert str(parsed.value()) == value.strip("'")
