@@ -75,6 +75,6 @@ def test_options_and_flags_are_told_apart_and_flags_that_show_go_alone() -> None
 def test_values_with_letters_outside_ascii_are_quoted_for_hydra(typed: str, read: str) -> None:
     assert quote_texts([typed]) == [read]
     if "[" not in typed and typed[0] != "-":
-        name, value = typed.split("=")
+        value = typed.partition("=")[2]
         (parsed,) = OverridesParser.create().parse_overrides([read])
         assert str(parsed.value()) == value.strip("'")
