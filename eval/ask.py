@@ -6,9 +6,14 @@ python eval/ask.py "What is the price of apple?" --file fruit.csv model=gpt-4o-m
 Exit codes: 0 answered · 1 a mistake in the command line, reported in one sentence · 2 failed by error · 3 interrupted.
 """
 
-import argparse
 import sys
 from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
+import argparse
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.arguments import UserErrorParser

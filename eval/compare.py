@@ -9,10 +9,15 @@ Exit codes: 0 compared, whatever the result · 1 a mistake of the user, in one s
 The page and the JSON hold targets, as the report of a run does: they are for the runs' owner.
 """
 
-import argparse
-import json
 import sys
 from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
+import argparse
+import json
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli

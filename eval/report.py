@@ -7,8 +7,14 @@ Exit codes: 0 done · 1 a mistake of the user, in one sentence · 2 done, and so
 3 done, and the run has not come to all its questions, or the files could not be written.
 """
 
-import argparse
 import sys
+from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
+import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import STOPPED, exit_now, run_cli

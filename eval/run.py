@@ -7,7 +7,13 @@ python eval/run.py run.resume=latest          continue the run that was started 
 python eval/run.py --help                     every option
 """
 
+import sys
 from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf

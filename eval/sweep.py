@@ -7,8 +7,14 @@ Exit codes, the first that applies of 3, 1, 2: 0 done · 1 your mistake, or a jo
 failed by error, or its accuracy is below its run.fail_under · 3 a run has not come to all its questions.
 """
 
-import argparse
 import sys
+from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
+import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, WORST_FIRST, exit_now, run_cli

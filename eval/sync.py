@@ -11,6 +11,12 @@ everything: it could not be reached, or refused something.
 """
 
 import sys
+from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
 
 from eval.cli.command import exit_now, run_cli
 from eval.workflows.sync import Evaluations, run_sync

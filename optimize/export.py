@@ -6,10 +6,15 @@
 Exit codes: 0 done · 1 a mistake in the command, explained in one sentence.
 """
 
-import argparse
 import sys
-from collections.abc import Mapping
 from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
+import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from eval.cli.arguments import UserErrorParser

@@ -6,8 +6,14 @@ python optimize/run.py resume=latest                                            
 python optimize/run.py --help                                                      every option
 """
 
-import functools
 import sys
+from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
+import functools
 from collections.abc import Sequence
 from typing import Any, cast
 

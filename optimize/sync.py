@@ -11,8 +11,13 @@ everything: it could not be reached, or refused something.
 """
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
