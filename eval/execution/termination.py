@@ -13,6 +13,7 @@ Evaluating and tuning share it. Tuning registers how its search is broken off: `
 
 import asyncio
 import re
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from typing import Literal
 from eval.cli.command import handle_signals
 from eval.runs.record import Record
 from eval.runs.store import RETRIED
+from mas.runtime.event_loop import background_loop
 from mas.runtime.terminal import print_line
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare better
@@ -188,6 +190,16 @@ class StopController:
     def _cancel(self) -> None:
         for cancel in list(self._cancels):
             cancel()
+        if self._cancels:
+            timer = threading.Timer(_CANCEL_SECONDS, self._leave_blocked_loop)
+            timer.daemon = True
+            timer.start()
+
+    def _leave_blocked_loop(self) -> None:
+        """Stop waiting for what is in flight, as a third signal does, if code blocks the loop that would cancel it."""
+        if self._cancels and background_loop().is_blocked() and (main := threading.main_thread().ident) is not None:
+            self._signals = _MAX_SIGNALS
+            signal.pthread_kill(main, signal.SIGINT)
 
 
 def exceeds_errors(errors: int, finished: int, max_errors: float | None) -> bool:

@@ -119,4 +119,5 @@ class CallPolicy:
     counts_tokens: bool = False  # the rate limiter limits tokens per minute and needs an estimate of each request's
     num_retries: int = 0
     retry_base_seconds: float = 1.0  # upper bound of the first wait
+    attempt_timeout_seconds: float | None = None  # of every attempt but the last; None: learnt from earlier replies
     deadline_seconds: float = float("inf")  # of a call with its retries

@@ -4,13 +4,15 @@ No other module of `mas/llm` imports `dspy._vendor` or `dspy.clients`. The versi
 checked on import (`mas/prompt_sets/dspy_internals.py`).
 
 DSPy's native engine is bound here to one OpenAI-compatible endpoint: by itself it would choose the provider by the
-model's name. It also gets a wire format for audio, and recognises context overflows that are not worded as OpenAI's.
+model's name. It also gets a wire format for audio, and recognises replies that broke off and context overflows that
+are not worded as OpenAI's.
 
     engine, async_engine = create_chat_engines("http://127.0.0.1:8000/v1", "none", 4, 900.0, "max_tokens")
 """
 
 import dataclasses
 import functools
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -29,14 +31,17 @@ from dspy.lm15 import (
     AudioPart,
     ContextLengthError,
     InvalidRequestError,
+    LM15Error,
     OpenAIChatCompat,
     ProviderDefinition,
+    ProviderError,
     ProviderLM,
     Request,
     Resolution,
     Response,
     RouterConfig,
     TextPart,
+    TransportError,
 )
 
 from mas.prompt_sets.dspy_internals import check_dspy_version
@@ -115,8 +120,8 @@ class ChatEngine(_OneEndpoint, LM15Engine):
     def complete(self, request: Request) -> Response:
         try:
             return super().complete(request)
-        except InvalidRequestError as error:
-            raise _classify_overflow(error) from error.__cause__
+        except ProviderError as error:
+            raise _classify_error(error) from error.__cause__
 
 
 class AsyncChatEngine(_OneEndpoint, AsyncLM15Engine):
@@ -126,15 +131,30 @@ class AsyncChatEngine(_OneEndpoint, AsyncLM15Engine):
             # CPU per call (measured), and the call then queues for the interpreter when that is busy.
             provider, routed = self._target(request)
             return await provider.complete(routed)
-        except InvalidRequestError as error:
-            raise _classify_overflow(error) from error.__cause__
+        except ProviderError as error:
+            raise _classify_error(error) from error.__cause__
 
 
-def _classify_overflow(error: InvalidRequestError) -> InvalidRequestError:
-    """Return a ContextLengthError where vLLM, llama.cpp or Ollama say only in words that the context is too short."""
-    if isinstance(error, ContextLengthError) or not _OVERFLOW.search(error.message):
-        return error
-    return ContextLengthError(error.message, status=error.status, provider=error.provider)
+def _classify_error(error: ProviderError) -> LM15Error:
+    """Return a more exact error where there is one.
+
+    A ContextLengthError where vLLM, llama.cpp or Ollama say only in words that the context is too short; a
+    TransportError for a reply that lost its end on the way, which is a 200 with half of its JSON or nothing at all.
+    """
+    if isinstance(error, InvalidRequestError):
+        if isinstance(error, ContextLengthError) or not _OVERFLOW.search(error.message):
+            return error
+        return ContextLengthError(error.message, status=error.status, provider=error.provider)
+    if type(error) is ProviderError and _is_broken_off(error.__cause__):
+        return TransportError(f"the reply broke off: {error.message}", status=error.status, provider=error.provider)
+    return error
+
+
+def _is_broken_off(cause: BaseException | None) -> bool:
+    """Return whether JSON could not be read because its end, or all of it, is missing; a page of HTML is complete."""
+    if isinstance(cause, json.JSONDecodeError):
+        return cause.doc.lstrip()[:1] in ("", "{", "[")
+    return isinstance(cause, UnicodeDecodeError)  # cut within a character
 
 
 def _encode_audio(request: Request) -> Request:

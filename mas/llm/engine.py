@@ -4,13 +4,15 @@
 
 The part in brackets is one attempt and one span; `mas/llm/retrying.py` decides which failures are retried. Outside a
 run nothing is limited and nothing is stored. The deadline of a call bounds the time that its attempts spend sending and
-receiving, together; waiting for the rate limiter or for the next attempt is not counted. A synchronous call on the
-agents' own loop, which waiting would block, gets one plain attempt.
+receiving, together; waiting for the rate limiter or for the next attempt is not counted. An attempt has a timeout of
+its own, so that a request that hangs is repeated. A synchronous call on the agents' own loop, which waiting would
+block, gets one plain attempt.
 
     AgentLM("openai/any", engine, async_engine, native_tools=True, deadline_seconds=180.0)      # wraps both
 """
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,7 +28,8 @@ from mas.llm.prices import FREE
 from mas.llm.rate_limiter import BackoffTooLongError, RequestPermit
 from mas.llm.replay import Source, StoredReplies
 from mas.llm.reply_validation import check_not_empty, record_cost, validate_reply
-from mas.llm.retrying import SERVER_FAULTS, build_retry_policy
+from mas.llm.retrying import SERVER_FAULTS, AttemptTimeoutError, ReplyTimes, build_retry_policy
+from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, current_context
 from mas.runtime.trace import span
 
@@ -45,6 +48,7 @@ class _Call:
     content: dict[str, object] = field(init=False)  # the request as JSON
     deadline_seconds: float  # of all attempts together
     attempts: int = 0
+    cut_off: int = 0  # attempts that took longer than their timeout
     worked_seconds: float = 0.0  # sending and receiving
     idle_since: float = field(default_factory=time.monotonic)  # begin of the call, or end of its last attempt
 
@@ -56,23 +60,31 @@ class _Call:
         return min(self.deadline_seconds - self.worked_seconds, self.context.seconds_left)
 
     @asynccontextmanager
-    async def limit_work(self) -> AsyncIterator[None]:
-        """Count the block as work, and cancel it at the call's deadline.
+    async def limit_work(self, attempt_seconds: float) -> AsyncIterator[None]:
+        """Count the block, one attempt, as work, and cancel it at its timeout or at the call's deadline.
 
         Raises:
+            AttemptTimeoutError: the attempt took longer than `attempt_seconds`; the call still has time.
             LMTimeoutError: all attempts together took longer than the deadline.
         """
-        began = time.monotonic()
+        began, left = now(), self.deadline_seconds - self.worked_seconds
         try:
-            async with asyncio.timeout(self.deadline_seconds - self.worked_seconds) as timeout:
+            async with asyncio.timeout(min(attempt_seconds, left)) as timeout:
                 yield
         except TimeoutError as error:
             if not timeout.expired():
                 raise
+            if attempt_seconds < left:
+                self.cut_off += 1
+                message = (
+                    f"no complete reply within {attempt_seconds:.3g} s to attempt {self.attempts} of a call that may "
+                    f"take {self.deadline_seconds:g} s (model.call_deadline_seconds)"
+                )
+                raise AttemptTimeoutError(message) from error
             message = f"no complete reply within {self.deadline_seconds:g} s (model.call_deadline_seconds)"
             raise LMTimeoutError(message, model=self.request.model) from error
         finally:
-            self.worked_seconds += time.monotonic() - began
+            self.worked_seconds += now() - began
 
     def describe(self) -> dict[str, object]:
         """Return the request as records store it: media are replaced by their size."""
@@ -99,6 +111,7 @@ class AgentEngine:
 
     def __init__(self, inner: AsyncEngine, policy: CallPolicy) -> None:
         self.inner, self.policy = inner, policy
+        self.reply_times = ReplyTimes()
 
     async def complete(self, request: Request) -> Response:
         """Return a stored or a new reply.
@@ -170,9 +183,13 @@ class AgentEngine:
 
     async def _receive(self, call: _Call, permit: RequestPermit | None) -> Response:
         """Return the server's reply, and report the outcome to the rate limiter."""
+        began = now()
         try:
-            async with call.limit_work():
+            async with call.limit_work(self._get_attempt_seconds(call)):
                 response = await self.inner.complete(call.request)
+        except AttemptTimeoutError:  # tells the rate limiter nothing
+            self.reply_times.record(now() - began)
+            raise
         except RateLimitError as error:
             if permit is not None:
                 permit.record_rate_limit(error.retry_after)
@@ -183,7 +200,23 @@ class AgentEngine:
             raise
         if permit is not None:
             permit.record_success()
+        self.reply_times.record(now() - began)
         return response
+
+    def _get_attempt_seconds(self, call: _Call) -> float:
+        """Return the timeout of the call's next attempt: longer after one that was cut off, none for the last one.
+
+        A timeout that is learnt leaves half of the call's time to later attempts, unless little is left of it.
+        """
+        policy = self.policy
+        if call.attempts > policy.num_retries:
+            return math.inf
+        if policy.attempt_timeout_seconds is not None:
+            return policy.attempt_timeout_seconds
+        left = call.deadline_seconds - call.worked_seconds
+        if left <= call.deadline_seconds / 4:
+            return math.inf
+        return min(self.reply_times.get_timeout() * 2.0**call.cut_off, left / 2)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "AgentEngine":
         return self

@@ -1,13 +1,24 @@
-"""Retries of failed requests: which failures are transient, and how long to wait. The only retry layer there is.
+"""Retries of failed requests: which failures are transient, how long to wait, and when an attempt has hung.
+
+This is the only retry layer there is.
 
 The retries of DSPy, LiteLLM and the HTTP client are off. The wait is uniform between 0 and a bound that doubles ("full
 jitter", https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), unless the server names one with
 `Retry-After`. A failure is final at once if the wait would outlast the call or its sample.
 
     await build_retry_policy(context, num_retries=3, base_seconds=1.0, get_seconds_left=lambda: 180.0)(send_once)
+
+An attempt that takes far longer than the replies before it is cut off and repeated: most hung requests are answered at
+once when they are sent again.
+
+    times = ReplyTimes()
+    times.record(2.0)
+    times.get_timeout()             # inf: too few replies yet
 """
 
 import asyncio
+import math
+from collections import deque
 from collections.abc import Callable
 
 from dspy.lm15 import LockTimeoutError, ProviderError, RateLimitError, ServerError, TransportError
@@ -21,6 +32,35 @@ from mas.runtime.sample_context import SampleContext
 MAX_WAIT_SECONDS = 60.0  # unless the server asks for a longer one
 SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)
 TRANSIENT = (RateLimitError, *SERVER_FAULTS, LockTimeoutError)  # an exhausted quota is a BillingError, and final
+MIN_REPLIES, MAX_REPLIES = 10, 100  # before anything is learnt; newest ones that count
+SLOW_SHARE = 0.9  # the reply time that this share of them did not exceed …
+TIMEOUT_FACTOR = 5.0  # … times this is the timeout of an attempt,
+MIN_TIMEOUT_SECONDS = 10.0  # which is never shorter
+
+
+class AttemptTimeoutError(ServerTimeoutError):
+    """An attempt was cut off because it took far longer than other replies; the call goes on."""
+
+
+class ReplyTimes:
+    """Times that the newest replies to one LM took, from which the timeout of an attempt is learnt.
+
+    An attempt that was cut off counts with the time until then: a server that becomes slow raises the timeout, a few
+    requests that hang do not.
+    """
+
+    def __init__(self) -> None:
+        self._seconds: deque[float] = deque(maxlen=MAX_REPLIES)
+
+    def record(self, seconds: float) -> None:
+        self._seconds.append(seconds)
+
+    def get_timeout(self) -> float:
+        """Return the seconds after which an attempt has probably hung; infinite while too little is known."""
+        if len(self._seconds) < MIN_REPLIES:
+            return math.inf
+        slow = sorted(self._seconds)[math.ceil(SLOW_SHARE * len(self._seconds)) - 1]
+        return max(MIN_TIMEOUT_SECONDS, TIMEOUT_FACTOR * slow)
 
 
 def build_retry_policy(

@@ -10,12 +10,13 @@ A context variable holds one SampleContext per (sample, epoch, attempt). The mod
 
 import asyncio
 import math
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from mas.runtime.loop_clock import now
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class SampleContext:
     call_log: ReplyLog | None = None  # replies that earlier sessions of the run have paid for: replayed, not paid again
     shared_cache: ReplyLog | None = None  # across runs; only with cache.lm=shared
     tool_log: ToolResults | None = None  # earlier results of tools marked `mas.tools.read_only`
-    deadline: float = math.inf  # time.monotonic()
+    deadline: float = math.inf  # on the clock of `mas.runtime.loop_clock.now`
     tool_state: dict[str, Any] = field(default_factory=dict)  # by tool name
     on_close: list[Callable[[], None]] = field(default_factory=list)  # release `tool_state`; `close` calls them
     usage: SampleUsage = field(default_factory=SampleUsage)
@@ -143,7 +144,7 @@ class SampleContext:
     _waiting_calls: int = 0  # concurrent
     _waiting_since: float = 0.0
     _working_timeout: asyncio.Timeout | None = None
-    _working_until: float = 0.0  # time.monotonic() at which the working time ends if there is no waiting
+    _working_until: float = 0.0  # on the same clock, when the working time ends if there is no waiting
     _is_closed: bool = field(default=False, init=False)
     _open_timeouts: set[asyncio.Timeout] = field(default_factory=set, init=False)
 
@@ -189,7 +190,7 @@ class SampleContext:
     @property
     def seconds_left(self) -> float:
         """Wall time until the deadline; infinite without one."""
-        return self.deadline - time.monotonic()
+        return self.deadline - now()
 
     def close(self) -> None:
         """Release the tools' state and end all work for this sample, such as a thread that its agent left running.
@@ -203,6 +204,25 @@ class SampleContext:
             if not timeout.expired():
                 timeout.reschedule(0)
 
+    def charge_pause(self, seconds: float) -> None:
+        """Let the sample's time end earlier by a pause of the clock, because its own code blocked the event loop."""
+        self.deadline -= seconds
+        self._working_until -= seconds
+        timeouts = {*self._open_timeouts, *([self._working_timeout] if self._working_timeout else [])}
+        for timeout in timeouts:
+            when = timeout.when()
+            if not timeout.expired() and when is not None and when > now():  # else it is about to expire
+                timeout.reschedule(when - seconds)
+
+    @contextmanager
+    def end_with(self, timeout: asyncio.Timeout) -> Iterator[None]:
+        """Let a timeout around the block, which is entered already, end with the sample and be charged with it."""
+        self._open_timeouts.add(timeout)
+        try:
+            yield
+        finally:
+            self._open_timeouts.discard(timeout)
+
     @asynccontextmanager
     async def within_deadline(self) -> AsyncIterator[None]:
         """Cancel the block at the deadline or at `close`: a thread is not cancelled with the sample that started it.
@@ -213,11 +233,8 @@ class SampleContext:
         self._check_open()
         try:
             async with asyncio.timeout(self.seconds_left) as timeout:
-                self._open_timeouts.add(timeout)
-                try:
+                with self.end_with(timeout):
                     yield
-                finally:
-                    self._open_timeouts.discard(timeout)
         except TimeoutError as error:
             if not timeout.expired():
                 raise
@@ -236,7 +253,7 @@ class SampleContext:
             return
         try:
             async with asyncio.timeout(allowed) as timeout:
-                self._working_timeout, self._working_until = timeout, time.monotonic() + allowed
+                self._working_timeout, self._working_until = timeout, now() + allowed
                 yield
         except Exception as error:
             if not timeout.expired():
@@ -252,7 +269,7 @@ class SampleContext:
     def pause_working_time(self) -> Iterator[None]:
         """Count the block as waiting; concurrent blocks count once."""
         if self._waiting_calls == 0:
-            self._waiting_since = time.monotonic()
+            self._waiting_since = now()
             self._end_working_at(None)
         self._waiting_calls += 1
         try:
@@ -260,7 +277,7 @@ class SampleContext:
         finally:
             self._waiting_calls -= 1
             if self._waiting_calls == 0:
-                self.usage.waited_seconds += time.monotonic() - self._waiting_since
+                self.usage.waited_seconds += now() - self._waiting_since
                 self._end_working_at(self._working_until + self.usage.waited_seconds)
 
     def _end_working_at(self, when: float | None) -> None:
@@ -302,6 +319,11 @@ def use_context(context: SampleContext) -> Iterator[SampleContext]:
         yield context
     finally:
         _context.reset(token)
+
+
+def read_context(context: Context) -> SampleContext | None:
+    """Return the sample context that is set in another context."""
+    return context.get(_context)
 
 
 def current_context() -> SampleContext | None:

@@ -91,7 +91,10 @@ class ModelProfile(ABC):
     detect_truncation: bool = False  # an error if the server counted implausibly few tokens for the prompt
     temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent; 0 is left out for OpenAI's reasoning models
     max_tokens: int | None = None  # per reply; null: the server's own limit
-    call_deadline_seconds: float = 180.0  # sending and receiving, all attempts of a call; waiting is not counted
+    call_deadline_seconds: float = 360.0  # sending and receiving, all attempts of a call; waiting is not counted
+    attempt_timeout_seconds: float | None = (
+        None  # of each attempt but the last; null: learnt, at most half of the call's time
+    )
     num_retries: int = 3  # of a call, after transient failures
     retry_base_seconds: float = 1.0  # the wait before a retry is random, up to this bound, which doubles each time
     max_connections: int = 1000  # requests in flight; further ones wait
@@ -160,6 +163,7 @@ class ModelProfile(ABC):
             counts_tokens=self.rate.tokens_per_minute is not None,
             num_retries=self.num_retries,
             retry_base_seconds=self.retry_base_seconds,
+            attempt_timeout_seconds=self.attempt_timeout_seconds,
         )
 
     @property
@@ -184,6 +188,8 @@ class ModelProfile(ABC):
 
     def _check_ranges(self) -> None:
         self._require("call_deadline_seconds", self.call_deadline_seconds > 0, "more than 0 seconds")
+        timeout = self.attempt_timeout_seconds
+        self._require("attempt_timeout_seconds", timeout is None or timeout > 0, "more than 0 seconds, or null")
         self._require("num_retries", self.num_retries >= 0, "0 or more")
         self._require("retry_base_seconds", self.retry_base_seconds >= 0, "0 seconds or more")
         self._require("max_connections", self.max_connections >= 1, "at least 1")

@@ -4,7 +4,6 @@ import asyncio
 import copy
 import json
 import threading
-import time
 import warnings
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
+from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Received, Server, answer, completion, serving
@@ -115,9 +115,7 @@ def test_more_threads_than_the_pool_has_may_wait_for_their_calls_at_once() -> No
         places = range(2 * MAX_BLOCKING_CALLS)
         return await asyncio.gather(*(asyncio.to_thread(agent, place < MAX_BLOCKING_CALLS) for place in places))
 
-    with use_context(
-        SampleContext(SampleKey("q"), deadline=time.monotonic() + PATIENCE_SECONDS)
-    ):  # else a deadlock would last
+    with use_context(SampleContext(SampleKey("q"), deadline=now() + PATIENCE_SECONDS)):  # else a deadlock would last
         assert run_blocking(all_of_them()) == ["42"] * 2 * MAX_BLOCKING_CALLS
 
 

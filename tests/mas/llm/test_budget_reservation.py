@@ -83,8 +83,8 @@ OUTCOMES: dict[str, tuple[Handler, list[Payment | None]]] = {
     "a quota used up": (failing("429 No", "insufficient_quota"), [REFUSED]),
     "a bad request": (failing("400 Bad Request"), [REFUSED]),
     "resets": (reset, [CUT_OFF] * 3),
-    "no JSON": (no_json, [CUT_OFF] * 2),
-    "a drip until the deadline": (drip, [CUT_OFF]),
+    "no JSON": (no_json, [CUT_OFF] * 3),
+    "a drip until the deadline": (drip, [CUT_OFF] * 3),
 }
 
 

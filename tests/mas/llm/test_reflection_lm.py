@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from mas.llm.profiles.model import AgentModel, Model
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
+from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, record_trace
 from mas.simulation import SimulatedModel
@@ -54,7 +54,7 @@ def test_it_waits_at_the_rate_limiter_of_the_agents() -> None:
     with serving(complete_with("hello")) as server:
         profile = OpenAIChatModel("base", base_url=server.base_url, rate=RateSettings(requests_per_minute=1))
         assert profile.create_lm(AgentModel())("hi") == ["hello"]
-        with use_context(SampleContext(REFLECTION, deadline=time.monotonic() + 0.2)), pytest.raises(LimitReachedError):
+        with use_context(SampleContext(REFLECTION, deadline=now() + 0.2)), pytest.raises(LimitReachedError):
             profile.create_reflection_lm("strong")("hi")
         assert len(server.requests) == 1
 

@@ -1,6 +1,7 @@
 """Failures over real HTTP: which requests are sent again, how often, when, and what is told in the end."""
 
 import asyncio
+import math
 import time
 from contextlib import suppress
 from typing import Any
@@ -24,8 +25,10 @@ from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import RateSettings
+from mas.llm.retrying import ReplyTimes
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
+from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving
@@ -51,8 +54,9 @@ def failing(status: str, code: str | None = None, message: str = "busy") -> Hand
 
 def body(text: str, kind: str = "application/json") -> Handler:
     async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(text)}\r\n\r\n"
-        writer.write(head.encode() + text.encode())
+        content = text.encode("utf-8", "surrogateescape")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n"
+        writer.write(head.encode() + content)
         await writer.drain()
 
     return handle
@@ -88,7 +92,10 @@ def in_turn(*handlers: Handler) -> Handler:
         (body('{"error": {"message": "overloaded", "code": "server_error"}}'), LMServerError, 3),
         (reset, LMTransportError, 3),
         (cut, LMTransportError, 3),
-        (body("{no json"), LMProviderError, 2),
+        (body("{no json"), LMTransportError, 3),
+        (body('{"id": "c", "choices": [{"index": 0, "mess'), LMTransportError, 3),
+        (body('{"model": "caf\udcc3'), LMTransportError, 3),
+        (body(""), LMTransportError, 3),
         (body("<html>gateway</html>", "text/html"), LMProviderError, 2),
         (body('{"model": "any", "choices": []}'), EmptyReplyError, 2),
         (body('{"model": "any", "choices": null}'), EmptyReplyError, 2),
@@ -129,9 +136,7 @@ def test_an_empty_reply_is_asked_for_once_more() -> None:
 @pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
 @pytest.mark.parametrize("left", ["of the call", "of the question"])
 def test_a_wait_that_would_outlast_the_deadline_is_not_begun(status: str, left: str) -> None:
-    context = SampleContext(
-        SampleKey("q"), deadline=time.monotonic() + 60 if left == "of the question" else float("inf")
-    )
+    context = SampleContext(SampleKey("q"), deadline=now() + 60 if left == "of the question" else float("inf"))
     began = time.monotonic()
     refusing, refused = failing(f"{status}\r\nRetry-After: 100"), pytest.raises((LMRateLimitError, LMServerError))
     with serving(refusing) as server, use_context(context), refused:
@@ -145,7 +150,7 @@ def test_the_deadline_is_that_of_the_whole_call_and_a_drip_does_not_hold_it() ->
     with serving(in_turn(failing("503 Service Unavailable"), drip)) as server, pytest.raises(LMTimeoutError):
         ask(server.base_url, call_deadline_seconds=0.5)
     assert 0.5 <= time.monotonic() - began < AT_ONCE_SECONDS
-    assert len(server.requests) == 2
+    assert len(server.requests) == 4
 
 
 def test_the_deadline_is_that_of_all_attempts_together() -> None:
@@ -155,7 +160,83 @@ def test_the_deadline_is_that_of_all_attempts_together() -> None:
 
     with serving(slow) as server, pytest.raises(LMTimeoutError, match=r"no complete reply within 1 s"):
         ask(server.base_url, call_deadline_seconds=1.0, num_retries=20)
-    assert 1 < len(server.requests) <= 3
+    assert 1 < len(server.requests) <= 4
+
+
+def hanging(*numbers: int) -> Handler:
+    """Answers nothing to the requests with these numbers, and the others at once."""
+    asked = 0
+
+    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        if asked in numbers:
+            await asyncio.sleep(3600)
+        await answer(writer, completion("hello"))
+
+    return handle
+
+
+@pytest.mark.parametrize("hangs", [1, 2])
+@pytest.mark.parametrize("settings", [{"call_deadline_seconds": 1.0}, {"attempt_timeout_seconds": 0.3}])
+def test_a_request_that_hangs_is_sent_again(settings: dict[str, float], hangs: int) -> None:
+    budget, began = Ledger(), time.monotonic()
+    context = SampleContext(SampleKey("q"), budget=budget)
+    with serving(hanging(*range(1, hangs + 1))) as server, use_context(context):
+        assert ask(server.base_url, **settings) == ["hello"]
+    assert time.monotonic() - began < AT_ONCE_SECONDS
+    assert len(server.requests) == context.usage.lm_calls == hangs + 1
+    assert [payment.cost_usd for payment in budget.settled if payment] == [None] * (hangs + 1)
+
+
+def test_the_last_attempt_has_all_the_time_that_is_left() -> None:
+    async def slow(request: Received, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.6)
+        await answer(writer, completion("hello"))
+
+    with serving(slow) as server:
+        assert ask(server.base_url, attempt_timeout_seconds=0.1, num_retries=1) == ["hello"]
+        assert ask(server.base_url, call_deadline_seconds=1.0, num_retries=0) == ["hello"]
+        assert len(server.requests) == 3
+
+
+def test_of_a_thousand_calls_with_one_hang_in_a_hundred_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each hang would take the 20 s of its call; what replies took tells it from a slow reply."""
+    monkeypatch.setattr("mas.llm.retrying.MIN_TIMEOUT_SECONDS", 0.5)
+
+    async def all_calls() -> list[Any]:
+        async def ask_in_turn() -> list[Any]:
+            return [await lm.acall("hi") for _ in range(50)]
+
+        return await asyncio.gather(*(ask_in_turn() for _ in range(20)))
+
+    with serving(hanging(*range(40, 1100, 100))) as server:
+        lm = profile(server.base_url, call_deadline_seconds=20.0).create_lm(AgentModel())
+        began = time.monotonic()
+        assert run_blocking(all_calls()) == [[["hello"]] * 50] * 20
+    assert time.monotonic() - began < 10.0
+    assert len(server.requests) == 1000 + 10
+
+
+def test_the_timeout_of_an_attempt_is_learnt_from_the_replies() -> None:
+    times = ReplyTimes()
+    for _ in range(9):
+        times.record(3.0)
+    assert times.get_timeout() == math.inf
+    times.record(100.0)
+    assert times.get_timeout() == 15.0, "one slow reply of ten changes nothing"
+    times.record(100.0)
+    assert times.get_timeout() == 500.0, "two of eleven are what is to be expected"
+    for _ in range(100):
+        times.record(0.2)
+    assert times.get_timeout() == 10.0
+
+
+def test_a_hang_teaches_the_rate_limiter_nothing() -> None:
+    with serving(hanging(1)) as server:
+        model = profile(server.base_url, attempt_timeout_seconds=0.2)
+        assert run_blocking(model.create_lm(AgentModel()).acall("hi")) == ["hello"]
+    assert [entry["reason"] for entry in model.concurrency_history()] == ["start"]
 
 
 def test_waiting_for_the_next_attempt_is_not_counted() -> None:
@@ -184,7 +265,7 @@ def test_the_questions_time_bounds_the_queue_for_a_thread_too() -> None:
         lm = profile(server.base_url, rate=RateSettings(requests_per_minute=1)).create_lm(AgentModel())
         assert lm("hi") == ["hello"]
         began = time.monotonic()
-        context = SampleContext(SampleKey("q"), deadline=began + 0.3)
+        context = SampleContext(SampleKey("q"), deadline=now() + 0.3)
         with use_context(context), pytest.raises(LimitReachedError) as raised:
             lm("hi")
     assert time.monotonic() - began < AT_ONCE_SECONDS

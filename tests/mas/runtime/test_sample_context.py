@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import (
     LimitReachedError,
     SampleContext,
@@ -125,7 +126,7 @@ def test_nothing_is_spent_for_a_question_that_is_over(end: str) -> None:
     if end == "closed":
         asked.close()
     else:
-        asked.deadline = time.monotonic()
+        asked.deadline = now()
     for spend in (asked.count_lm_call, asked.count_tool_call):
         with pytest.raises(LimitReachedError) as raised:
             spend()
@@ -137,7 +138,7 @@ def test_nothing_is_spent_for_a_question_that_is_over(end: str) -> None:
 @pytest.mark.parametrize("end", ["closed", "out of time"])
 def test_what_is_done_for_a_thread_ends_with_the_question(end: str) -> None:
     async def work() -> None:
-        asked = SampleContext(SampleKey("q"), deadline=time.monotonic() + (60 if end == "closed" else 0.05))
+        asked = SampleContext(SampleKey("q"), deadline=now() + (60 if end == "closed" else 0.05))
         if end == "closed":
             asyncio.get_running_loop().call_later(0.05, asked.close)
         async with asked.within_deadline():
@@ -160,4 +161,4 @@ def test_a_timeout_of_its_own_is_not_the_end_of_the_question() -> None:
 
 def test_what_is_left_of_its_wall_time_is_known() -> None:
     assert question().seconds_left == float("inf")
-    assert 59 < SampleContext(SampleKey("q"), deadline=time.monotonic() + 60).seconds_left <= 60
+    assert 59 < SampleContext(SampleKey("q"), deadline=now() + 60).seconds_left <= 60

@@ -1,0 +1,241 @@
+"""The event loop's clock, which leaves out the time in which nothing could run on the loop."""
+
+import asyncio
+import contextvars
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from mas.runtime.event_loop import background_loop, settle_pause, warn_of_block
+from mas.runtime.loop_clock import BlockingCall, SteadyLoop, WatchTimes, now, share_clock
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
+from mas.runtime.trace import Trace, record_trace
+
+PROJECT = Path(__file__).parents[3]
+BLOCKED_SECONDS = 1.2
+T = TypeVar("T")
+WORD: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nothing")
+
+
+TIMES = WatchTimes(beat_seconds=0.1, pause_seconds=0.6, reported_seconds=0.8)
+
+
+class Reports:
+    def __init__(self) -> None:
+        self.blocks: list[BlockingCall] = []
+        self.pauses: list[tuple[float, BlockingCall | None]] = []
+        self.loop = SteadyLoop(self.blocks.append, lambda seconds, call: self.pauses.append((seconds, call)), TIMES)
+
+
+@pytest.fixture
+def reports() -> Iterator[Reports]:
+    found = Reports()
+    yield found
+    found.loop.close()
+
+
+async def block(seconds: float = BLOCKED_SECONDS) -> None:
+    time.sleep(seconds)  # noqa: ASYNC251
+
+
+def test_a_timeout_is_extended_by_the_time_in_which_the_loop_was_blocked(reports: Reports) -> None:
+    async def work() -> float:
+        async with asyncio.timeout(0.5):
+            began = now()
+            await asyncio.gather(asyncio.sleep(0.2), block())
+            return now() - began
+
+    began = time.monotonic()
+    assert 0.2 <= reports.loop.run_until_complete(work()) < 0.5
+    assert time.monotonic() - began > BLOCKED_SECONDS
+    ((seconds, _),) = reports.pauses
+    assert BLOCKED_SECONDS - TIMES.beat_seconds <= seconds < BLOCKED_SECONDS + 1
+
+
+def test_the_blocking_line_and_its_context_are_found_while_it_lasts(reports: Reports) -> None:
+    async def work() -> None:
+        WORD.set("of the blocker")
+        await block()
+
+    async def both() -> None:
+        WORD.set("of another")
+        await asyncio.gather(asyncio.sleep(0.1), asyncio.create_task(work()))
+        await asyncio.sleep(0)
+
+    reports.loop.run_until_complete(both())
+    ((_, after),) = reports.pauses
+    assert after is not None
+    for call in (*reports.blocks, after):
+        line = block.__code__.co_firstlineno + 1
+        assert (call.where, call.context[WORD]) == (f"{__file__}:{line} in block", "of the blocker")
+    assert len(reports.blocks) == 1
+
+
+def test_an_idle_and_a_busy_loop_have_no_pauses(reports: Reports) -> None:
+    async def work() -> None:
+        await asyncio.sleep(0.8)
+        until = time.monotonic() + 0.8
+        while time.monotonic() < until:
+            time.sleep(0.02)  # noqa: ASYNC251
+            await asyncio.sleep(0)
+
+    reports.loop.run_until_complete(work())
+    assert (reports.blocks, reports.pauses) == ([], [])
+
+
+def test_other_threads_read_the_same_clock(reports: Reports) -> None:
+    async def work() -> tuple[float, float]:
+        await block()
+        await asyncio.sleep(0)
+        return now(), await asyncio.to_thread(now)
+
+    share_clock(reports.loop)
+    try:
+        here, there = reports.loop.run_until_complete(work())
+    finally:
+        share_clock(background_loop())
+    assert 0 <= there - here < 0.5
+
+
+def test_a_blocked_loop_can_be_recognised_from_outside(reports: Reports) -> None:
+    seen: list[bool] = [reports.loop.is_blocked()]
+    threading.Timer(0.9, lambda: seen.append(reports.loop.is_blocked())).start()
+    reports.loop.run_until_complete(block())
+    reports.loop.run_until_complete(asyncio.sleep(0.05))
+    assert [*seen, reports.loop.is_blocked()] == [False, True, False]
+
+
+def answer_in_turn(first: SampleContext, second: SampleContext, trace: Trace) -> list[str]:
+    """The first sample blocks the loop that both share; each may take half a second."""
+
+    async def answer(context: SampleContext, *, blocking: bool) -> str:
+        context.deadline = now() + 0.5
+        try:
+            with use_context(context):
+                async with context.within_deadline(), context.within_working_time():
+                    if blocking:
+                        with record_trace(trace):
+                            await block()
+                    await asyncio.sleep(0.2)
+        except LimitReachedError as error:
+            return error.limit
+        return "answered"
+
+    async def both() -> list[str]:
+        return await asyncio.gather(
+            asyncio.create_task(answer(first, blocking=True)), asyncio.create_task(answer(second, blocking=False))
+        )
+
+    return run_on_a_loop(both())
+
+
+def run_on_a_loop(work: Coroutine[object, None, T]) -> T:
+    """Run it on a loop like that of all agents, except for the times."""
+    with closing(SteadyLoop(warn_of_block, settle_pause, TIMES)) as loop:
+        return loop.run_until_complete(work)
+
+
+def test_only_the_sample_that_blocked_the_loop_pays_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    logged: list[tuple[str, str, str]] = []
+    trace = Trace("thread", lambda level, event, fields: logged.append((level, event, str(fields["where"]))))
+    first, second = SampleContext(SampleKey("q1")), SampleContext(SampleKey("q2"))
+    assert answer_in_turn(first, second, trace) == ["deadline_seconds", "answered"]
+    where = f"{__file__}:{block.__code__.co_firstlineno + 1} in block"
+    assert logged == [("warning", "event loop blocked", where)]
+    warning = f"warning: {where} (question 'q1') has blocked the event loop for 5 s: everything else waits for it"
+    assert capsys.readouterr().err.startswith(warning)
+
+
+def test_its_working_time_is_charged_as_well() -> None:
+    limits = SampleLimits(working_seconds=0.5)
+    first, second = SampleContext(SampleKey("q1"), limits), SampleContext(SampleKey("q2"), limits)
+    first_limit, second_limit = answer_in_turn(first, second, Trace("thread"))
+    assert (first_limit in ("deadline_seconds", "working_seconds"), second_limit) == (True, "answered")
+
+
+def test_a_loop_that_is_blocked_again_and_again_still_ends_the_sample_that_does_it() -> None:
+    async def block_for_ever() -> None:
+        for _ in range(20):
+            await block(0.8)
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        context = SampleContext(SampleKey("q1"), deadline=now() + 2.0)
+        with use_context(context):
+            async with context.within_deadline():
+                await asyncio.create_task(block_for_ever())
+
+    began = time.monotonic()
+    with pytest.raises(LimitReachedError, match="the question is over"):
+        run_on_a_loop(work())
+    assert time.monotonic() - began < 8
+
+
+STOPPED = """
+import asyncio, sys
+from mas.runtime import event_loop
+from mas.runtime.loop_clock import WatchTimes
+event_loop.DEFAULT_TIMES = WatchTimes(reported_seconds=1.0)
+async def work():
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(sys.argv[1]))
+    async with asyncio.timeout(1.0):
+        writer.write(b"ask")
+        print("asked", flush=True)
+        print((await reader.readexactly(6)).decode(), flush=True)
+    writer.close()
+event_loop.run_blocking(work())
+"""
+
+
+def test_a_process_that_was_stopped_extends_its_deadlines_by_the_pause() -> None:
+    """The reply comes while the process is stopped, and the timeout would have expired."""
+    server_ready, port = threading.Event(), 0
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(3)
+        await asyncio.sleep(0.5)
+        writer.write(b"answer")
+        await reader.read()
+        writer.close()
+
+    async def serve() -> None:
+        nonlocal port
+        server = await asyncio.start_server(reply, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        server_ready.set()
+        await asyncio.to_thread(done.wait, 60)
+        server.close()
+
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert server_ready.wait(20)
+    process = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(port)],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "asked\n"
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(2.5)
+        os.kill(process.pid, signal.SIGCONT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        done.set()
+        thread.join(20)
+    assert out == "answer\n"
+    assert err.startswith("warning: this process could not run for "), err
