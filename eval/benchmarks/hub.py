@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from eval.benchmarks.rows import is_bare_name
+from mas.llm.profiles.reachable import CONNECT_TIMEOUT_SECONDS
 from mas.runtime.errors import UserError
-from mas.runtime.reachable import CONNECT_TIMEOUT_SECONDS
 
 HUB = "https://huggingface.co/datasets"
 Table = list[Mapping[str, object]]

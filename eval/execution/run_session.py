@@ -7,6 +7,7 @@ recorder.end(reason, gate_history=[])
 
 import asyncio
 import gc
+import inspect
 import os
 import socket
 import time
@@ -260,7 +261,7 @@ class RunSession:
 
             hooked = executor.with_hooks(SampleHooks(open_context, self.answers.begin))
             work = hooked.run(self.recorder.info, pending, keep, self.stop)
-            stack.callback(work.close)  # it was not awaited if an error came first
+            stack.callback(_close_unstarted, work)  # it was not awaited if an error came first
             yield work
             paid = call_log.sum_total()
             self.recorder.note_unfinished(vars(paid) if paid.lm_calls else None)
@@ -281,6 +282,12 @@ class RunSession:
 
     def _stop_for_logs(self, error: OSError) -> None:
         self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
+
+
+def _close_unstarted(work: Coroutine[object, object, None]) -> None:
+    """Close an execution that was never awaited. One that was belongs to its event loop, which code may still block."""
+    if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+        work.close()
 
 
 def run_to_end(work: Sequence[Coroutine[object, object, None]], stop: StopController) -> str | None:

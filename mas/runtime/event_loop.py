@@ -16,7 +16,6 @@ whose code blocked it is charged for that time: the deadlines of all others are 
 import asyncio
 import contextlib
 import functools
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +24,8 @@ from typing import TypeVar
 
 from mas.runtime.loop_clock import DEFAULT_TIMES, BlockingCall, SteadyLoop, share_clock
 from mas.runtime.sample_context import SampleContext, read_context
-from mas.runtime.trace import log_in
+from mas.runtime.terminal import print_warning
+from mas.runtime.trace import event
 
 T = TypeVar("T")
 _STARTING = threading.Lock()  # functools.cache alone makes several when the first callers come at once
@@ -82,7 +82,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 def warn_of_block(call: BlockingCall) -> None:
     """Say which line blocks the loop, while it does."""
     sample, seconds = _name_sample(read_context(call.context)), DEFAULT_TIMES.reported_seconds
-    _warn(
+    print_warning(
         f"{call.where}{sample} has blocked the event loop for {seconds:g} s: everything else waits for it, with longer "
         "deadlines; use await there, or asyncio.to_thread."
     )
@@ -92,19 +92,17 @@ def settle_pause(seconds: float, call: BlockingCall | None) -> None:
     """Charge a pause to the sample whose code blocked the loop, if it was one."""
     if call is None:
         if seconds >= DEFAULT_TIMES.reported_seconds:
-            _warn(f"this process could not run for {seconds:.0f} s (was it stopped?): deadlines are extended by that.")
+            print_warning(
+                f"this process could not run for {seconds:.0f} s (was it stopped?): deadlines are extended by that."
+            )
         return
-    log_in(call.context, "warning", "event loop blocked", where=call.where, seconds=round(seconds, 1))
+    call.context.run(event, "event loop blocked", "warning", where=call.where, seconds=round(seconds, 1))
     if (context := read_context(call.context)) is not None:
         context.charge_pause(seconds)
 
 
 def _name_sample(context: SampleContext | None) -> str:
     return "" if context is None else f" (question {context.key.sample_id!r})"
-
-
-def _warn(text: str) -> None:
-    sys.stderr.write(f"warning: {text}\n")
 
 
 def may_block() -> bool:

@@ -11,7 +11,7 @@ Everything that a run later shows (the record's trajectory, the log lines, MLflo
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -159,12 +159,6 @@ def _log_end(trace: Trace, ended: Span, failure: BaseException | None) -> None:
         trace.log("error", f"{ended.kind} failed", ended, error=ended.error, **trace.describe_error(failure), **fields)
     else:
         trace.log("info", f"{ended.kind} finished", ended, **fields)
-
-
-def log_in(context: Context, level: Level, event: str, **fields: object) -> None:
-    """Write a log line of the trace that is recorded in another context, if one is."""
-    if (trace := context.get(_trace)) is not None:
-        trace.log(level, event, **fields)
 
 
 def current_thread_id() -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mas.llm.profiles.profile import ModelProfile
-from mas.runtime.reachable import check_reachable
+from mas.llm.profiles.reachable import check_reachable
 
 if TYPE_CHECKING:
     from mas.llm.dspy_engine import AsyncEngine, Engine

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import Model
+from mas.llm.profiles.reachable import check_reachable, split_url
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.reachable import check_reachable, split_url
 from mas.system import Program, Resources
 from mas.tools.settings import ToolSettings
 

@@ -324,6 +324,23 @@ def test_a_second_signal_stops_now(tmp_path: Path, clean_environment: dict[str, 
     assert "Traceback" not in ended.err + ended.out
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_ends_a_run_whose_event_loop_is_blocked(
+    tmp_path: Path, clean_environment: dict[str, str], number: int
+) -> None:
+    rows = [QUICK, told("blocking", "block 600 say 7")]
+    with started(tmp_path, clean_environment, rows, "run.concurrency=1", "run.drain_seconds=0.5") as process:
+        time.sleep(1.0)  # the second question begins
+        process.send_signal(number)
+        ended = ending(process, tmp_path)
+    assert (ended.code, list(ended.answered)) == (3, ["quick"])
+    assert ended.seconds < 30
+    assert "Traceback" not in ended.err + ended.out
+    blocked = "obedient_agent.py:22 in answer (question 'blocking') has blocked the event loop for 5 s"
+    assert blocked in ended.err, ended.err
+
+
 def test_an_interrupted_multirun_does_not_go_on_to_its_next_job(
     tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

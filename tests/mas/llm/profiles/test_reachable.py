@@ -2,8 +2,8 @@
 
 import pytest
 
+from mas.llm.profiles.reachable import check_reachable
 from mas.runtime.errors import UserError
-from mas.runtime.reachable import check_reachable
 
 EXAMPLE = "http://127.0.0.1:8000/v1"
 
