@@ -306,8 +306,11 @@ def run_to_end(work: Sequence[Coroutine[object, object, None]], stop: StopContro
             await stop.supervise([asyncio.create_task(each) for each in work])
 
     try:
-        with stop.handle_signals(), relax_gc():
-            run_blocking(run_all())
+        try:
+            with stop.handle_signals(), relax_gc():
+                run_blocking(run_all())
+        finally:
+            stop.end_waiting()
     except StoreError as error:
         return str(error)
     except KeyboardInterrupt as interrupt:  # a third signal, or one before the first sample

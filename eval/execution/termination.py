@@ -15,8 +15,9 @@ import asyncio
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +32,7 @@ MIN_JUDGED = 10  # finished samples before a share of errors is more than luck
 MIN_FAILURES = 10  # answers in a row; a shorter outage costs no more than that
 _CANCEL_SECONDS = 5.0  # for cancelled tasks to end: code that ignores cancellation must not keep the run from ending
 _MAX_SIGNALS = 2  # the first drains, the second cancels; the next one stops waiting for what is in flight
+_FILES_SECONDS = 5.0  # from then on in which further signals do not keep the run's files from being written
 
 StopKind = Literal["signal", "limit", "errors", "server", "storage"]
 
@@ -79,6 +81,7 @@ class StopController:
         self._finished = self._errors = self._signals = 0
         self._cancels: list[Callable[[], None]] = []  # of what is in flight
         self._drain_timer: threading.Timer | None = None
+        self._waiting_ended_at: float | None = None  # time.monotonic(); None: somebody waits for the run
 
     def drain(self, message: str, kind: StopKind = "limit") -> None:
         """Start nothing new and let what is in flight finish, for at most `drain_seconds`."""
@@ -87,13 +90,13 @@ class StopController:
         self.reason = StopReason(kind, message)
         if not self._cancels:
             return
+        self._drain_timer = threading.Timer(self._drain_seconds, self._cancel)
+        self._drain_timer.daemon = True
+        self._drain_timer.start()
         self._say(
             f"stopping ({message}): nothing new is started; what is in flight has {self._drain_seconds:g} s to "
             f"finish. To stop now: Ctrl-C{' again' if self.interrupted else ''}"
         )
-        self._drain_timer = threading.Timer(self._drain_seconds, self._cancel)
-        self._drain_timer.daemon = True
-        self._drain_timer.start()
 
     def stop_now(self, message: str, kind: StopKind = "limit") -> None:
         """Start nothing new and cancel what is in flight."""
@@ -126,26 +129,44 @@ class StopController:
         with handle_signals(self._on_signal):
             yield
 
+    def end_waiting(self) -> None:
+        """Note that nothing is waited for any longer, and the run's files are written next: see `_on_signal`."""
+        if self._waiting_ended_at is None:
+            self._waiting_ended_at = time.monotonic()
+
     def _on_signal(self, name: str) -> None:
         """Drain at the first signal, cancel at the second.
 
         Raises:
             KeyboardInterrupt: a third signal, or one with nothing in flight; the argument is its name. Nothing is
-                waited for any longer. Whoever awaits the run still writes its files.
+                waited for any longer. Whoever awaits the run still writes its files; meanwhile, for some seconds,
+                further signals are ignored, for a user who wants to end the run often sends several.
         """
         self.interrupted = True
         self._signals += 1
-        if not self._cancels or self._signals > _MAX_SIGNALS:
+        if self._waiting_ended_at is None and self._cancels and self._signals <= _MAX_SIGNALS:
+            with suppress(RuntimeError):  # of a line that is printed while another one is: the signal came in between
+                self._stop_step_by_step(f"interrupted by {name}")
+            return
+        was_waiting = self._waiting_ended_at is None
+        self.end_waiting()
+        if was_waiting or self._seconds_since_waiting() > _FILES_SECONDS:
             raise KeyboardInterrupt(name)
+
+    def _stop_step_by_step(self, message: str) -> None:
         if self.reason is None:
-            self.drain(f"interrupted by {name}", "signal")
+            self.drain(message, "signal")
         else:
-            self.stop_now(f"interrupted by {name}", "signal")
+            self.stop_now(message, "signal")
+
+    def _seconds_since_waiting(self) -> float:
+        return 0.0 if self._waiting_ended_at is None else time.monotonic() - self._waiting_ended_at
 
     @contextmanager
     def in_flight(self, cancel: Callable[[], None]) -> Iterator[None]:
         """Run the block as work that `cancel`, called from any thread, breaks off."""
         self._cancels.append(cancel)
+        self._waiting_ended_at = None
         try:
             yield
         finally:

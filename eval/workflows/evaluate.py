@@ -114,8 +114,9 @@ def _run_session(
             run.missing.print_notes()
             run.announce(len(pending), notes)
             logs.entry_point.info("run started", questions=len(pending), changes=dict(changes))
-            stopped = session.run(executor, pending)
-            summary = run.end(recorder, stopped)
+            with run.stop.handle_signals():
+                stopped = session.run(executor, pending)
+                summary = run.end(recorder, stopped)
             logs.entry_point.info("files written", answers=summary.n)
             logs.entry_point.info(
                 "run ended", stopped=summary.stopped, accuracy=summary.accuracy, peak_memory_mb=summary.peak_memory_mb
@@ -220,6 +221,7 @@ class _Evaluation:
 
     def end(self, recorder: SessionRecorder, stopped: str | None) -> Summary:
         """Record the end of the session and write the run's files."""
+        self.stop.end_waiting()
         pending = self.list_pending(retry_errors=False)
         if stopped is None and pending:
             stopped = WITHOUT_RECORD

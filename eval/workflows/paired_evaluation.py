@@ -68,7 +68,7 @@ def evaluate_pairs(
     Raises:
         UserError: another process writes to one of the folders.
     """
-    with ExitStack() as stack:
+    with ExitStack() as stack, stop.handle_signals():
         sessions = [_ArmSession(stack, arm, config, samples, info, stop, console) for arm in arms]
         total = sum(len(each.pending) for each in sessions)
         progress = stack.enter_context(RunProgress(total, console))

@@ -407,3 +407,29 @@ def test_different_questions_that_all_fail_again_are_a_sign_that_the_server_is_d
     assert before == [None] * len(before)
     assert last == f"the model's server has failed {MIN_FAILURES} questions in a row once more (500)"
     assert observe_all([*records[:-1], ANSWERED, records[-1]])[-1] is None, "one was answered in between"
+
+
+def test_further_signals_do_not_keep_the_runs_files_from_being_written_for_some_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop = quiet()
+    with stop.handle_signals():
+        stop.drain("enough")
+        stop.end_waiting()
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.05)
+        assert stop.interrupted
+        monkeypatch.setattr("eval.execution.termination._FILES_SECONDS", 0.0)
+        with pytest.raises(KeyboardInterrupt, match="SIGTERM"):  # it takes too long
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+
+
+def test_a_signal_stops_the_next_run_of_a_session_as_it_does_the_first() -> None:
+    stop = quiet()
+    stop.end_waiting()
+    with stop.handle_signals(), stop.in_flight(lambda: None):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.05)
+        assert str(stop.reason) == "interrupted by SIGTERM"
