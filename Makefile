@@ -1,6 +1,7 @@
 # make eval       environment, install, then the embedded default: simulated model on the sample questions
 # make test       lint, types, architecture, tests (at most 10 minutes)
-# make test-slow  kill loops and long runs (at most 40 minutes)
+# make test-slow  kill loops and long runs (at most 40 minutes); ends with the lines that they reach
+# make coverage   the lines that all tests together reach
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
 # make docs       the documentation as a site in site/; a dead link fails
 # make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3; see docs/explanation/performance.md)
@@ -14,7 +15,7 @@ PORT ?= 3000
 UI_PORT ?= 5000
 VERSION := -c 'import sys; print(sys.version_info[:2])'
 
-.PHONY: setup eval test test-slow bench browser docs lint lock ui clean
+.PHONY: setup eval test test-slow coverage bench browser docs lint lock ui clean
 
 # PYTHON=... asks for an environment of that version: one of another version is made again.
 ifneq ($(origin PYTHON),file)
@@ -45,7 +46,12 @@ test: lint
 	$(BIN)/pytest -m "not slow" -n 2
 
 test-slow: setup
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow --cov --cov-report=term
+
+coverage: setup
+	rm -f .coverage
+	$(BIN)/pytest -m "not slow" -n 2 --cov --cov-report=
+	$(BIN)/pytest -m slow --cov --cov-append --cov-report=term
 
 # Inspect AI needs a newer openai than the lock has, so it may live in an environment of its own.
 bench: setup
@@ -77,4 +83,4 @@ lock:
 	rm -rf .venv-lock
 
 clean:
-	rm -rf .venv .venv-lock site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lock .coverage site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -105,6 +105,36 @@ def test_nothing_better_on_validation_ends_the_run_unopened(tmp_path: Path) -> N
     assert not (tuned.folder / "sealed").exists()
 
 
+def read_log(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "logs" / f"{name}.log").read_text("utf-8").splitlines()]
+
+
+def test_every_answer_of_a_tuning_run_is_logged_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, texts={"finalize": MUMBLE})
+    assert (tuned.folder / "sealed").exists()
+    lines = read_log(tuned.folder, "entry_point")
+    events = [line["event"] for line in lines]
+    assert events[:3] == ["configuration loaded", "prompts loaded", "program built"] and events[-1] == "run ended"
+    phases = [line["phase"] for line in lines if line["event"] == "phase started"]
+    assert phases[:3] == ["preflight", "baseline", "search"] and "sealed" in phases
+    started, ended = (
+        {line["correlation_id"]: line for line in lines if line["event"] == f"question {how}"}
+        for how in ("started", "finished")
+    )
+    assert started.keys() == ended.keys() and len(ended) >= 20
+    assert len({line["prompts_sha256"] for line in ended.values()}) == 2, "the parent's and the candidate's"
+    failed = [line for line in ended.values() if line["error"]]
+    assert failed and {line["error_type"] for line in failed} == {"AdapterParseError"}
+    assert all(line["stack"] and line["agent"] for line in failed)
+    agents = [line for line in read_log(tuned.folder, "multi_agent_system") if line["event"] == "agent finished"]
+    assert {line["correlation_id"] for line in agents} == ended.keys()
+    for arm in ("parent", "winner"):
+        answers = [
+            line for line in read_log(tuned.folder / "sealed" / arm, "entry_point") if "question" in line["event"]
+        ]
+        assert len(answers) == 2 * len(json.loads((tuned.folder / "splits.json").read_text())["sealed"])
+
+
 def test_luck_on_validation_does_not_open_the_sealed_questions(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"plan": "This helps nobody."})
     verdict = ended(tuned, "no_accepted_candidate", "after re-evaluation", "sealed test was not run")

@@ -9,13 +9,23 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
-from dspy.lm15 import BillingError
+from dspy.lm15 import BillingError, InvalidRequestError
+from dspy.utils.exceptions import AdapterParseError
 
 from optimize.search.budget import BudgetSettings
+from optimize.search.trials import MAX_SAME_ERRORS
 from tests.optimize.toy_search import CountedModel, ToySearch, toy, toy_search
 
 CALLS_AN_ANSWER = 3
+
+
+class Mumbling(dspy.Module):
+    """A program whose model never keeps the form."""
+
+    async def aforward(self, question: str, file: object = None) -> dspy.Prediction:
+        raise AdapterParseError("ChatAdapter", dspy.Signature("question -> answer"), "Let me think about this.")
 
 
 @pytest.fixture
@@ -106,6 +116,22 @@ def test_a_provider_that_takes_no_more_calls_ends_everything(tmp_path: Path) -> 
         assert "no credit left" in str(search.trials.own_stop_reason)
         assert search.model.sent == 1
     assert rows(tmp_path) == []
+
+
+def test_the_first_answers_that_fail_alike_stop_the_search_unless_prompts_may_change_it(tmp_path: Path) -> None:
+    async def misunderstand(request: Any) -> None:
+        raise InvalidRequestError("no such parameter")
+
+    with toy_search(tmp_path / "internal", model=CountedModel(misunderstand)) as search:
+        trials = [search.student.trial(each) for each in search.val_ids[:8]]
+        assert [trial.completed for trial in trials] == [True] * MAX_SAME_ERRORS + [False] * (8 - MAX_SAME_ERRORS)
+        assert "the first 5 answers all failed in the same way" in str(search.trials.own_stop_reason)
+        assert "no such parameter" in str(search.trials.own_stop_reason)
+
+    with toy_search(tmp_path / "malformed", program=Mumbling()) as search:
+        records = [search.trials.run(Mumbling(), "c", each).record for each in search.val_ids[:8]]  # type: ignore[arg-type]
+        assert {record.error_class for record in records} == {"malformed"}
+        assert search.trials.own_stop_reason is None, "a better prompt may be understood"
 
 
 def test_a_scorer_that_fails_is_counted_apart(tmp_path: Path) -> None:
