@@ -31,7 +31,16 @@ ATTACKS: dict[str, tuple[str, ...]] = {
         f"{BROWSER}/test_proxy.py",
         f"{BROWSER}/test_real_browser.py::test_no_way_leads_inside",
     ),
-    "The browser's server finds a key": (f"{BROWSER}/test_start.py::test_the_server_is_started_without_keys",),
+    "A web page in the browser sends a datagram (WebRTC over UDP)": (
+        f"{BROWSER}/test_jail.py",
+        f"{BROWSER}/test_real_browser.py::test_no_datagram_leaves_the_browser",
+    ),
+    "A program that is started finds a key": (
+        f"{BROWSER}/test_start.py::test_the_server_is_started_without_keys",
+        "tests/mas/runtime/test_child_environment.py",
+        "tests/eval/mlflow_export/test_exporter_launcher.py::"
+        "test_the_exporter_gets_what_leads_to_mlflow_and_no_key_of_a_model",
+    ),
     "An address, a redirect or a name leads to the machine or its network": (
         f"{HTTP}/test_url_policy.py",
         f"{HTTP}/test_transport.py",

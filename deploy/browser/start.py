@@ -3,7 +3,8 @@
     .venv/bin/python deploy/browser/start.py --port 3000      # then tools.browser.url=http://127.0.0.1:3000/mcp
 
 The server's own package comes from the npm registry at the first start, by the hashes in package-lock.json. It runs in
-an empty folder, without this process's environment, and its Chromium behind `mas.tools.browser.proxy`.
+an empty folder, without this process's environment, and its Chromium behind `mas.tools.browser.proxy`. Where bubblewrap
+can be used, both are in a jail whose network leads to that proxy only (`mas.tools.browser.jail`).
 """
 
 import argparse
@@ -21,7 +22,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from mas.runtime.child_environment import NETWORK, build_child_environment
+from mas.tools.browser import jail as jails
 from mas.tools.browser.proxy import get_port, start_proxy
+from mas.tools.sandbox.session import NotAvailableError
 
 HERE = Path(__file__).resolve().parent
 SERVER = HERE / "node_modules" / "@playwright" / "mcp" / "cli.js"
@@ -30,7 +34,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 MIN_NODE = 20
 NAVIGATION_MS = 30_000  # less than tools.browser.action_seconds: a slow page is the server's to report
 ACTION_MS = 10_000
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "FONTCONFIG_PATH", "LD_LIBRARY_PATH")
+SETTINGS = "settings.json"
 _FLAGS = (
     "--disable-quic",  # goes around a proxy, as does the next
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -51,12 +55,17 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at; default: 127.0.0.1")
     parser.add_argument("--allowed-hosts", default="", help="more names to be asked under, host:port, comma-separated")
     parser.add_argument("--allow-private-hosts", default="", help="host or host:port, comma-separated; for tests alone")
+    parser.add_argument(
+        "--jail", choices=("auto", "off"), default="auto", help="off: without bubblewrap; default: auto"
+    )
     options = parser.parse_args()
     try:
         node, chromium = _node(), _chromium()
-        _check_port(options.host, options.port)
+        listener = _bind(options.host, options.port)
         _install()
-        return asyncio.run(_serve(options, node, chromium))
+        with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as folder:
+            jail = _find_jail(chromium, Path(folder)) if options.jail == "auto" else None
+            return asyncio.run(_serve(options, (node, chromium), Path(folder), listener, jail))
     except MissingError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
@@ -69,7 +78,7 @@ def _node() -> str:
     found = [node for node in (shutil.which("node"), bundled_node()) if node]
     if not found:
         raise MissingError("node is missing; on Debian and Ubuntu: apt-get install nodejs npm")
-    versions = {node: subprocess.check_output([node, "--version"], text=True).strip() for node in found}
+    versions = {node: _ask_version(node) for node in found}
     for node, version in versions.items():
         if int(version.removeprefix("v").partition(".")[0]) >= MIN_NODE:
             return node
@@ -77,6 +86,10 @@ def _node() -> str:
         f"node {versions[found[0]]} is too old: Playwright needs {MIN_NODE} or newer, as Debian has it from version 13 "
         f"on; {sys.executable} -m pip install playwright brings one, too"
     )
+
+
+def _ask_version(node: str) -> str:
+    return subprocess.check_output([node, "--version"], env=build_child_environment(), text=True).strip()
 
 
 def bundled_node() -> str | None:
@@ -92,16 +105,27 @@ def _chromium() -> str:
     raise MissingError("Chromium is missing; on Debian and Ubuntu: apt-get install chromium")
 
 
-def _check_port(host: str, port: int) -> None:
+def _bind(host: str, port: int) -> socket.socket:
+    """The socket to listen at, which does not listen yet: who comes too early is refused."""
+    listener = socket.socket()
     try:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
     except OSError as error:
+        listener.close()
         raise MissingError(
             f"cannot listen at {host}:{port} ({error.strerror}); stop what does, or choose another port: "
             "make browser PORT=3001"
         ) from error
+    return listener
+
+
+def _find_jail(chromium: str, folder: Path) -> jails.Jail | None:
+    try:
+        return jails.find_jail(chromium, folder)
+    except NotAvailableError as error:
+        sys.stderr.write(f"warning: the browser runs without a network namespace of its own: {error}\n")
+        return None
 
 
 def _install() -> None:
@@ -117,7 +141,8 @@ def _install() -> None:
         if npm is None:
             raise MissingError("npm is missing; on Debian and Ubuntu: apt-get install npm")
         command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+        environment = build_child_environment(*NETWORK, "npm_config_*", "NPM_CONFIG_*")
+        done = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             reason = next((line for line in done.stderr.splitlines() if "npm error" in line), "npm ci failed")
             raise MissingError(
@@ -125,23 +150,42 @@ def _install() -> None:
             )
 
 
-async def _serve(options: argparse.Namespace, node: str, chromium: str) -> int:
+async def _serve(
+    options: argparse.Namespace,
+    programs: tuple[str, str],
+    folder: Path,
+    listener: socket.socket,
+    jail: jails.Jail | None,
+) -> int:
     stopping = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, stopping.set)
-    with tempfile.TemporaryDirectory(prefix="browser-") as folder:
-        proxy = await start_proxy(_listed(options.allow_private_hosts))
-        command = _command(options, node, chromium, get_port(proxy), Path(folder))
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        server = await asyncio.create_subprocess_exec(
-            *command, cwd=folder, env=environment, stdout=asyncio.subprocess.DEVNULL, start_new_session=True
-        )
-        ended, stopped = asyncio.create_task(server.wait()), asyncio.create_task(stopping.wait())
-        ready = asyncio.create_task(_say_when_ready(options.host, options.port))
-        await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
-        proxy.close()
-        return await _stopped(server, stopped.done())
+    allowed = _listed(options.allow_private_hosts)
+    if jail is None:
+        listener.close()  # the server opens its own
+        proxy = await start_proxy(allowed)
+        command = _command(options, programs, folder, get_port(proxy))
+        environment = build_child_environment("XDG_RUNTIME_DIR", "FONTCONFIG_PATH")
+    else:
+        proxy = await start_proxy(allowed, path=folder / jails.PROXY_SOCKET)
+        inner = _command(options, programs, folder, jails.PROXY_PORT, is_jailed=True)
+        command = jail.build_command(folder, listener, _inner_port(options), [HERE, Path(programs[0])], inner)
+        environment = jails.build_jail_environment()
+    server = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=environment,
+        pass_fds=() if jail is None else (listener.fileno(),),
+        stdout=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    listener.close()
+    ended, stopped = asyncio.create_task(server.wait()), asyncio.create_task(stopping.wait())
+    ready = asyncio.create_task(_say_when_ready(options.host, options.port))
+    await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    ready.cancel()
+    proxy.close()
+    return await _stopped(server, stopped.done())
 
 
 async def _say_when_ready(host: str, port: int) -> None:
@@ -173,19 +217,30 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _command(options: argparse.Namespace, node: str, chromium: str, proxy_port: int, folder: Path) -> list[str]:
-    settings = folder / "settings.json"
-    settings.write_text(json.dumps({"browser": {"launchOptions": {"args": list(_FLAGS)}}}))
+def _command(
+    options: argparse.Namespace, programs: tuple[str, str], folder: Path, proxy_port: int, is_jailed: bool = False
+) -> list[str]:
+    """The server's own command; in the jail its folder is /tmp, and Chromium's sandbox works for root too."""
+    node, chromium = programs
+    launch = {"args": list(_FLAGS), **({"chromiumSandbox": True} if is_jailed else {})}
+    (folder / SETTINGS).write_text(json.dumps({"browser": {"launchOptions": launch}}))
+    seen = Path("/tmp") if is_jailed else folder
+    host, port = ("127.0.0.1", _inner_port(options)) if is_jailed else (options.host, options.port)
     names = {f"{name}:{options.port}" for name in ("localhost", "127.0.0.1", options.host)}
     return [
-        *(node, str(SERVER), "--config", str(settings), "--headless", "--isolated", "--executable-path", chromium),
-        *("--host", options.host, "--port", str(options.port)),
+        *(node, str(SERVER), "--config", str(seen / SETTINGS), "--headless", "--isolated"),
+        *("--executable-path", chromium, "--host", host, "--port", str(port)),
         *("--allowed-hosts", ",".join(sorted(names | set(_listed(options.allowed_hosts))))),
         *("--proxy-server", f"http://127.0.0.1:{proxy_port}", "--proxy-bypass", "<-loopback>"),
         *("--timeout-navigation", str(NAVIGATION_MS), "--timeout-action", str(ACTION_MS)),
-        *("--codegen", "none", "--no-webmcp", "--block-service-workers", "--output-dir", str(folder / "output")),
-        *(["--no-sandbox"] if os.geteuid() == 0 else []),  # Chromium's sandbox does not work for root
+        *("--codegen", "none", "--no-webmcp", "--block-service-workers", "--output-dir", str(seen / "output")),
+        *(["--no-sandbox"] if os.geteuid() == 0 and not is_jailed else []),  # Chromium's own does not work for root
     ]
+
+
+def _inner_port(options: argparse.Namespace) -> int:
+    """The same as outside, where the jail may use it."""
+    return int(options.port) if options.port > jails.PROXY_PORT else 3000
 
 
 def _listed(text: str) -> Sequence[str]:

@@ -13,7 +13,6 @@ that the run has ended; an end of input without that line says that the run's pr
 """
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -29,10 +28,15 @@ from eval.cli.paths import OUTPUTS, format_path
 from eval.config.redaction import build_redactor, sort_secrets
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
 from eval.runs.mlflow_state import STATE, read_link, read_state, reset_state
+from mas.runtime.child_environment import NETWORK, build_child_environment
 
 RUN_ENDED = "finished"
 PATIENT_SECONDS = 2.0  # of waiting, before a line says so
 LOG = "logs/mlflow.log"
+# Variables of the exporter besides `tracking.environment()`: of a server also its certificates, proxy and storage.
+_OWN = ("PYTHON*",)
+_TLS = ("MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4", "MLFLOW_TRACKING_INSECURE_TLS", "MLFLOW_TRACKING_*_PATH")
+_STORAGE = ("MLFLOW_S3_*", "AWS_*", "AZURE_STORAGE_*", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT")
 _GRACE_SECONDS = 5.0  # beyond the exporter's own time, for its last call
 
 
@@ -143,7 +147,7 @@ class ExporterLauncher:
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,  # so Ctrl-C in the terminal does not reach it
-            env={**os.environ, **tracking.environment()},
+            env=build_child_environment(*_OWN, *_name_server_variables(tracking), **tracking.environment()),
         )
         self._write(ExportRequest.build(tracking, secrets, self.sync_command).to_line())
 
@@ -202,6 +206,10 @@ class ExporterLauncher:
         self._close_input()
         if self._process and self._process.poll() is None:
             Thread(target=self._process.wait, daemon=True).start()  # it ends by itself; its exit code must be collected
+
+
+def _name_server_variables(tracking: Tracking) -> tuple[str, ...]:
+    return (*NETWORK, *_TLS, *_STORAGE) if isinstance(tracking, ServerTracking) else ()
 
 
 def format_view_line(tracking: Tracking, link: dict[str, str] | None) -> str | None:

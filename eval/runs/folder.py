@@ -26,6 +26,7 @@ import yaml
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
+from mas.runtime.child_environment import build_child_environment
 from mas.runtime.errors import UserError
 
 DATABASE = "run.db"
@@ -248,7 +249,9 @@ def _read_user() -> str | None:
 def _run_git(*arguments: str) -> str | None:
     command = ["git", "-C", str(PROJECT_ROOT), *arguments]
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+        return subprocess.run(
+            command, env=build_child_environment(), capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -12,6 +12,7 @@ describes for CONNECT; blocked pages, which are known by their whole address, ar
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from mas.tools.http.url_policy import normalize_url, resolve_public_host
@@ -34,12 +35,12 @@ class _RefusedError(Exception):
         self.status = status
 
 
-async def start_proxy(allow_private_hosts: Sequence[str] = (), port: int = 0) -> asyncio.Server:
-    """Start a proxy that listens on loopback.
+async def start_proxy(allow_private_hosts: Sequence[str] = (), path: Path | None = None) -> asyncio.Server:
+    """Start a proxy that listens at any free port of loopback.
 
     Args:
         allow_private_hosts: "host" or "host:port" of servers that may be reached although they are not public.
-        port: 0: any free one.
+        path: listen at this socket file instead.
     """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,7 +57,9 @@ async def start_proxy(allow_private_hosts: Sequence[str] = (), port: int = 0) ->
                 writer.close()
                 await writer.wait_closed()
 
-    return await asyncio.start_server(serve, "127.0.0.1", port, limit=MAX_HEAD_BYTES)
+    if path is not None:
+        return await asyncio.start_unix_server(serve, path, limit=MAX_HEAD_BYTES)
+    return await asyncio.start_server(serve, "127.0.0.1", limit=MAX_HEAD_BYTES)
 
 
 def get_port(proxy: asyncio.Server) -> int:

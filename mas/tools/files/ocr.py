@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL import Image
 
+from mas.runtime.child_environment import build_child_environment
 from mas.tools.files.settings import ENGLISH
 
 OCR_SECONDS = 60
@@ -67,7 +68,12 @@ def list_installed_languages() -> tuple[str, ...]:
     """Return the languages of tesseract in its codes; none if it does not list them."""
     try:
         listed = subprocess.run(
-            ["tesseract", "--list-langs"], capture_output=True, text=True, timeout=LIST_SECONDS, check=True
+            ["tesseract", "--list-langs"],
+            env=build_child_environment("TESSDATA_PREFIX"),
+            capture_output=True,
+            text=True,
+            timeout=LIST_SECONDS,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ()

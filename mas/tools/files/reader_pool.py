@@ -14,6 +14,7 @@ from contextlib import suppress
 from threading import BoundedSemaphore, Lock, Timer
 from typing import TypedDict, cast
 
+from mas.runtime.child_environment import build_child_environment
 from mas.tools.files.document import Document, DocumentJson, Source
 from mas.tools.files.settings import ENGLISH
 from mas.tools.results import ToolError
@@ -21,8 +22,6 @@ from mas.tools.results import ToolError
 WORKERS = 2  # at most; one is started when it is first needed and serves until the run ends
 READS = 300  # of one worker before it is replaced: libraries leak memory
 MAX_SECONDS = 150.0  # of one file, most of it for the libraries' import on a busy machine
-# Variables of the environment that a process gets: no credentials.
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TESSDATA_PREFIX", "SYSTEMROOT")
 
 _free_places = BoundedSemaphore(WORKERS)
 _lock = Lock()
@@ -46,7 +45,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _KEPT if name in os.environ} | one_thread | {"PYTHONPATH": paths},
+            env=build_child_environment("TESSDATA_PREFIX", PYTHONPATH=paths, **one_thread),
             start_new_session=True,  # Ctrl-C is for the run, which then ends this too
         )
         self.reads = 0

@@ -45,7 +45,7 @@ class Bubblewrap:
 
     @functools.cached_property
     def _program(self) -> tuple[str, tuple[int, ...]]:
-        return _find_program()
+        return find_program()
 
     def probe(self) -> str:
         bwrap, version = self._program
@@ -126,7 +126,7 @@ class _InnerPid:
             self._pipe = -1
 
 
-def _find_program() -> tuple[str, tuple[int, ...]]:
+def find_program() -> tuple[str, tuple[int, ...]]:
     """Return path and version of bwrap.
 
     Raises:
@@ -138,7 +138,9 @@ def _find_program() -> tuple[str, tuple[int, ...]]:
     if not (found := shutil.which("bwrap")):
         raise NotAvailableError(f"bubblewrap is not installed: {INSTALL}.")
     try:
-        said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False)
+        said = subprocess.run(
+            [found, "--version"], env={}, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotAvailableError(f"bubblewrap does not start ({type(error).__name__}).") from error
     version = tuple(int(part) for part in re.findall(r"\d+", said.stdout))
@@ -190,14 +192,14 @@ def _bind_system() -> Iterator[str]:
             yield from ("--ro-bind", path, path)
     for path in DEVICES:
         yield from ("--dev-bind", path, path)
-    for source, target in _find_installation().items():
+    for source, target in find_installation().items():
         yield from ("--ro-bind", source, target)
     for number, source in enumerate(_find_site_packages()):
         yield from ("--ro-bind", source, f"/packages/{number}")
 
 
 @functools.cache
-def _find_installation() -> dict[str, str]:
+def find_installation() -> dict[str, str]:
     """Return the paths of Python and its standard library, here and in the jail; no other files of their folders."""
     executable, base = Path(sys.executable).resolve(), Path(sys.base_prefix).resolve()
     if not executable.is_relative_to(base):
@@ -210,7 +212,7 @@ def _find_installation() -> dict[str, str]:
 
 def _python_command() -> list[str]:
     """Return the Python command: no user packages, no .pth files, no bytecode written, no search in its folder."""
-    return [_find_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P"]
+    return [find_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P"]
 
 
 @functools.cache

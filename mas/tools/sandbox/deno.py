@@ -7,12 +7,12 @@ length, needs one thread a session, and loads a module from a site that may not 
 
 import functools
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from mas.runtime.child_environment import build_child_environment
 from mas.tools.sandbox.process import DENO_START_SECONDS, DIES_WITH_PARENT, Launch, ProcessSession, die_with_parent
 from mas.tools.sandbox.session import NotAvailableError, Session
 from mas.tools.sandbox.settings import DENO, SandboxSettings
@@ -99,10 +99,10 @@ def _find_program() -> tuple[str, str]:
     found = _packaged() or shutil.which("deno")
     if not found:
         raise NotAvailableError(f"Deno is not installed: {INSTALL}.")
-    kept = {name: os.environ[name] for name in ("DENO_DIR", "HOME", "XDG_CACHE_HOME") if name in os.environ}
+    needed = build_child_environment("DENO_DIR", "XDG_CACHE_HOME")
     try:
         said = subprocess.run(
-            [found, "info", "--json"], env=kept, capture_output=True, text=True, timeout=QUERY_SECONDS, check=True
+            [found, "info", "--json"], env=needed, capture_output=True, text=True, timeout=QUERY_SECONDS, check=True
         )
         return found, str(json.loads(said.stdout)["denoDir"])
     except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:

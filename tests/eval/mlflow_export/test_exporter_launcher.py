@@ -236,3 +236,32 @@ def test_where_to_look() -> None:
     server = ServerTracking(uri="https://ann:secret@mlflow.example.org/")
     assert format_view_line(server, link) == f"see it: https://mlflow.example.org/{page}"
     assert format_view_line(server, None) is None
+
+
+@pytest.mark.parametrize(
+    ("tracking", "given"),
+    [
+        (LocalTracking(), {"MLFLOW_TRACKING_URI"}),
+        (
+            ServerTracking(uri="http://127.0.0.1:1"),
+            {"MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_TOKEN", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"},
+        ),
+    ],
+)
+def test_the_exporter_gets_what_leads_to_mlflow_and_no_key_of_a_model(
+    tracking: LocalTracking | ServerTracking, given: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canaries = ("OPENAI_API_KEY", "TAVILY_API_KEY", "HF_TOKEN", "AZURE_API_KEY", "MY_OWN_TOKEN", "MAS_HARNESS_KEY")
+    for name in (*canaries, "MLFLOW_TRACKING_TOKEN", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "canary")
+    started: list[dict[str, str]] = []
+
+    def start(*_: object, env: dict[str, str], **__: object) -> object:
+        started.append(env)
+        raise OSError("not started")
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    ExporterLauncher(tracking, tmp_path, [])
+    [environment] = started
+    assert {name for name, value in environment.items() if value == "canary"} | {"MLFLOW_TRACKING_URI"} == given
+    assert "PATH" in environment and "MLFLOW_TRACKING_URI" in environment

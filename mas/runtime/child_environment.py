@@ -1,0 +1,23 @@
+"""Environment of a child process: the variables that it needs, and no others. Every start of a program uses it.
+
+subprocess.run(["git", "status"], env=build_child_environment())
+subprocess.run(["tesseract", "page.png"], env=build_child_environment("TESSDATA_PREFIX", OMP_THREAD_LIMIT="1"))
+"""
+
+import os
+from fnmatch import fnmatchcase
+
+BASE = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
+NETWORK = ("*_PROXY", "*_proxy", "SSL_CERT_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+
+
+def build_child_environment(*more: str, **variables: str) -> dict[str, str]:
+    """Return the variables that every program needs, such as its path, and those that this one needs.
+
+    Args:
+        more: names of this process's variables, as patterns: "TESSDATA_PREFIX", "MLFLOW_*".
+        variables: variables with new values.
+    """
+    patterns = (*BASE, *more)
+    kept = {name: value for name, value in os.environ.items() if any(fnmatchcase(name, each) for each in patterns)}
+    return {**kept, **variables}
