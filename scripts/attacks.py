@@ -37,7 +37,7 @@ ATTACKS: dict[str, tuple[str, ...]] = {
     ),
     "A program that is started finds a key": (
         f"{BROWSER}/test_start.py::test_the_server_is_started_without_keys",
-        "tests/mas/runtime/test_child_environment.py",
+        "tests/mas/runtime/security/test_child_environment.py",
         "tests/eval/mlflow_export/test_exporter_launcher.py::"
         "test_the_exporter_gets_what_leads_to_mlflow_and_no_key_of_a_model",
     ),

@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from mas.runtime.child_environment import NETWORK, build_child_environment
+from mas.runtime.security.child_environment import NETWORK, build_child_environment
 from mas.tools.browser import jail as jails
 from mas.tools.browser.proxy import get_port, start_proxy
 from mas.tools.sandbox.session import NotAvailableError

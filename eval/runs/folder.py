@@ -26,8 +26,8 @@ import yaml
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
 from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
-from mas.runtime.child_environment import build_child_environment
 from mas.runtime.errors import UserError
+from mas.runtime.security.child_environment import build_child_environment
 
 DATABASE = "run.db"
 JOURNAL, RECORDS = "run.journal", "records.jsonl"  # copies of what it holds, written as it is

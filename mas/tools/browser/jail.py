@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mas.runtime.child_environment import build_child_environment
+from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.sandbox.bubblewrap import find_installation, find_program
 from mas.tools.sandbox.session import NotAvailableError
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL import Image
 
-from mas.runtime.child_environment import build_child_environment
+from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.files.settings import ENGLISH
 
 OCR_SECONDS = 60

@@ -14,7 +14,7 @@ from contextlib import suppress
 from threading import BoundedSemaphore, Lock, Timer
 from typing import TypedDict, cast
 
-from mas.runtime.child_environment import build_child_environment
+from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.files.document import Document, DocumentJson, Source
 from mas.tools.files.settings import ENGLISH
 from mas.tools.results import ToolError

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from mas.runtime.child_environment import build_child_environment
+from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.sandbox.process import DENO_START_SECONDS, DIES_WITH_PARENT, Launch, ProcessSession, die_with_parent
 from mas.tools.sandbox.session import NotAvailableError, Session
 from mas.tools.sandbox.settings import DENO, SandboxSettings

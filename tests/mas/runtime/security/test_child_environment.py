@@ -6,7 +6,7 @@ import re
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from mas.runtime.child_environment import build_child_environment
+from mas.runtime.security.child_environment import build_child_environment
 
 STARTS = ("run", "Popen", "call", "check_call", "check_output", "create_subprocess_exec", "create_subprocess_shell")
 FILES = [

@@ -1,0 +1,1 @@
+"""Protection of keys: what other processes get of them."""
