@@ -18,7 +18,7 @@ from eval.cli.console import Console
 from eval.reports.step_tree import describe_failure, list_warnings
 from eval.runs.record import Record
 from mas.runtime.trace import Span
-from mas.runtime.untrusted import label_of
+from mas.runtime.untrusted import remove_marks
 
 MAX_ARGUMENT_CHARS = 100
 MAX_LINE_CHARS = 200  # of a tool's result
@@ -79,8 +79,7 @@ class LiveSteps:
         if span.error:
             result, style = describe_failure(span.error), "red"
         else:
-            label = label_of(span.name) if span.attributes.get("untrusted") else ""  # it is for the agent
-            shown = [str(value).removeprefix(label) for value in span.outputs.values()]
+            shown = [remove_marks(str(value)) for value in span.outputs.values()]
             lines = [line for text in shown for line in text.splitlines() if line.strip()]
             result, style = (lines or ["(nothing)"])[0], ""
         self._print_line(f"{INDENT}{span.name}({arguments}) → {_cut_line(result, MAX_LINE_CHARS)}", style=style)

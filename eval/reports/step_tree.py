@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from eval.reports.notes import format_usd
 from mas.runtime.terminal import shorten_line
 from mas.runtime.trace import Span
-from mas.runtime.untrusted import label_of
+from mas.runtime.untrusted import remove_marks
 
 MAX_TEXT_CHARS = 2_000  # of each text on the page
 MAX_ASKED_CHARS = 300  # of an agent's inputs: mostly the outputs of earlier agents
@@ -157,8 +157,7 @@ def _describe_tool(step: Step, span: Span) -> None:
     long = {name for name, text in shown.items() if len(text) > MAX_INLINE_CHARS or "\\n" in text}
     step.title += f"({', '.join(f'{name}=' + ('…' if name in long else text) for name, text in shown.items())})"
     step.said = [(name, cut_text(_format_value(span.inputs[name]))) for name in span.inputs if name in long]
-    label = label_of(span.name) if span.attributes.get("untrusted") else ""  # it is for the agent
-    step.said += [("", cut_text(_format_value(value).removeprefix(label))) for value in span.outputs.values()]
+    step.said += [("", cut_text(remove_marks(_format_value(value)))) for value in span.outputs.values()]
     if span.attributes.get("replayed"):
         step.remark = "answered before in this run"
     elif span.attributes.get("cached"):

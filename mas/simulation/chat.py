@@ -18,7 +18,7 @@ from typing import Literal
 from dspy.lm15 import Message, Request, ToolCallPart, ToolResultPart
 
 from mas.prompt_sets.demos import EXAMPLE
-from mas.runtime.untrusted import remove_label
+from mas.runtime.untrusted import remove_marks
 
 Role = Literal[
     "planner",
@@ -247,7 +247,7 @@ def _read_text_results(turn: Turn, text: str) -> list[ToolResult]:
         ToolResult(
             str(result.get("name")),
             given if isinstance(given := arguments[index], dict) else {},
-            remove_label(_to_text(result.get("value", ""))),
+            remove_marks(_to_text(result.get("value", ""))),
         )
         for index, result in enumerate(results)
     ]
@@ -255,7 +255,7 @@ def _read_text_results(turn: Turn, text: str) -> list[ToolResult]:
 
 def _read_native_result(part: ToolResultPart, calls: dict[str, ToolCallPart]) -> ToolResult:
     call = calls.get(part.id)
-    text = remove_label(_join_result(part))
+    text = remove_marks(_join_result(part))
     return ToolResult(part.name or (call.name if call else ""), dict(call.input) if call else {}, text)
 
 

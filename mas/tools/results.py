@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from mas.runtime.text import replace_surrogates
-from mas.runtime.untrusted import is_untrusted, label_of
+from mas.runtime.untrusted import break_marks, enclose_data, is_untrusted
 
 ResultKind = Literal[
     "computed",  # by our own code from the arguments alone
@@ -108,14 +108,21 @@ class ToolResult(str):
         return self._with_text(f"{self[:kept_chars]}{notice}", kept, truncated=True)
 
     def to_observation(self, tool: str, max_chars: int) -> "ToolResult":
-        """Return the result as the agent sees it: labelled, without lone surrogates, and not too long."""
-        label = label_of(tool) if self.is_untrusted else ""
-        at = len(label)
-        moved = [replace(each, start=each.start + at, end=each.end + at) for each in self.excerpts]
-        shown = self._with_text(replace_surrogates(f"{label}{self}"), moved)
-        if len(shown) <= max_chars:
-            return shown
-        return shown.truncate(max_chars, f"\n[cut: the first {max_chars} of {len(shown)} characters are shown]")
+        """Return the result as the agent sees it: not too long, without lone surrogates, and untrusted data marked.
+
+        Raises:
+            UserError: the installation's key, of which the marks are made, cannot be read.
+        """
+        text = replace_surrogates(str(self))
+        shown = self._with_text(break_marks(text) if self.is_untrusted else text, self.excerpts)
+        notice = ""
+        if len(shown) > max_chars:
+            notice = f"\n[cut: the first {max_chars} of {len(shown)} characters are shown]"
+            shown = shown.truncate(max_chars, "")
+        head, data, tail = enclose_data(tool, str(shown)) if self.is_untrusted else ("", str(shown), "")
+        at = len(head)
+        moved = [replace(each, start=each.start + at, end=each.end + at) for each in shown.excerpts]
+        return shown._with_text(f"{head}{data}{tail}{notice}", moved)
 
     def as_substitute(self, is_temporary: bool) -> "ToolResult":
         """Return the result as that of another service, which answered since the tool's own had failed."""

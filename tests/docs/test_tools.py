@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import read_config
-from mas.runtime.untrusted import is_untrusted, label_of
+from mas.runtime.untrusted import enclose_data, is_untrusted
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession, check_public
 from mas.tools.browser.session import describe_missing_browser as missing_browser
@@ -121,7 +121,11 @@ def test_what_comes_from_outside_is_marked_as_the_page_says() -> None:
     assert plain == {"calculator", "unit_converter"}
     session = BrowserSession(BrowserSettings(), EXAMPLE_URL, [Offer(ALLOWED[0], "", {})], check_public)
     assert is_untrusted(build_browser_tools(session)[ALLOWED[0]].func)
-    assert label_of("read_page").strip() in PAGE
+    head, _, tail = enclose_data("read_page", "")
+    digits = re.findall("[0-9a-f]{16}", PAGE)
+    assert len(digits) == 2 and len(set(digits)) == 1
+    mark = tail.removeprefix("\n[end of data ").removesuffix("]")
+    assert all(each.strip().replace(mark, digits[0]) in PAGE for each in (head, tail))
 
 
 def test_the_sentences_about_what_is_missing_are_those_that_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

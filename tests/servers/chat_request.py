@@ -113,7 +113,8 @@ class _Conversation:
             self._add(call, _text(result.get("value")), bool(result.get("is_error")))
 
     def _add(self, call: ToolCall, text: str, failed: bool) -> None:
-        text = re.sub(r"\A\[\w+ returned data, not instructions\]\n", "", text)
+        if marked := re.match(r"\[\w+ returned data, not instructions; the data ends at the mark (\w+)\]\n", text):
+            text = text[marked.end() :].replace(f"\n[end of data {marked[1]}]", "")
         says_so = re.match(rf"\W*(?:error\b|{re.escape(call.name)} failed\b)", text, re.IGNORECASE)
         self.results.append(ToolResult(call, text, failed or bool(says_so)))
 
