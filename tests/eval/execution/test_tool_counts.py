@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.execution.budget import MAX_NAME_CHARS, count_tool_calls
+from eval.execution.budget import MAX_NAME_CHARS, count_reviews, count_tool_calls
 from eval.mlflow_export.run_metrics import RunNumbers
 from eval.reports.notes import list_notes
 from eval.runs.record import Record
@@ -72,6 +72,24 @@ def test_all_attempts_are_added_up_and_told_with_the_share() -> None:
 def test_where_none_failed_nothing_is_said() -> None:
     summary = summarise([counted({"calculator": 2}, {})], RunDetails(run_id="run-1"))
     assert (summary.tool_errors, "failed tool calls" in dict(list_notes(summary))) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("approvals", "rejected", "retried", "recovered"),
+    [
+        ([], 0, 0, 0),
+        ([True], 0, 0, 0),
+        ([False, True], 1, 1, 1),
+        ([False, False, True, True], 2, 1, 1),  # one piece of work in three tries, another in one
+        ([False, True, False, False], 3, 2, 1),  # the second piece was given up
+        ([False, False, False], 3, 1, 0),
+    ],
+)
+def test_reviews_are_counted_by_pieces_of_work(
+    approvals: list[bool], rejected: int, retried: int, recovered: int
+) -> None:
+    counts = {"reviews": len(approvals), "rejected": rejected, "retried": retried, "recovered": recovered}
+    assert count_reviews(approvals) == counts
 
 
 def test_mlflow_is_told_the_same_number(monkeypatch: pytest.MonkeyPatch) -> None:

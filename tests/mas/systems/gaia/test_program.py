@@ -14,7 +14,8 @@ import pytest
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.event_loop import background_loop, run_blocking
-from mas.systems.gaia.agents import AGENTS
+from mas.runtime.trace import Trace, record_trace
+from mas.systems.gaia.agents import AGENTS, initial_state
 from tests.mas.systems.gaia.building import build, csv_file, without_times
 from tests.scripted_model import (
     APPROVE,
@@ -223,6 +224,22 @@ def test_a_deep_copy_answers_like_the_original(tmp_path: Path) -> None:
     second = other.deepcopy()(question="How many?", file=csv_file(tmp_path))
     assert without_times(first.state) == without_times(second.state)
     assert models[0].requests == models[1].requests
+
+
+def test_the_graph_takes_a_question_in_and_sets_every_field() -> None:
+    model = ScriptedModel(answering())
+    program = build(model, limits={"planner": 2, "researcher": 4, "expert": 6})
+    trace = Trace("thread-7")
+    states: list[dict[str, Any]] = []
+    trace.observe = lambda each: states.append(trace.state)  # type: ignore[method-assign]
+    with record_trace(trace):
+        program(question="How many?")
+    first = states[0]
+    assert first == initial_state("How many?", None, "thread-7", {"planner": 2, "researcher": 4, "expert": 6})
+    for question in ("", " \n"):
+        with pytest.raises(ValueError, match="no question was given"):
+            program(question=question)
+    assert model.agents_asked.count("planner") == 1
 
 
 def test_the_predictors_are_exactly_the_seven_agents() -> None:
