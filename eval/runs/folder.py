@@ -21,10 +21,8 @@ from itertools import count
 from pathlib import Path
 from typing import TextIO
 
-import yaml
-
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
-from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
+from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_set_folder, write_prompt_set
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
 from mas.runtime.security.child_environment import build_child_environment
@@ -191,17 +189,11 @@ def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> 
 def read_kept_prompts(folder: Path, names: Mapping[str, str]) -> dict[str, PromptSet]:
     """Return the sets in a run's folder that `RunInfo.prompts` names, by the folder they are in; the last used last."""
     there = {place: name for place, name in names.items() if (folder / place / SET_FILE).is_file()}
-    return {place: _read(folder / place, name) for place, name in there.items()}
+    return {place: replace(read_set_folder(folder / place), name=name) for place, name in there.items()}
 
 
 def _place(number: int) -> str:
     return FIRST if number == 1 else f"{FIRST}_{number}"
-
-
-def _read(kept: Path, name: str) -> PromptSet:
-    system = str(yaml.safe_load((kept / SET_FILE).read_text("utf-8"))["system"])
-    agents = [path.name.removesuffix(SUFFIX) for path in sorted(kept.glob(f"*{SUFFIX}"))]
-    return replace(read_prompt_set(kept.absolute(), agents, system, kept), name=name)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -94,6 +94,18 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
     return PromptSet(folder.name, system, texts, folder, description, demos, edited, provenance, tuned_on)
 
 
+def read_set_folder(folder: Path) -> PromptSet:
+    """Read the set in a folder, of any system; its files name the agents.
+
+    Raises:
+        UserError: it holds no set, or one that cannot be read.
+    """
+    folder = _find(str(folder.absolute()), folder)
+    agents = [path.name.removesuffix(SUFFIX) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    system, _ = _read_set_file(folder / SET_FILE)
+    return read_prompt_set(folder, agents, system, folder)
+
+
 def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
     """Write the set as a new folder, and return it as `read_prompt_set` will read it there: without provenance.
 

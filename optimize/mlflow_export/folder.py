@@ -13,12 +13,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from eval.cli.paths import PROJECT_ROOT
 from eval.mlflow_export.tracked_run import to_ms
 from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
-from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, read_prompt_set
+from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, read_set_folder
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT
 
@@ -119,9 +117,7 @@ class TuningSnapshot:
         folder = self.folder / "candidates" / candidate_id
         if not (folder / SET_FILE).is_file():
             return None
-        system = str(yaml.safe_load((folder / SET_FILE).read_text("utf-8"))["system"])
-        agents = [path.name.removesuffix(SUFFIX) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-        found = read_prompt_set(folder.absolute(), agents, system, folder)
+        found = read_set_folder(folder)
         texts = {agent: self.redact(text) for agent, text in found.texts.items()}
         demos = {agent: _redact_tree(turns, self.redact) for agent, turns in found.demos.items()}
         return replace(found, name=candidate_id, texts=texts, demos=demos)

@@ -21,7 +21,12 @@ from typing import Any
 
 import yaml
 
-from mas.prompt_sets.prompt_set import SET_FILE, SUFFIX, PromptSet, digest, read_prompt_set, write_prompt_set
+from mas.prompt_sets.prompt_set import (
+    PromptSet,
+    digest,
+    read_set_folder,
+    write_prompt_set,
+)
 from mas.prompt_sets.provenance import PROVENANCE_FILE, read_provenance
 from mas.runtime.errors import UserError
 from optimize.publishing.provenance import Provenance, describe_provenance, format_provenance
@@ -32,26 +37,6 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 
 class NameTakenError(UserError):
     """Another set has that name."""
-
-
-def read_folder(folder: Path) -> PromptSet:
-    """Read the set in a folder; its files name the agents.
-
-    Raises:
-        UserError: it holds no set.
-    """
-    folder = folder.absolute()
-    agents = [path.name.removesuffix(SUFFIX) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-    return read_prompt_set(folder, agents, _system(folder), folder)
-
-
-def _system(folder: Path) -> str:
-    """Return the system in set.yaml; "" if it cannot be read, which `read_prompt_set` then reports."""
-    try:
-        about = yaml.safe_load((folder / SET_FILE).read_text("utf-8-sig"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return ""
-    return str(about.get("system") or "").strip() if isinstance(about, dict) else ""
 
 
 def check_name(name: str) -> None:
@@ -151,7 +136,7 @@ def _find_published(prompts: PromptSet, folder: Path, provenance: Provenance) ->
     if not (folder / PROVENANCE_FILE).is_file():
         return None
     try:
-        there = read_folder(folder)
+        there = read_set_folder(folder)
     except UserError:  # it cannot be read
         return None
     source = (there.provenance.get("run"), there.provenance.get("candidate_id"), there.provenance.get("gated"))

@@ -35,10 +35,9 @@ from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
 from eval.runs.folder import find_run, write_atomically
 from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
-from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, write_prompt_set
+from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, read_set_folder, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
-from optimize.publishing.publish import read_folder
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 
 CANDIDATES = "candidates"
@@ -100,7 +99,7 @@ def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
     folder = next((each for each in places if name and each.is_dir()), None)
     if folder is None:
         return read_prompt_set(name, [], "", root)  # raises the error that lists the sets
-    return read_folder(folder)
+    return read_set_folder(folder)
 
 
 def read_candidate_set(run: Path, candidate_id: str) -> PromptSet:
@@ -113,7 +112,7 @@ def read_candidate_set(run: Path, candidate_id: str) -> PromptSet:
     if candidate_id not in known:
         choice = f"choose one of: {', '.join(known)}" if known else "it has none yet"
         raise UserError(f"{run.name} has no candidate {candidate_id}; {choice}.")
-    return replace(read_folder(run / CANDIDATES / candidate_id), name=candidate_id)
+    return replace(read_set_folder(run / CANDIDATES / candidate_id), name=candidate_id)
 
 
 class RunFiles:

@@ -16,9 +16,8 @@ import pytest
 
 from eval.cli.command import InterruptedRunError
 from eval.cli.paths import PROJECT_ROOT
-from mas.prompt_sets.prompt_set import digest, read_prompt_set
+from mas.prompt_sets.prompt_set import digest, read_prompt_set, read_set_folder
 from mas.runtime.errors import UserError
-from optimize.publishing.publish import read_folder
 from tests.optimize.tuned import (
     MINI_BOOTSTRAP,
     MINI_GEPA,
@@ -337,7 +336,7 @@ def test_a_set_that_was_edited_since_is_not_what_the_run_began_with(
 ) -> None:
     """Going on does not even look at it."""
     run, asked = unfinished
-    kept = digest(read_folder(run.folder / "candidates" / "parent"))
+    kept = digest(read_set_folder(run.folder / "candidates" / "parent"))
     reads: list[Any] = []
 
     def read(name: Any, *more: Any) -> Any:
@@ -347,7 +346,7 @@ def test_a_set_that_was_edited_since_is_not_what_the_run_began_with(
     monkeypatch.setattr("eval.config.evaluation.read_prompt_set", read)
     assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
     assert reads == [str(run.folder / "candidates" / "parent")]
-    assert digest(read_folder(run.folder / "candidates" / "parent")) == kept
+    assert digest(read_set_folder(run.folder / "candidates" / "parent")) == kept
     assert run.read("tuning")["parent_set"] == "toy_baseline"
 
 

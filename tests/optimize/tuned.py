@@ -160,11 +160,10 @@ class TunedFolder:
 
     def candidates(self) -> dict[str, str]:
         """Id → digest of its prompts."""
-        from mas.prompt_sets.prompt_set import digest
-        from optimize.publishing.publish import read_folder
+        from mas.prompt_sets.prompt_set import digest, read_set_folder
 
         folders = (self.folder / "candidates").glob("*")
-        return {each.name: digest(read_folder(each)) for each in sorted(folders)}
+        return {each.name: digest(read_set_folder(each)) for each in sorted(folders)}
 
     def paid(self) -> int:
         """Requests, by the run's own ledger."""

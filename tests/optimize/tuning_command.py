@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from mas.prompt_sets.prompt_set import PromptSet
-from optimize.publishing.publish import read_folder
+from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
 from optimize.run import main
 from optimize.session.config import TuningRequest
 from tests.eval.command_line import without_secrets
@@ -62,7 +61,7 @@ class Tuned:
 
     @property
     def kept(self) -> PromptSet:
-        return read_folder(self.kept_folder)
+        return read_set_folder(self.kept_folder)
 
 
 def tuning_command(place: Path, *arguments: str) -> Tuned:
