@@ -44,6 +44,7 @@ class BrowserSession:
 
     def __init__(self, settings: BrowserSettings, url: str, offers: Sequence[Offer], check: Check) -> None:
         self.offers = offers
+        self.chosen_tools = settings.tools
         self._url, self._settings, self._check = url, settings, check
         self._free = asyncio.Semaphore(settings.max_sessions)
         self._open: set[Connection] = set()

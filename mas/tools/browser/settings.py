@@ -15,6 +15,7 @@ class BrowserSettings:
     url: str | None = EXAMPLE_URL  # its streamable HTTP address; null: no browser
     max_sessions: int = 8  # browser windows at a time; a further question waits
     action_seconds: float = 60.0  # one action, with the loading of the page that it leads to
+    tools: list[str] | None = None  # names of the server's tools that agents get; null: ALLOWED in tools.py
 
     def check(self) -> None:
         """Check all values.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import dspy
 
+from mas.runtime.errors import UserError
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession
@@ -39,9 +40,17 @@ MAX_DESCRIPTION_CHARS = 1_000
 
 
 def build_browser_tools(session: BrowserSession) -> "dict[str, dspy.Tool]":
-    """Return an async tool by name for each allowed tool that the server offers."""
-    offered = {offer.name: offer for offer in session.offers}
-    return {name: _tool(offered[name], session) for name in ALLOWED if name in offered}
+    """Return an async tool by name for each allowed tool that the server offers.
+
+    Raises:
+        UserError: a tool that the user has chosen is not offered.
+    """
+    offered, chosen = {offer.name: offer for offer in session.offers}, session.chosen_tools
+    if missing := [name for name in chosen or () if name not in offered]:
+        raise UserError(
+            f"tools.browser.tools: the browser's server has no {missing[0]}; choose from {', '.join(sorted(offered))}."
+        )
+    return {name: _tool(offered[name], session) for name in chosen or ALLOWED if name in offered}
 
 
 def _tool(offer: Offer, session: BrowserSession) -> "dspy.Tool":

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
@@ -284,6 +285,18 @@ def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mon
         began = time.monotonic()
         assert "no answer in 0.5 seconds" in describe_missing_browser(BrowserSettings(url=server.url))
         assert time.monotonic() - began < 3
+
+
+def test_the_list_of_tools_is_configuration_and_a_name_that_the_server_does_not_have_is_refused(
+    settings: BrowserSettings,
+) -> None:
+    with opened(replace(settings, tools=["browser_click", "browser_navigate"])) as session:
+        assert list(build_browser_tools(session)) == ["browser_click", "browser_navigate"]
+    with (
+        opened(replace(settings, tools=["browser_click", "browser_fly"])) as session,
+        pytest.raises(UserError, match=r"the browser's server has no browser_fly; choose from .*browser_click"),
+    ):
+        build_browser_tools(session)
 
 
 def test_tools_that_run_code_or_read_files_are_not_offered(session: BrowserSession) -> None:
