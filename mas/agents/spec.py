@@ -35,6 +35,7 @@ class ModelSettings:
 
     model: str | None = None  # name of the model for this agent; null: the run's
     temperature: float | None = None  # null: the run's
+    max_tokens: int | None = None  # per reply; null: the run's
 
 
 @dataclass
@@ -88,6 +89,8 @@ def _check_agent(name: str, settings: ModelSettings, tools: Mapping[str, str], t
                 raise UserError(f"system.agents.{name}.{key}={value} is too small; at least 1 is needed.")
     if settings.temperature is not None and not 0 <= settings.temperature <= 2:
         raise UserError(f"system.agents.{name}.temperature={settings.temperature} is out of range; expected 0 to 2.")
+    if settings.max_tokens is not None and settings.max_tokens < 1:
+        raise UserError(f"system.agents.{name}.max_tokens={settings.max_tokens} is too small; at least 1 is needed.")
     wanted = list_tools([settings])
     if wanted and name not in tool_users:
         raise UserError(f"system.agents.{name}.tools is set, but only {' and '.join(tool_users)} can use tools.")

@@ -56,7 +56,7 @@ class AgentSystem(ABC):
         )
         for name, predictor in program.named_predictors():
             settings = self.agents.get(name, ModelSettings())
-            predictor.lm = model.create_lm(AgentModel(settings.model, settings.temperature, name))
+            predictor.lm = model.create_lm(AgentModel(settings.model, settings.temperature, name, settings.max_tokens))
         if prompts is not None:
             apply_prompt_set(program, prompts)
         return program

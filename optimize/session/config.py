@@ -6,7 +6,7 @@ config.build_evaluation(epochs=5)     # the configuration of the sealed test
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from eval.config.evaluation import (
 from eval.config.log_settings import LogSettings
 from eval.runs.folder import DATABASE
 from eval.runs.tuning_info import TUNING_FILE
+from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
@@ -70,6 +71,9 @@ class _Options:
     name: str = "tuned"
     agents: list[str] = field(default_factory=list)
     reflection_model: str | None = None
+    reflection_base_url: str | None = None
+    reflection_api_key_env: str | None = None
+    reflection_max_tokens: int | None = None
     seed: int = 0
     yes: bool = False
     resume: str | None = None
@@ -165,7 +169,7 @@ class OptimizeConfig:
         if self.reflection_model is None:
             return
         if not self.reflection_model.strip():
-            raise UserError("reflection_model is empty; name a model of the same server, or leave it out.")
+            raise UserError("reflection_model is empty; name a model of its server, or leave it out.")
         if self.base.model.simulated and self.reflection_model != self.base.model_name:
             raise UserError(
                 f"reflection_model={self.reflection_model} would not be used, since model={self.base.model_name} "
@@ -228,6 +232,7 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
     plain: _Options = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
     _check_ranges(plain)
     optimizer = parts.pop("optimizer")
+    plain.reflection_model = _place_reflection(parts["model"], plain)
     base = EvalConfig(
         **parts,
         selection=Selection(),
@@ -243,6 +248,30 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
     return OptimizeConfig(base, optimizer, run=plain.run, **{name: getattr(plain, name) for name in own})
 
 
+def _place_reflection(model: Model, plain: _Options) -> str | None:
+    """Put the server of the reflection model into the profile, as that of an agent; return the model's name.
+
+    Raises:
+        UserError: the model is simulated, or a key is given without a use.
+    """
+    given = {key: getattr(plain, f"reflection_{key}") for key in ("base_url", "api_key_env", "max_tokens")}
+    given = {key: value for key, value in given.items() if value is not None}
+    if model.simulated:
+        for key, value in given.items():
+            raise UserError(
+                f"reflection_{key}={value} would not be used, since model={model.name} simulates the reflection as "
+                "well; leave it out, or choose a real model."
+            )
+        return plain.reflection_model
+    agents: dict[str, AgentOverride] = getattr(model, "agents", {})
+    entry = agents.get(REFLECTION, AgentOverride())
+    if "base_url" in given:  # an address and its key come from the same place
+        entry = replace(entry, api_key_env=None)
+    if given:
+        agents[REFLECTION] = replace(entry, **given)
+    return plain.reflection_model or entry.name
+
+
 def _check_ranges(plain: _Options) -> None:
     run, shortlist = plain.run, plain.shortlist
     require(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
@@ -253,6 +282,8 @@ def _check_ranges(plain: _Options) -> None:
     if run.failed_answers not in (HALT, AGAINST):
         raise UserError(f"run.failed_answers={run.failed_answers} is not known; choose {HALT} or {AGAINST}.")
     require(plain.seed >= 0, "seed", plain.seed, "a whole number from 0 on")
+    tokens = plain.reflection_max_tokens
+    require(tokens is None or tokens >= 1, "reflection_max_tokens", tokens, "at least 1, or null")
     check_limits(plain.limits, plain.tools)
     plain.log.check()
 

@@ -44,7 +44,7 @@ CANDIDATES = "candidates"
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
 OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "log", "tracking", "experiment", "debug")
-OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env")
+OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env", "reflection_api_key_env")
 
 
 class _Line(TypedDict):

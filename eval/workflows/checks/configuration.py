@@ -121,7 +121,7 @@ def _check_model(
     if base_url is None:
         return Finding(name, OK, f"{model.name}: settings fine; its endpoint is not known here, so not asked")
     key = os.environ.get(getattr(model, "api_key_env", None) or "") or "none"
-    wanted = sorted({*getattr(model, "names", [model.name]), *others})
+    wanted = sorted({*getattr(model, "local_names", [model.name]), *others})
     return Finding(name, *_ask_endpoint(base_url, key, wanted, redact))
 
 

@@ -11,7 +11,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mas.llm.profiles.profile import MIN_SECRET_CHARS, ModelProfile
+from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.profile import MIN_SECRET_CHARS, Endpoint, ModelProfile
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,12 +46,15 @@ class LiteLLMModel(ModelProfile):
         if importlib.util.find_spec("litellm") is None:
             raise UserError("model=litellm needs the package litellm; install it with: pip install litellm.")
         super().check()
-        if self.api_key_env is None and self.base_url is None:
-            self._check_keys()
+        self._check_keys()
 
     def _check_keys(self) -> None:
         """Check the keys of common providers; LiteLLM's own check would take the seconds of its import."""
-        for name in self.names:
+        for agent in ("", *self.agents):
+            endpoint = self.get_endpoint(agent)
+            if endpoint.api_key_env or endpoint.base_url:
+                continue
+            name = self._resolve_settings(AgentModel(agent=agent)).name or self.name
             variables = USUAL_KEYS.get(name.partition("/")[0], ())
             if variables and not any(os.environ.get(variable) for variable in variables):
                 raise UserError(
@@ -59,15 +63,15 @@ class LiteLLMModel(ModelProfile):
                 )
 
     def secrets(self) -> list[str]:
-        """Return the key of `api_key_env`, and those that LiteLLM finds by itself."""
+        """Return the keys of all `api_key_env`, and those that LiteLLM finds by itself."""
         usual = (f"{name.partition('/')[0].upper()}_API_KEY" for name in self.names)
-        keys = {os.environ.get(variable) or "" for variable in (self.api_key_env or "", *usual)}
-        return sorted(key for key in keys if len(key) >= MIN_SECRET_CHARS)
+        keys = {os.environ.get(variable) or "" for variable in usual}
+        return sorted({*super().secrets(), *(key for key in keys if len(key) >= MIN_SECRET_CHARS)})
 
     def _dspy_name(self, name: str) -> str:
         return name
 
-    def _create_engines(self) -> tuple["Engine", "AsyncEngine"]:
+    def _create_engines(self, endpoint: Endpoint) -> tuple["Engine", "AsyncEngine"]:
         from mas.llm.dspy_engine import create_litellm_engines
 
-        return create_litellm_engines(self._key(), self.base_url, self.call_deadline_seconds)
+        return create_litellm_engines(endpoint.read_key(), endpoint.base_url, self.call_deadline_seconds)

@@ -65,9 +65,9 @@ class VllmModel(OpenAIChatModel):
     def check(self) -> None:
         super().check()
         url = f"{(self.base_url or '').rstrip('/')}/models"
-        listed = _list_objects(query_server(url, QUICK_SECONDS, api_key=self._key()), "data")
+        listed = _list_objects(query_server(url, QUICK_SECONDS, api_key=self.get_endpoint("").read_key()), "data")
         served = {model.get("id"): model.get("max_model_len") for model in listed}
-        for name in self.names:
+        for name in self.local_names:
             if name not in served:
                 there = ", ".join(map(str, served)) or "none"
                 raise UserError(f"vLLM serves no model {name}; model.name must be one of: {there}.")
@@ -97,7 +97,7 @@ class OllamaModel(OpenAIChatModel):
 
     def check(self) -> None:
         super().check()
-        for name in self.names:
+        for name in self.local_names:
             self._check_capabilities(name)
             if self.context_tokens is not None:
                 self._check_context(name, self.context_tokens)
@@ -141,4 +141,4 @@ class OllamaModel(OpenAIChatModel):
         self, path: str, body: dict[str, object] | None = None, timeout_seconds: float = QUICK_SECONDS
     ) -> dict[str, object] | None:
         root = (self.base_url or "").rstrip("/").removesuffix("/v1")
-        return query_server(root + path, timeout_seconds, body, self._key())
+        return query_server(root + path, timeout_seconds, body, self.get_endpoint("").read_key())

@@ -3,10 +3,12 @@
 The module of a profile imports nothing heavy, so that a missing key is reported before DSPy is loaded.
 
     AgentModel("gpt-4o", agent="planner")      # the planner uses gpt-4o, whatever the profile says
+
+An agent may have a server of its own. Address and key belong together: a profile's key is sent to no other address.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from mas.llm.adaptive_limit import LimitChange
@@ -16,12 +18,18 @@ if TYPE_CHECKING:
     import dspy
 
 
+REFLECTION = "reflection"  # entry of the model that rewrites prompts
+
+
 @dataclass
 class AgentOverride:
     """Entry of one agent in a profile (`model.agents.<agent>`); null: the profile's value."""
 
     name: str | None = None
     temperature: float | None = None
+    max_tokens: int | None = None  # per reply
+    base_url: str | None = None  # of another server; null: that of the profile
+    api_key_env: str | None = None  # variable with the key for `base_url`, where null means none, or another key
 
 
 @dataclass(frozen=True)
@@ -31,12 +39,13 @@ class AgentModel:
     name: str | None = None
     temperature: float | None = None
     agent: str = ""  # empty: no agent of the system, such as a judge
+    max_tokens: int | None = None
 
     def merge_override(self, profile: Mapping[str, AgentOverride]) -> "AgentModel":
         """Return these settings, with the profile's entry for the agent in place of None."""
         entry = profile.get(self.agent, AgentOverride())
-        name = entry.name if self.name is None else self.name
-        return AgentModel(name, entry.temperature if self.temperature is None else self.temperature, self.agent)
+        mine = {key: value for key, value in vars(self).items() if value is not None}
+        return replace(AgentModel(entry.name, entry.temperature, self.agent, entry.max_tokens), **mine)
 
 
 class Model(Protocol):
@@ -92,7 +101,7 @@ def check_agents(model: Model, agent_names: Collection[str]) -> None:
         UserError: the profile names an agent that the system does not have.
     """
     own: Mapping[str, AgentOverride] = getattr(model, "agents", {})
-    if unknown := sorted(set(own) - set(agent_names)):
+    if unknown := sorted(set(own) - {*agent_names, REFLECTION}):
         there = ", ".join(agent_names) or "none that can have a model of its own"
         raise UserError(
             f"model.agents names {', '.join(unknown)}, which this system does not have; its agents: {there}. Choose "

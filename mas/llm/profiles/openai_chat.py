@@ -9,7 +9,7 @@ the client to LiteLLM.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mas.llm.profiles.profile import ModelProfile
+from mas.llm.profiles.profile import Endpoint, ModelProfile
 from mas.llm.profiles.reachable import check_reachable
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ class OpenAIChatModel(ModelProfile):
 
     def check(self) -> None:
         super().check()
-        if self.base_url:
-            check_reachable(self.base_url, "model.base_url", "model server", "http://127.0.0.1:8000/v1")
+        for endpoint in self.endpoints:
+            if endpoint.base_url:
+                key = f"{endpoint.option}.base_url"
+                check_reachable(endpoint.base_url, key, "model server", "http://127.0.0.1:8000/v1")
 
     def _check_ranges(self) -> None:
         super()._check_ranges()
@@ -37,14 +39,11 @@ class OpenAIChatModel(ModelProfile):
     def _dspy_name(self, name: str) -> str:
         return f"openai/{name}"
 
-    def _create_engines(self) -> tuple["Engine", "AsyncEngine"]:
+    def _create_engines(self, endpoint: Endpoint) -> tuple["Engine", "AsyncEngine"]:
         from mas.llm.dspy_engine import create_chat_engines
 
-        key = self._key() or "none"
-        return create_chat_engines(
-            self._url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field
-        )
+        url, key = self._get_url(endpoint), endpoint.read_key() or "none"
+        return create_chat_engines(url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field)
 
-    @property
-    def _url(self) -> str:
-        return self.base_url or OPENAI_URL
+    def _get_url(self, endpoint: Endpoint) -> str:
+        return endpoint.base_url or OPENAI_URL

@@ -1,8 +1,9 @@
 """Common base of the profiles of real models, and the settings that OpenAI's reasoning models accept.
 
-A profile is a dataclass whose fields are the keys of its file in `conf/model/`. Name and temperature of an agent's
-model come from the first setting that is not null: `system.agents.<agent>.model` and `.temperature`, then
-`model.agents.<agent>.name` and `.temperature`, then `model.name` and `.temperature`.
+A profile is a dataclass whose fields are the keys of its file in `conf/model/`. Name, temperature and `max_tokens` of
+an agent's model come from the first setting that is not null: `system.agents.<agent>.model`, `.temperature` and
+`.max_tokens`, then `model.agents.<agent>.name` and so on, then `model.name` and so on. Its server is that of
+`model.agents.<agent>.base_url` and `.api_key_env`, or that of the profile. Each server has a rate limiter of its own.
 """
 
 import functools
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mas.llm.adaptive_limit import LimitChange
 from mas.llm.prices import Price, find_price
-from mas.llm.profiles.model import AgentModel, AgentOverride
+from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,15 +57,15 @@ def resolve_temperature(name: str, temperature: float | None) -> float | None:
     return None if temperature == DEFAULT_TEMPERATURE else temperature
 
 
-def check_max_tokens(name: str, max_tokens: int | None) -> None:
-    """Check that a reasoning model has room for its thoughts.
+def check_max_tokens(name: str, max_tokens: int | None, key: str = "model.max_tokens") -> None:
+    """Check that a reasoning model has room for its thoughts; `key`: the option that was given.
 
     Raises:
         UserError: `max_tokens` is too small.
     """
     if max_tokens is not None and max_tokens < MIN_REASONING_TOKENS and is_reasoning_model(name):
         raise UserError(
-            f"model.max_tokens={max_tokens} is too small for {name}: a reasoning model's thoughts count as well; give "
+            f"{key}={max_tokens} is too small for {name}: a reasoning model's thoughts count as well; give "
             f"at least {MIN_REASONING_TOKENS}, or null."
         )
 
@@ -75,6 +76,18 @@ class RateSettings:
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Address of a server, and the environment variable with the key for it."""
+
+    base_url: str | None  # None: the provider's own
+    api_key_env: str | None
+    option: str = "model"  # branch of the configuration that names them: `<option>.base_url`
+
+    def read_key(self) -> str | None:
+        return os.environ.get(self.api_key_env or "") or None
 
 
 @dataclass
@@ -107,84 +120,122 @@ class ModelProfile(ABC):
         self._check_ranges()
         for agent in ("", *self.agents):
             self._resolve_settings(AgentModel(agent=agent))
-        if self.api_key_env and not self._key():
-            raise UserError(
-                f"model={self.name} needs an API key: set the environment variable {self.api_key_env} (or put it into "
-                ".env), or try the harness without a key: experiment=offline."
-            )
+        for endpoint in self.endpoints:
+            if endpoint.api_key_env and not endpoint.read_key():
+                named = "" if endpoint.option == "model" else f" ({endpoint.option}.api_key_env)"
+                raise UserError(
+                    f"model={self.name} needs an API key: set the environment variable {endpoint.api_key_env}{named} "
+                    "(or put it into .env), or try the harness without a key: experiment=offline."
+                )
 
     def secrets(self) -> list[str]:
-        key = self._key() or ""
-        return [key] if len(key) >= MIN_SECRET_CHARS else []
+        keys = {endpoint.read_key() or "" for endpoint in self.endpoints}
+        return sorted(key for key in keys if len(key) >= MIN_SECRET_CHARS)
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
         from mas.llm.agent_lm import AgentLM
 
-        name, temperature = self._resolve_settings(agent)
-        engine, async_engine = self._create_engines()
+        own, endpoint = self._resolve_settings(agent), self.get_endpoint(agent.agent)
+        name = own.name or self.name
+        engine, async_engine = self._create_engines(endpoint)
         return AgentLM(
             self._dspy_name(name),
             engine,
             async_engine,
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
-            policy=self._create_policy(name),
-            temperature=temperature,
-            max_tokens=self.max_tokens,
+            policy=self._create_policy(name, endpoint),
+            temperature=own.temperature,
+            max_tokens=own.max_tokens,
             cache=False,
         )
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # null: the server accepts none
-        return self.create_lm(AgentModel(name, temperature, "reflection"))
+        if (entry := self.agents.get(REFLECTION)) is not None and entry.temperature is not None:
+            temperature = entry.temperature
+        return self.create_lm(AgentModel(name, temperature, REFLECTION))
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         """Return the models without a price, of the profile's own and of `more_names`."""
         return sorted(name for name in {*self.names, *more_names} if find_price(name, self.prices) is None)
 
     def concurrency_history(self) -> list[LimitChange]:
-        """Return the changes of the number of requests that may be in flight at once."""
-        return self._rate_limiter.history
+        """Return the changes of the number of requests that may be in flight at once, at all servers."""
+        changes = [change for limiter in self._rate_limiters.values() for change in limiter.history]
+        return sorted(changes, key=lambda change: change["seconds"])
 
     @functools.cached_property
-    def _rate_limiter(self) -> "RateLimiter":
+    def _rate_limiters(self) -> "dict[tuple[str | None, str | None], RateLimiter]":
+        """Rate limiters by address and key; the declared rate is that of the profile's own server."""
+        return {}
+
+    def _get_rate_limiter(self, endpoint: Endpoint) -> "RateLimiter":
         from mas.llm.rate_limiter import RateLimiter
 
-        return RateLimiter(self.max_connections, self.rate.requests_per_minute, self.rate.tokens_per_minute)
+        place, limiters = (endpoint.base_url, endpoint.api_key_env), self._rate_limiters
+        if place not in limiters:
+            rate = self.rate if place == (self.base_url, self.api_key_env) else RateSettings()
+            limiters[place] = RateLimiter(self.max_connections, rate.requests_per_minute, rate.tokens_per_minute)
+        return limiters[place]
 
-    def _create_policy(self, name: str) -> "CallPolicy":
+    def get_endpoint(self, agent: str) -> Endpoint:
+        """Return the server of an agent."""
+        entry = self.agents.get(agent, AgentOverride())
+        if entry.base_url:  # never with the profile's key, which is for another server
+            return Endpoint(entry.base_url, entry.api_key_env, f"model.agents.{agent}")
+        if entry.api_key_env:
+            return Endpoint(self.base_url, entry.api_key_env, f"model.agents.{agent}")
+        return Endpoint(self.base_url, self.api_key_env)
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        """All servers that the profile names, its own first."""
+        return list(dict.fromkeys(self.get_endpoint(agent) for agent in ("", *self.agents)))
+
+    def _create_policy(self, name: str, endpoint: Endpoint) -> "CallPolicy":
         from mas.llm.call_policy import CallPolicy, ModelLimits
 
         return CallPolicy(
-            url=self._url,
+            url=self._get_url(endpoint),
             limits=ModelLimits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
             price=find_price(name, self.prices),
-            rate_limiter=self._rate_limiter,
+            rate_limiter=self._get_rate_limiter(endpoint),
             counts_tokens=self.rate.tokens_per_minute is not None,
             num_retries=self.num_retries,
             retry_base_seconds=self.retry_base_seconds,
             attempt_timeout_seconds=self.attempt_timeout_seconds,
         )
 
-    @property
-    def _url(self) -> str:
-        """The endpoint, which is part of the key of stored replies."""
-        return self.base_url or type(self).__name__
-
-    def _key(self) -> str | None:
-        return os.environ.get(self.api_key_env or "") or None
+    def _get_url(self, endpoint: Endpoint) -> str:
+        """Return the address, which is part of the key of stored replies."""
+        return endpoint.base_url or type(self).__name__
 
     @property
     def names(self) -> list[str]:
         """All models that the profile names."""
         return sorted({self.name, *(entry.name for entry in self.agents.values() if entry.name)})
 
-    def _resolve_settings(self, agent: AgentModel) -> tuple[str, float | None]:
-        """Return name and temperature of an agent's model."""
+    @property
+    def local_names(self) -> list[str]:
+        """All models that the profile names at its own address."""
+        others = {entry.name for entry in self.agents.values() if entry.name and not entry.base_url}
+        return sorted({self.name, *others})
+
+    def _resolve_settings(self, agent: AgentModel) -> AgentModel:
+        """Return the settings of an agent's model; what is None then is not sent."""
         own = agent.merge_override(self.agents)
         name = own.name or self.name
-        check_max_tokens(name, self.max_tokens)
-        return name, resolve_temperature(name, self.temperature if own.temperature is None else own.temperature)
+        max_tokens = self.max_tokens if own.max_tokens is None else own.max_tokens
+        check_max_tokens(name, max_tokens, self._find_max_tokens_option(agent))
+        temperature = self.temperature if own.temperature is None else own.temperature
+        return AgentModel(name, resolve_temperature(name, temperature), agent.agent, max_tokens)
+
+    def _find_max_tokens_option(self, agent: AgentModel) -> str:
+        if agent.max_tokens is not None:
+            return f"system.agents.{agent.agent}.max_tokens"
+        entry = self.agents.get(agent.agent, AgentOverride())
+        return "model.max_tokens" if entry.max_tokens is None else f"model.agents.{agent.agent}.max_tokens"
 
     def _check_ranges(self) -> None:
         self._require("call_deadline_seconds", self.call_deadline_seconds > 0, "more than 0 seconds")
@@ -194,7 +245,10 @@ class ModelProfile(ABC):
         self._require("retry_base_seconds", self.retry_base_seconds >= 0, "0 seconds or more")
         self._require("max_connections", self.max_connections >= 1, "at least 1")
         self._check_rate_and_prices()
-        self._require("max_tokens", self.max_tokens is None or self.max_tokens >= 1, "at least 1, or null")
+        for key, tokens in {"": self.max_tokens, **{k: v.max_tokens for k, v in self.agents.items()}}.items():
+            if tokens is not None and tokens < 1:
+                name = f"model.agents.{key}.max_tokens" if key else "model.max_tokens"
+                raise UserError(f"{name}={tokens} is out of range; expected at least 1, or null.")
         self._require("context_tokens", self.context_tokens is None or self.context_tokens >= 1, "at least 1, or null")
         for key, value in {"": self.temperature, **{k: v.temperature for k, v in self.agents.items()}}.items():
             if value is not None and not 0 <= value <= 2:
@@ -219,5 +273,5 @@ class ModelProfile(ABC):
         """Return DSPy's name of the model: `<provider>/<name>`."""
 
     @abstractmethod
-    def _create_engines(self) -> tuple["Engine", "AsyncEngine"]:
-        """Return the engines, the same for equal settings, so that LMs share connections."""
+    def _create_engines(self, endpoint: Endpoint) -> tuple["Engine", "AsyncEngine"]:
+        """Return the engines of a server, the same for equal settings, so that LMs share connections."""

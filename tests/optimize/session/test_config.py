@@ -8,6 +8,7 @@ from hydra import compose, initialize_config_dir
 from eval.cli.paths import PROJECT_ROOT
 from mas.runtime.errors import UserError
 from optimize.session.config import OptimizeConfig, read_config
+from tests.mas.llm.loopback import complete_with, serving
 from tests.servers.running import RunningServer
 
 
@@ -34,6 +35,38 @@ def test_all_agents_are_tuned_unless_some_are_named() -> None:
     some = configured("agents=[finalize]")
     some.check()
     assert some.agents == ["finalize"]
+
+
+def test_the_reflection_may_be_at_another_server_with_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_KEY", "key-of-ours")
+    monkeypatch.setenv("THEIR_KEY", "key-of-theirs")
+    with serving(complete_with("hello")) as ours, serving(complete_with("hello")) as theirs:
+        model = ["model=openai_compatible", f"model.base_url={ours.base_url}", "model.api_key_env=OUR_KEY"]
+        there = [f"reflection_base_url={theirs.base_url}", "reflection_api_key_env=THEIR_KEY"]
+        config = configured(*model, *there, "reflection_model=strong", "reflection_max_tokens=20000")
+        config.check()
+        lm = config.base.model.create_reflection_lm(config.reflection_model)
+        assert lm("rewrite this") == ["hello"]
+        keyless = configured(*model, there[0]).base.model
+        assert keyless.create_reflection_lm()("rewrite this") == ["hello"]
+    assert ours.requests == []
+    asked = [(each.body["model"], each.headers["authorization"]) for each in theirs.requests]
+    assert asked == [("strong", "Bearer key-of-theirs"), ("default", "Bearer none")]
+    assert (theirs.requests[0].body["max_tokens"], "max_tokens" in theirs.requests[1].body) == (20000, False)
+    assert config.redact("key-of-theirs, key-of-ours") == "***, ***"
+
+
+def test_a_profile_may_name_the_reflections_model_as_well() -> None:
+    model = ["model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1"]
+    config = configured(*model, "+model.agents.reflection={name: strong}")
+    assert config.reflection_model == "strong"
+    assert config.base.model.create_reflection_lm(config.reflection_model).model == "openai/strong"
+
+
+@pytest.mark.parametrize("option", ["base_url=http://127.0.0.1:9/v1", "api_key_env=SOME_KEY", "max_tokens=9"])
+def test_a_server_for_a_simulated_reflection_is_refused(option: str) -> None:
+    with pytest.raises(UserError, match=rf"^reflection_{option} would not be used, since model=offline simulates"):
+        configured(f"reflection_{option}")
 
 
 def test_answers_outside_the_search_have_the_same_terms_and_their_own_epochs() -> None:

@@ -9,11 +9,18 @@ from hydra import compose, initialize_config_dir
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part
+from mas.agents.spec import ModelSettings
 from mas.llm.agent_lm import AgentLM
 from mas.llm.profiles.model import AgentModel, AgentOverride, Model, check_agents
 from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
-from tests.mas.llm.loopback import serving
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.loop_clock import now
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
+from mas.systems.toy.system import ToySystem
+from mas.tools.tool_context import Resources
+from tests.mas.llm.loopback import Server, complete_with, serving
 from tests.mas.llm.stand_ins import ollama, vllm
 
 PROFILE = OpenAIChatModel(
@@ -38,9 +45,80 @@ def test_the_first_source_that_says_something_counts(agent: AgentModel, expected
     assert (lm.model, lm.kwargs["temperature"]) == expected
 
 
+def ask(profile: OpenAIChatModel, agent: AgentModel) -> None:
+    assert run_blocking(profile.create_lm(agent).acall("hi")) == ["hello"]
+
+
+def test_an_agent_may_have_a_server_a_key_and_a_length_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_KEY", "key-of-ours")
+    monkeypatch.setenv("THEIR_KEY", "key-of-theirs")
+    with serving(complete_with("hello")) as ours, serving(complete_with("hello")) as theirs:
+        agents = {
+            "planner": AgentOverride("strong", base_url=theirs.base_url, api_key_env="THEIR_KEY", max_tokens=77),
+            "critic": AgentOverride(base_url=theirs.base_url),
+            "expert": AgentOverride(api_key_env="THEIR_KEY"),
+        }
+        profile = OpenAIChatModel(
+            "base", ours.base_url, "OUR_KEY", agents=agents, max_tokens=99, max_tokens_field="max_tokens"
+        )
+        profile.check()
+        for agent in ("planner", "critic", "expert", "researcher"):
+            ask(profile, AgentModel(agent=agent))
+        ask(profile, AgentModel(agent="researcher", max_tokens=55))
+
+    def describe(server: Server) -> list[tuple[object, ...]]:
+        keys = [request.headers["authorization"] for request in server.requests]
+        return [(r.body["model"], r.body["max_tokens"], key) for r, key in zip(server.requests, keys, strict=True)]
+
+    assert describe(theirs) == [("strong", 77, "Bearer key-of-theirs"), ("base", 99, "Bearer none")]
+    assert describe(ours) == [
+        ("base", 99, "Bearer key-of-theirs"),
+        ("base", 99, "Bearer key-of-ours"),
+        ("base", 55, "Bearer key-of-ours"),
+    ]
+    assert profile.secrets() == ["key-of-ours", "key-of-theirs"]
+
+
+def test_each_server_has_a_rate_limiter_of_its_own_and_the_declared_rate_is_that_of_the_profile() -> None:
+    with serving(complete_with("hello")) as ours, serving(complete_with("hello")) as theirs:
+        agents = {"planner": AgentOverride(base_url=theirs.base_url)}
+        slow = RateSettings(requests_per_minute=1)
+        profile = OpenAIChatModel("base", ours.base_url, rate=slow, agents=agents)
+        ask(profile, AgentModel())
+        for _ in range(3):  # of one a minute, three would not fit into the deadline
+            with use_context(SampleContext(SampleKey("q"), deadline=now() + 20)):
+                ask(profile, AgentModel(agent="planner"))
+        assert (len(ours.requests), len(theirs.requests)) == (1, 3)
+        assert [change["reason"] for change in profile.concurrency_history()] == ["start", "start"]
+
+
+def test_what_is_missing_at_an_agents_server_is_named_with_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("THEIR_KEY", raising=False)
+    with pytest.raises(UserError, match=r"variable THEIR_KEY \(model\.agents\.planner\.api_key_env\)"):
+        OpenAIChatModel("base", agents={"planner": AgentOverride(api_key_env="THEIR_KEY")}).check()
+    with pytest.raises(UserError, match=r"answers at model\.agents\.planner\.base_url=http://127\.0\.0\.1:9"):
+        OpenAIChatModel("base", agents={"planner": AgentOverride(base_url="http://127.0.0.1:9/v1")}).check()
+    for tokens, message in ((0, r"\.max_tokens=0 is out of range"), (500, r"\.max_tokens=500 is too small for o3")):
+        with pytest.raises(UserError, match=r"model\.agents\.planner" + message):
+            OpenAIChatModel("base", agents={"planner": AgentOverride("o3", max_tokens=tokens)}).check()
+    with pytest.raises(UserError, match=r"system\.agents\.planner\.max_tokens=500 is too small for o3"):
+        OpenAIChatModel("o3").create_lm(AgentModel(agent="planner", max_tokens=500))
+
+
+def test_the_length_of_an_agents_replies_is_a_setting_of_the_system_too() -> None:
+    agents = {"plan": ModelSettings(max_tokens=55), "solve": ModelSettings()}
+    program = ToySystem(agents=agents).build(OpenAIChatModel("base", max_tokens=99), None, Resources())
+    assert {name: predictor.lm.kwargs["max_tokens"] for name, predictor in program.named_predictors()} == {
+        "plan": 55, "solve": 99, "finalize": 99,
+    }  # fmt: skip
+    with pytest.raises(UserError, match=r"system\.agents\.plan\.max_tokens=0 is too small"):
+        ToySystem(agents={"plan": ModelSettings(max_tokens=0)}).check()
+
+
 def test_agents_that_the_system_does_not_have_are_refused() -> None:
     check_agents(PROFILE, ["planner", "critic", "expert"])
     check_agents(OpenAIChatModel("base"), [])
+    check_agents(OpenAIChatModel("base", agents={"reflection": AgentOverride("strong")}), [])
     with pytest.raises(UserError, match=r"model\.agents names critic, planner, which this system does not have"):
         check_agents(PROFILE, ["agent"])
 
