@@ -204,7 +204,7 @@ def _tags(record: Record) -> dict[str, str]:
         "harness.lm_calls": usage.lm_calls,
         "harness.retries": usage.retries,
         "harness.tool_calls": usage.tool_calls,
-        "harness.cost_usd": "unknown" if usage.cost_usd is None else usage.cost_usd,
+        "harness.cost_usd": "n/a" if usage.cost_usd is None else usage.cost_usd,
     }
     return {name: truncate(str(value), 500) for name, value in found.items() if value is not None and value != ""}
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from eval.reports.notes import format_usd
+from eval.reports.notes import NOT_AVAILABLE, format_usd
 from mas.runtime.terminal import shorten_line
 from mas.runtime.trace import Span
 from mas.runtime.untrusted import remove_marks
@@ -189,7 +189,7 @@ def _flatten(text: str) -> str:
 
 def format_cost(cost_usd: float | None) -> str:
     """Return a cost."""
-    return "cost unknown" if cost_usd is None else format_usd(cost_usd)
+    return f"cost {NOT_AVAILABLE}" if cost_usd is None else format_usd(cost_usd)
 
 
 def format_count(n: int, noun: str) -> str:

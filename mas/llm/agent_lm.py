@@ -3,9 +3,18 @@
 import dataclasses
 
 import dspy
-from dspy.utils.exceptions import LMAuthError, LMBillingError, LMConfigurationError, LMError, LMUnexpectedError
+from dspy.utils.exceptions import (
+    ContextWindowExceededError,
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMError,
+    LMInvalidRequestError,
+    LMProviderError,
+    LMUnexpectedError,
+)
 
-from mas.llm.call_policy import CallPolicy
+from mas.llm.call_policy import CallPolicy, OptionNames
 from mas.llm.dspy_engine import AsyncEngine, Engine
 from mas.llm.engine import AgentEngine, SyncAgentEngine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
@@ -13,6 +22,17 @@ from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.text import replace_surrogates
 
 DEFAULT_POLICY = CallPolicy()
+MAX_SERVER_CHARS = 500  # of a refusal's own words, so that the remedy after them is not cut off
+_LM15_GUIDANCE = "\n\n  "  # begins lm15's own advice, which names nothing that users of the harness have
+_REMEDIES = (  # word in the refusal of a request → option; the first one counts
+    ("temperature", "model.temperature=null, or the agent's own"),
+    ("max_completion_tokens", "model.max_tokens_field to the name that the server takes"),
+    ("max_tokens", "model.max_tokens, or model.max_tokens_field, to what the server takes"),
+    ("image", "model.takes_images=false"),
+    ("audio", "model.takes_audio=false"),
+    ("tool", "model.native_tools=false"),
+    ("function", "model.native_tools=false"),
+)
 _SERVER_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # the server will refuse every further request
 
 
@@ -39,6 +59,7 @@ class AgentLM(dspy.LM):
         self.native_tools = native_tools
         self.takes_images, self.takes_audio = policy.limits.takes_images, policy.limits.takes_audio
         self.deadline_seconds = deadline_seconds
+        self._options = policy.options
 
     @property
     def supports_function_calling(self) -> bool:
@@ -52,7 +73,7 @@ class AgentLM(dspy.LM):
         try:
             result: list[object] = super().__call__(*args, **kwargs)
         except LMError as error:
-            raise _translate_error(error) from error.__cause__
+            raise _translate_error(error, self._options) from error.__cause__
         return result
 
     async def _acall_within_deadline(self, *args: object, **kwargs: object) -> list[object]:
@@ -74,7 +95,7 @@ class AgentLM(dspy.LM):
             with model_call():
                 result: list[object] = await super().acall(*args, **kwargs)
         except LMError as error:
-            raise _translate_error(error) from error.__cause__
+            raise _translate_error(error, self._options) from error.__cause__
         return result
 
     def dump_state(self) -> dict[str, object]:
@@ -83,18 +104,40 @@ class AgentLM(dspy.LM):
         return state
 
 
-def _translate_error(error: LMError) -> Exception:
-    """Return the limit that DSPy wrapped as an unexpected engine error, or the error itself.
+def _translate_error(error: LMError, options: OptionNames) -> Exception:
+    """Return the limit that DSPy wrapped as an unexpected engine error, or the error itself with a remedy.
 
     That the server refuses every request is noted in the sample's context as well: an agent may swallow the error.
     """
     cause: BaseException | None = error.__cause__
     if isinstance(error, LMUnexpectedError) and isinstance(cause, LimitReachedError):
         return cause
+    if remedy := _find_remedy(error, options):
+        message = f"{error.message.split(_LM15_GUIDANCE)[0][:MAX_SERVER_CHARS]}; {remedy}"
+        error.message, error.args = message, (f"[{error.model}] {message}" if error.model else message,)
     if isinstance(error, _SERVER_REFUSALS) and (context := current_context()) is not None:
         context.server_refusal = " ".join(f"{type(error).__name__}: {error}".split())
     translated: Exception = error
     return translated
+
+
+def _find_remedy(error: LMError, options: OptionNames) -> str | None:
+    """Return what to correct in the configuration, if the server's refusal can be its mistake."""
+    if isinstance(error, LMAuthError):
+        if options.key_variable:
+            return f"check the key in {options.key_variable} ({options.api_key_env})"
+        return f"the server wants a key: name the environment variable that holds it with {options.api_key_env}"
+    if isinstance(error, ContextWindowExceededError) or not isinstance(error, LMProviderError):
+        return None
+    if type(error) is LMProviderError and error.status == 200:  # a web page, for instance
+        return f"check {options.base_url}, to which /chat/completions is added"
+    if error.status == 404:
+        return f"check {options.name}={(error.model or '').partition('/')[2]} and {options.base_url}"
+    if isinstance(error, LMInvalidRequestError):
+        words = error.message.lower()
+        known = [f"set {option}" for word, option in _REMEDIES if word in words]
+        return known[0] if known else f"check {options.name}, model.temperature, model.max_tokens, model.native_tools"
+    return None
 
 
 def _replace_surrogates(kwargs: dict[str, object]) -> None:

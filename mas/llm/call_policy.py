@@ -109,11 +109,25 @@ NO_LIMITS = ModelLimits()
 
 
 @dataclass(frozen=True)
+class OptionNames:
+    """Options that name a model and its server, and the variable with the key, as messages refer to them."""
+
+    name: str = "model.name"
+    base_url: str = "model.base_url"
+    api_key_env: str = "model.api_key_env"
+    key_variable: str | None = None
+
+
+DEFAULT_OPTIONS = OptionNames()
+
+
+@dataclass(frozen=True)
 class CallPolicy:
     """Settings shared by all calls of one LM; all LMs of a profile share the rate limiter."""
 
     url: str = ""  # endpoint, part of the key of stored replies; "offline": the simulated model
     limits: ModelLimits = NO_LIMITS
+    options: OptionNames = DEFAULT_OPTIONS
     price: Price | None = None  # None: unknown
     rate_limiter: RateLimiter | None = None  # None: any number of requests at once
     counts_tokens: bool = False  # the rate limiter limits tokens per minute and needs an estimate of each request's

@@ -124,7 +124,9 @@ def _format_points(share: float) -> str:
 
 def _format_money(spend: Mapping[str, float]) -> str:
     known = f"${spend['cost_usd']:,.4f}"
-    return f"at least {known}" if spend["unknown_cost_calls"] else known
+    if not spend["unknown_cost_calls"]:
+        return known
+    return f"at least {known}" if spend["cost_usd"] else "cost n/a"
 
 
 def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:

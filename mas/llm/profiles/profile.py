@@ -144,7 +144,7 @@ class ModelProfile(ABC):
             async_engine,
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
-            policy=self._create_policy(name, endpoint),
+            policy=self._create_policy(name, endpoint, self._find_name_option(agent)),
             temperature=own.temperature,
             max_tokens=own.max_tokens,
             cache=False,
@@ -193,11 +193,13 @@ class ModelProfile(ABC):
         """All servers that the profile names, its own first."""
         return list(dict.fromkeys(self.get_endpoint(agent) for agent in ("", *self.agents)))
 
-    def _create_policy(self, name: str, endpoint: Endpoint) -> "CallPolicy":
-        from mas.llm.call_policy import CallPolicy, ModelLimits
+    def _create_policy(self, name: str, endpoint: Endpoint, name_option: str) -> "CallPolicy":
+        from mas.llm.call_policy import CallPolicy, ModelLimits, OptionNames
 
+        option, variable = endpoint.option, endpoint.api_key_env
         return CallPolicy(
             url=self._get_url(endpoint),
+            options=OptionNames(name_option, f"{option}.base_url", f"{option}.api_key_env", variable),
             limits=ModelLimits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
             price=find_price(name, self.prices),
             rate_limiter=self._get_rate_limiter(endpoint),
@@ -230,6 +232,12 @@ class ModelProfile(ABC):
         check_max_tokens(name, max_tokens, self._find_max_tokens_option(agent))
         temperature = self.temperature if own.temperature is None else own.temperature
         return AgentModel(name, resolve_temperature(name, temperature), agent.agent, max_tokens)
+
+    def _find_name_option(self, agent: AgentModel) -> str:
+        if agent.name is not None and agent.agent:
+            return "reflection_model" if agent.agent == REFLECTION else f"system.agents.{agent.agent}.model"
+        entry = self.agents.get(agent.agent, AgentOverride())
+        return "model.name" if entry.name is None else f"model.agents.{agent.agent}.name"
 
     def _find_max_tokens_option(self, agent: AgentModel) -> str:
         if agent.max_tokens is not None:

@@ -76,7 +76,7 @@ def test_an_unknown_cost_is_zero_and_says_so() -> None:
     assert lm.llm_cost == {"input_cost": 0.0, "output_cost": 0.0, "total_cost": 0.0}
     assert lm.get_attribute("cost_unknown") is True
     assert (lm.name, lm.get_attribute("mlflow.llm.provider")) == ("local", None)
-    assert found.info.tags["harness.cost_usd"] == "unknown"
+    assert found.info.tags["harness.cost_usd"] == "n/a"
 
 
 def test_retries_decisions_and_limits_are_events() -> None:

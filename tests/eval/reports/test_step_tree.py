@@ -34,7 +34,7 @@ def test_calls_to_models_are_added_up_in_the_agent_that_made_them() -> None:
 
 
 def test_a_call_of_unknown_cost_makes_the_sum_unknown() -> None:
-    assert only(span(1, "agent", "planner"), lm(2, 1), lm(3, 1, cost_usd=None)).facts.endswith("cost unknown")
+    assert only(span(1, "agent", "planner"), lm(2, 1), lm(3, 1, cost_usd=None)).facts.endswith("cost n/a")
 
 
 def test_tools_stand_in_the_agent_that_used_them() -> None:

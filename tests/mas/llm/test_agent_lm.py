@@ -11,9 +11,9 @@ from typing import Any
 import dspy
 import pytest
 from dspy.utils.callback import BaseCallback
-from dspy.utils.exceptions import LMTimeoutError
+from dspy.utils.exceptions import LMError, LMTimeoutError
 
-from mas.llm.profiles.model import AgentModel
+from mas.llm.profiles.model import AgentModel, AgentOverride
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
@@ -21,10 +21,64 @@ from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Received, Server, answer, completion, serving
+from tests.mas.llm.test_retrying import body, failing
 from tests.scripted_model import INPUT_TOKENS, OUTPUT_TOKENS, Reply, ScriptedModel, answering, said
 
 PATIENCE_SECONDS = 20.0
 REQUEST = "answer_request -> final_answer, final_reasoning_trace"
+
+
+NO_SUCH = "The model `any` does not exist"
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        ("401 No", "Incorrect API key", "Incorrect API key; check the key in SOME_KEY (model.api_key_env)"),
+        ("403 No", "not allowed", "not allowed; check the key in SOME_KEY (model.api_key_env)"),
+        ("404 No", NO_SUCH, f"{NO_SUCH}; check model.name=any and model.base_url"),
+        ("404 No", "page not found", "page not found; check model.name=any and model.base_url"),
+        ("400 No", "temperature must be 1", "temperature must be 1; set model.temperature=null, or the agent's own"),
+        ("400 No", "Use 'max_completion_tokens'", "'; set model.max_tokens_field to the name that the server takes"),
+        ("422 No", "tools: extra field", "tools: extra field; set model.native_tools=false"),
+        ("400 No", "no", "no; check model.name, model.temperature, model.max_tokens, model.native_tools"),
+        ("400 No", "x" * 5_000, "x; check model.name, model.temperature, model.max_tokens, model.native_tools"),
+    ],
+)
+def test_a_refusal_names_the_variable_or_the_option_that_may_be_wrong(
+    status: str, message: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "key-of-ours")
+    with serving(failing(status, message=message)) as server:
+        profile = OpenAIChatModel("any", base_url=server.base_url, api_key_env="SOME_KEY")
+        with pytest.raises(LMError) as raised:
+            run_blocking(profile.create_lm(AgentModel()).acall("hi"))
+    assert str(raised.value).startswith("[openai/any] ")
+    assert str(raised.value).endswith(expected)
+    assert len(str(raised.value)) < 700 and "\n" not in str(raised.value)
+
+
+def test_a_refusal_names_the_options_of_the_agent_that_met_it() -> None:
+    with serving(failing("404 No", message="none")) as no_model, serving(failing("401 No", message="no")) as no_key:
+        agents = {"planner": AgentOverride("big", base_url=no_model.base_url), "expert": AgentOverride("big")}
+        profile = OpenAIChatModel("any", base_url=no_key.base_url, agents=agents)
+        expected = {
+            AgentModel(agent="planner"): "check model.agents.planner.name=big and model.agents.planner.base_url",
+            AgentModel("mine", agent="planner"): "check system.agents.planner.model=mine and",
+            AgentModel("mine", agent="expert"): "the server wants a key: name the environment variable that holds it "
+            "with model.api_key_env",
+        }
+        for agent, remedy in expected.items():
+            with pytest.raises(LMError) as raised:
+                run_blocking(profile.create_lm(agent).acall("hi"))
+            assert f"; {remedy}" in str(raised.value)
+
+
+def test_a_page_instead_of_a_reply_names_the_address() -> None:
+    with serving(body("<html>sign in</html>", "text/html")) as server, pytest.raises(LMError) as raised:
+        profile = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001)
+        run_blocking(profile.create_lm(AgentModel()).acall("hi"))
+    assert str(raised.value).endswith("; check model.base_url, to which /chat/completions is added")
 
 
 def lm_of(model: ScriptedModel, agent: AgentModel | None = None) -> Any:

@@ -121,5 +121,7 @@ def test_what_is_simulated_and_what_is_unknown_is_said(tmp_path: Path) -> None:
     assert shown(tmp_path, {**TESTED, "simulated": True}).startswith(SIMULATED_NOTICE)
     assert SIMULATED_NOTICE not in shown(tmp_path, TESTED)
     assert "at least $0.2500" in shown(tmp_path, {**TESTED, "spend": {**SPEND, "unknown_cost_calls": 2}})
+    unpriced = {**SPEND, "unknown_cost_calls": 1_234, "cost_usd": 0.0}
+    assert "4,567 tokens, cost n/a, 61 s" in shown(tmp_path, {**TESTED, "spend": unpriced})
     free = {**TESTED, "cost": {"cost_usd": {"difference": 0.0}, "seconds": None}}
     assert "47 the same\n" in shown(tmp_path, free)
