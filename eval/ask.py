@@ -26,15 +26,16 @@ from mas.runtime.text import replace_surrogates
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     """Parse the command line; a question in the first place is taken as it is, even if it looks like a flag."""
-    usage = 'python eval/ask.py "QUESTION" [--file FILE] [name=value ...]'
+    usage = 'python eval/ask.py "QUESTION" [--file FILE] [--verbose] [name=value ...]'
     parser = UserErrorParser(usage=usage, description="Answer one question and show the steps.", allow_abbrev=False)
     parser.add_argument("question", help="in quotes; whatever characters it has")
     parser.add_argument("--file", type=Path, help="one attached file")
+    parser.add_argument("--verbose", action="store_true", help="with the stack of a failure")
     parser.add_argument("overrides", nargs="*", metavar="name=value", help="options, as of eval/run.py")
     if not arguments:
         parser.error("there is no question")
     first = arguments[0]
-    if first in ("-h", "--help", "--file") or first.startswith("--file="):
+    if first in ("-h", "--help", "--file", "--verbose") or first.startswith("--file="):
         return parser.parse_intermixed_args(arguments)
     return argparse.Namespace(**{**vars(parser.parse_intermixed_args(["-", *arguments[1:]])), "question": first})
 
@@ -46,6 +47,7 @@ def task(arguments: list[str]) -> int:
     if given.file and not given.file.is_file():
         raise UserError(f"--file {given.file} is not a file under {Path.cwd()}; give the path of one that exists.")
     config = read_config(compose_config(given.overrides))
+    config.log.terminal = config.log.terminal or given.verbose
     prompts = config.check_system()
     config.check_model()
     from eval.workflows.single_answer import show_answer

@@ -43,7 +43,7 @@ CHANGED_TAG = "harness.config_changed"
 _FIRST = ("accuracy", "accuracy_ci95_low", "accuracy_ci95_high", "cost_usd", "n_error", "wall_seconds")  # columns
 _COUNTS = (
     *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions"),
-    *("epochs", "format_loss", "mean_score", "waited_seconds"),
+    *("epochs", "format_loss", "mean_score", "waited_seconds", "peak_memory_mb"),
 )
 
 _FAMILIES = (
@@ -251,6 +251,8 @@ def _metrics(summary: Summary | None) -> dict[str, float]:
     found |= {f"errors/{name}": count for name, count in summary.errors_by_class.items()}
     found |= {f"limits/{name}": count for name, count in summary.limits.items()}
     found |= {f"agents/{name}_seconds": seconds for name, seconds in summary.by_agent.items()}
+    for agent, reviews in summary.reviews_by_agent.items():
+        found |= {f"agents/{agent}_{name}": count for name, count in vars(reviews).items()}
     found |= {f"retried/{name}": value for name, value in vars(summary.retried).items()}
     found |= usage
     if summary.scorer_usage.lm_calls:

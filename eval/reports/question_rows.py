@@ -25,7 +25,8 @@ class AnswerRow:
     text: str
     explanation: str
     error: str
-    error_at: str  # the agent, tool or part of the harness that failed
+    error_at: str  # the agent, tool or part of the harness that failed, and where in the workflow
+    stack: str  # of the exception
     limit: str
     reasoning: str
     thread_id: str
@@ -157,7 +158,8 @@ def _answer(record: Record) -> AnswerRow:
         text="" if record.answer is None else cut_text(str(record.answer)),
         explanation=cut_text(record.explanation),
         error=cut_text(f"{record.error_class or 'unknown'}: {record.error}") if record.error is not None else "",
-        error_at=record.error_component or "",
+        error_at=_describe_place(record),
+        stack=cut_text(record.error_details.stack) if record.error_details else "",
         limit=record.limit or "",
         reasoning=cut_text(record.reasoning_trace),
         thread_id=record.thread_id,
@@ -166,6 +168,15 @@ def _answer(record: Record) -> AnswerRow:
         cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
         calls=f"{format_count(usage.lm_calls, 'model call')}, {format_count(usage.tool_calls, 'tool call')}",
     )
+
+
+def _describe_place(record: Record) -> str:
+    parts = [record.error_component or ""]
+    if details := record.error_details:
+        parts += [f"step {details.step}"] if details.step else []
+        rejections = [f"{agent} {count}" for agent, count in details.retry_counts.items() if count]
+        parts += [f"rejections {', '.join(rejections)}"] if rejections else []
+    return "; ".join(filter(None, parts))
 
 
 def _mark(record: Record) -> str:

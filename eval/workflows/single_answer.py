@@ -33,6 +33,8 @@ def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -
     print_answer(record, console, config.redact)
     if record.error is not None:
         print_line(f"error: {record.error_component}: {record.error}", error=True)
+        if config.log.terminal and record.error_details:
+            print_line(record.error_details.stack, error=True)
     return FINISHED if record.error is None else FAILURES
 
 

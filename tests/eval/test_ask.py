@@ -132,6 +132,16 @@ def test_a_failure_is_told_with_its_component_and_without_the_key(ask: Ask, monk
     assert line.startswith("error: planner: ") and "Incorrect API key" in line
     assert "Incorrect API key" in out and "answer:" not in out
     assert SECRET not in out + err
+    assert err.count("\n") == 2, "its stack only if it is asked for"
+
+
+def test_verbose_shows_the_stack_of_a_failure_without_the_key(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", SECRET)
+    with server_that_answers(401, refusal(f"Incorrect API key provided: {SECRET}")) as base_url:
+        model = ["model=openai_compatible", f"model.base_url={base_url}", "model.api_key_env=MY_KEY"]
+        code, _, err = ask(SUM, "--verbose", *model, NO_BROWSER, CONTACT)
+    assert code == 2 and SECRET not in err
+    assert "\nmas.systems.gaia.nodes:" in err and "\nLMAuthError: " in err
 
 
 @pytest.mark.parametrize(

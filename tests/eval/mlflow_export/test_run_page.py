@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import Summary
+from eval.analysis.summary.summary import SessionSummary, Summary
 from eval.mlflow_export.run_page import (
     CHANGED_TAG,
     RunPage,
@@ -92,6 +92,15 @@ def test_of_a_run_that_is_not_complete_only_floors_become_metrics() -> None:
     metrics = build_page(INFO, numbers).metrics
     assert (metrics["accuracy"], metrics["errors/not_run"]) == (pytest.approx(2 / 3), 1)
     assert not [name for name in metrics if "ci95" in name or name.startswith("epochs/")]
+
+
+def test_rejections_by_agent_and_memory_become_metrics() -> None:
+    reviews = {"planner": {"reviews": 3, "rejected": 2, "retried": 1, "recovered": 1}}
+    session = SessionSummary(peak_memory_mb=150.5)
+    numbers = summarise([a_record("q1", reviews=reviews)], RunDetails(run_id="run-1", sessions=(session,)))
+    metrics = build_page(INFO, numbers).metrics
+    found = {name: metrics[f"agents/planner_{name}"] for name in ("reviews", "rejected", "retried", "recovered")}
+    assert (found, metrics["peak_memory_mb"]) == (reviews["planner"], 150.5)
 
 
 def test_numbers_of_the_summary_become_metrics() -> None:

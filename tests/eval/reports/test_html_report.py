@@ -15,7 +15,7 @@ from eval.reports import question_rows as shown_answers
 from eval.reports.html_report import MAX_ANSWERS, write_report
 from eval.reports.step_tree import build_steps
 from eval.reports.templates import load_template
-from eval.runs.record import Record, Usage
+from eval.runs.record import ErrorDetails, Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 
 Make = Callable[..., Record]
@@ -131,6 +131,15 @@ def test_each_epoch_of_a_question_shows_its_last_attempt(tmp_path: Path, record:
     assert "1 ✗ wrong first \N{EN DASH} ended by tokens try 2 0.0 s 0 $0.0000 2 ✓ right second as expected" in text
     assert "1 \N{EN DASH} not run \N{EN DASH} not_run: the run stopped" in text
     assert "it broke" not in text
+
+
+def test_a_failure_shows_where_it_happened_and_its_stack(tmp_path: Path, record: Make) -> None:
+    details = ErrorDetails(
+        "OSError", "tools.x:3 in read\nOSError: <gone>", "expert", "expert", {"planner": 0, "expert": 2}
+    )
+    failed = {"error": "OSError: <gone>", "error_class": "tool", "error_component": "read_file"}
+    text = page(tmp_path, [record("a", score=None, answer=None, error_details=details, **failed)]).text
+    assert "failed in read_file; step expert; rejections expert 2 stack tools.x:3 in read OSError: <gone>" in text
 
 
 def test_questions_stand_in_the_datasets_order(tmp_path: Path, record: Make) -> None:
