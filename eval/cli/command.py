@@ -9,6 +9,7 @@ order 3, 1, 2.
 """
 
 import errno
+import logging
 import os
 import signal
 import sys
@@ -25,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from eval.cli.hydra_compat import MISTAKES, describe_mistake, is_mistake, run_jobs
 from mas.runtime.errors import UserError
-from mas.runtime.terminal import print_line
+from mas.runtime.terminal import escape_controls, print_line
 
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
@@ -110,6 +111,7 @@ def run_cli(command: Callable[[], int]) -> int:
     SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not.
     """
     sys.excepthook = _print_defect
+    logging.setLogRecordFactory(_CleanRecord)
     with survive_broken_pipe() as output, handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
         code = _report_end(command)  # a run's own StopController handles the signals while samples run
     if output.lost:
@@ -134,6 +136,13 @@ def _report_end(command: Callable[[], int]) -> int:
         if not is_mistake(error):
             raise
         return _report_mistake(error)
+
+
+class _CleanRecord(logging.LogRecord):
+    """Record of a library's logger, which may print it: the message may quote a page or a reply."""
+
+    def getMessage(self) -> str:
+        return escape_controls(super().getMessage())
 
 
 def _print_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

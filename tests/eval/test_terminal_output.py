@@ -1,5 +1,6 @@
 """What a run holds of pages, models and datasets controls no terminal: report, compare, ask, a command's end."""
 
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +87,23 @@ def test_how_a_command_ends_prints_no_control(
     assert run_cli(raising(error)) == code
     print_to_stderr(f"stopping: {EVIL}")
     check(capsys.readouterr(), "stop", "\\u001b[2J")
+
+
+def test_a_librarys_log_line_prints_no_control(capsys: pytest.CaptureFixture[str]) -> None:
+    before, logger = logging.getLogRecordFactory(), logging.getLogger("a library")
+
+    def command() -> int:
+        handler = logging.StreamHandler(sys.stderr)
+        logger.addHandler(handler)
+        logger.warning("cannot read %s", EVIL)
+        logger.removeHandler(handler)
+        return FINISHED
+
+    try:
+        assert run_cli(command) == FINISHED
+    finally:
+        logging.setLogRecordFactory(before)
+    check(capsys.readouterr(), "cannot read \\u001b[2J")
 
 
 def test_a_defects_traceback_prints_no_control(
