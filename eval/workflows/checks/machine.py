@@ -15,6 +15,8 @@ from eval.config.tracking import NoTracking
 from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
 from mas.tools.files import ocr
 from mas.tools.files.kinds import BINARY_KINDS, READERS, read_document
+from mas.tools.files.reader_pool import is_isolated
+from mas.tools.files.readers import converted
 from mas.tools.results import ToolError
 from mas.tools.sandbox.selection import try_isolations
 from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP
@@ -26,7 +28,10 @@ SECOND_BEST = "the second choice"
 NO_EXTENSION = (".ole", ".protected")  # what a file turns out to be
 NOT_ATTACHED = ("metadata.jsonl", "families.json")
 PICTURES = tuple(kind for kind, target in READERS.items() if target.endswith(":read_picture"))
-SOUNDS = tuple(kind for kind, target in READERS.items() if ".media:" in target and kind not in PICTURES)
+CONVERTED = tuple(kind for kind, target in READERS.items() if ".converted:" in target)
+SOUNDS = tuple(
+    kind for kind, target in READERS.items() if ".media:" in target and kind not in PICTURES
+)
 
 
 def check_disk(folder: Path) -> Finding:
@@ -82,6 +87,14 @@ def check_readers(sample: Path) -> Iterator[Finding]:
     if not ocr.is_installed():
         what = f"{', '.join(PICTURES)} and scanned PDF pages: size alone, since their text needs tesseract"
         yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
+    if not converted.is_installed():
+        what = f"{', '.join(CONVERTED)}: LibreOffice is not installed, which converts them"
+        yield Finding("files", WARNING, what, f"apt-get install {' '.join(sorted(converted.PACKAGES))}")
+    if is_isolated():
+        yield Finding("files", OK, "files and pages are read in processes that bubblewrap isolates")
+    else:
+        what = "files and pages are read in processes with limits of time and memory, but without isolation"
+        yield Finding("files", WARNING, what, "apt-get install bubblewrap, and allow user namespaces")
     yield Finding(
         "files",
         WARNING,
@@ -94,7 +107,7 @@ def check_readers(sample: Path) -> Iterator[Finding]:
 
 def _is_readable(path: Path) -> bool:
     try:
-        return bool(read_document(path).parts)
+        return bool(read_document(path).packed)
     except (ToolError, ImportError):
         return False
 

@@ -5,11 +5,15 @@ Document("CSV table, 2 rows", [Part(heading="row | city", lines=[Line(1, "Rome")
 
 import io
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-DocumentJson = dict[str, Any]
+from mas.tools.files.tasks import Answer, Facts, pack, unpack
+
+MAX_LINES = 2_000_000  # of one document; Excel's limit is 1,048,576 rows a sheet
+MAX_CHARS = 100_000_000  # of one document; a file has at most half as many bytes
+TOO_LONG = f"It is longer than {MAX_LINES} lines or {MAX_CHARS} characters: what is beyond them is not shown."
 
 
 class Line(NamedTuple):
@@ -38,16 +42,47 @@ class Document:
     notes: list[str] = field(default_factory=list)  # guesses, and contents that are not shown
     unit: str = "sheet"  # noun for a named part; all but sheets are named by their numbers
     is_incomplete: bool = False  # a program that is not installed here could read more of it
+    whole: list[Part] = field(default_factory=list)  # of a web page, with its menus; empty: `parts` is all of it
 
-    def to_json(self) -> DocumentJson:
-        """Return the document as values for JSON, which `from_json` reads."""
-        return asdict(self)
+    def to_answer(self) -> Answer:
+        """Return the packed document with its summary."""
+        return Answer({"summary": self.summary}, self.pack())
+
+    def pack(self) -> bytes:
+        """Return the document in a compact form, as far as it is kept: up to MAX_LINES and MAX_CHARS."""
+        kept = _limit(self)
+        return pack({**vars(kept), "parts": _describe(kept.parts), "whole": _describe(kept.whole)})
 
     @classmethod
-    def from_json(cls, values: DocumentJson) -> "Document":
-        """Return the document that `to_json` has described."""
-        parts = [Part(**{**part, "lines": [Line(*line) for line in part["lines"]]}) for part in values["parts"]]
-        return cls(**{**values, "parts": parts})
+    def unpack(cls, packed: bytes) -> "Document":
+        """Return the document that `pack` has packed."""
+        values = unpack(packed)
+        return cls(**{**values, "parts": _restore(values["parts"]), "whole": _restore(values["whole"])})
+
+
+def _describe(parts: list[Part]) -> list[Facts]:
+    return [vars(part) for part in parts]  # JSON has a line as a list of number and text
+
+
+def _restore(parts: list[Facts]) -> list[Part]:
+    return [Part(**{**part, "lines": [Line(number, text) for number, text in part["lines"]]}) for part in parts]
+
+
+def _limit(document: Document) -> Document:
+    """Return the document without the lines above the limits, and with a note if there are any."""
+    lines = chars = 0
+    parts: list[Part] = []
+    for part in document.parts:
+        kept = len(part.lines)
+        for number, line in enumerate(part.lines):
+            lines, chars = lines + 1, chars + len(line.text)
+            if lines > MAX_LINES or chars > MAX_CHARS:
+                kept = number
+                break
+        parts.append(part if kept == len(part.lines) else replace(part, lines=part.lines[:kept]))
+    if lines <= MAX_LINES and chars <= MAX_CHARS:
+        return document
+    return replace(document, parts=parts, notes=[*document.notes, TOO_LONG])
 
 
 def number_lines(texts: Iterable[str]) -> list[Line]:

@@ -2,23 +2,30 @@
 
 The content decides the kind of a file if it has a signature, otherwise the extension does.
 
-    read_document(Path("towns.csv")).summary                        # "table with 2 columns and 12 rows below …"
-    read_document(Path("data.zip"), "tables/towns.csv").summary     # the same of a member
+    answer = read_document(Path("data.zip"), "tables/towns.csv")      # of a member; without a name: of the file
+    answer.facts["summary"]                                           # "table with 2 columns and 12 rows below …"
+    Document.unpack(answer.packed).parts
 """
 
-import functools
 import importlib
 import zipfile
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
+from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
-from mas.tools.files.reader_pool import read_in_subprocess
+from mas.tools.files.reader_pool import await_reader, call_reader
 from mas.tools.files.settings import FileSettings
+from mas.tools.files.tasks import SMALL_BYTES, Answer, run_task
 from mas.tools.results import ToolError
 from mas.tools.tool_context import get_settings
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
+MAX_CACHED_BYTES = 64 * 1024 * 1024  # of packed documents
+READ = "mas.tools.files.kinds:read_source"
 
 _HERE = "mas.tools.files.readers"
 # Extension to "module:function(source) -> Document", imported at first use.
@@ -30,8 +37,10 @@ READERS = {
     **dict.fromkeys((".html", ".htm"), f"{_HERE}.office:read_html"),
     **dict.fromkeys((".xlsx", ".xlsm"), f"{_HERE}.excel:read"),
     ".xls": f"{_HERE}.old_excel:read",
+    ".parquet": f"{_HERE}.parquet:read",
     ".docx": f"{_HERE}.office:read_word",
     ".pptx": f"{_HERE}.office:read_slides",
+    **{kind: f"{_HERE}.converted:read_{kind[1:]}" for kind in (".doc", ".ppt", ".odt", ".ods", ".rtf")},
     ".pdf": f"{_HERE}.pdf:read",
     ".epub": f"{_HERE}.epub:read",
     ".zip": f"{_HERE}.archive:read",
@@ -41,16 +50,14 @@ READERS = {
     ".m4a": f"{_HERE}.media:read_m4a",
 }
 TEXT_READER = f"{_HERE}.text:read"  # of all kinds that are neither above nor below
-# Read in this process, by Python's own library; all others in another process.
+# Read by Python's own library: a small file in this process, all others in another one.
 _LIGHT = frozenset((*(READERS[kind] for kind in (".csv", ".json", ".jsonl")), TEXT_READER))
 
 BINARY_KINDS = {
     **dict.fromkeys((".flac", ".ogg", ".aac"), "an audio file"),
     **dict.fromkeys((".mp4", ".mov", ".avi", ".mkv", ".webm"), "a video"),
     **dict.fromkeys((".gz", ".bz2", ".xz", ".7z", ".rar", ".tar"), "an archive"),
-    **{".doc": "an old Word document", ".ppt": "an old PowerPoint presentation", ".heic": "an Apple picture"},
-    **{".odt": "an OpenDocument text", ".ods": "an OpenDocument spreadsheet", ".xlsb": "a binary Excel workbook"},
-    **{".sqlite": "a database", ".db": "a database", ".parquet": "a Parquet table"},
+    **{".heic": "an Apple picture", ".xlsb": "a binary Excel workbook", ".sqlite": "a database", ".db": "a database"},
     **{".ole": "an old Office file", ".protected": "protected by a password"},
 }
 
@@ -77,6 +84,8 @@ _SIGNATURES: tuple[tuple[int, bytes, tuple[str, ...]], ...] = (
     (0, b"7z\xbc\xaf\x27\x1c", (".7z",)),
     (0, b"Rar!\x1a\x07", (".rar",)),
     (0, b"SQLite format 3\x00", (".sqlite", ".db")),
+    (0, b"PAR1", (".parquet",)),
+    (0, b"{\\rtf", (".rtf",)),
 )
 _OFFICE_MEMBERS = {"xl/workbook.xml": ".xlsx", "word/document.xml": ".docx", "ppt/presentation.xml": ".pptx"}
 _EPUB_TYPE = b"application/epub+zip"
@@ -89,8 +98,8 @@ _OLD_OFFICE_STREAMS = {  # names of streams, in utf-16 as the container's direct
 }
 
 
-def read_document(path: Path, member: str | None = None) -> Document:
-    """Return a file as text, or the member of that name of an archive.
+def read_document(path: Path, member: str | None = None) -> Answer:
+    """Return a file as a packed document, or the member of that name of an archive; the facts have its summary.
 
     Raises:
         ToolError: it is missing, too large, binary, damaged, or of a kind that has no reader.
@@ -102,25 +111,71 @@ def read_document(path: Path, member: str | None = None) -> Document:
         if status.st_size > MAX_FILE_BYTES:
             raise ToolError(f"{path.name} has {status.st_size} bytes; read_file reads at most {MAX_FILE_BYTES}.")
         languages = get_settings(FileSettings).ocr_languages
-        return _read_cached(path, status.st_mtime_ns, status.st_size, member, languages)
+        key = (path, status.st_mtime_ns, status.st_size, member, languages)
+        if (found := _cache.find(key)) is None:
+            found = _read(path, status.st_size, {"name": path.name, "member": member, "ocr_languages": languages})
+            _cache.keep(key, found)
+        return found
     except OSError as error:  # its own text would show the agent the path on this machine
         raise ToolError(f"{path.name} cannot be read ({error.strerror}); go on without it.") from error
 
 
-@functools.lru_cache(maxsize=4)
-def _read_cached(path: Path, _modified_ns: int, _bytes: int, member: str | None, languages: str) -> Document:
-    """Return a file as text, cached for the next page or search; time and size detect a change of the file."""
-    source = Source.read(path)
-    return (
-        read_in_process(source)
-        if member is None and _is_light(source)
-        else read_in_subprocess(source, member, languages)
-    )
+async def read_content(data: bytes, name: str) -> Answer:
+    """Return the content of a file as a packed document.
+
+    Raises:
+        ToolError: as `read_document`.
+    """
+    arguments = {"name": name, "member": None, "ocr_languages": get_settings(FileSettings).ocr_languages}
+    if len(data) <= SMALL_BYTES and _is_light(Source(name, data)):
+        return run_task(READ, data, arguments)
+    return await await_reader(READ, data, arguments)
+
+
+class _Cache:
+    """Packed documents for the next page or search; the one that was used longest ago goes first."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[tuple[object, ...], Answer] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, key: tuple[object, ...]) -> Answer | None:
+        with self._lock:
+            if key in self._answers:
+                self._answers.move_to_end(key)
+            return self._answers.get(key)
+
+    def keep(self, key: tuple[object, ...], answer: Answer) -> None:
+        with self._lock:
+            self._answers[key] = answer
+            while sum(len(each.packed) for each in self._answers.values()) > MAX_CACHED_BYTES:
+                self._answers.popitem(last=False)
+
+
+_cache = _Cache()
+
+
+def _read(path: Path, size: int, arguments: Mapping[str, Any]) -> Answer:
+    if size <= SMALL_BYTES and arguments["member"] is None:
+        source = Source.read(path)
+        if _is_light(source):
+            return run_task(READ, source.data, arguments)
+    return call_reader(READ, path, arguments)
 
 
 def _is_light(source: Source) -> bool:
     """Return True if Python's own library reads the file."""
     return _match_signature(source.data) is None and READERS.get(source.suffix, TEXT_READER) in _LIGHT
+
+
+def read_source(data: bytes, arguments: Mapping[str, Any]) -> Answer:
+    """Do the task READ: return a file as a packed document.
+
+    Raises:
+        ToolError: as `read_document`.
+    """
+    with ocr.use_languages(arguments["ocr_languages"]):
+        return read_in_process(Source(arguments["name"], data), arguments["member"]).to_answer()
 
 
 def read_in_process(source: Source, member: str | None = None) -> Document:

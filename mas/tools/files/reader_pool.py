@@ -1,117 +1,277 @@
-"""Pool of processes that read files; `mas.tools.files.reader_process` is their program.
+"""Pool of processes that read foreign bytes; `mas.tools.files.reader_process` is their program.
 
-read_in_subprocess(Source("report.pdf", data), None).summary      # "PDF, 12 pages"
+answer = call_reader("mas.tools.files.kinds:read_source", Path("report.pdf"), {"name": "report.pdf", …})
+answer = await await_reader("mas.tools.web.html_page:read_html", body, {"name": "The page", …})
+show("mas.tools.files.views:show_file", answer.packed, {…})      # in this process if it is small
 """
 
 import atexit
+import contextlib
+import functools
+import io
 import json
 import os
 import signal
 import struct
 import subprocess
 import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from threading import BoundedSemaphore, Lock, Timer
-from typing import TypedDict, cast
+from pathlib import Path
+from threading import BoundedSemaphore, Event, Lock, Timer
+from typing import IO, Any
 
+from mas.runtime.safe_call import run_in_thread
+from mas.runtime.sample_context import current_context
 from mas.runtime.security.child_environment import build_child_environment
-from mas.tools.files.document import Document, DocumentJson, Source
-from mas.tools.files.settings import ENGLISH
+from mas.tools.files.jail import build_jail
+from mas.tools.files.tasks import MAX_PACKED_BYTES, SMALL_PACKED_BYTES, TOO_MUCH, Answer, Facts, run_task
 from mas.tools.results import ToolError
 
-WORKERS = 2  # at most; one is started when it is first needed and serves until the run ends
+WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; one is started when it is needed and serves until the run ends
 READS = 300  # of one worker before it is replaced: libraries leak memory
-MAX_SECONDS = 150.0  # of one file, most of it for the libraries' import on a busy machine
+MAX_SECONDS = 150.0  # of one call, most of it for the libraries' import on a busy machine
+START_SECONDS = 60.0
+PIECE_BYTES = 1024 * 1024
+MAX_ERROR_CHARS = 5_000
+MAX_HEAD_BYTES = 4 * 1024 * 1024  # of a reply
 
 _free_places = BoundedSemaphore(WORKERS)
 _lock = Lock()
+_jail_refused = Event()
 _idle: list["_Worker"] = []
 _parents: list["_Worker"] = []  # in a forked process: neither to be used nor stopped
 
 
-class ReaderReply(TypedDict, total=False):
-    """Reply of a process: one of the two."""
+_Reply = tuple[Facts, bytes]  # head and packed values
 
-    document: DocumentJson
-    error: str
+
+@contextlib.contextmanager
+def _open(data: bytes | Path) -> Iterator[tuple[IO[bytes], int]]:
+    """Yield a file and its size; a large file is never in the run's memory as a whole."""
+    with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
+        yield file, len(data) if isinstance(data, bytes) else os.fstat(file.fileno()).st_size
 
 
 class _Worker:
-    def __init__(self) -> None:
+    """One process. It begins with a first reply, which shows that it could be started as it was."""
+
+    def __init__(self, jail: list[str]) -> None:
         paths = os.pathsep.join(path for path in sys.path if path)
         one_thread = dict.fromkeys(("OMP_THREAD_LIMIT", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "mas.tools.files.reader_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=build_child_environment("TESSDATA_PREFIX", PYTHONPATH=paths, **one_thread),
-            start_new_session=True,  # Ctrl-C is for the run, which then ends this too
-        )
+        environment = build_child_environment("TESSDATA_PREFIX", PYTHONPATH=paths, **one_thread)
+        with _lock:
+            thread = _starting_thread()
+        self._process = thread.submit(
+            lambda: subprocess.Popen(
+                [*jail, sys.executable, "-P", "-m", "mas.tools.files.reader_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is for the run, which then ends this too
+            )
+        ).result()
+        self.is_jailed = bool(jail)
         self.reads = 0
+        self.is_large = False
+        with self._limit_time(START_SECONDS):
+            self.is_ready = self._receive() is not None
 
-    def read(self, source: Source, member: str | None, ocr_languages: str, seconds: float) -> "ReaderReply | None":
+    def read(self, task: str, data: bytes | Path, arguments: Mapping[str, Any], seconds: float) -> "_Reply | None":
         """Return the process's reply; None if it ended, or had to be killed, without one."""
         self.reads += 1
-        assert self._process.stdin and self._process.stdout
-        about = {"name": source.name, "member": member, "ocr_languages": ocr_languages, "bytes": len(source.data)}
-        head = json.dumps(about).encode("ascii")
-        timer = Timer(seconds, self._kill)
+        with self._limit_time(seconds), _open(data) as (file, size):
+            try:
+                self._send({"task": task, "arguments": arguments, "bytes": size}, file, size)
+            except OSError:
+                return None
+            return self._receive()
+
+    def _send(self, head: Facts, file: IO[bytes], size: int) -> None:
+        assert self._process.stdin
+        text = json.dumps(head).encode("ascii")
+        self._process.stdin.write(struct.pack(">I", len(text)) + text)
+        while size > 0 and (piece := file.read(min(size, PIECE_BYTES))):
+            self._process.stdin.write(piece)
+            size -= len(piece)
+        if size:
+            raise OSError("the file has become shorter")
+        self._process.stdin.flush()
+
+    def _receive(self) -> "_Reply | None":
+        assert self._process.stdout
+        try:
+            size = self._process.stdout.read(4)
+            (length,) = struct.unpack(">I", size)
+            head = json.loads(self._process.stdout.read(length)) if length <= MAX_HEAD_BYTES else {}
+            packed = self._process.stdout.read(head["bytes"]) if head["bytes"] <= MAX_PACKED_BYTES else None
+        except (OSError, ValueError, TypeError, LookupError, RecursionError, struct.error):
+            return None
+        if packed is None or len(packed) < head["bytes"]:
+            return None
+        self.is_large = bool(head.get("is_large"))
+        return head, packed
+
+    @contextlib.contextmanager
+    def _limit_time(self, seconds: float) -> Iterator[None]:
+        timer = Timer(max(0.0, seconds), self.kill)
+        timer.daemon = True
         timer.start()
         try:
-            self._process.stdin.write(struct.pack(">I", len(head)) + head + source.data)
-            self._process.stdin.flush()
-            size = self._process.stdout.read(4)
-            reply = self._process.stdout.read(*struct.unpack(">I", size)) if len(size) == 4 else b""
-            return cast(ReaderReply, json.loads(reply)) if reply else None
-        except (OSError, ValueError):
-            return None
+            yield
         finally:
             timer.cancel()
 
     def end(self) -> None:
-        self._kill()
+        self.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
                 with suppress(OSError):  # unread bytes are lost
                     pipe.close()
         self._process.wait()
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
         """Kill the process and those that it has started, such as tesseract."""
         if hasattr(os, "killpg") and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         else:
             self._process.kill()
 
 
-def read_in_subprocess(source: Source, member: str | None, ocr_languages: str = ENGLISH) -> Document:
-    """Return a file, or a member of an archive, as text, read in another process.
+class _Call:
+    """One call, which another thread may cancel."""
+
+    def __init__(self, task: str, data: bytes | Path, arguments: Mapping[str, Any]) -> None:
+        self._task, self._data, self._arguments = task, data, arguments
+        context = current_context()
+        self._until = time.monotonic() + min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS)
+        self._worker: _Worker | None = None
+        self._is_cancelled = False
+
+    def run(self) -> Answer:
+        """Return the answer.
+
+        Raises:
+            ToolError: the bytes cannot be read, took too much time or memory, or no process was free in time.
+        """
+        name = self._arguments.get("name", "The input")
+        if not _free_places.acquire(timeout=max(0.0, self._until - time.monotonic())):
+            raise ToolError(f"{name} is not read: other files took all the time; try again later.")
+        try:
+            reply = self._ask(_take_worker())
+        finally:
+            _free_places.release()
+        if reply is None:
+            raise ToolError(TOO_MUCH.format(name=name))
+        head, packed = reply
+        if "facts" not in head:
+            raise ToolError(str(head.get("error"))[:MAX_ERROR_CHARS])
+        return Answer(head["facts"], packed)
+
+    def _ask(self, worker: _Worker) -> _Reply | None:
+        reply = None
+        with _lock:
+            self._worker = None if self._is_cancelled else worker
+        try:
+            if self._worker is not None:
+                reply = worker.read(self._task, self._data, self._arguments, self._until - time.monotonic())
+        finally:
+            with _lock:
+                self._worker = None
+            _return_worker(worker, is_fit=reply is not None)
+        return reply
+
+    def cancel(self) -> None:
+        """End the process that does the call; a call that has not begun does not begin."""
+        with _lock:
+            self._is_cancelled = True
+            if self._worker is not None:
+                self._worker.kill()
+
+
+def call_reader(task: str, data: bytes | Path, arguments: Mapping[str, Any]) -> Answer:
+    """Return a task's answer on bytes or on a file, done in another process before the question's deadline.
+
+    Args:
+        task: `module:function`; see `mas.tools.files.tasks`.
+        arguments: values for JSON; `name` is what messages call the bytes.
 
     Raises:
-        ToolError: it cannot be read, or its reader took too much time or memory.
+        ToolError: the bytes cannot be read, or the task took too much time or memory.
     """
+    return _Call(task, data, arguments).run()
+
+
+async def await_reader(task: str, data: bytes | Path, arguments: Mapping[str, Any]) -> Answer:
+    """Return what `call_reader` does; a cancellation, such as that of a deadline, ends the process.
+
+    Raises:
+        ToolError: as `call_reader`.
+    """
+    call = _Call(task, data, arguments)
+    try:
+        answer: Answer = await run_in_thread(call.run, lambda how: ToolError(f"Reading {arguments.get('name')} {how}."))
+    except BaseException:
+        call.cancel()
+        raise
+    return answer
+
+
+def show(task: str, packed: bytes, arguments: Mapping[str, Any]) -> Answer:
+    """Return a task's answer on packed values, done in this process if they are few.
+
+    Raises:
+        ToolError: it cannot be shown as asked for.
+    """
+    if len(packed) <= SMALL_PACKED_BYTES:
+        return run_task(task, packed, arguments)
+    return call_reader(task, packed, arguments)
+
+
+async def await_shown(task: str, packed: bytes, arguments: Mapping[str, Any]) -> Answer:
+    """Return what `show` does, without waiting on the event loop.
+
+    Raises:
+        ToolError: as `show`.
+    """
+    if len(packed) <= SMALL_PACKED_BYTES:
+        return run_task(task, packed, arguments)
+    return await await_reader(task, packed, arguments)
+
+
+def is_isolated() -> bool:
+    """Return True if the processes are shut in with bubblewrap, after starting one."""
     with _free_places:
         worker = _take_worker()
-        reply = None
-        try:
-            reply = worker.read(source, member, ocr_languages, MAX_SECONDS)
-        finally:
-            _return_worker(worker, fit=reply is not None)
-    if reply is None:
-        raise ToolError(f"{source.name} took more time or memory than a file may, and is not read; go on without it.")
-    if "error" in reply:
-        raise ToolError(reply["error"])
-    return Document.from_json(reply["document"])
+        _return_worker(worker, is_fit=True)
+    return worker.is_jailed
 
 
 def _take_worker() -> _Worker:
     with _lock:
-        return _idle.pop() if _idle else _Worker()
+        if _idle:
+            return _idle.pop()
+    worker = _Worker(_build_jail())
+    if worker.is_jailed and not worker.is_ready:  # user namespaces are forbidden here, such as in a container
+        worker.end()
+        _jail_refused.set()
+        worker = _Worker([])
+    if not worker.is_ready:
+        worker.end()
+        raise ToolError("No file can be read here: the process that reads files does not start; go on without it.")
+    return worker
 
 
-def _return_worker(worker: _Worker, fit: bool) -> None:
-    if fit and worker.reads < READS:
+def _build_jail() -> list[str]:
+    return [] if _jail_refused.is_set() else build_jail()
+
+
+def _return_worker(worker: _Worker, is_fit: bool) -> None:
+    if is_fit and worker.reads < READS and not worker.is_large:
         with _lock:
             _idle.append(worker)
     else:
@@ -125,9 +285,16 @@ def stop_workers() -> None:
             _idle.pop().end()
 
 
+@functools.cache
+def _starting_thread() -> ThreadPoolExecutor:
+    """Return the one thread that starts the processes: the kernel ends each of them with the thread that started it."""
+    return ThreadPoolExecutor(1, "reader-start")
+
+
 def _leave_to_parent() -> None:
     _parents.extend(_idle)
     _idle.clear()
+    _starting_thread.cache_clear()
 
 
 atexit.register(stop_workers)

@@ -59,10 +59,14 @@ class RequestOptions(TypedDict, total=False):
 
 @asynccontextmanager
 async def open_client(settings: WebSettings, rules: Rules, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """Open a client without the environment's proxies and passwords: names must be looked up by our transport."""
+    """Open a client without the environment's proxies and passwords: names must be looked up by our transport.
+
+    Args:
+        options: of httpx; a `transport` must be our own, or one around it.
+    """
     headers = {"User-Agent": settings.user_agent, "Accept-Encoding": "gzip, deflate"}
     async with httpx.AsyncClient(
-        transport=GuardedTransport(rules),
+        transport=options.pop("transport", None) or GuardedTransport(rules),
         headers=headers | options.pop("headers", {}),
         timeout=settings.seconds,
         max_redirects=settings.max_redirects,

@@ -4,12 +4,16 @@ read_rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></t
 # [Row("## Albums", 2), Row("| Year |"), Row("| --- |"), Row("| 2000 |")]
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement  # type: ignore[import-untyped]
+
+from mas.tools.files.tasks import Answer, pack
+from mas.tools.results import ToolError
 
 MAX_CELLS = 100_000  # of one table, after its spans are filled in
 _GONE = (
@@ -48,6 +52,38 @@ def read_rows(html: str) -> list[Row]:
             element.drop_tree()
     _mark_text(root)
     return [row for row in _walk(root, 0) if row.text]
+
+
+def read_wiki_text(body: bytes, about: Mapping[str, str]) -> Answer:
+    """Return the packed rows of the page in an answer of MediaWiki to `action=parse`; for a refusal its `code`.
+
+    Raises:
+        ToolError: it is no such answer.
+    """
+    name = about["name"]
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"{name} answered with something that is no JSON; try again later.") from error
+    if not isinstance(answer, dict):
+        raise ToolError(f"{name} answered with something unexpected; try again later.")
+    if (refusal := answer.get("error")) is not None:
+        return Answer({"code": str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"})
+    try:
+        rows = read_rows(str(answer["parse"]["text"]))
+    except (KeyError, TypeError) as error:
+        raise ToolError(f"{name} gave no text for this page; try another source.") from error
+    return Answer({}, pack(rows))
+
+
+def list_links(html: bytes, about: Mapping[str, str]) -> Answer:
+    """Return the text of the first link of each list item that is not of a table of contents."""
+    from lxml import html as lxml_html
+
+    root = lxml_html.fromstring(b"<div>%s</div>" % html, parser=lxml_html.HTMLParser(encoding="utf-8"))
+    items = (item for item in root.iter("li") if "tocsection" not in item.get("class", ""))
+    links = (item.find(".//a") for item in items)
+    return Answer({"texts": [link.text_content() for link in links if link is not None]})
 
 
 def remove_unstorable(html: str) -> str:

@@ -11,27 +11,28 @@ therefore go through `Wikipedia.send`, like our own; it only parses the replies.
 """
 
 import asyncio
-import functools
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
-from mas.runtime.safe_call import run_in_thread
-from mas.tools.files.paging import clip
+from mas.tools.files.reader_pool import await_reader, call_reader
+from mas.tools.files.tasks import SMALL_BYTES, run_task
 from mas.tools.http.blocking_requests import call_package, run_on_loop
 from mas.tools.http.client import Reply, limit_time, open_client, send_request
 from mas.tools.http.settings import WebSettings
 from mas.tools.http.throttle import wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
-from mas.tools.web.html_rows import Row, list_headings, read_rows, select_section
 from mas.tools.web.page_view import FoundPage, PageSource
 
 MAX_OPTIONS = 60
+MAX_ANSWER_BYTES = 1_000_000  # of the API to anything but a page's text, parsed in this process
+READ_TEXT = "mas.tools.web.html_rows:read_wiki_text"
+LIST_LINKS = "mas.tools.web.html_rows:list_links"
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
 _patched = threading.Lock()
 _current = threading.local()  # .wiki and .loop of the thread that runs the package
@@ -61,7 +62,7 @@ class Wikipedia:
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
         host = urlsplit(settings.wikipedia_api).netloc
-        self._rules = Rules(settings.max_bytes, (*settings.allow_private_hosts, host))
+        self._hosts = (*settings.allow_private_hosts, host)
         self.name = f"Wikipedia ({settings.wikipedia_language})"
 
     async def search_titles(self, query: str, results: int = 10) -> list[str]:
@@ -91,15 +92,20 @@ class Wikipedia:
         Raises:
             ToolError: it did not answer, or refused.
         """
+        reply = await self._request(parameters, min(MAX_ANSWER_BYTES, self._settings.max_bytes))
+        _check(_parse(reply, self.name), self.name)
+        return reply
+
+    async def _request(self, parameters: Mapping[str, str | int], max_bytes: int) -> Reply:
+        """Send a request and return the reply as it is, unless its status says that it is refused."""
         await wait_for_turn("wikipedia", self._settings.wikipedia_requests_per_minute)
-        async with open_client(self._settings, self._rules) as client:
+        async with open_client(self._settings, Rules(max_bytes, self._hosts)) as client:
             api = self._settings.wikipedia_api
             reply = await send_request(client, "GET", api, self._settings, self.name, params=dict(parameters))
         if reply.status == 403:
             raise ToolError(f"{self.name} refuses this program (403; {_USER_AGENT_HINT}); use another source.")
         if reply.status >= 400:
             raise ToolError(f"{self.name} refuses the request ({reply.status}); use another source.")
-        _check(_parse(reply, self.name), self.name)
         return reply
 
     async def _call_package(self, call: Callable[[ModuleType], _Result]) -> _Result:
@@ -143,15 +149,21 @@ class Wikipedia:
         revisions = pages[0].get("revisions", []) if pages else []
         return Revision(int(revisions[0]["revid"]), str(revisions[0]["timestamp"])) if revisions else None
 
-    async def fetch_html(self, revision: Revision) -> str:
-        """Return the rendered text of a version; templates are as they are today."""
-        answer = await self.query(
-            action="parse", oldid=revision.id, prop="text", disableeditsection=1, disablelimitreport=1
-        )
-        try:
-            return str(answer["parse"]["text"])
-        except (KeyError, TypeError) as error:
-            raise ToolError(f"{self.name} gave no text for this page; try another source.") from error
+    async def fetch_text(self, revision: Revision) -> bytes:
+        """Return the packed rows of a version's text; templates are as they are today.
+
+        Raises:
+            ToolError: there is no such version, or it cannot be read.
+        """
+        wanted: dict[str, str | int] = {
+            **{"action": "parse", "format": "json", "formatversion": "2", "oldid": revision.id, "prop": "text"},
+            **{"disableeditsection": 1, "disablelimitreport": 1},
+        }
+        reply = await self._request(wanted, self._settings.max_bytes)
+        answer = await await_reader(READ_TEXT, reply.body, {"name": self.name})
+        if code := answer.facts.get("code"):
+            _refuse(code, self.name)
+        return answer.packed
 
     async def fetch_introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
         """Return URL and first sentences of the pages by title."""
@@ -187,16 +199,43 @@ class _Json:
         return cast(_Answer, json.loads(self.reply.body))
 
 
+class _LinksOfList:
+    """Replacement of the class `BeautifulSoup` in the package, which lists the pages of one name with it."""
+
+    def __init__(self, html: str) -> None:
+        self._html = html.encode("utf-8", "replace")
+
+    def find_all(self, _: str) -> "list[_Link]":
+        about, call = {"name": _current.wiki.name}, run_task if len(self._html) <= SMALL_BYTES else call_reader
+        return [_Link(text) for text in call(LIST_LINKS, self._html, about).facts["texts"]]
+
+
+@dataclass(frozen=True)
+class _Link:
+    """List item with its link, as the package looks at one."""
+
+    text: str
+
+    def get(self, name: str, default: list[str]) -> list[str]:
+        return default
+
+    @property
+    def a(self) -> "_Link":
+        return self
+
+    def get_text(self) -> str:
+        return self.text
+
+
 def _load_package() -> ModuleType:
     """Return the `wikipedia` package, patched to send its requests through our client."""
-    import bs4
     import wikipedia
 
     with _patched:
         module = wikipedia.wikipedia
         if module.requests is not _GuardedRequests:
             module.requests = _GuardedRequests
-            module.BeautifulSoup = functools.partial(bs4.BeautifulSoup, features="lxml")
+            module.BeautifulSoup = _LinksOfList
     return cast(ModuleType, wikipedia)
 
 
@@ -221,7 +260,10 @@ def _check(answer: _Answer, name: str) -> None:
     error = answer.get("error")
     if error is None:
         return
-    code = str(error.get("code", "?"))[:60] if isinstance(error, dict) else "?"
+    _refuse(str(error.get("code", "?"))[:60] if isinstance(error, dict) else "?", name)
+
+
+def _refuse(code: str, name: str) -> NoReturn:
     if code in ("missingtitle", "nosuchrevid", "nosuchpageid", "invalidtitle"):
         raise ToolError(f"{name} has no such page or version ({code}); find a title with wikipedia_search.")
     raise ToolError(f"{name} refuses the request ({code}); try again later or in other words.")
@@ -242,7 +284,7 @@ class WikiPage:
     page: Page
     revision: Revision
     before: str | None  # the day that was asked for; None: today
-    rows: list[Row]
+    packed: bytes  # rows
 
     @property
     def source(self) -> PageSource:
@@ -250,23 +292,6 @@ class WikiPage:
         url = f"{self.page.url}?oldid={self.revision.id}"
         described = f"{self.wiki}: {self.page.title}, version of {self.revision.timestamp}{day}, {url}"
         return PageSource(described, url, self.page.title)
-
-    def section(self, name: str) -> list[str]:
-        """Return the lines of a section, or of the whole page for an empty name.
-
-        Raises:
-            ToolError: the page has no such section; the sentence names those it has.
-        """
-        chosen = select_section(self.rows, name) if name else self.rows
-        if chosen is None:
-            names = clip("; ".join(list_headings(self.rows)), 1_500) or "none"
-            raise ToolError(f"{self.page.title} has no section {clip(name, 200)!r}; its sections: {names}.")
-        return [row.text for row in chosen]
-
-    def list_notes(self, of_section: bool) -> list[str]:
-        """Return lines that explain what is shown: sections, date of templates."""
-        found = [] if of_section else [f"sections: {clip('; '.join(list_headings(self.rows)), 800) or 'none'}"]
-        return found + (["templates in it (not the text) are as they are today"] if self.before else [])
 
 
 async def read_wiki_page(title: str, before: str | None, settings: WebSettings) -> WikiPage:
@@ -276,14 +301,11 @@ async def read_wiki_page(title: str, before: str | None, settings: WebSettings) 
         ToolError: there is no such page, or Wikipedia did not answer.
     """
     wiki = Wikipedia(settings)
-    async with limit_time(2 * settings.seconds, wiki.name):  # four requests
+    async with limit_time(2 * settings.seconds, wiki.name):  # four requests, and the reading of the text
         page = await wiki.find_page(title)
         revision = await wiki.find_revision(page, before)
-        html = await wiki.fetch_html(revision)
-    found = await run_in_thread(
-        lambda: read_rows(html), lambda how: ToolError(f"The page's text {how}; try another source.")
-    )
-    return WikiPage(wiki.name, page, revision, before, found)
+        packed = await wiki.fetch_text(revision)
+    return WikiPage(wiki.name, page, revision, before, packed)
 
 
 MAX_RESULTS = 20  # introductions in one answer of the API

@@ -5,13 +5,23 @@ show_page(source, [Part([Line(1, "Rome")])], page=1, search=None)
 # "Towns, https://example.org/; page 1 of 1\\n\\nRome"
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
 
 from mas.runtime.text import replace_surrogates
-from mas.tools.files.document import Part
+from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_pages
+from mas.tools.files.reader_pool import await_shown
+from mas.tools.files.tasks import Answer, unpack
 from mas.tools.results import Excerpt, ToolError, ToolResult
+from mas.tools.web.html_rows import Row, list_headings, select_section
+
+MAX_FOUND = 100  # results of one long answer
+_SHOWN = ("title", "url", "content", "published_date")
+SHOW_DOCUMENT = "mas.tools.web.page_view:show_document"
+SHOW_WIKI_ROWS = "mas.tools.web.page_view:show_wiki_rows"
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,85 @@ def show_page(
     text = clean_text(f"{header}\n\n{pages[page - 1]}")
     shown = Excerpt(source.url, source.title, len(header) + 2, len(text), has_line_marks=bool(found))
     return ToolResult(text, kind="web_page", excerpts=[shown])
+
+
+async def show_packed(source: PageSource, packed: bytes, page: int, search: str | None) -> ToolResult:
+    """Return what `show_page` does of a packed document; a search that its main content lacks goes through all of it.
+
+    Raises:
+        ToolError: there is no such page.
+    """
+    wanted = {"name": "The page", "source": astuple(source), "page": page, "search": (search or "").strip()}
+    shown = (await await_shown(SHOW_DOCUMENT, packed, wanted)).facts
+    return ToolResult.restore(shown["text"], shown["facts"])
+
+
+def show_document(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
+    """Do the task SHOW_DOCUMENT for `show_packed`.
+
+    Raises:
+        ToolError: there is no such page.
+    """
+    document, search = Document.unpack(packed), wanted["search"]
+    parts = document.parts
+    if search and document.whole and not search_lines(parts, search)[1]:
+        parts = document.whole
+    return describe_result(show_page(PageSource(*wanted["source"]), parts, wanted["page"], search, document.notes))
+
+
+async def show_wiki_page(source: PageSource, packed: bytes, wanted: Mapping[str, Any]) -> ToolResult:
+    """Return what `show_page` does of a page of Wikipedia, or of one of its sections, with its headings as a note.
+
+    Args:
+        packed: its rows.
+        wanted: `section`, `page`, `search`, and further `notes`.
+
+    Raises:
+        ToolError: there is no such section or page.
+    """
+    about = {**wanted, "name": source.title, "source": astuple(source)}
+    shown = (await await_shown(SHOW_WIKI_ROWS, packed, about)).facts
+    return ToolResult.restore(shown["text"], shown["facts"])
+
+
+def show_wiki_rows(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
+    """Do the task SHOW_WIKI_ROWS for `show_wiki_page`.
+
+    Raises:
+        ToolError: there is no such section or page.
+    """
+    rows, source, section = [Row(*row) for row in unpack(packed)], PageSource(*wanted["source"]), wanted["section"]
+    chosen, headings = select_section(rows, section) if section else rows, "; ".join(list_headings(rows))
+    if chosen is None:
+        names = clip(headings, 1_500) or "none"
+        raise ToolError(f"{source.title} has no section {clip(section, 200)!r}; its sections: {names}.")
+    notes = [] if section else [f"sections: {clip(headings, 800) or 'none'}"]
+    part = Part(number_lines(row.text for row in chosen))
+    return describe_result(show_page(source, [part], wanted["page"], wanted["search"], [*notes, *wanted["notes"]]))
+
+
+def describe_result(result: ToolResult) -> Answer:
+    """Return a result as facts, for the process that waits for it."""
+    return Answer({"text": str(result), "facts": result.describe()})
+
+
+def shorten_search_answer(body: bytes, about: Mapping[str, str]) -> Answer:
+    """Return the fields that are read of a search service's answer.
+
+    Raises:
+        ToolError: it is no JSON.
+    """
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"{about['name']} answered with something that is no JSON; try again later.") from error
+    results = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(results, list):
+        return Answer({})
+    kept = [
+        {name: each[name] for name in _SHOWN if name in each} for each in results[:MAX_FOUND] if isinstance(each, dict)
+    ]
+    return Answer({"results": kept})
 
 
 def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "") -> ToolResult:

@@ -4,7 +4,6 @@ await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 """
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.paging import search_lines
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolResult
@@ -24,14 +23,11 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     from mas.tools.http.url_policy import normalize_url
     from mas.tools.web.fetched_page import fetch_page
     from mas.tools.web.page_cache import get_or_fetch
-    from mas.tools.web.page_view import show_page
+    from mas.tools.web.page_view import show_packed
 
     settings = get_settings(WebSettings)
     address = normalize_url(url, settings.allow_private_hosts)
     refuse_blocked(address, settings.blocked)
 
     found = await get_or_fetch(("page", address), lambda: fetch_page(address, settings))
-    parts = found.parts
-    if wanted := (search or "").strip():
-        parts = parts if search_lines(parts, wanted)[1] or not found.whole else found.whole
-    return show_page(found.source, parts, page, search, found.notes)
+    return await show_packed(found.source, found.packed, page, search)

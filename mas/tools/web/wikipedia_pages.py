@@ -9,7 +9,6 @@ import re
 from datetime import UTC, datetime
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.document import Part, number_lines
 from mas.tools.files.paging import clip
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import mark_read_only
@@ -58,7 +57,7 @@ async def wikipedia_page(
     """
     from mas.tools.web.mediawiki import read_wiki_page
     from mas.tools.web.page_cache import get_or_fetch
-    from mas.tools.web.page_view import show_page
+    from mas.tools.web.page_view import show_wiki_page
 
     name, _, fragment = title.strip().partition("#")
     name = name.replace("_", " ").strip()
@@ -67,10 +66,9 @@ async def wikipedia_page(
     settings, before = get_settings(WebSettings), _parse_day_end(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
     found = await get_or_fetch(key, lambda: read_wiki_page(name, before, settings))
-    chosen = found.section((section or fragment.replace("_", " ")).strip())
-    return show_page(
-        found.source, [Part(number_lines(chosen))], page, search, found.list_notes(bool(section or fragment))
-    )
+    notes = ["templates in it (not the text) are as they are today"] if found.before else []
+    wanted = {"section": (section or fragment.replace("_", " ")).strip(), "page": page, "search": search}
+    return await show_wiki_page(found.source, found.packed, {**wanted, "notes": notes})
 
 
 def _parse_day_end(as_of: str | None) -> str | None:

@@ -22,6 +22,8 @@ from mas.tools.http.throttle import wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 
+MAX_REPLY_BYTES = 5_000_000  # the package parses it in this process; ten hours of subtitles have 1,400,000
+MAX_ELEMENTS = 200_000  # of XML or JSON; ten hours of subtitles have 30,000
 _ORIGIN = "https://www.youtube.com"  # where the package asks
 _PLAYER = "/youtubei/v1/player"  # its reply describes the video, too; the package does not pass that on
 _MAX_NAME_CHARS = 200
@@ -153,7 +155,7 @@ class _Sender:
         self._settings = settings
         self.video = Video()
         host = urlsplit(settings.youtube_url).netloc
-        self._rules = Rules(settings.max_bytes, (*settings.allow_private_hosts, host))
+        self._rules = Rules(min(settings.max_bytes, MAX_REPLY_BYTES), (*settings.allow_private_hosts, host))
 
     async def __call__(self, request: requests.PreparedRequest) -> Reply:
         """Send a request.
@@ -172,6 +174,8 @@ class _Sender:
         if reply.status >= 400:
             sentence = "try again later, or search for the text elsewhere."
             raise ToolError(f"YouTube refuses the request ({reply.status}); {sentence}")
+        if sum(reply.body.count(mark) for mark in (b"<", b"{", b"[")) > MAX_ELEMENTS:
+            raise ToolError("YouTube answered with something that cannot be read; try again later.")
         if urlsplit(url).path == _PLAYER:
             self.video = _read_video(reply.body)
         return reply

@@ -27,7 +27,7 @@ from mas.runtime.trace import Span, Trace, event, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
 from mas.tools.calculator import calculator
-from mas.tools.files import ocr
+from mas.tools.files import ocr, tasks
 from mas.tools.files.document import Document, Part
 from mas.tools.read_file import read_file
 from mas.tools.read_only import count_calls, digest_code, is_read_only, mark_read_only
@@ -324,7 +324,8 @@ def test_a_picture_that_could_not_be_read_for_want_of_a_program_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = Document("picture", [Part([])], [ocr.MISSING], is_incomplete=True)
-    monkeypatch.setattr("mas.tools.read_file.read_document", lambda path, member: missing)
+    answer = tasks.Answer({"summary": missing.summary}, missing.pack())
+    monkeypatch.setattr("mas.tools.read_file.read_document", lambda path, member: answer)
     (tmp_path / "sign.png").write_bytes(b"")
     log = Kept()
     with use_attachments([tmp_path / "sign.png"]):

@@ -9,13 +9,26 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row, split_lines
+if TYPE_CHECKING:
+    from lxml.etree import _Element  # type: ignore[import-untyped]
+
+from mas.tools.files.document import MAX_CHARS, MAX_LINES, TOO_LONG, Document, Line, Part, Source
+from mas.tools.files.readers.text import (
+    build_text_document,
+    count_lines,
+    decode,
+    find_declared_encoding,
+    format_row,
+    split_lines,
+)
 from mas.tools.files.zip_package import parse_xml
 
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
+TOO_LONG_INDENTED = f"indented it would have more than {MAX_CHARS} characters, so it is shown as it is written."
 MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
 
 
@@ -25,12 +38,13 @@ def read_table(source: Source) -> Document:
     delimiter, after_space = ("\t", False) if source.suffix == ".tsv" and "\t" in text else _sniff(text)
     try:
         found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=after_space)
-        rows = [cells for cells in found if cells]
+        rows = (cells for cells in found if cells)
+        names = next(rows, None)
+        if names is None:
+            return build_text_document(text, encoding, ["It holds no rows."])
+        return build_table(names, rows, f"delimiter {delimiter!r}, {encoding}")
     except csv.Error as error:
         return build_text_document(text, encoding, [f"It is no valid table ({error}), so it is shown as text."])
-    if not rows:
-        return build_text_document(text, encoding, ["It holds no rows."])
-    return _build_table(rows[0], rows[1:], f"delimiter {delimiter!r}, {encoding}")
 
 
 def _sniff(text: str) -> tuple[str, bool]:
@@ -45,15 +59,30 @@ def _sniff(text: str) -> tuple[str, bool]:
     return dialect.delimiter, dialect.skipinitialspace
 
 
-def _build_table(names: list[str], rows: list[list[str]], form: str) -> Document:
-    lines = [Line(number, format_row(cells)) for number, cells in enumerate(rows, start=1)]
+def build_table(names: list[str], rows: Iterable[list[str]], form: str, count: int | None = None) -> Document:
+    """Return a table with the first rows, as many as a document keeps.
+
+    Args:
+        form: the last words of the summary.
+        count: of all rows; None: they are counted.
+    """
+    lines, uneven, number, chars = list[Line](), 0, 0, 0
+    for number, cells in enumerate(rows, start=1):
+        uneven += len(cells) != len(names)
+        if number <= MAX_LINES and chars <= MAX_CHARS:
+            lines.append(Line(number, format_row(cells)))
+            chars += len(lines[-1].text)
+        elif count is not None:
+            break
+    count = number if count is None else count
+    notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
+    if len(lines) < count:
+        notes.append(TOO_LONG)
     columns = format_row(names)
     if len(columns) > MAX_HEADING_CHARS:
         lines.insert(0, Line(0, columns))
         columns = "(the column names are row 0)"
-    uneven = sum(len(cells) != len(names) for cells in rows)
-    notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
-    summary = f"table with {len(names)} columns and {len(rows)} rows below the column names, {form}"
+    summary = f"table with {len(names)} columns and {count} rows below the column names, {form}"
     return Document(summary, [Part(lines, heading=f"row | {columns}", numbered=True)], notes)
 
 
@@ -66,8 +95,23 @@ def read_json(source: Source) -> Document:
         return _several_values(text) or build_text_document(
             text, encoding, [f"Not valid JSON ({error}), so it is shown as text."]
         )
-    lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
-    return Document(f"JSON, {_describe_size(value)}, {len(lines)} lines when indented", [Part(lines)])
+    indented = _indent_json(value)
+    if indented is None:
+        return build_text_document(text, encoding, [f"JSON, {_describe_size(value)}; {TOO_LONG_INDENTED}"])
+    lines, count = split_lines(indented), count_lines(indented)
+    notes = [TOO_LONG] if len(lines) < count else []
+    return Document(f"JSON, {_describe_size(value)}, {count} lines when indented", [Part(lines)], notes)
+
+
+def _indent_json(value: object) -> str | None:
+    """Return a value in lines; None if they would be too long: each level of nesting adds two spaces to a line."""
+    pieces, chars = [], 0
+    for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
+        pieces.append(piece)
+        chars += len(piece)
+        if chars > MAX_CHARS:
+            return None
+    return "".join(pieces)
 
 
 def read_json_lines(source: Source) -> Document:
@@ -82,7 +126,10 @@ def read_json_lines(source: Source) -> Document:
             if written.strip():
                 bad.append(number)
     notes = [f"{len(bad)} lines are not valid JSON, the first is line {bad[0]}."] if bad else []
-    return Document(f"JSON Lines, {len(lines)} lines", [Part(lines, numbered=True)], notes)
+    count = count_lines(text)
+    if len(lines) < count:
+        notes.append(TOO_LONG)
+    return Document(f"JSON Lines, {count} lines", [Part(lines, numbered=True)], notes)
 
 
 def _several_values(text: str) -> Document | None:
@@ -113,6 +160,7 @@ def _describe_size(value: object) -> str:
 
 
 LONG_LINE_CHARS = 1_000
+_LONG_LINE = re.compile(rf"[^\n]{{{LONG_LINE_CHARS + 1}}}")
 
 
 def read_xml(source: Source) -> Document:
@@ -121,7 +169,7 @@ def read_xml(source: Source) -> Document:
     notes = []
     if re.search("<!DOCTYPE|<!ENTITY", text, re.IGNORECASE):
         notes.append("It declares a document type or entities; references to them are shown, not followed.")
-    elif max(map(len, text.split("\n"))) > LONG_LINE_CHARS:
+    elif _LONG_LINE.search(text):
         text, notes = _indent(source.data, text)
     document = build_text_document(text, encoding, notes)
     return replace(document, summary=f"XML, {document.summary.removeprefix('text, ')}")
@@ -134,5 +182,19 @@ def _indent(data: bytes, text: str) -> tuple[str, list[str]]:
         root = parse_xml(data)
     except (etree.XMLSyntaxError, ValueError) as error:
         return text, [f"It is no well-formed XML ({type(error).__name__}), so it is shown as it is written."]
+    if _exceeds_when_indented(root):
+        return text, [f"XML; {TOO_LONG_INDENTED}"]
     etree.indent(root)
     return etree.tostring(root, encoding="unicode"), ["It is shown with line ends between its elements."]
+
+
+def _exceeds_when_indented(root: "_Element") -> bool:
+    from lxml import etree
+
+    depth = chars = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        chars += 2 * depth
+        if chars > MAX_CHARS:
+            return True
+    return False

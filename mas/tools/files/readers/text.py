@@ -7,7 +7,7 @@ import codecs
 import re
 from collections.abc import Iterable
 
-from mas.tools.files.document import Document, Line, Part, Source, number_lines
+from mas.tools.files.document import MAX_LINES, TOO_LONG, Document, Line, Part, Source, number_lines
 from mas.tools.results import ToolError
 
 _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
@@ -34,16 +34,26 @@ def read(source: Source) -> Document:
 
 def build_text_document(text: str, encoding: str, notes: list[str] | None = None) -> Document:
     """Return a document of the text as it is written."""
-    lines = split_lines(text)
-    return Document(f"text, {encoding}, {len(lines)} lines, {len(text)} characters", [Part(lines)], notes or [])
+    lines, count = split_lines(text), count_lines(text)
+    found = [*(notes or []), *([TOO_LONG] if len(lines) < count else [])]
+    return Document(f"text, {encoding}, {count} lines, {len(text)} characters", [Part(lines)], found)
 
 
 def split_lines(text: str) -> list[Line]:
-    """Split a text at \\n, \\r\\n and \\r only, as editors do: `str.splitlines` also splits at form feeds."""
-    lines = re.split(r"\r\n|\r|\n", text)
-    if lines[-1] == "":
+    """Split a text at \\n, \\r\\n and \\r only, as editors do: `str.splitlines` also splits at form feeds.
+
+    The lines after the first MAX_LINES are left out.
+    """
+    lines = re.split(r"\r\n|\r|\n", text, maxsplit=MAX_LINES)
+    if lines[-1] == "" or len(lines) > MAX_LINES:
         lines.pop()
     return number_lines(lines)
+
+
+def count_lines(text: str) -> int:
+    """Return the number of all lines, as `split_lines` splits them."""
+    ends = text.count("\n") + text.count("\r") - text.count("\r\n")
+    return ends + (not text.endswith(("\n", "\r")) and text != "")
 
 
 def find_declared_encoding(data: bytes) -> str | None:

@@ -8,7 +8,7 @@ import pytest
 from openpyxl import Workbook
 
 from mas.tools.files import kinds
-from mas.tools.files.document import Source
+from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import detect_kind, read_document, read_in_process
 from mas.tools.results import ToolError
 
@@ -21,12 +21,12 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30)
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
-        ("a.doc", OLE + "WordDocument".encode("utf-16-le"), "an old Word document"),
         ("a.xls", OLE, "an old Office file"),
         ("a.xlsx", OLE + "EncryptedPackage".encode("utf-16-le"), "protected by a password"),
         ("a.mp4", b"\x00\x00\x00\x20ftypisom" + bytes(30), "a video"),
         ("a.txt", b"\x1f\x8b\x08" + bytes(30), "an archive"),
         ("a.db", b"SQLite format 3\x00" + bytes(30), "a database"),
+        ("a.heic", b"\x00\x00\x00\x20ftypheic" + bytes(30), "an Apple picture"),
     ],
 )
 def test_a_kind_without_a_reader_is_named_with_those_that_have_one(
@@ -48,6 +48,10 @@ def test_a_kind_without_a_reader_is_named_with_those_that_have_one(
         ("a.csv", OLE + "Workbook".encode("utf-16-le"), ".xls"),
         ("a.txt", b"%PDF-1.7\n", ".pdf"),
         ("a.pdf", b"just text", ""),
+        ("a.doc", b"{\\rtf1 x}", ".rtf"),
+        ("a.xls", OLE + "WordDocument".encode("utf-16-le"), ".doc"),
+        ("a.ppt", OLE + "PowerPoint Document".encode("utf-16-le"), ".ppt"),
+        ("a.bin", b"PAR1" + bytes(30), ".parquet"),
     ],
 )
 def test_content_decides_where_it_has_a_signature(name: str, data: bytes, kind: str) -> None:
@@ -76,13 +80,13 @@ def test_a_workbook_is_read_whatever_its_name(tmp_path: Path) -> None:
     book.worksheets[0].append(["hello"])
     for name in ("a.xlsx", "a.XLSX", "a.csv", "a"):
         book.save(tmp_path / name)
-        assert read_document(tmp_path / name).summary.startswith("workbook")
+        assert read_document(tmp_path / name).facts["summary"].startswith("workbook")
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.pdf", "a.unknown", "noextension", "a.py", "a.pdb", "a.md"])
 def test_a_text_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("<p>hello</p>")
-    document = read_document(tmp_path / name)
+    document = Document.unpack(read_document(tmp_path / name).packed)
     assert document.summary.startswith("text")
     assert document.parts[0].lines[0].text == "<p>hello</p>"
 

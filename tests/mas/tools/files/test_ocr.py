@@ -40,7 +40,7 @@ def seen(folder: Path, languages: str) -> Document:
     picture = folder / "ships.png"
     picture.write_bytes(EVERY_KIND[".png"][0])
     with use_tool_context(Resources(ToolSettings(files=FileSettings(languages)))):
-        return read_document(picture)
+        return Document.unpack(read_document(picture).packed)
 
 
 @pytest.mark.usefixtures("tesseract")

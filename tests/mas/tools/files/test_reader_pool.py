@@ -9,12 +9,18 @@ from collections.abc import Iterator
 import pytest
 
 from mas.tools.files import reader_pool as apart
-from mas.tools.files.document import Source
-from mas.tools.files.reader_pool import read_in_subprocess
+from mas.tools.files.document import Document
+from mas.tools.files.kinds import READ
+from mas.tools.files.reader_pool import call_reader
 from mas.tools.results import ToolError
 from tests.mas.tools.files.every_kind import EVERY_KIND
 
-PICTURE = Source("ships.wav", EVERY_KIND[".wav"][0])
+SOUND = EVERY_KIND[".wav"][0]
+
+
+def read() -> Document:
+    about = {"name": "ships.wav", "member": None, "ocr_languages": "eng"}
+    return Document.unpack(call_reader(READ, SOUND, about).packed)
 
 
 @pytest.fixture(autouse=True)
@@ -29,13 +35,13 @@ def processes() -> list[subprocess.Popen[bytes]]:
 
 
 def test_one_process_serves_many_files() -> None:
-    assert read_in_subprocess(PICTURE, None) == read_in_subprocess(PICTURE, None)
+    assert read() == read()
     assert len(processes()) == 1
 
 
 def test_it_knows_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    read_in_subprocess(PICTURE, None)
+    read()
     if sys.platform == "linux":
         (process,) = processes()
         with open(f"/proc/{process.pid}/environ", "rb") as file:  # noqa: PTH123
@@ -44,25 +50,25 @@ def test_it_knows_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_that_died_is_named_as_a_failure_and_replaced() -> None:
-    read_in_subprocess(PICTURE, None)
+    read()
     (process,) = processes()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     with pytest.raises(ToolError, match=r"ships\.wav took more time or memory"):
-        read_in_subprocess(PICTURE, None)
-    assert read_in_subprocess(PICTURE, None).summary.startswith("sound")
+        read()
+    assert read().summary.startswith("sound")
 
 
 def test_one_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "MAX_SECONDS", 0.01)  # less than a process needs to start
     with pytest.raises(ToolError, match="took more time or memory"):
-        read_in_subprocess(PICTURE, None)
+        read()
     assert processes() == []
 
 
 def test_it_is_replaced_after_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "READS", 1)
-    read_in_subprocess(PICTURE, None)
+    read()
     assert processes() == []
 
 
@@ -77,7 +83,7 @@ def test_it_must_not_connect() -> None:
 
 
 def test_it_ends_with_its_input() -> None:
-    read_in_subprocess(PICTURE, None)
+    read()
     (process,) = processes()
     assert process.stdin
     process.stdin.close()

@@ -1,0 +1,94 @@
+"""Text of an HTML page, as the reader process makes it: the main content as markdown, and all lines of the page.
+
+answer = read_html(b"<html>…", {"url": "https://example.org/", "content_type": "text/html"})
+answer.facts["title"], answer.facts["date"]
+Document.unpack(answer.packed).parts
+"""
+
+import codecs
+import logging
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+
+from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.tasks import Answer
+from mas.tools.results import ToolError
+from mas.tools.web.html_rows import read_rows, remove_unstorable
+
+MIN_CHARS = 250  # a shorter main content is not trusted to be one
+NEEDS_BROWSER = "it shows little or no text without JavaScript: open it with the browser tools, if there are any"
+_CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
+_META = re.compile(r"<meta[^>]{0,200}charset=[\"']?([\w.:-]+)", re.IGNORECASE)
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_LIBRARY_ERRORS = (ValueError, AssertionError, TypeError, AttributeError, LookupError, RecursionError)  # trafilatura's
+
+
+def read_html(body: bytes, about: Mapping[str, str]) -> Answer:
+    """Return title and date of a page, and its text.
+
+    Args:
+        about: its `url`, and the `content_type` of the reply.
+
+    Raises:
+        ToolError: it has no text.
+    """
+    html = remove_unstorable(_decode(body, about["content_type"]))
+    whole = [row.text for row in read_rows(html)]
+    main, title, date = _extract_main(html, about["url"])
+    body_chars = sum(map(len, whole))
+    notes = [NEEDS_BROWSER] if body_chars < MIN_CHARS and "<script" in html.lower() else []
+    if not body_chars:
+        raise ToolError(f"The page has no text{': ' + NEEDS_BROWSER if notes else '; try another source'}.")
+    all_lines = [Part(number_lines(whole))]
+    if len(main) < min(MIN_CHARS, body_chars):
+        document = Document(title, all_lines, notes)
+    else:
+        if len(main) < body_chars:
+            notes.append("main content alone; a search that finds nothing in it goes through the rest of the page, too")
+        main_lines = number_lines(line.rstrip() for line in main.split("\n"))
+        document = Document(title, [Part(main_lines)], notes, whole=all_lines)
+    return Answer({"title": title, "date": date}, document.pack())
+
+
+def _extract_main(html: str, url: str) -> tuple[str, str, str]:
+    """Return main content as markdown, title and date; each is empty if there is none or the library fails."""
+    import trafilatura
+
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it calls an empty page an error
+    main, title, date = "", "", ""
+    with suppress(*_LIBRARY_ERRORS):
+        about = trafilatura.extract_metadata(html, default_url=url)
+        title, date = (str(about.title or ""), str(about.date or "")) if about else ("", "")
+    with suppress(*_LIBRARY_ERRORS):
+        main = (
+            trafilatura.extract(
+                html, url=url, output_format="markdown", include_links=True, include_formatting=True, favor_recall=True
+            )
+            or ""
+        )
+    return main, title, date
+
+
+def _decode(body: bytes, content_type: str) -> str:
+    """Decode the body by its byte order mark, the header's charset, the page's own, or a guess.
+
+    Raises:
+        ToolError: the charset is a codec of Python that is none of texts.
+    """
+    from trafilatura.utils import decode_file
+
+    if mark := next((encoding for start, encoding in _MARKS if body.startswith(start)), None):
+        return body.decode(mark, "replace")
+    for place, text in ((_CHARSET, content_type), (_META, body[:4_096].decode("latin-1"))):
+        if (named := place.search(text)) and not named[1].lower().startswith(("utf-16", "utf-32")):
+            try:
+                return body.decode(named[1], "replace")
+            except LookupError:  # no such codec, as browsers see it: the next place says more
+                continue
+            except ValueError as error:
+                raise ToolError(
+                    f"The page says that its characters are in {named[1]!r}, which no page is written in; "
+                    "try another source."
+                ) from error
+    return str(decode_file(body))
