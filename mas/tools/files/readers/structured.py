@@ -98,19 +98,26 @@ def read_json(source: Source) -> Document:
     indented = _indent_json(value)
     if indented is None:
         return build_text_document(text, encoding, [f"JSON, {_describe_size(value)}; {TOO_LONG_INDENTED}"])
-    lines, count = split_lines(indented), count_lines(indented)
-    notes = [TOO_LONG] if len(lines) < count else []
-    return Document(f"JSON, {_describe_size(value)}, {count} lines when indented", [Part(lines)], notes)
+    lines = split_lines(indented)
+    is_cut = count_lines(indented) > len(lines)
+    count = f"{'more than ' if is_cut else ''}{len(lines)} lines when indented"
+    return Document(f"JSON, {_describe_size(value)}, {count}", [Part(lines)], [TOO_LONG] if is_cut else [])
 
 
 def _indent_json(value: object) -> str | None:
-    """Return a value in lines; None if they would be too long: each level of nesting adds two spaces to a line."""
-    pieces, chars = [], 0
+    """Return a value in lines, up to the first that is not kept; None if they would be too long.
+
+    Each level of nesting adds two spaces to a line.
+    """
+    pieces, chars, lines = [], 0, 0
     for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
         pieces.append(piece)
         chars += len(piece)
+        lines += "\n" in piece
         if chars > MAX_CHARS:
             return None
+        if lines > MAX_LINES:
+            break
     return "".join(pieces)
 
 
@@ -139,7 +146,11 @@ def _several_values(text: str) -> Document | None:
         values = [Line(line.number, json.dumps(_parse(line.text), ensure_ascii=False)) for line in lines]
     except (ValueError, RecursionError):
         return None
-    return Document(f"JSON Lines, {len(values)} values", [Part(values, numbered=True)]) if len(values) > 1 else None
+    if len(values) < 2:
+        return None
+    is_cut = count_lines(text) > MAX_LINES
+    count = f"{'more than ' if is_cut else ''}{len(values)} values"
+    return Document(f"JSON Lines, {count}", [Part(values, numbered=True)], [TOO_LONG] if is_cut else [])
 
 
 def _parse(text: str) -> object:
