@@ -29,9 +29,7 @@ NO_EXTENSION = (".ole", ".protected")  # what a file turns out to be
 NOT_ATTACHED = ("metadata.jsonl", "families.json")
 PICTURES = tuple(kind for kind, target in READERS.items() if target.endswith(":read_picture"))
 CONVERTED = tuple(kind for kind, target in READERS.items() if ".converted:" in target)
-SOUNDS = tuple(
-    kind for kind, target in READERS.items() if ".media:" in target and kind not in PICTURES
-)
+SOUNDS = tuple(kind for kind, target in READERS.items() if ".media:" in target and kind not in PICTURES)
 
 
 def check_disk(folder: Path) -> Finding:

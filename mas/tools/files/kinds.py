@@ -19,7 +19,7 @@ from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
 from mas.tools.files.reader_pool import await_reader, call_reader
 from mas.tools.files.settings import FileSettings
-from mas.tools.files.tasks import SMALL_BYTES, Answer, run_task
+from mas.tools.files.tasks import SMALL_BYTES, Answer, Arguments, run_task
 from mas.tools.results import ToolError
 from mas.tools.tool_context import get_settings
 
@@ -155,7 +155,7 @@ class _Cache:
 _cache = _Cache()
 
 
-def _read(path: Path, size: int, arguments: Mapping[str, Any]) -> Answer:
+def _read(path: Path, size: int, arguments: Arguments) -> Answer:
     if size <= SMALL_BYTES and arguments["member"] is None:
         source = Source.read(path)
         if _is_light(source):

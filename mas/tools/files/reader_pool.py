@@ -16,18 +16,18 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import BoundedSemaphore, Event, Lock, Timer
-from typing import IO, Any
+from typing import IO
 
 from mas.runtime.safe_call import run_in_thread
 from mas.runtime.sample_context import current_context
 from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.files.jail import build_jail
-from mas.tools.files.tasks import MAX_PACKED_BYTES, SMALL_PACKED_BYTES, TOO_MUCH, Answer, Facts, run_task
+from mas.tools.files.tasks import MAX_PACKED_BYTES, SMALL_PACKED_BYTES, TOO_MUCH, Answer, Arguments, Facts, run_task
 from mas.tools.results import ToolError
 
 WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; one is started when it is needed and serves until the run ends
@@ -80,7 +80,7 @@ class _Worker:
         with self._limit_time(START_SECONDS):
             self.is_ready = self._receive() is not None
 
-    def read(self, task: str, data: bytes | Path, arguments: Mapping[str, Any], seconds: float) -> "_Reply | None":
+    def read(self, task: str, data: bytes | Path, arguments: Arguments, seconds: float) -> "_Reply | None":
         """Return the process's reply; None if it ended, or had to be killed, without one."""
         self.reads += 1
         with self._limit_time(seconds), _open(data) as (file, size):
@@ -90,7 +90,7 @@ class _Worker:
                 return None
             return self._receive()
 
-    def _send(self, head: Facts, file: IO[bytes], size: int) -> None:
+    def _send(self, head: dict[str, object], file: IO[bytes], size: int) -> None:
         assert self._process.stdin
         text = json.dumps(head).encode("ascii")
         self._process.stdin.write(struct.pack(">I", len(text)) + text)
@@ -145,7 +145,7 @@ class _Worker:
 class _Call:
     """One call, which another thread may cancel."""
 
-    def __init__(self, task: str, data: bytes | Path, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, task: str, data: bytes | Path, arguments: Arguments) -> None:
         self._task, self._data, self._arguments = task, data, arguments
         context = current_context()
         self._until = time.monotonic() + min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS)
@@ -193,7 +193,7 @@ class _Call:
                 self._worker.kill()
 
 
-def call_reader(task: str, data: bytes | Path, arguments: Mapping[str, Any]) -> Answer:
+def call_reader(task: str, data: bytes | Path, arguments: Arguments) -> Answer:
     """Return a task's answer on bytes or on a file, done in another process before the question's deadline.
 
     Args:
@@ -206,7 +206,7 @@ def call_reader(task: str, data: bytes | Path, arguments: Mapping[str, Any]) -> 
     return _Call(task, data, arguments).run()
 
 
-async def await_reader(task: str, data: bytes | Path, arguments: Mapping[str, Any]) -> Answer:
+async def await_reader(task: str, data: bytes | Path, arguments: Arguments) -> Answer:
     """Return what `call_reader` does; a cancellation, such as that of a deadline, ends the process.
 
     Raises:
@@ -221,7 +221,7 @@ async def await_reader(task: str, data: bytes | Path, arguments: Mapping[str, An
     return answer
 
 
-def show(task: str, packed: bytes, arguments: Mapping[str, Any]) -> Answer:
+def show(task: str, packed: bytes, arguments: Arguments) -> Answer:
     """Return a task's answer on packed values, done in this process if they are few.
 
     Raises:
@@ -232,7 +232,7 @@ def show(task: str, packed: bytes, arguments: Mapping[str, Any]) -> Answer:
     return call_reader(task, packed, arguments)
 
 
-async def await_shown(task: str, packed: bytes, arguments: Mapping[str, Any]) -> Answer:
+async def await_shown(task: str, packed: bytes, arguments: Arguments) -> Answer:
     """Return what `show` does, without waiting on the event loop.
 
     Raises:

@@ -47,7 +47,7 @@ def main() -> None:
         _reply(replies, {**found, "is_large": _measure_memory() > MAX_KEPT_BYTES}, packed)
 
 
-def _answer(request: Facts, data: bytes) -> tuple[Facts, bytes]:
+def _answer(request: Facts, data: bytes) -> tuple[dict[str, object], bytes]:
     name = str(request["arguments"].get("name", "The input"))
     try:
         answer = run_task(request["task"], data, request["arguments"])
@@ -60,7 +60,7 @@ def _answer(request: Facts, data: bytes) -> tuple[Facts, bytes]:
         return {"error": f"{name} cannot be read: it is damaged or unusual ({type(error).__name__})."}, b""
 
 
-def _reply(replies: BinaryIO, head: Facts, packed: bytes = b"") -> None:
+def _reply(replies: BinaryIO, head: dict[str, object], packed: bytes = b"") -> None:
     text = json.dumps({**head, "bytes": len(packed)}).encode("ascii")
     replies.write(struct.pack(">I", len(text)) + text)
     replies.write(packed)

@@ -23,7 +23,8 @@ SMALL_PACKED_BYTES = 16 * 1024  # of a document that is paged and searched in th
 TOO_MUCH = "{name} took more time or memory than a file may, and is not read; go on without it."
 
 Facts = dict[str, Any]  # values for JSON
-Task = Callable[[bytes, Mapping[str, Any]], "Answer"]
+Arguments = Mapping[str, object]  # values for JSON, with the `name` that messages give the bytes
+Task = Callable[[bytes, Any], "Answer"]
 
 
 class Answer(NamedTuple):
@@ -33,7 +34,7 @@ class Answer(NamedTuple):
     packed: bytes = b""
 
 
-def run_task(task: str, data: bytes, arguments: Mapping[str, Any]) -> Answer:
+def run_task(task: str, data: bytes, arguments: Arguments) -> Answer:
     """Run a task in this process.
 
     Raises:

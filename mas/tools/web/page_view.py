@@ -14,7 +14,7 @@ from mas.runtime.text import replace_surrogates
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_pages
 from mas.tools.files.reader_pool import await_shown
-from mas.tools.files.tasks import Answer, unpack
+from mas.tools.files.tasks import Answer, Arguments, unpack
 from mas.tools.results import Excerpt, ToolError, ToolResult
 from mas.tools.web.html_rows import Row, list_headings, select_section
 
@@ -95,7 +95,7 @@ def show_document(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
     return describe_result(show_page(PageSource(*wanted["source"]), parts, wanted["page"], search, document.notes))
 
 
-async def show_wiki_page(source: PageSource, packed: bytes, wanted: Mapping[str, Any]) -> ToolResult:
+async def show_wiki_page(source: PageSource, packed: bytes, wanted: Arguments) -> ToolResult:
     """Return what `show_page` does of a page of Wikipedia, or of one of its sections, with its headings as a note.
 
     Args:

@@ -2,7 +2,7 @@
 
 It runs as a program of the reader process, with a profile of its own that switches macros, links and connections off.
 
-    read_ppt(Source("talk.ppt", data)).summary      # "presentation, 12 slides"
+    convert(Source("talk.ppt", data), ".ppt", ".pptx").data      # the bytes of a .pptx
 """
 
 import shutil
