@@ -79,7 +79,13 @@ def convert(source: Source, kind: str, target: str) -> Source:
         command += ["--convert-to", target.removeprefix("."), "--outdir", str(home / "out"), str(home / f"file{kind}")]
         try:
             subprocess.run(
-                command, cwd=home, env=build_child_environment(), capture_output=True, timeout=CONVERT_SECONDS, check=False)
+                command,
+                cwd=home,
+                env=build_child_environment(),
+                capture_output=True,
+                timeout=CONVERT_SECONDS,
+                check=False,
+            )
             made = home / "out" / f"file{target}"
             if made.stat().st_size > MAX_UNPACKED_BYTES:
                 raise ToolError(f"{source.name} becomes larger than {MAX_UNPACKED_BYTES} bytes; it is not read.")
