@@ -1,0 +1,459 @@
+"""Draw small faults of the source at random, run the tests of each faulty module, and report what no test noticed.
+
+    .venv/bin/python scripts/mutation_sample.py --n 150 --seed 1 --jobs 2     # about an hour and a half
+    .venv/bin/python scripts/mutation_sample.py --n 20 --seed 7 --only eval/runs
+
+Faults (mutants) are boundaries of comparisons, negated conditions, constants changed by one, removed statements,
+swapped arguments and operands, other results. Each is made in a copy of the repository, where the module's own tests
+run (`tests/<path>/test_<module>.py`), then, if they notice nothing, those in the same folder, then those that import
+the module, then those of the commands; slow tests do not run. A test that fails without the fault, too, does not count.
+
+The result is printed and written to `outputs/mutants/seed<seed>_n<n>.md`, with a line for each survivor in which a
+reader may say why nobody could notice it. The source tree itself is never changed.
+"""
+
+import argparse
+import ast
+import difflib
+import math
+import os
+import queue
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("mas", "eval", "optimize")
+LEFT_OUT = ("eval/benchmarks/sample/",)  # attachments of questions
+MAX_CONSTANT = 20  # a larger one is a limit that no test should know to the last digit
+TIMEOUT_SECONDS = 600.0  # for the tests of one stage; a mutant that hangs was noticed
+NICENESS = 10
+_BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+}  # fmt: skip
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+_ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
+}  # fmt: skip
+_PATH = re.compile(r"folder|path|root|parent|Path|shelf|state$|name$|_dir|OUTPUTS|PROJECT_ROOT")
+_FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: the module's whole text with it."""
+
+    path: str  # of the module, below the repository
+    line: int
+    kind: str
+    text: str
+
+    def diff(self, original: str) -> str:
+        lines = difflib.unified_diff(original.splitlines(), self.text.splitlines(), lineterm="", n=0)
+        return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
+
+
+# Making mutants
+
+Write = Callable[[], str]
+Change = tuple[str, ast.expr | ast.stmt, Write]  # kind of fault, the node that is replaced, the text in its place
+
+
+@dataclass(frozen=True)
+class Site:
+    """Place of a possible fault; its text is only made if it is drawn."""
+
+    path: str
+    kind: str
+    node: ast.expr | ast.stmt
+    write: Write
+
+    def make(self, source: str) -> Mutant | None:
+        """Return the mutant; None if it is no Python, or the same program."""
+        begin, end = (_find_offset(source, *place) for place in _get_span(self.node))
+        text = source[:begin] + self.write() + source[end:]
+        try:
+            differs = ast.dump(ast.parse(text)) != ast.dump(ast.parse(source))
+        except SyntaxError:
+            return None
+        return Mutant(self.path, self.node.lineno, self.kind, text) if differs else None
+
+
+def _get_span(node: ast.expr | ast.stmt) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+
+
+def _find_offset(source: str, line: int, column: int) -> int:
+    """Return the index of a place; columns of `ast` count bytes."""
+    lines = source.split("\n")
+    return sum(len(each) + 1 for each in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode())
+
+
+def find_sites(path: str, source: str) -> Iterator[Site]:
+    """Yield every place of a module at which a fault can be made, and each fault there."""
+    for node in _walk(ast.parse(source)):
+        for kind, replaced, write in _mutate(node):
+            yield Site(path, kind, replaced, write)
+
+
+def _walk(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+    """Yield what runs: no annotations, decorators, docstrings, types, f-strings, and no block of a script."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "bases"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST) or _is_left_out(child):
+                continue
+            if isinstance(child, ast.expr | ast.stmt):
+                yield child
+            if not isinstance(child, ast.JoinedStr):
+                yield from _walk(child)
+
+
+def _is_left_out(node: ast.AST) -> bool:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return True  # a docstring, or the ... of a protocol
+    if isinstance(node, ast.If):
+        return any(
+            isinstance(each, ast.Name) and each.id in ("__name__", "TYPE_CHECKING") for each in ast.walk(node.test)
+        )
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _mutate(node: ast.expr | ast.stmt) -> Iterator[Change]:
+    if isinstance(node, ast.Compare):
+        yield from _mutate_comparison(node)
+    elif isinstance(node, ast.BoolOp):
+        yield "and/or", node, _write(node, op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield "negation", node, _write(node.operand)
+    elif isinstance(node, ast.IfExp):
+        yield "negation", node, _write(node, body=node.orelse, orelse=node.body)
+    elif isinstance(node, ast.Constant):
+        yield from _mutate_constant(node)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC and not _is_text_or_path(node):
+        yield "arithmetic", node, _write(node, op=_ARITHMETIC[type(node.op)]())
+    elif isinstance(node, ast.Call):
+        yield from _mutate_call(node)
+    elif isinstance(node, ast.stmt):
+        yield from _mutate_statement(node)
+
+
+def _mutate_comparison(node: ast.Compare) -> Iterator[Change]:
+    for place, operator in enumerate(node.ops):
+        for kind, others in (("boundary", _BOUNDARIES), ("comparison", _OPPOSITES)):
+            if other := others.get(type(operator)):
+                yield kind, node, _write(node, ops=[*node.ops[:place], other(), *node.ops[place + 1 :]])
+
+
+def _mutate_constant(node: ast.Constant) -> Iterator[Change]:
+    if isinstance(node.value, bool):
+        yield "boolean", node, _text(repr(not node.value))
+    elif isinstance(node.value, int) and 0 <= node.value <= MAX_CONSTANT:
+        for other in (node.value + 1, node.value - 1):
+            yield "constant", node, _text(f"({other})" if other < 0 else str(other))
+
+
+def _mutate_call(node: ast.Call) -> Iterator[Change]:
+    first, second = (*node.args[:2], None, None)[:2]
+    if first and second and not any(isinstance(each, ast.Starred) for each in (first, second)):
+        yield "swapped arguments", node, _write(node, args=[second, first, *node.args[2:]])
+    if isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
+        yield "other function", node, _write(node, func=ast.Name(_FUNCTIONS[node.func.id]))
+
+
+def _mutate_statement(node: ast.stmt) -> Iterator[Change]:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
+        yield "removed call", node, _text("pass")
+    elif isinstance(node, ast.If | ast.While):
+        yield "negated condition", node.test, _write(ast.UnaryOp(ast.Not(), node.test))
+    elif isinstance(node, ast.Return) and node.value is not None:
+        yield from _mutate_result(node.value)
+    elif _may_be_removed(node):
+        yield "removed statement", node, _text("pass")
+
+
+def _may_be_removed(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assign):  # without a name, the module would not even be loaded
+        return not any(isinstance(each, ast.Name | ast.Tuple) for each in node.targets)
+    return isinstance(node, ast.AugAssign | ast.Raise | ast.Continue | ast.Break | ast.Delete)
+
+
+def _mutate_result(value: ast.expr) -> Iterator[Change]:
+    if isinstance(value, ast.Constant) and value.value in (None, True, False):
+        return  # `boolean` has it
+    if isinstance(value, ast.Tuple) and len(value.elts) == 2:
+        yield "other result", value, _write(value, elts=value.elts[::-1])
+    elif isinstance(value, ast.Compare | ast.BoolOp):
+        yield "other result", value, _write(ast.UnaryOp(ast.Not(), value))
+    else:
+        yield "other result", value, _text("None")
+
+
+def _text(text: str) -> Write:
+    return lambda: text
+
+
+def _write(node: ast.expr, **changes: object) -> Write:
+    """Return what writes the node with some fields changed."""
+
+    def write() -> str:
+        fields = {**{name: getattr(node, name) for name in node._fields}, **changes}
+        text = ast.unparse(ast.fix_missing_locations(type(node)(**fields)))
+        return text if isinstance(node, ast.Call | ast.Name | ast.Constant) else f"({text})"
+
+    return write
+
+
+def _is_text_or_path(node: ast.BinOp) -> bool:
+    """Return whether Python itself would refuse another operator."""
+    sides = (node.left, node.right)
+    if any(isinstance(side, ast.JoinedStr) or _is_string(side) for side in sides):
+        return True
+    return isinstance(node.op, ast.Div) and any(_PATH.search(ast.unparse(side)) for side in sides)
+
+
+def _is_string(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def draw_mutants(root: Path, only: Sequence[str], seed: int) -> Iterator[Mutant]:
+    """Yield all mutants in a random order in which the kinds take turns, and no line comes twice."""
+    kinds: dict[str, list[Site]] = defaultdict(list)
+    sources: dict[str, str] = {}
+    for path in sorted(each for package in PACKAGES for each in (root / package).rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if name.startswith(tuple(only) or PACKAGES) and not name.startswith(LEFT_OUT):
+            sources[name] = path.read_text("utf-8")
+            for site in find_sites(name, sources[name]):
+                kinds[site.kind].append(site)
+    draw = random.Random(seed)
+    left = [kinds[kind] for kind in sorted(kinds)]
+    for each in left:
+        draw.shuffle(each)
+    drawn: set[tuple[str, int]] = set()
+    while left := [each for each in left if each]:
+        for each in left:
+            site = each.pop()
+            mutant = site.make(sources[site.path])
+            if mutant is not None and (mutant.path, mutant.line) not in drawn:
+                drawn.add((mutant.path, mutant.line))
+                yield mutant
+
+
+# Running tests
+
+
+def list_stages(root: Path, path: str) -> list[tuple[str, list[str]]]:
+    """Return the tests of a module, from its own to those of the commands: (name of the stage, files and folders)."""
+    module, package = Path(path), Path("tests") / Path(path).parent
+    mirrored = package / f"test_{module.name}"
+    name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    names = re.compile(rf"\b{re.escape(name)}\b|from {re.escape(name.rpartition('.')[0])} import .*\b{module.stem}\b")
+    tests = sorted((root / "tests").rglob("test_*.py"))
+    importing = [each.relative_to(root) for each in tests if names.search(each.read_text("utf-8"))]
+    package_tests, commands = (
+        [each.relative_to(root) for each in tests if each.parent == root / folder]
+        for folder in (package, Path("tests") / module.parts[0])
+    )
+    stages = {"mirrored": [mirrored], "package": package_tests, "importing": importing, "commands": commands}
+    done: set[Path] = set()
+    result = []
+    for stage, targets in stages.items():
+        if new := [each for each in targets if (root / each).exists() and each not in done]:
+            done.update(new)
+            result.append((stage, [str(each) for each in new]))
+    return result
+
+
+@dataclass
+class Verdict:
+    """Outcome of one mutant."""
+
+    mutant: Mutant
+    stage: str = ""  # whose tests noticed it; empty: none did
+    test: str = ""  # the first that failed
+    seconds: float = 0.0
+    broken: list[str] = field(default_factory=list)  # tests that fail without the mutant, too
+
+
+class Copy:
+    """Copy of the repository, in which one mutant at a time is made and tested."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        subprocess.run(["git", "clone", "--quiet", "--local", str(ROOT), str(folder)], check=True)
+        listed = subprocess.run(
+            ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            capture_output=True,
+            check=True,
+        ).stdout.decode()
+        for name in filter(None, listed.split("\0")):  # with what is not committed yet
+            if (ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+            else:
+                (folder / name).unlink(missing_ok=True)
+        if (ROOT / ".venv").exists() and not (folder / ".venv").exists():
+            (folder / ".venv").symlink_to(ROOT / ".venv")
+
+    def judge(self, mutant: Mutant) -> Verdict:
+        """Make the mutant, run the tests, and take it back."""
+        verdict, began = Verdict(mutant), time.monotonic()
+        module = self.folder / mutant.path
+        original = module.read_text("utf-8")
+        for stage, targets in list_stages(self.folder, mutant.path):
+            while not verdict.stage:
+                module.write_text(mutant.text, encoding="utf-8")
+                failed = self._find_failing_test(targets, verdict.broken)
+                module.write_text(original, encoding="utf-8")
+                if failed is None:
+                    break
+                if failed and self._find_failing_test([failed], []) is not None:
+                    verdict.broken.append(failed)
+                    continue
+                verdict.stage, verdict.test = stage, failed or "(no end within the time)"
+        verdict.seconds = time.monotonic() - began
+        return verdict
+
+    def _find_failing_test(self, targets: Sequence[str], left_out: Sequence[str]) -> str | None:
+        """Return the first test that fails; empty if they do not end; None if all pass."""
+        options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=no", "-rfE"]
+        deselected = [part for each in left_out for part in ("--deselect", each)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options, *deselected, *targets],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            out, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            return ""
+        finally:
+            with process:  # closes the pipe and waits
+                _kill_group(process)
+        if process.returncode in (0, 5):  # 5: nothing but slow tests
+            return None
+        found = re.search(r"^(?:FAILED|ERROR) (\S+)", out, re.MULTILINE)
+        return found[1] if found else targets[0]  # the test process itself died
+
+
+def _kill_group(process: "subprocess.Popen[str]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def judge_all(mutants: Sequence[Mutant], jobs: int, show: Callable[[Verdict], None]) -> list[Verdict]:
+    """Judge the mutants in as many copies as there are jobs; the result has their order."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as parent:
+        copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+        for number in range(jobs):
+            copies.put(Copy(Path(parent) / str(number)))
+
+        def judge(mutant: Mutant) -> Verdict:
+            place = copies.get()
+            try:
+                verdict = place.judge(mutant)
+            finally:
+                copies.put(place)
+            show(verdict)
+            return verdict
+
+        with ThreadPoolExecutor(jobs) as pool:
+            return list(pool.map(judge, mutants))
+
+
+# Reporting
+
+
+def write_report(verdicts: Sequence[Verdict], command: str) -> str:
+    """Return the result as Markdown."""
+    survivors = [each for each in verdicts if not each.stage]
+    killed = len(verdicts) - len(survivors)
+    low, high = compute_wilson(killed, len(verdicts))
+    stages = Counter(each.stage for each in verdicts if each.stage)
+    lines = [
+        f"# {killed} of {len(verdicts)} mutants noticed: {killed / len(verdicts):.0%} ({low:.0%} to {high:.0%})",
+        "",
+        f"`{command}`",
+        "",
+        "Noticed by: " + ", ".join(f"{name} tests {count}" for name, count in stages.most_common()) + ".",
+        "",
+        "| Kind | Noticed | Of |",
+        "|---|---|---|",
+    ]
+    for kind in sorted({each.mutant.kind for each in verdicts}):
+        of_kind = [each for each in verdicts if each.mutant.kind == kind]
+        lines.append(f"| {kind} | {sum(bool(each.stage) for each in of_kind)} | {len(of_kind)} |")
+    lines += ["", "## Survivors", ""]
+    for number, each in enumerate(survivors, 1):
+        original = (ROOT / each.mutant.path).read_text("utf-8")
+        lines += [f"{number}. `{each.mutant.path}:{each.mutant.line}` {each.mutant.kind}", ""]
+        lines += ["   ```diff", *(f"   {line}" for line in each.mutant.diff(original).splitlines()), "   ```", ""]
+        lines += ["   Equivalent, because: ", ""]
+    if broken := sorted({test for each in verdicts for test in each.broken}):
+        lines += ["## Tests that fail without a mutant, too", "", *(f"- `{test}`" for test in broken), ""]
+    return "\n".join(lines)
+
+
+def compute_wilson(k: int, n: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share."""
+    z, share = 1.96, k / n
+    middle, half = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Draw, judge and report; exit code 1 if fewer than the wanted share were noticed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=150, help="mutants to draw")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at once, each in its own copy")
+    parser.add_argument("--only", nargs="*", default=[], metavar="PATH", help="modules whose path begins like this")
+    parser.add_argument("--at-least", type=float, default=0.0, help="share that must be noticed")
+    given = parser.parse_args(arguments)
+    drawn = draw_mutants(ROOT, given.only, given.seed)
+    mutants = [mutant for mutant, _ in zip(drawn, range(given.n), strict=False)]
+    if not mutants:
+        parser.error("there is nothing to mutate; --only takes paths such as eval/runs")
+    os.nice(NICENESS)
+    done = Counter[bool]()
+
+    def show(verdict: Verdict) -> None:
+        done[bool(verdict.stage)] += 1
+        word = f"noticed by {verdict.test}" if verdict.stage else "SURVIVED"
+        place = f"{verdict.mutant.path}:{verdict.mutant.line} {verdict.mutant.kind}"
+        print(f"{done.total()}/{len(mutants)} {place}, {verdict.seconds:.0f} s: {word}", flush=True)
+
+    report = write_report(
+        judge_all(mutants, given.jobs, show), f"scripts/mutation_sample.py {' '.join(arguments)}".strip()
+    )
+    file = ROOT / "outputs" / "mutants" / f"seed{given.seed}_n{len(mutants)}.md"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(report, encoding="utf-8")
+    print(f"\n{report}\nwritten to {file.relative_to(ROOT)}")
+    return int(done[True] / done.total() < given.at_least)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

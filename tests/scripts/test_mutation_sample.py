@@ -1,0 +1,170 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts import mutation_sample
+from scripts.mutation_sample import Copy, Mutant, Verdict, draw_mutants, find_sites, list_stages, write_report
+
+SOURCE = '''\
+"""A docstring with 3 words."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    most: int = 7
+    text: str = f"é {1}"
+
+
+def share(count: int, total: int, limits: Limits) -> float:
+    """Return a share."""
+    if total <= 0:
+        raise ValueError(f"{total} < 1")
+    note(count)
+    limits.seen = True
+    return min(count, limits.most) / total
+
+
+if __name__ == "__main__":
+    share(1, 2, Limits())
+'''
+TEST = """\
+import pytest
+from eval.small import Limits, share
+
+def test_share() -> None:
+    assert share(3, 4, Limits()) == 0.75
+"""
+BROKEN = "def test_that_always_fails() -> None:\n    assert False\n\n"
+
+
+def changes(source: str) -> set[tuple[str, str]]:
+    """Kind of each fault, and the line as it then is."""
+    made = [site.make(source) for site in find_sites("eval/small.py", source)]
+    return {(each.kind, each.diff(source).split("\n")[-1][1:].strip()) for each in made if each}
+
+
+def test_faults_are_small_changes_of_what_runs_and_of_nothing_else() -> None:
+    assert changes(SOURCE) == {
+        ("constant", "most: int = 8"),
+        ("constant", "most: int = 6"),
+        ("negated condition", "if (not total <= 0):"),
+        ("boundary", "if (total < 0):"),
+        ("constant", "if total <= 1:"),
+        ("constant", "if total <= (-1):"),
+        ("removed statement", "pass"),
+        ("removed call", "pass"),
+        ("boolean", "limits.seen = False"),
+        ("other result", "return None"),
+        ("arithmetic", "return (min(count, limits.most) * total)"),
+        ("swapped arguments", "return min(limits.most, count) / total"),
+        ("other function", "return max(count, limits.most) / total"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("x = a and b", {("and/or", "x = (a or b)")}),
+        ("x = not a", {("negation", "x = a")}),
+        ("x = a if b else c", {("negation", "x = (c if b else a)")}),
+        ("x = a is None", {("comparison", "x = (a is not None)")}),
+        ("x = 'é', a > b", {("boundary", "x = 'é', (a >= b)")}),
+        ("x = folder / name", set()),
+        ("x = 'a' + b", set()),
+        ("x = 1000", set()),
+        ("def f():\n    return a, b", {("other result", "return ((b, a))")}),
+        ("def f():\n    return a == b", {("comparison", "return (a != b)"), ("other result", "return (not a == b)")}),
+        ("import typing\nif typing.TYPE_CHECKING or TYPE_CHECKING:\n    f(1)", set()),
+    ],
+)
+def test_each_kind_of_fault(line: str, expected: set[tuple[str, str]]) -> None:
+    assert changes(line) == expected
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one module, a good test of half of it, and a test that always fails."""
+    root = tmp_path / "project"
+    for name, text in (
+        ("eval/__init__.py", ""),
+        ("eval/small.py", SOURCE.replace("note(count)", "str(count)").replace("(frozen=True)", "")),
+        ("tests/eval/test_small.py", BROKEN + TEST),
+        ("tests/eval/test_other.py", ""),
+        ("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["."]\nmarkers = ["slow: slow"]\n'),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    subprocess.run(["git", "init", "--quiet", root], check=True)
+    subprocess.run(["git", "-C", root, "add", "."], check=True)
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "-C", root, *author, "commit", "--quiet", "-m", "one"], check=True)
+    monkeypatch.setattr(mutation_sample, "ROOT", root)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # loading them takes longer than these tests
+    monkeypatch.setattr(mutation_sample, "os", _WithoutNice())
+    return root
+
+
+class _WithoutNice:
+    """`os`, but the tests themselves are not slowed down."""
+
+    def __getattr__(self, name: str) -> object:
+        import os
+
+        return (lambda increment: 0) if name == "nice" else getattr(os, name)
+
+
+@pytest.mark.slow
+def test_the_tree_is_not_touched_and_survivors_and_broken_tests_are_reported(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "eval" / "small.py").write_text((project / "eval" / "small.py").read_text() + "\n")  # not committed
+    before = {path: path.read_bytes() for path in project.rglob("*.*") if ".git" not in path.parts}
+    assert mutation_sample.main(["--n", "5", "--seed", "3", "--jobs", "2", "--at-least", "1"]) == 1
+    out = capsys.readouterr().out
+    report = (project / "outputs" / "mutants" / "seed3_n5.md").read_text()
+    assert report in out
+    killed, survived = out.count(": noticed by tests/eval/test_small.py::test_share"), out.count(": SURVIVED")
+    assert (killed + survived, killed > 0, survived > 0) == (5, True, True), out
+    assert report.startswith(f"# {killed} of 5 mutants noticed: {killed / 5:.0%} (")
+    assert report.count("Equivalent, because:") == report.count("```diff") == survived
+    assert "- `tests/eval/test_small.py::test_that_always_fails`" in report
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_seed_draws_the_same_mutants_and_kinds_take_turns(project: Path) -> None:
+    drawn = [list(draw_mutants(project, [], seed)) for seed in (1, 1, 2, 3)]
+    assert drawn[0] == drawn[1]
+    assert not drawn[0] == drawn[2] == drawn[3]
+    assert len({each.line for each in drawn[0]}) == len(drawn[0])
+    assert len({each.kind for each in drawn[0][:5]}) == 5
+
+
+def test_the_tests_of_a_module_come_from_its_own_to_those_of_the_commands(tmp_path: Path) -> None:
+    for name in ("eval/runs/test_store.py", "eval/runs/test_logs.py", "eval/test_run.py", "test_all.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).write_text("")
+    (tmp_path / "tests" / "test_all.py").write_text("from eval.runs.store import RunStore\n")
+    assert list_stages(tmp_path, "eval/runs/store.py") == [
+        ("mirrored", ["tests/eval/runs/test_store.py"]),
+        ("package", ["tests/eval/runs/test_logs.py"]),
+        ("importing", ["tests/test_all.py"]),
+        ("commands", ["tests/eval/test_run.py"]),
+    ]
+
+
+def test_a_mutant_that_hangs_was_noticed(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation_sample, "TIMEOUT_SECONDS", 2.0)
+    text = (project / "eval" / "small.py").read_text().replace("if total <= 0:", "while True:").replace("raise", "#")
+    (project / "tests" / "eval" / "test_small.py").write_text(TEST)
+    text = text.replace("while True:", "while True:\n        pass")
+    verdict = Copy(tmp_path / "copy").judge(Mutant("eval/small.py", 14, "negated condition", text))
+    assert (verdict.stage, verdict.test) == ("mirrored", "(no end within the time)")
+
+
+def test_the_share_has_its_interval() -> None:
+    mutant = Mutant("eval/__init__.py", 1, "constant", "")
+    report = write_report([Verdict(mutant, "mirrored", "t")] * 8 + [Verdict(mutant)] * 2, "command")
+    assert report.startswith("# 8 of 10 mutants noticed: 80% (49% to 94%)")
