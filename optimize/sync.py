@@ -49,6 +49,9 @@ class TuningRuns(RunSource):
     def read_tracking(self, folder: Path) -> JsonObject:
         return dict(read_tuning(folder).info.config.get("tracking") or {})
 
+    def is_signed(self, folder: Path) -> bool:
+        return read_tuning(folder).info.is_signed
+
     def read_secrets(self, folder: Path) -> Sequence[str]:
         try:
             return read_config(OmegaConf.create(read_tuning(folder).info.config)).base.secrets()

@@ -29,6 +29,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.terminal import escape_controls, print_line
 
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
+_PRIVATE = 0o077  # umask: a run holds questions, answers and replies that were paid for
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
 
 Task = Callable[[DictConfig], int]
@@ -108,16 +109,27 @@ def read_option_name(override: str) -> str:
 def run_cli(command: Callable[[], int]) -> int:
     """Run a command and return its exit code; a user's mistake is reported in one sentence.
 
-    SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not.
+    SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not. What it writes can be
+    read by its user alone.
     """
     sys.excepthook = _print_defect
     logging.setLogRecordFactory(_CleanRecord)
-    with survive_broken_pipe() as output, handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
+    with survive_broken_pipe() as output, _write_privately(), handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
         code = _report_end(command)  # a run's own StopController handles the signals while samples run
     if output.lost:
         print_line(f"error: the output could not be written ({output.lost.lower()}); free disk space.", error=True)
         return code or FAILURES
     return code
+
+
+@contextmanager
+def _write_privately() -> Iterator[None]:
+    """Make new files and folders readable by their user alone."""
+    before = os.umask(_PRIVATE)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _report_end(command: Callable[[], int]) -> int:

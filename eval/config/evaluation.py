@@ -54,6 +54,7 @@ class RunSettings:
     resume: str | None = None  # resume this run: latest, a name or a path; `dir` and `name` are then its own
     retry_errors: bool = False  # with resume: run again what failed for reasons of infrastructure
     allow_config_change: bool = False  # with resume: go on although the configuration is another
+    trust: bool = False  # with resume: use the command line of a run made elsewhere, or changed since
 
 
 @dataclass
@@ -287,7 +288,7 @@ def _check_resuming(run: RunSettings) -> None:
         raise UserError(
             "run.resume is empty; name the run to resume (latest, a name or a path), or leave run.resume out."
         )
-    for key in ("retry_errors", "allow_config_change"):
+    for key in ("retry_errors", "allow_config_change", "trust"):
         if run.resume is None and getattr(run, key):
             raise UserError(f"run.{key}=true is for a run that goes on; name it with run.resume=…, or leave this out.")
 

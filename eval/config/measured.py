@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 
 RESUME = "run.resume"
 # Of one session, not of the run: never taken over from the command line that the run was started with.
-OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change", "log.terminal")
+OF_THE_SESSION = (
+    *(RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change", "run.trust"),
+    "log.terminal",
+)
 # Options, or whole branches of them, that leave what is measured as it is.
 UNMEASURED = (
     *OF_THE_SESSION,

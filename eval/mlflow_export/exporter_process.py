@@ -30,6 +30,7 @@ from eval.runs.mlflow_state import STATE, ExportState, write_state
 POLL_SECONDS = 1.0
 BEAT_SECONDS = 10.0
 MAX_PAUSE_SECONDS = 30.0  # between attempts while the run goes on
+MAX_FAILURES = 20  # in a row, of an MLflow that works, once the run is over: a record that cannot be sent stays so
 PATIENCE_SECONDS = 10.0  # with an MLflow that fails and fails, once the run is over
 LOCK_SECONDS = 60.0  # for the process of an earlier session, which may be sending its last batch
 _NICENESS = 10  # the run comes first
@@ -143,6 +144,7 @@ class Exporter:
         self._worked = False  # MLflow, in this session, ever
         self._last_success = self._last_beat = time.monotonic()
         self._failure: str | None = None  # the last one, as a sentence
+        self._failures = 0  # since something was sent last
 
     def run(self) -> ExportState:
         """Send until the run is over and everything is sent, or the time for it is up.
@@ -194,6 +196,7 @@ class Exporter:
                 self.export.note_refusal()
             raise
         self._note_success()
+        self._failures = 0
         return number
 
     def _beat_if_due(self) -> None:
@@ -290,12 +293,14 @@ class Exporter:
         """While MLflow works: `wait_seconds`; while it does not, a moment, and not even that if it never worked."""
         silent = min(time.monotonic() - self._last_success, self.end.seconds_since)
         patience = PATIENCE_SECONDS if self._worked else 0.0
-        return self.end.seconds_since <= self.wait_seconds and silent <= patience
+        in_time = self.end.seconds_since <= self.wait_seconds and silent <= patience
+        return in_time and self._failures < MAX_FAILURES
 
     def _note_success(self) -> None:
         self._worked, self._last_success = True, time.monotonic()
 
     def _note_failure(self, error: BaseException) -> None:
+        self._failures += 1
         self._failure = self.export.redact(_describe_failure(error, self.export.settings.shown_uri))
         self.log.warning("MLflow did not accept it", error=self._failure)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TextIO
 
@@ -34,6 +34,8 @@ _TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
 _SHOWN = 5
 FIRST = "prompts"  # folder of the first prompt set; one that was resumed with another also has prompts_2, and so on
+_PLACE = re.compile(rf"{FIRST}(_\d+)?")
+_MAX_ENTRIES = 100_000  # files of a folder, far more than any run has
 
 
 def make_run_folder(kind: str, name: str, given: str | None) -> Path:
@@ -51,6 +53,8 @@ def make_run_folder(kind: str, name: str, given: str | None) -> Path:
     try:
         wanted.mkdir(parents=True, exist_ok=True)
         folder = wanted if given else _new(wanted, name)
+        with suppress(PermissionError):  # somebody else's, in which this user may write
+            folder.chmod(0o700)
         probe = folder / ".probe"
         probe.touch()
         probe.unlink()
@@ -59,6 +63,21 @@ def make_run_folder(kind: str, name: str, given: str | None) -> Path:
             f"the run folder {wanted} cannot be written ({error.strerror}); name another with run.dir=…"
         ) from error
     return folder
+
+
+def check_empty(folder: Path) -> None:
+    """Check that a folder chosen for a new run has nothing in it, for a run writes files with common names.
+
+    Raises:
+        UserError: something is there.
+    """
+    try:
+        names = sorted(each.name for each in folder.iterdir() if each.suffix != ".lock")
+    except OSError:  # there is no such folder yet; or it cannot be used, which `make_run_folder` reports
+        return
+    if names:
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise UserError(f"run.dir={folder} has files that are no run ({shown}); name a new or an empty folder.")
 
 
 def _new(parent: Path, name: str) -> Path:
@@ -85,9 +104,41 @@ def find_run(
         started_by: the command that starts such runs.
 
     Raises:
-        UserError: there is no such run, or more than one; the sentence lists the newest.
+        UserError: there is no such run, or more than one; the sentence lists the newest. Or its folder has a link.
     """
-    parent = runs_folder or OUTPUTS / "eval"
+    folder = _find_run(run, runs_folder or OUTPUTS / "eval", marker, started_by)
+    check_entries(folder)
+    return folder
+
+
+def check_entries(folder: Path) -> None:
+    """Check that a run's folder has ordinary files and folders only: a link may lead anywhere, a pipe never ends.
+
+    Raises:
+        UserError: it has a link or a special file, or too many files to look at.
+    """
+    left = [str(folder)]
+    n_entries = 0
+    while left:
+        try:
+            with os.scandir(left.pop()) as found:
+                entries = list(islice(found, _MAX_ENTRIES))
+        except FileNotFoundError:  # the run goes on, and has renamed it
+            continue
+        except OSError as error:
+            raise UserError(f"{folder} cannot be read ({error}); check its permissions.") from error
+        if (n_entries := n_entries + len(entries)) >= _MAX_ENTRIES:
+            raise UserError(f"{folder} has more than {_MAX_ENTRIES:,} files, so it is not the folder of a run.")
+        for each in entries:
+            if each.is_dir(follow_symlinks=False):
+                left.append(each.path)
+            elif not each.is_file(follow_symlinks=False):
+                raise UserError(
+                    f"{each.path} is a link or a special file, which nothing in a run's folder may be; remove it."
+                )
+
+
+def _find_run(run: str | Path, parent: Path, marker: str, started_by: str) -> Path:
     runs = list_runs(parent, marker)
     if str(run) == LATEST:
         if not runs:
@@ -152,8 +203,10 @@ def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
         OSError: it cannot be written; what was there before stays as it was.
     """
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    unfinished.unlink(missing_ok=True)  # left by a killed process of this number; or a link, which is not followed
     try:
-        with unfinished.open("w", encoding=encoding, newline="\n") as file:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding=encoding, newline="\n") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -188,7 +241,8 @@ def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> 
 
 def read_kept_prompts(folder: Path, names: Mapping[str, str]) -> dict[str, PromptSet]:
     """Return the sets in a run's folder that `RunInfo.prompts` names, by the folder they are in; the last used last."""
-    there = {place: name for place, name in names.items() if (folder / place / SET_FILE).is_file()}
+    known = {place: name for place, name in names.items() if _PLACE.fullmatch(place)}
+    there = {place: name for place, name in known.items() if (folder / place / SET_FILE).is_file()}
     return {place: replace(read_set_folder(folder / place), name=name) for place, name in there.items()}
 
 

@@ -9,6 +9,7 @@ second of its log and nothing else: records are not written here.
 
 import json
 import logging
+import os
 import threading
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -38,7 +39,8 @@ class LogFile:
         Raises:
             OSError: the file cannot be written.
         """
-        self._file = path.open("a", buffering=BUFFER_BYTES, encoding="utf-8")
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        self._file = os.fdopen(descriptor, "a", buffering=BUFFER_BYTES, encoding="utf-8")
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._failure: OSError | None = None

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -30,6 +30,7 @@ from eval.runs.recovery.restore import (
     set_aside,
     write_meta,
 )
+from eval.runs.trust.database import ForeignDatabaseError, QueryGuard, check_files, check_schema
 from mas.runtime.terminal import print_warning
 
 SCHEMA_VERSION = 4
@@ -101,12 +102,25 @@ class RunDatabase:
         self._is_checked = False  # by a reader, at its first look at the records
         self.is_restored = False  # whether what is read comes from copies of what was damaged
         self._run_lock = None if read_only else RunLock(path)
+        self._guard: QueryGuard | None = None
+        self._check_files()
         self._take_lock()
         try:
             self._open()
         except BaseException:
             self._close()
             raise
+
+    def _check_files(self) -> None:
+        """
+        Raises:
+            StoreError: one of the files is a link, or the like.
+        """
+        try:
+            with self._access("opened"):
+                check_files(self.path)
+        except ForeignDatabaseError as error:
+            raise StoreError(f"{self.path} is not opened: {error}") from error
 
     def _take_lock(self) -> None:
         if self._run_lock is None:
@@ -143,6 +157,8 @@ class RunDatabase:
             if known and not (self.path.is_file() and self.path.stat().st_size):
                 raise DamagedError(f"{self.path} has vanished, or is empty")
             self._database = self._connection()
+            self._guard = QueryGuard(self._database)
+        with self._access("opened"):
             version = self._database.execute("PRAGMA user_version").fetchone()[0]
             if version != SCHEMA_VERSION and known == str(SCHEMA_VERSION):
                 raise DamagedError(f"{self.path} is damaged (its header is wrong)")
@@ -151,6 +167,7 @@ class RunDatabase:
                     f"{self.path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
                     f"open it with the program that wrote it, or start a new run"
                 )
+            self._check_schema(_SCHEMA if version else "")
             if self.read_only:
                 self._database.execute("PRAGMA query_only = 1")
                 if version == 0:
@@ -162,6 +179,18 @@ class RunDatabase:
             self._database.execute("PRAGMA synchronous = FULL")
             if version == 0:
                 self._database.executescript(_SCHEMA)
+
+    def _check_schema(self, schema: str) -> None:
+        """
+        Raises:
+            DamagedError: there is something else than this program's tables, which is not looked into.
+        """
+        try:
+            check_schema(self._database, schema)
+        except ForeignDatabaseError as error:
+            self._database.close()
+            del self._database
+            raise DamagedError(f"{self.path} is no database of a run: {error}") from error
 
     def _connection(self) -> sqlite3.Connection:
         address = self.path.absolute().as_uri()
@@ -230,7 +259,7 @@ class RunDatabase:
                 raise
             if damaged is not None:
                 damaged.close()
-            self._database = target
+            self._database, self._guard = target, QueryGuard(target)
             if self.read_only:
                 target.execute("PRAGMA query_only = 1")
             else:
@@ -272,7 +301,7 @@ class RunDatabase:
     def _access(self, what: str) -> Iterator[None]:
         """Let one caller in at a time; an error of the disk or of SQLite becomes a sentence."""
         try:
-            with self._turns:
+            with self._turns, self._guard or nullcontext():
                 yield
         except sqlite3.IntegrityError as error:
             raise StoreError(f"{self.path} already has this row, and a row is written only once: {error}") from error

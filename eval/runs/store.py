@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.folder import DATABASE, JOURNAL
+from eval.runs.folder import DATABASE, JOURNAL, check_empty
 from eval.runs.record import (
     PlannedQuestion,
     Record,
@@ -31,16 +31,18 @@ from eval.runs.record import (
     unescape,
 )
 from eval.runs.recovery.journal import JournalRow
-from eval.runs.recovery.restore import insert_row, write_plan
+from eval.runs.recovery.restore import insert_row, write_meta, write_plan
 from eval.runs.run_database import DamagedError, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
+from eval.runs.trust.signature import is_signed, sign
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 
 RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
 UNFINISHED = ("quota_or_key",)  # error classes that say nothing about the sample: every later session runs it again
-_INFO, _STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
+_INFO, _STATE, _SIGNATURE = "info", "state", "signature"  # keys of `meta`: RunInfo and RunState as JSON, its signature
+_SIGNED = "run"  # kind of what is signed
 _PAGE_ROWS = 200  # of records without details, some KB each
 
 AttemptKey = tuple[str, int, int]  # sample id, epoch, attempt
@@ -196,8 +198,30 @@ class RunStore(RunDatabase):
         """
         return self._read_json(_INFO, RunInfo)
 
-    def write_info(self, info: RunInfo) -> None:
-        self._write_meta(_INFO, info.to_json())
+    def write_info(self, info: RunInfo, signed: bool = True) -> None:
+        """Write what is known of the run; `signed`: it comes from this installation's own command line and `conf/`."""
+        text = info.to_json()
+        signature = sign(_SIGNED, json.loads(text)) if signed else ""
+        with self._transaction():
+            for key, value in ((_INFO, text), (_SIGNATURE, signature)):
+                write_meta(self._database, key, value)
+        self._journal.add_meta(_INFO, text)
+        self._journal.add_meta(_SIGNATURE, signature)
+
+    def is_signed(self) -> bool:
+        """Return whether this installation wrote what is known of the run, and nobody has changed it.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        found = self._read_meta(_INFO)
+        if found is None:
+            return False
+        try:
+            content = json.loads(found)
+        except (ValueError, RecursionError):
+            return False
+        return is_signed(_SIGNED, content, self._read_meta(_SIGNATURE))
 
     def read_state(self) -> RunState:
         """Return the course of the run so far.
@@ -233,13 +257,14 @@ def list_pending(ids: Sequence[str], epochs: int, done: LastAttempts, retry_erro
 
 
 def check_free(folder: Path) -> None:
-    """Check that no run is in the folder. A process that died before its run began may have left a store with a plan.
+    """Check that nothing is in the folder. A process that died before its run began may have left a store with a plan.
 
     Raises:
-        UserError: there is one, which cannot be mixed with another.
+        UserError: there is a run, which cannot be mixed with another, or something else, which may be overwritten.
     """
     database = folder / DATABASE
     if not database.exists() and not (folder / JOURNAL).exists():
+        check_empty(folder)
         return
     info = RunInfo()
     try:

@@ -7,13 +7,15 @@
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 from eval.runs.run_info import VERSION, Config, parse_versioned
+from eval.runs.trust.signature import is_signed, sign
 from mas.runtime.errors import UserError
 
+_SIGNED = "tuning run"
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
 
 
@@ -51,7 +53,22 @@ class TuningInfo:
     sealed_digest: str = ""
     parent_set: str = ""  # name of the set that it started from
     origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
+    parent_sha256: str = ""  # of the prompts that it started from
     state: TuningState = field(default_factory=TuningState)
+    signature: str = ""  # of all but `state`, by this installation
+
+    @property
+    def is_signed(self) -> bool:
+        """True if this installation wrote it, and nobody has changed it."""
+        return is_signed(_SIGNED, self._list_signed(), self.signature)
+
+    def sign(self) -> Self:
+        return replace(self, signature=sign(_SIGNED, self._list_signed()))
+
+    def _list_signed(self) -> Config:
+        """Return what the signature covers, as it is read from the file again."""
+        data: Config = json.loads(json.dumps(asdict(self)))
+        return {name: value for name, value in data.items() if name not in ("state", "signature")}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
@@ -80,7 +97,7 @@ def read_tuning_info(folder: Path) -> TuningInfo | None:
         return TuningInfo.from_json(path.read_text("utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(
             f"{folder.name}/{TUNING_FILE} cannot be read ({error}): restore the file, open the run with the program "
             "that wrote it, or start a new one."

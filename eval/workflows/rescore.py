@@ -33,7 +33,7 @@ from eval.reports.summary_table import choose_exit_code, print_summary
 from eval.runs.folder import DATABASE, get_run_name, is_in_use, make_run_folder, read_kept_prompts
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import RunStore, StoreError, check_free
 from eval.scorers.score import Scorer
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
@@ -92,6 +92,11 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
         config = dict(info.config)
         if any(override.startswith("scorer") for override in overrides):
             config["scorer"] = OmegaConf.to_container(chosen.scorer, resolve=True)
+        elif not source.is_signed():
+            raise UserError(
+                f"{format_path(original)} was made elsewhere, or changed since, so its scorer is not used; name one: "
+                "scorer=…."
+            )
         scorer = _build_scorer(config)
         answers = _read_targets(gold, {each.id for each in source.read_plan()}) if gold else {}
         folder = _new_folder(original, chosen)
@@ -131,8 +136,8 @@ def _build_scorer(config: Mapping[str, object]) -> Scorer:
 
 def _new_folder(original: Path, chosen: DictConfig) -> Path:
     given = chosen.run.dir
-    if given and (Path(given) / DATABASE).exists():
-        raise UserError(f"run.dir={given} already holds a run; name a new folder.")
+    if given:
+        check_free(Path(given))
     return make_run_folder("eval", chosen.run.name or f"{get_run_name(original)}_rescored", given)
 
 
@@ -166,7 +171,7 @@ async def _copy(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, 
     """Copy the whole run with new scores, a few records in memory at a time."""
     planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.read_plan()]
     target.write_plan(planned)
-    target.write_info(info)
+    target.write_info(info, signed=source.is_signed())  # its configuration is that of the other run
     target.write_state(source.read_state())
     scoring = Scoring(scorer, RunSettings().deadline_seconds, redact=str)
     records = source.records()

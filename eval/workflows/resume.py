@@ -19,6 +19,7 @@ from eval.config.measured import OF_THE_SESSION, RESUME, find_changes
 from eval.runs.folder import DATABASE, LATEST, find_run, list_runs
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError, list_pending
+from eval.runs.trust.commands import check_command
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
 
@@ -29,14 +30,16 @@ def add_original_arguments(arguments: Sequence[str]) -> list[str]:
     """Return the command line with the original one of the run before what is given now.
 
     Raises:
-        UserError: there is no such run, or it is to be resumed by several jobs at once.
+        UserError: there is no such run, it is to be resumed by several jobs at once, or it was made elsewhere and the
+            user has not said that it is trusted.
     """
     here, run = find_resume_argument(arguments, RESUME)
     if here is None:
         return list(arguments)
+    folder = find_run_to_resume(run)
     try:
-        with RunStore(find_run_to_resume(run) / DATABASE, read_only=True) as store:
-            info = store.read_info()
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            info, signed = store.read_info(), store.is_signed()
     except StoreError as error:
         raise UserError(f"{RESUME}={run}: {error}.") from error
     if original_run := info.rescored_from:
@@ -46,7 +49,10 @@ def add_original_arguments(arguments: Sequence[str]) -> list[str]:
         )
     if info.command is None:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
-    return insert_arguments(arguments, here, info.command)
+    command = select_run_overrides(info.command)
+    if not signed:
+        check_command(command, arguments, "python eval/run.py", folder)
+    return insert_arguments(arguments, here, command)
 
 
 def find_run_to_resume(run: str) -> Path:
@@ -55,8 +61,8 @@ def find_run_to_resume(run: str) -> Path:
     Raises:
         UserError: as `find_run`.
     """
-    if run == LATEST:
-        return next((folder for folder in list_runs() if not _is_rescored(folder)), None) or find_run(run)
+    if run == LATEST and (folder := next((each for each in list_runs() if not _is_rescored(each)), None)):
+        return find_run(folder)
     return find_run(run)
 
 

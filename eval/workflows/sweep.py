@@ -30,11 +30,13 @@ from eval.cli.hydra_compat import describe_mistake, get_task_overrides, is_mista
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import NoTracking, Tracking, remove_passwords
-from eval.runs.folder import LATEST, write_lines
+from eval.runs.folder import LATEST, check_entries, write_lines
 from eval.runs.run_info import SweepJob
+from eval.runs.trust.signature import is_signed, sign
 from mas.runtime.errors import UserError
 
 SWEEP_FILE = "sweep.json"
+SIGNED = "sweep"
 _MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job
 
 
@@ -59,10 +61,15 @@ class Sweep:
     started_at: str  # UTC, ISO 8601
     ended_at: str | None = None
     jobs: list[Job] = field(default_factory=list)
+    is_ours: bool = True  # made by this installation, and not changed since
 
     def find_run(self, job: Job) -> Path | None:
         """Return the folder of the job's run."""
         return (self.folder / job.folder).resolve() if job.folder else None
+
+    def list_places(self) -> list[str | None]:
+        """Return what is signed of the sweep: its id, and where its runs are."""
+        return [self.id, *(job.folder for job in self.jobs)]
 
     def write(self, result: Mapping[str, object] | None = None) -> None:
         """Write `sweep.json`; `result` is what `build_result` made of the jobs' runs.
@@ -70,25 +77,35 @@ class Sweep:
         Raises:
             OSError: the folder cannot be written.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = {"id": self.id, "started_at": self.started_at, "ended_at": self.ended_at}
-        content = {**own, "jobs": [asdict(job) for job in self.jobs], **(result or {})}
+        signature = sign(SIGNED, self.list_places()) if self.is_ours else ""
+        content = {**own, "jobs": [asdict(job) for job in self.jobs], **(result or {}), "signature": signature}
         write_lines(self.folder / SWEEP_FILE, [json.dumps(content, indent=2)])
 
 
 def read_sweep(folder: Path) -> Sweep:
     """
     Raises:
-        UserError: it is no folder of a sweep.
+        UserError: it is no folder of a sweep; or one that was made elsewhere, with runs outside of its own `outputs/`.
     """
+    check_entries(folder)
     try:
         found = json.loads((folder / SWEEP_FILE).read_text("utf-8"))
         jobs = [Job(**{each.name: row[each.name] for each in fields(Job)}) for row in found["jobs"]]
-        return Sweep(folder, found["id"], found["started_at"], found["ended_at"], jobs)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        sweep = Sweep(folder, found["id"], found["started_at"], found["ended_at"], jobs)
+        sweep.is_ours = is_signed(SIGNED, sweep.list_places(), found.get("signature"))
+        runs = [run for job in jobs if (run := sweep.find_run(job))]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{folder} is no sweep with a readable {SWEEP_FILE}; name a folder of outputs/multirun."
         ) from error
+    if not sweep.is_ours and (outside := [run for run in runs if not run.is_relative_to(folder.resolve().parents[1])]):
+        raise UserError(
+            f"{folder} was made elsewhere, or changed since, and names {outside[0]}, which is not opened; copy the "
+            "sweep together with its runs, as they are in outputs/."
+        )
+    return sweep
 
 
 def find_sweep(name: str) -> Path:

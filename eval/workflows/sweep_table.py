@@ -23,10 +23,12 @@ from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import SWEEP, ExporterLauncher
 from eval.reports.sweep_table import print_sweep, render_markdown
-from eval.runs.folder import DATABASE, format_resume_hint
+from eval.runs.folder import DATABASE, check_entries, format_resume_hint
 from eval.runs.mlflow_state import read_link
-from eval.runs.store import RunStore, StoreError, read_run_info
+from eval.runs.run_info import Config
+from eval.runs.store import RunStore, StoreError
 from eval.workflows.sweep import Job, RunningSweep, Sweep
+from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
 TABLE_FILE = "sweep.md"
@@ -87,12 +89,28 @@ def read_tracking(sweep: Sweep) -> Tracking | NoTracking:
         UserError: MLflow cannot be used as the run used it, or the run's store cannot be read.
     """
     runs = [run for job in sweep.jobs if (run := sweep.find_run(job)) and (run / DATABASE).is_file()]
-    own = read_run_info(runs[-1]).part("tracking") if runs else {}
+    own = _read_own_tracking(runs[-1]) if runs else {}
     if not own:
         return NoTracking()
     tracking: Tracking | NoTracking = build_part(OmegaConf.create({"tracking": own}).tracking, "tracking")
     tracking.check()
     return tracking
+
+
+def _read_own_tracking(run: Path) -> Config:
+    """Return the configuration of tracking.
+
+    Raises:
+        UserError: the run was made elsewhere: the address in it may be anybody's.
+    """
+    check_entries(run)
+    try:
+        with RunStore(run / DATABASE, read_only=True) as store:
+            if store.is_signed():
+                return store.read_info().part("tracking")
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+    raise UserError(f"{format_path(run)} was made elsewhere, or changed since, so the address in it is not used")
 
 
 def build_result(sweep: Sweep) -> SweepResult:
@@ -111,12 +129,13 @@ def _read_job(job: Job, run: Path | None) -> tuple[JobResult, Answers | None]:
     if run is None or not (run / DATABASE).is_file():
         return result, None
     try:
+        check_entries(run)
         with RunStore(run / DATABASE, read_only=True) as store:
             summary, info = summarise_store(store), store.read_info()
             if not store.read_last_attempts():  # it ended before its first answer
                 return replace(result, error=job.error or summary.stopped), None
             answers = read_answers(store)
-    except StoreError as error:
+    except (StoreError, UserError) as error:
         return replace(result, error=str(error)), None
     floor = info.part("run").get("fail_under")
     result = replace(result, run_id=info.run_id, error=None, exit_code=_choose_exit_code(summary, floor))

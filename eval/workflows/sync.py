@@ -37,7 +37,7 @@ from eval.mlflow_export.exporter_launcher import (
     RunEnd,
     format_view_line,
 )
-from eval.runs.folder import DATABASE, RunInUseError, RunLock, find_run, is_in_use, list_runs
+from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, find_run, is_in_use, list_runs
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
 from eval.runs.store import RunStore, StoreError, read_run_info
@@ -71,8 +71,12 @@ class RunSource(ABC):
         """Return the run's own configuration of tracking; empty if it says nothing."""
 
     @abstractmethod
+    def is_signed(self, folder: Path) -> bool:
+        """Return whether this installation wrote the run's configuration, and nobody has changed it."""
+
+    @abstractmethod
     def read_secrets(self, folder: Path) -> Sequence[str]:
-        """Return the secrets of the run's configuration."""
+        """Return the secrets of the run's configuration, which this installation has written."""
 
     @abstractmethod
     def open_export(self, folder: Path, settings: Tracking, redact: "Redact") -> "Export":
@@ -93,10 +97,15 @@ class Evaluations(RunSource):
     def read_tracking(self, folder: Path) -> JsonObject:
         own = read_run_info(folder).part("tracking")
         state = read_state(folder)
-        if str(own.get("_target_")).endswith(f".{NoTracking.__name__}") and state and state.run_id:
-            place = rebuild_tracking(state)  # the run was resumed with tracking=off
+        is_off = str(own.get("_target_")).endswith(f".{NoTracking.__name__}")
+        place = rebuild_tracking(state) if is_off and state and state.run_id else None
+        if place is not None:  # the run was resumed with tracking=off
             return {"_target_": f"{type(place).__module__}.{type(place).__qualname__}", **asdict(place)}
         return own
+
+    def is_signed(self, folder: Path) -> bool:
+        with _open_store(folder) as store:
+            return store.is_signed()
 
     def read_secrets(self, folder: Path) -> Sequence[str]:
         try:
@@ -205,6 +214,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
         UserError: the run goes on, another process is sending it, it does not say where it belongs, or is elsewhere
             there.
     """
+    check_entries(folder)
     settings = _read_settings(source, folder, overrides)
     if isinstance(settings, NoTracking):
         why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
@@ -219,9 +229,18 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
 
 
 def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
-    """Return the run's own tracking settings, changed by the overrides."""
+    """Return the run's own tracking settings, changed by the overrides.
+
+    Raises:
+        UserError: it says nothing of MLflow, or was made elsewhere: its address may be anybody's.
+    """
     if any(override.startswith("tracking=") for override in overrides):
         chosen = compose_config(overrides).tracking
+    elif not source.is_signed(folder):
+        raise UserError(
+            f"{folder.name} was made elsewhere, or changed since, so the address in it is not used; give "
+            "tracking=local, or tracking=server."
+        )
     else:
         if not (own := source.read_tracking(folder)):
             raise UserError(f"{folder.name} does not say where it belongs; give tracking=local, or tracking=server.")
@@ -259,7 +278,7 @@ def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
 def _send(source: RunSource, folder: Path, settings: Tracking) -> int:
     from eval.mlflow_export.exporter_process import Exporter
 
-    request = ExportRequest.build(settings, source.read_secrets(folder))
+    request = ExportRequest.build(settings, source.read_secrets(folder) if source.is_signed(folder) else ())
     source.complete_files(folder)
     log, file = open_log(folder, "mlflow", request.secrets)
     end = RunEnd(io.StringIO(f"{RUN_ENDED}\n"))

@@ -35,13 +35,13 @@ Promotion = Literal["moved", "superseded"]
 
 
 def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | None:
-    """Register the published set, and move the aliases if that is still to be done.
+    """Register the published set, and move the aliases if that is still to be done. Not for a run from elsewhere.
 
     Raises:
         MlflowException: MLflow cannot be reached or refuses; the next call goes on.
     """
     prompts = tuning.read_prompts(str(tuning.verdict["winner"]["candidate_id"])) if tuning.published else None
-    if prompts is None or _is_done(parent):
+    if prompts is None or not tuning.info.is_signed or _is_done(parent):
         return None
     named = replace(prompts, name=tuning.info.name)
     linked = register_prompts(parent, named, is_now=True)

@@ -115,7 +115,7 @@ class TuningSnapshot:
     def read_prompts(self, candidate_id: str) -> PromptSet | None:
         """Return a candidate's prompts; None if the folder does not have the whole set, or not yet."""
         folder = self.folder / "candidates" / candidate_id
-        if not (folder / SET_FILE).is_file():
+        if Path(candidate_id).name != candidate_id or not (folder / SET_FILE).is_file():
             return None
         found = read_set_folder(folder)
         texts = {agent: self.redact(text) for agent, text in found.texts.items()}

@@ -24,7 +24,7 @@ from eval.config.evaluation import (
     require,
 )
 from eval.config.log_settings import LogSettings
-from eval.runs.folder import DATABASE
+from eval.runs.folder import DATABASE, check_empty
 from eval.runs.tuning_info import TUNING_FILE
 from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
 from mas.prompt_sets.prompt_set import PromptSet
@@ -60,6 +60,7 @@ class TuningRunSettings:
     concurrency: int = 16  # answers at once
     deadline_seconds: float = 900.0  # wall time of one answer
     drain_seconds: float = 30.0  # for requests in flight when the run stops early
+    trust: bool = False  # with resume: use the command line of a run made elsewhere, or changed since
     failed_answers: str = HALT  # sealed answers that the server fails each time: halt | against the new prompts
 
 
@@ -164,6 +165,8 @@ class OptimizeConfig:
         """Refuse an empty name, which would silently start and pay a new run."""
         if self.resume is not None and not self.resume.strip():
             raise UserError("resume is empty; name the run to resume (latest, a name or a path), or leave it out.")
+        if self.resume is None and self.run.trust:
+            raise UserError("run.trust=true is for a run that goes on; name it with resume=…, or leave this out.")
 
     def _check_reflection_model(self) -> None:
         if self.reflection_model is None:
@@ -214,8 +217,9 @@ class OptimizeConfig:
             raise UserError(
                 f"run.dir={folder} already holds a tuning run; resume it with resume={folder}, or name a new folder."
             )
-        if (folder / DATABASE).exists() or (folder / "config.yaml").exists():
+        if (folder / DATABASE).exists():
             raise UserError(f"run.dir={folder} already holds another run; name a new folder.")
+        check_empty(folder)
 
 
 def read_config(composed: DictConfig) -> OptimizeConfig:

@@ -34,6 +34,7 @@ from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
 from eval.runs.folder import find_run, write_atomically
+from eval.runs.trust.commands import TRUST, check_command
 from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, read_set_folder, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
@@ -245,17 +246,23 @@ def restore_arguments(arguments: Sequence[str]) -> list[str]:
     """Insert the overrides that the run was started with before those given now.
 
     Raises:
-        UserError: there is no such run, or its tuning.json cannot be read.
+        UserError: there is no such run, its tuning.json cannot be read, or it was made elsewhere and the user has not
+            said that it is trusted.
     """
     here, run = find_resume_argument(arguments, RESUME)
     if here is None:
         return list(arguments)
-    return insert_arguments(arguments, here, RunFiles(find_tuning_run(run)).read_info().command)
+    folder = find_tuning_run(run)
+    info = RunFiles(folder).read_info()
+    command = filter_overrides(info.command)
+    if not info.is_signed:
+        check_command(command, arguments, format_command("run.py"), folder)
+    return insert_arguments(arguments, here, command)
 
 
 def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
     """Return the overrides that a later session repeats; those that contain a secret are not stored."""
-    own = (f"{RESUME}=", "yes=", "run.dir=", "log.terminal=")
+    own = (f"{RESUME}=", "yes=", "run.dir=", f"{TRUST}=", "log.terminal=")
     kept = [remove_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
     return [each for each in kept if redact(each) == each]
 
@@ -279,6 +286,16 @@ def check_unchanged(before: TuningInfo, now: Mapping[str, object]) -> None:
     if found:
         listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:10])
         raise UserError(f"the tuning run has other options ({listed}); resume it with its own, or start a new run.")
+
+
+def check_parent(before: TuningInfo, parent: PromptSet) -> None:
+    """Check that the prompts in the run's folder are those that it started from.
+
+    Raises:
+        UserError: somebody has changed them.
+    """
+    if before.is_signed and before.parent_sha256 != digest(parent):
+        raise UserError(f"the prompts in {parent.folder} were changed since; restore them, or start a new run.")
 
 
 def describe_resume(folder: Path, *options: str) -> str:

@@ -29,7 +29,7 @@ from eval.runs.folder import RunInUseError, RunLock, read_origin
 from eval.runs.logs import RunLogs
 from eval.runs.run_info import dump_config
 from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
-from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import ReplyLog, SampleContext, SampleKey, use_context
@@ -43,7 +43,7 @@ from optimize.search.objective import Objective
 from optimize.search.student import Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
-from optimize.session.run_files import RunFiles, check_unchanged, filter_overrides
+from optimize.session.run_files import RunFiles, check_parent, check_unchanged, filter_overrides
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
@@ -347,13 +347,15 @@ def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origi
     seconds_before = _sum_seconds(before, files.folder) if before else 0.0
     if before:
         check_unchanged(before, request.stored_config)
+        check_parent(before, request.prompts)
         splits.check_same(files.read("splits"))
         files.remove("verdict")  # it says that a budget was used up, which may be larger now
     else:
         files.write_text("config.yaml", dump_config(request.stored_config))
         files.write("splits", splits.to_dict())
         files.save_candidate(Candidate(PARENT, request.prompts))
-    files.write_info(_build_info(request, splits, before, seconds_before, origin))
+    parent = files.read_candidate(PARENT, list(request.prompts.texts), request.prompts.system)
+    files.write_info(_build_info(request, splits, before, seconds_before, origin, parent))
     return seconds_before
 
 
@@ -363,6 +365,7 @@ def _build_info(
     before: TuningInfo | None,
     seconds_before: float,
     origin: Mapping[str, str],
+    parent: PromptSet,
 ) -> TuningInfo:
     """Return what is known of the run at the beginning of a session; what `before` fixed stays."""
     config, now = request.config, datetime.now(UTC).isoformat()
@@ -372,6 +375,8 @@ def _build_info(
         config=request.stored_config,
         parent_set=request.prompts.name,
     )
+    if not first.is_signed:
+        first = replace(first, config=request.stored_config)  # else somebody else's addresses would be signed
     return replace(
         first,
         name=config.name,
@@ -385,8 +390,9 @@ def _build_info(
         split_digest=splits.digest,
         sealed_digest=splits.sealed_digest,
         origin=dict(origin),
+        parent_sha256=digest(parent),
         state=replace(first.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None),
-    )
+    ).sign()
 
 
 def _sum_seconds(before: TuningInfo, folder: Path) -> float:

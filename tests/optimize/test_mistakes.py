@@ -216,12 +216,12 @@ def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(refused: Refused
     for name, words in (
         ("tuning.json", ["already holds a tuning run", "resume="]),
         ("run.db", ["another run"]),
-        ("config.yaml", ["another run"]),
+        ("config.yaml", ["files that are no run"]),
     ):
         used = tmp_path / f"used-{name}"
         used.mkdir()
         (used / name).write_text("{}")
-        refused(f"run.dir={used}", words=[*words, "name a new folder"])
+        refused(f"run.dir={used}", words=[*words, "name a new"])
         assert [path.name for path in used.iterdir()] == [name]
         assert (used / name).read_text() == "{}"
     (tmp_path / "file").write_text("precious")

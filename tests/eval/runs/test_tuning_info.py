@@ -40,7 +40,7 @@ FIELDS = asdict(INFO)
         (json.dumps({**FIELDS, "state": None}), "state"),
         ("{}", "TuningInfo of version None"),
         ("[]", "TuningInfo expected, not list"),
-        (INFO.to_json()[:-20], "Unterminated"),
+        (INFO.to_json()[:-4], "Unterminated"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence_with_its_reason(tmp_path: Path, text: str, words: str) -> None:

@@ -86,7 +86,8 @@ def a_tuning(
     when = {"started_at": STARTED, "ended_at": ENDED, "phase": "sealed", "sealed_opened_before": 2}
     known: dict[str, Any] = {**about, **ids, **when, "origin": {"mlflow.user": "ann"}, **facts}
     state = {each.name: known.pop(each.name) for each in fields(TuningState) if each.name in known}
-    files.write_info(TuningInfo(**known, config={**settings, **(config or {})}, state=TuningState(**state)))
+    info = TuningInfo(**known, config={**settings, **(config or {})}, state=TuningState(**state))
+    files.write_info(info.sign())
     files.write("splits", {"train": ["q1"], "val": ["q2"], "sealed": ["q3"]})
     write_set(folder, PARENT, TEXTS, own)
     for each in proposals:

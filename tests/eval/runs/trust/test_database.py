@@ -1,0 +1,152 @@
+"""A hostile `run.db` is refused before it is queried, what it names is left alone, and every query can be ended."""
+
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eval.cli.paths import PROJECT_ROOT
+from eval.runs.folder import JOURNAL
+from eval.runs.store import RunStore, StoreError
+from eval.runs.trust.database import ForeignDatabaseError, QueryGuard, check_files
+from tests.eval.foreign_folder import edited
+from tests.eval.stored_run import answered, stored_run
+
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"
+COLUMNS = "x AS row, 'q' AS sample_id, 1 AS epoch, 1 AS attempt, '' AS thread_id, NULL AS error_class, 0 AS cost_usd"
+HOSTILE = {
+    "an endless view": f"DROP TABLE records; CREATE VIEW records AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT "
+    f"x + 1 FROM c) SELECT {COLUMNS}, '' AS finished_at, 0 AS line_crc, '' AS data, 0 AS checksum FROM c",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END",
+    "a virtual table": "CREATE VIRTUAL TABLE v USING fts5(x)",
+    "another table": "CREATE TABLE more(x)",
+    "an index on an expression": "CREATE INDEX i ON records(length(data))",
+    "a generated column": "ALTER TABLE records ADD COLUMN g AS (length(data))",
+    "a changed table": "DROP TABLE meta; CREATE TABLE meta(key TEXT, value TEXT, checksum INT)",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return stored_run(tmp_path / "run", [answered("q1", "17")])
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
+def test_other_objects_in_a_database_are_not_looked_into(
+    change: str, read_only: bool, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with edited(folder) as database:
+        database.executescript(change)
+    with RunStore(folder / "run.db", read_only) as store:  # made again from the copies in the folder
+        assert [record.sample_id for record in store.records()] == ["q1"]
+    assert "run.db is no database of a run: its schema is not that of a run" in capsys.readouterr().err
+    if read_only:
+        (folder / JOURNAL).unlink()
+        with pytest.raises(StoreError, match="its schema is not that of a run"):
+            RunStore(folder / "run.db", read_only)
+
+
+def test_an_empty_database_may_not_hold_anything_either(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "run.db") as database:
+        database.executescript("CREATE TABLE records(x); CREATE TRIGGER t AFTER INSERT ON records BEGIN SELECT 1; END")
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match="its schema is not that of a run"):
+            RunStore(tmp_path / "run.db", read_only)
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_link_for_a_database_is_not_followed(ending: str, read_only: bool, folder: Path, tmp_path: Path) -> None:
+    (folder / "run.db").rename(tmp_path / "other.db")
+    if ending:
+        (tmp_path / "other.db").rename(folder / "run.db")
+        (tmp_path / "other.db").write_text("mine")
+    (folder / f"run.db{ending}").symlink_to(tmp_path / "other.db")
+    before = (tmp_path / "other.db").read_bytes()
+    with pytest.raises(StoreError, match=f"run.db{ending} is a link or another special file"):
+        RunStore(folder / "run.db", read_only)
+    assert (tmp_path / "other.db").read_bytes() == before
+
+
+def write_journal(database: Path, other: Path) -> None:
+    """A journal to roll back, as of several databases, that names another file: SQLite removes that one afterwards."""
+    magic = bytes.fromhex("d9d505f920a163d7")
+    pages = database.stat().st_size // 4096
+    header = magic + struct.pack(">IIIII", 0, 1, pages, 512, 4096)
+    name = str(other).encode()
+    end = struct.pack(">I", 0x40000000 // 4096 + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
+    Path(f"{database}-journal").write_bytes(header.ljust(512, b"\0") + end)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_journal_that_names_another_file_is_not_rolled_back(read_only: bool, folder: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    with edited(folder) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+    write_journal(folder / "run.db", mine)
+    with pytest.raises(StoreError, match="names another file, which would be removed"):
+        RunStore(folder / "run.db", read_only)
+    assert mine.exists()
+    (folder / "run.db-journal").write_bytes(b"")
+    check_files(folder / "run.db")
+    with pytest.raises(ForeignDatabaseError):
+        write_journal(folder / "run.db", mine)
+        check_files(folder / "run.db")
+    with edited(folder) as database:  # what SQLite itself does with it
+        database.execute("SELECT * FROM meta").fetchall()
+    assert not mine.exists()
+
+
+def test_a_query_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eval.runs.trust.database.MAX_STEPS", 1_000_000)
+    database = sqlite3.connect(":memory:")
+    guard = QueryGuard(database)
+    for _ in range(2):
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"), guard:
+            database.execute(ENDLESS).fetchall()
+        with guard:
+            assert database.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_value_larger_than_any_of_a_run_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eval.runs.trust.database.MAX_VALUE_BYTES", 100_000)
+    with edited(folder) as database:
+        database.execute("UPDATE details SET data = zeroblob(200000)")
+    with RunStore(folder / "run.db", read_only=True) as store, pytest.raises(StoreError, match="too big"):
+        list(store.records())
+
+
+QUERYING = f"""
+import sqlite3, sys
+from eval.cli.command import exit_now, run_cli
+from eval.runs.trust.database import QueryGuard
+def endless():
+    database = sqlite3.connect(":memory:")
+    with QueryGuard(database):
+        print("begun", flush=True)
+        database.execute("{ENDLESS}")
+exit_now(run_cli(endless))
+"""
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
+def test_a_signal_ends_a_command_in_the_middle_of_a_query(number: int, name: str) -> None:
+    command = [sys.executable, "-c", QUERYING]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=PROJECT_ROOT, start_new_session=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 3
+    assert f"stopped by {name}" in err

@@ -1,0 +1,318 @@
+"""A run folder is data: whatever is in one from elsewhere, no command imports, resolves, follows or contacts it."""
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
+from eval.compare import task as compare
+from eval.config.tracking import LocalTracking, ServerTracking
+from eval.report import task as report
+from eval.reports.files import write_reports
+from eval.rescore import task as rescore
+from eval.runs.folder import check_entries, find_run
+from eval.runs.mlflow_state import ExportState, write_state
+from eval.runs.store import RunStore
+from eval.sweep import remake_table
+from eval.sync import sync
+from eval.workflows.sweep import Job, Sweep
+from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
+from mas.runtime.errors import UserError
+from tests.eval.command_line import EvalCommand, dataset, question
+from tests.eval.foreign_folder import edit_info, listening
+from tests.eval.mlflow_export.exporting import a_run, own_records
+from tests.eval.stored_run import CONFIG, answered, stored_run
+
+KEY = "sk-this-is-the-key-of-the-user-0123456789"
+EVIL = "def answer(question):\n    return '17'\n\ndef judge(question, answer, target):\n    return True\n"
+Attacked = Callable[..., Path]
+
+
+@pytest.fixture
+def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module of the attacker in the current folder; importing it leaves a file."""
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "evil.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()\n{EVIL}")
+    monkeypatch.chdir(here)
+    monkeypatch.delitem(sys.modules, "evil", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return tmp_path / "imported"
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Attacked:
+    """Makes a run, and then changes what it says of itself."""
+
+    def make(**changes: object) -> Path:
+        folder = stored_run(tmp_path / "theirs", [answered("q1", "17")])
+        edit_info(folder, **changes)
+        return folder
+
+    return make
+
+
+def run(command: Callable[[list[str]], int], *arguments: object) -> int:
+    return run_cli(lambda: command([str(each) for each in arguments]))
+
+
+def test_a_command_line_from_elsewhere_is_shown_and_not_run(
+    eval_command: EvalCommand, theirs: Attacked, evil: Path, tmp_path: Path
+) -> None:
+    data = dataset(tmp_path / "data", question("1", "?", "17"))
+    stored = ["system=callable", "system.target=evil:answer", *data, "run.name=a\x1b]0;b\r\n", "run.dir=x"]
+    folder = theirs(command=stored)
+    os.chdir(evil.parent / "here")
+    refused = eval_command(f"run.resume={folder}")
+    assert refused.code == USER_ERROR
+    assert not evil.exists()
+    assert "theirs was made elsewhere, or changed since. Resuming it would run:" in refused.err
+    assert "python eval/run.py system=callable system.target=evil:answer" in refused.err
+    assert "add run.trust=true" in refused.err
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", refused.err)
+    still = eval_command(f"run.resume={folder}", "run.trust=true")
+    assert still.code == USER_ERROR
+    assert "type these again if you mean them, for they are never taken over: system.target=evil:answer" in still.err
+    assert not evil.exists()
+
+
+def test_a_trusted_run_goes_on_and_is_then_signed(
+    eval_command: EvalCommand, evil: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = dataset(tmp_path / "data", question("1", "?", "17"))
+    target = ["system=callable", "system.target=evil:answer"]
+    monkeypatch.chdir(evil.parent / "here")
+    first = eval_command(*target, *data, f"run.dir={tmp_path / 'theirs'}")
+    assert first.code == FINISHED, first.err
+    monkeypatch.setenv("MAS_HARNESS_KEY", "the key of another installation")
+    resume = f"run.resume={tmp_path / 'theirs'}"
+    assert eval_command(resume).code == USER_ERROR
+    assert eval_command(resume, "run.trust=true").code == USER_ERROR
+    assert eval_command(resume, "run.trust=true", target[1]).code == FINISHED
+    (tmp_path / "theirs" / "summary.json").unlink()  # or it is only shown again
+    assert eval_command(resume, "run.trust=true", target[1]).code == FINISHED
+    assert eval_command(resume).code == FINISHED
+
+
+def test_a_flag_or_a_value_to_resolve_is_not_taken_over_either(eval_command: EvalCommand, theirs: Attacked) -> None:
+    stored = ["--config-dir=/tmp", "hydra.searchpath=[/tmp]", "model=../../../tmp/x", "data.path=${oc.env:HF_TOKEN}"]
+    refused = eval_command(f"run.resume={theirs(command=['limit=1', *stored])}", "run.trust=true")
+    assert refused.code == USER_ERROR
+    again = refused.err.partition("never taken over: ")[2]
+    assert [each for each in stored if each in again.replace("'", "")] == stored
+    assert "limit=1" not in again
+
+
+def test_a_scorer_from_elsewhere_is_not_loaded(
+    theirs: Attacked, evil: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scorer = {"_target_": "eval.scorers.function.FunctionScorer", "target": "evil:judge"}
+    folder = theirs(config={**CONFIG, "scorer": scorer})
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text('{"task_id": "q1", "Final answer": "18"}\n')
+    new = f"run.dir={tmp_path / 'new'}"
+    assert run(rescore, folder, f"gold={gold}", new) == USER_ERROR
+    assert "its scorer is not used; name one: scorer=" in capsys.readouterr().err
+    assert not evil.exists()
+    assert run(rescore, folder, "scorer=exact", new) == FINISHED
+    edit_info(tmp_path / "new", config={**CONFIG, "scorer": scorer})
+    assert run(rescore, tmp_path / "new", f"gold={gold}", f"run.dir={tmp_path / 'newer'}") == USER_ERROR
+    assert not evil.exists()
+
+
+def test_rescoring_does_not_sign_what_somebody_else_wrote(theirs: Attacked, tmp_path: Path) -> None:
+    folder = theirs(config={**CONFIG, "tracking": {"_target_": "eval.config.tracking.ServerTracking"}})
+    assert run(rescore, folder, "scorer=exact", f"run.dir={tmp_path / 'new'}") == FINISHED
+    ours = stored_run(tmp_path / "ours", [answered("q1", "17")])
+    assert run(rescore, ours, "scorer=exact", f"run.dir={tmp_path / 'newer'}") == FINISHED
+    for name, signed in (("new", False), ("newer", True)):
+        with RunStore(tmp_path / name / "run.db", read_only=True) as store:
+            assert store.is_signed() is signed
+
+
+def test_prompts_outside_of_the_folder_are_neither_read_nor_written(theirs: Attacked, tmp_path: Path) -> None:
+    planted = PromptSet("evil", "toy", {"solver": "Obey."}, tmp_path)
+    write_prompt_set(tmp_path / "planted", planted)
+    folder = theirs(prompts={"../planted": "evil", str(tmp_path / "planted"): "evil", "prompts/..": "evil"})
+    write_prompt_set(folder, planted)
+    other = stored_run(tmp_path / "ours", [answered("q1", "17")])
+    new = tmp_path / "deep" / "new"
+    assert run(rescore, folder, "scorer=exact", f"run.dir={new}") == FINISHED
+    assert [each.name for each in new.parent.iterdir()] == ["new"]
+    page = tmp_path / "comparison.json"
+    assert run(compare, folder, other, "--json", page) == FINISHED
+    assert "solver" not in page.read_text()
+
+
+SERVER = {"_target_": "eval.config.tracking.ServerTracking", "experiment": "x", "wait_seconds": 0}
+
+
+@pytest.mark.parametrize("changes", [{}, {"uri": "{uri}/${oc.env:HF_TOKEN}", "password_env": "OPENAI_API_KEY"}])
+def test_an_address_from_elsewhere_gets_nothing(
+    changes: dict[str, str],
+    theirs: Attacked,
+    evil: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789")
+    evil_part = {"_target_": "evil.answer"}
+    with listening() as (address, seen):
+        tracking = {**SERVER, "uri": address, **{key: each.replace("{uri}", address) for key, each in changes.items()}}
+        folder = theirs(config={**CONFIG, "tracking": tracking, "model": evil_part, "system": evil_part})
+        assert run(sync, folder) == USER_ERROR
+        assert (
+            "made elsewhere, or changed since, so the address in it is not used; give tracking=local"
+            in capsys.readouterr().err
+        )
+        assert run(sync, folder, "tracking.wait_seconds=1") == USER_ERROR
+    assert seen == []
+    assert not evil.exists()
+
+
+def test_a_run_from_elsewhere_is_sent_where_the_user_says(tmp_path: Path, local: LocalTracking, evil: Path) -> None:
+    folder = a_run(tmp_path / "theirs", local, own_records("q1"))
+    part = {"_target_": "evil.answer"}
+    edit_info(folder, config={**CONFIG, "tracking": part, "model": part, "system": part})
+    where = ["tracking=local", f"tracking.folder={local.folder}", f"tracking.experiment='{local.experiment}'"]
+    assert run(sync, folder) == USER_ERROR
+    assert run(sync, folder, *where) == FINISHED
+    assert not evil.exists()
+
+
+def test_the_place_in_mlflow_is_believed_only_if_this_installation_wrote_it(
+    tmp_path: Path, local: LocalTracking, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    off = {**CONFIG, "tracking": {"_target_": "eval.config.tracking.NoTracking"}}
+    folder = a_run(tmp_path / "run", local, own_records("q1"), config=off)
+    with listening() as (address, seen):
+        with monkeypatch.context() as theirs:
+            theirs.setenv("MAS_HARNESS_KEY", "the key of somebody else")
+            write_state(folder, ExportState(uri=address, experiment="x", run_id="1", signature="0" * 64))
+        assert run(sync, folder) == USER_ERROR
+        assert seen == []
+    assert "tracking=off is how run was made; say where it shall go" in capsys.readouterr().err
+    write_state(folder, ExportState(uri=local.shown_uri, experiment=local.experiment, run_id="1"))
+    assert run(sync, folder) == FINISHED
+
+
+@pytest.mark.parametrize(
+    "link", ["report.html", "logs", "run.db", "prompts/set.yaml", "run.lock", "summary.json.1.tmp", "pipe"]
+)
+def test_a_link_in_a_folder_is_refused_by_every_command(
+    link: str, tmp_path: Path, theirs: Attacked, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, secret = theirs(), tmp_path / "secret"
+    secret.write_text(KEY)
+    (folder / link).parent.mkdir(exist_ok=True)
+    if link == "run.db":
+        (folder / link).rename(tmp_path / "elsewhere.db")
+        (folder / link).symlink_to(tmp_path / "elsewhere.db")
+    elif link == "pipe":
+        os.mkfifo(folder / link)
+    else:
+        (folder / link).unlink(missing_ok=True)
+        (folder / link).symlink_to(tmp_path if link == "logs" else secret)
+    other = stored_run(tmp_path / "ours", [answered("q1", "17")])
+    tracking = ["tracking=local", f"tracking.folder={local.folder}"]
+    commands = {report: [folder], compare: [folder, other], sync: [folder, *tracking]}
+    commands[rescore] = [folder, "scorer=exact", f"run.dir={tmp_path / 'new'}"]
+    for command, arguments in commands.items():
+        assert run(command, *arguments) == USER_ERROR
+        assert f"{folder / link} is a link or a special file" in capsys.readouterr().err
+    assert secret.read_text() == KEY
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_with_more_files_than_any_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eval.runs.folder._MAX_ENTRIES", 20)
+    folder = stored_run(tmp_path / "run", [answered("q1", "17")])
+    (folder / "a" / "b").mkdir(parents=True)
+    check_entries(folder)
+    for number in range(20):
+        (folder / "a" / "b" / str(number)).touch()
+    with pytest.raises(UserError, match="more than 20 files"):
+        find_run(folder)
+
+
+def test_a_file_that_waits_where_one_is_written_is_not_followed(tmp_path: Path) -> None:
+    folder, secret = stored_run(tmp_path / "run", [answered("q1", "17")]), tmp_path / "secret"
+    secret.write_text(KEY)
+    with RunStore(folder / "run.db", read_only=True) as store:
+        for name in ("answers.jsonl", "records.jsonl", "summary.json", "report.html", "correlation_ids.jsonl"):
+            (folder / f"{name}.{os.getpid()}.tmp").symlink_to(secret)
+        write_reports(folder, store)
+    assert secret.read_text() == KEY
+
+
+def test_a_sweep_from_elsewhere_opens_its_own_runs_alone_and_sends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", KEY)
+    with listening() as (address, seen):
+        tracking = {**SERVER, "uri": address}
+        stored_run(tmp_path / "outputs" / "eval" / "a", [answered("q1", "17")], config={**CONFIG, "tracking": tracking})
+        edit_info(tmp_path / "outputs" / "eval" / "a", model="theirs")
+        folder = tmp_path / "outputs" / "multirun" / "night"
+        jobs = [Job(0, [], "../../eval/a", "run-1", 0)]
+        sweep = Sweep(folder, "s", "2026-11-21T08:00:00+00:00", jobs=jobs, is_ours=False)
+        sweep.write()
+        assert run(remake_table, folder) == FINISHED
+        assert "the sweep's page is not sent to MLflow" in capsys.readouterr().err
+        assert seen == []
+    sweep.jobs[0].folder = "../../../secret"
+    sweep.write()
+    assert run(remake_table, folder) == USER_ERROR
+    assert f"names {tmp_path / 'secret'}, which is not opened" in capsys.readouterr().err
+    sweep.is_ours = True
+    sweep.write()
+    assert run(remake_table, folder) == FINISHED  # of this installation: its runs may be anywhere
+
+
+def test_a_run_folder_is_for_its_user_alone(eval_command: EvalCommand, tmp_path: Path) -> None:
+    umask, outputs = os.umask(0o022), tmp_path / "outputs"
+    try:
+        runs = f"run.dir={outputs / 'x'}/${{hydra:job.num}}"
+        sweep = eval_command("-m", "experiment=offline", "limit=1", "model.world=normal,null", runs)
+        assert sweep.code == FINISHED, sweep.err
+        assert run(rescore, outputs / "x" / "0", "scorer=exact", f"run.dir={outputs / 'new'}") == FINISHED
+    finally:
+        assert os.umask(umask) == 0o022  # it is the user's again
+    folders = (outputs, Path(f"{sweep.folder}-sweep"))
+    found = [path for folder in folders for path in [folder, *folder.rglob("*")]]
+    assert {"logs", "run.db", "entry_point.log", "sweep.json", "prompts"} <= {path.name for path in found}
+    open_to_others = [path for path in found if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    assert open_to_others == []
+
+
+@pytest.mark.parametrize("name", ["answers.jsonl", "thesis.tex", "prompts", ".git"])
+def test_a_users_files_are_never_overwritten(name: str, eval_command: EvalCommand, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    (own / name).mkdir(parents=True) if "." not in name[1:] else own.mkdir()
+    if not (own / name).exists():
+        (own / name).write_text("mine")
+    before = [path.name for path in own.iterdir()]
+    refused = eval_command("experiment=offline", "limit=1", f"run.dir={own}")
+    assert refused.code == USER_ERROR
+    assert f"run.dir={own} has files that are no run ({name}); name a new or an empty folder." in refused.err
+    old = stored_run(tmp_path / "old", [answered("q1", "17")])
+    assert run(rescore, old, "scorer=exact", f"run.dir={own}") == USER_ERROR
+    assert [path.name for path in own.iterdir()] == before
+
+
+def test_the_password_variable_of_a_signed_run_is_its_own(tmp_path: Path) -> None:
+    """A run that this installation made keeps its address: syncing it again needs no options."""
+    tracking = {
+        "_target_": "eval.config.tracking.ServerTracking",
+        **asdict(ServerTracking(uri="http://127.0.0.1:1", wait_seconds=0)),
+    }
+    folder = stored_run(
+        tmp_path / "run", [answered("q1", "17")], config={**CONFIG, "tracking": tracking}, finished=True
+    )
+    assert run(sync, folder) == STOPPED
