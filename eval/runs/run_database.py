@@ -197,7 +197,7 @@ class RunDatabase:
         if self.read_only:
             if not self.path.is_file():
                 raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
-            # A reader, too, makes files next to the database, and takes them away again unless it is opened as "ro".
+            # SQLite makes files next to the database for a reader, too; with "ro" it would not delete them again.
             address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or self._is_open_elsewhere() else _FROZEN
         return _connect_to(address)
 
@@ -299,7 +299,7 @@ class RunDatabase:
 
     @contextmanager
     def _access(self, what: str) -> Iterator[None]:
-        """Let one caller in at a time; an error of the disk or of SQLite becomes a sentence."""
+        """Serialise access, and raise errors of the disk and of SQLite as a StoreError with a sentence."""
         try:
             with self._turns, self._guard or nullcontext():
                 yield
@@ -335,7 +335,7 @@ class RunDatabase:
         return self._read(lambda database: read_meta(database, key))
 
     def _write_meta(self, key: str, value: str) -> None:
-        """`value`: plain ASCII, as JSON is."""
+        """Write a value of plain ASCII, as JSON is."""
         with self._access("written"):
             write_meta(self._database, key, value)
         self._journal.add_meta(key, value)
