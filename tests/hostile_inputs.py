@@ -134,7 +134,7 @@ def chunks_wav() -> bytes:
 def cells_xls() -> bytes:
     from scripts.sample_data.old_excel import xls_bytes
 
-    return xls_bytes({"sheet": [[str(row)] * 20 for row in range(500)]}, [])
+    return xls_bytes({"sheet": [[str(row)] * 20 for row in range(100)]}, [])
 
 
 ATTACHED: dict[str, Callable[[], bytes]] = {

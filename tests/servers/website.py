@@ -93,6 +93,8 @@ _PAGES: Mapping[str, Answer] = {
         "text/html; charset=iso-8859-1",
     ),
     "/odd-charset": _page("<html><body><p>still a page</p></body></html>", "text/html; charset=no-such-thing"),
+    "/idna-charset": _page("<html><body><p>no page is in this</p></body></html>", "text/html; charset=idna"),
+    "/undefined-meta": _page('<html><head><meta charset="undefined"></head><p>x</p></html>', "text/html"),
     "/utf16": _page("<html><body><p>caf\xe9 in sixteen bits</p></body></html>".encode("utf-16")),
     "/wrong-meta": _page('<html><head><meta charset="utf-16"></head><body><p>caf\xe9</p></body></html>', "text/html"),
     "/odd-soup": _page("<table><svg><p>&#0;&#xD800;\x01soup<td colspan=3>" * 20),

@@ -141,13 +141,16 @@ def shorten_search_answer(body: bytes, about: Mapping[str, str]) -> Answer:
         answer = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ToolError(f"{about['name']} answered with something that is no JSON; try again later.") from error
-    results = answer.get("results") if isinstance(answer, dict) else None
-    if not isinstance(results, list):
+    if not isinstance(answer, dict):
+        raise ToolError(f"{about['name']} answered with something unexpected; try again later.")
+    if "results" not in answer:
         return Answer({})
-    kept = [
-        {name: each[name] for name in _SHOWN if name in each} for each in results[:MAX_FOUND] if isinstance(each, dict)
-    ]
-    return Answer({"results": kept})
+    found = answer["results"][:MAX_FOUND] if isinstance(answer["results"], list) else None
+    return Answer({"results": found and [_choose_fields(each) for each in found]})
+
+
+def _choose_fields(result: object) -> dict[str, object] | None:
+    return {name: result[name] for name in _SHOWN if name in result} if isinstance(result, dict) else None
 
 
 def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "") -> ToolResult:

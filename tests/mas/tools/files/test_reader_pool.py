@@ -2,16 +2,25 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
 
 import pytest
 
+from eval.cli.paths import PROJECT_ROOT
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
+from mas.tools.attachments import use_attachments
 from mas.tools.files import reader_pool as apart
 from mas.tools.files.document import Document
+from mas.tools.files.jail import build_jail
 from mas.tools.files.kinds import READ
 from mas.tools.files.reader_pool import call_reader
+from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from tests.mas.tools.files.every_kind import EVERY_KIND
 
@@ -80,6 +89,79 @@ def test_it_must_not_connect() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert "PermissionError: a file's reader must not connect" in ended.stderr
+
+
+JAILED = [*build_jail(), sys.executable, "-P", "-c"]
+LOOK = """
+import os, pathlib, socket, sys
+def refused(do):
+    try:
+        return do() is None
+    except OSError:
+        return True
+seen = {path: os.listdir(path) for path in sys.argv[1:] if os.path.isdir(path)}
+assert not any(seen.values()), seen
+assert refused(lambda: pathlib.Path("/usr/x").write_text("x")) and refused(lambda: pathlib.Path("/x").write_text("x"))
+assert refused(lambda: socket.create_connection(("127.0.0.1", int(os.environ["PORT"])), 1).fileno())
+assert len([name for name in os.listdir("/proc") if name.isdigit()]) <= 2
+import mas.tools.files.kinds
+pathlib.Path("/tmp/scratch").write_text("x")
+print("looked")
+"""
+
+
+@pytest.mark.skipif(len(JAILED) == 3, reason="no bubblewrap")
+def test_in_its_jail_there_are_no_files_of_the_user_no_network_and_no_other_process() -> None:
+    if not apart.is_isolated():
+        pytest.skip("bubblewrap cannot isolate here")
+    hidden = [str(Path.home() / ".ssh"), "/etc/ssl", "/var/log", "/home", str(PROJECT_ROOT / "eval"), "/run"]
+    assert any(Path(path).is_dir() and list(Path(path).iterdir()) for path in hidden)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment["PORT"] = str(server.getsockname()[1])
+        looked = subprocess.run(
+            [*JAILED, LOOK, *hidden], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert looked.stdout == "looked\n", looked.stderr
+
+
+def test_where_bubblewrap_does_not_work_files_are_read_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(apart, "_jail_refused", Event())
+    assert read().summary.startswith("sound")
+    assert not apart.is_isolated()
+
+
+def test_the_deadline_of_the_question_ends_a_call(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_bytes(b"<p " + b" ".join(b"a%x" % number for number in range(400_000)) + b">x")
+    started = time.monotonic()
+    question = SampleContext(SampleKey("q"), deadline=time.monotonic() + 1.5)
+    with (
+        use_context(question),
+        use_attachments([tmp_path / "a.html"]),
+        pytest.raises(ToolError, match="took more time"),
+    ):
+        read_file("a.html")
+    assert time.monotonic() - started < 10
+    assert processes() == []
+
+
+def test_a_call_that_was_cancelled_before_it_began_does_not_begin() -> None:
+    call = apart._Call(READ, SOUND, {"name": "ships.wav", "member": None, "ocr_languages": "eng"})
+    call.cancel()
+    with pytest.raises(ToolError, match="took more time"):
+        call.run()
+
+
+def test_a_reply_that_is_too_large_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "MAX_PACKED_BYTES", 10)
+    with pytest.raises(ToolError, match="took more time or memory"):
+        read()
+    assert processes() == []
 
 
 def test_it_ends_with_its_input() -> None:

@@ -3,16 +3,20 @@
 import asyncio
 import contextlib
 import re
+import signal
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from mas.tools.files import reader_pool
 from mas.tools.files.paging import MAX_PAGE_CHARS
 from mas.tools.http import throttle as pace
+from mas.tools.http.client import Reply, limit_time
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
+from mas.tools.web import fetched_page
 from mas.tools.web.read_page import read_page
 from tests.mas.tools.web.in_context import LOOPBACK, a_question, events, recorded, using
 from tests.servers.loopback import running
@@ -121,6 +125,8 @@ def test_what_no_prompt_can_hold_is_mended(site: Website) -> None:
         ("/status/503", r"trouble of its own \(503\)"),
         ("/empty", "The page has no text"),
         ("/video", "gives video/mp4, not text"),
+        ("/idna-charset", "says that its characters are in 'idna', which no page is written in"),
+        ("/undefined-meta", "says that its characters are in 'undefined', which no page is written in"),
         ("/binary", "cannot be shown"),
         ("/loop", "redirects in a circle or too often"),
         ("/chain/20", "redirects in a circle or too often"),
@@ -146,6 +152,22 @@ def test_each_failure_has_its_sentence(site: Website, path: str, sentence: str) 
 def test_html_has_a_limit_of_its_own(site: Website) -> None:
     with pytest.raises(ToolError, match="larger than 1000 bytes"):
         read(site, "/article", max_bytes=1_000)
+
+
+def test_the_deadline_ends_the_process_that_reads_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[reader_pool._Worker] = []
+    take = reader_pool._take_worker
+    monkeypatch.setattr(reader_pool, "_take_worker", lambda: taken.append(take()) or taken[-1])
+    body = b"<html><p " + b" ".join(b"a%x" % number for number in range(400_000)) + b">x</p></html>"
+    reply = Reply("https://example.org/", 200, {"content-type": "text/html"}, body)
+
+    async def read_briefly() -> None:
+        async with limit_time(1.0, "Reading what example.org sent"):
+            await fetched_page.read_reply(reply, 10_000_000)
+
+    with pytest.raises(ToolError, match=r"did not answer within 1 seconds"):
+        asyncio.run(read_briefly())
+    assert taken[0]._process.wait(timeout=5) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("path", ["/hang", "/drip"])

@@ -1,17 +1,20 @@
 """web_search against a loopback Tavily: what it sends, what it shows, and a sentence for each way to fail."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import dspy
+import httpx
 import pytest
 
 from mas.runtime.sample_context import KeptResult
 from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult
+from mas.tools.web import tavily_search
 from mas.tools.web.web_search import describe_missing_search, web_search
 from tests.mas.tools.web.in_context import a_question, events, recorded, using
 from tests.servers.loopback import running
@@ -57,6 +60,41 @@ def test_a_page_with_the_benchmarks_answers_is_dropped_counted_and_said() -> Non
     assert "1 results\n1 left out: pages that publish this benchmark's answers are blocked" in shown
     assert "final answer" not in shown and LEAK_URL not in shown
     assert [each["url"] for each in events(trace, "blocked page")] == [LEAK_URL]
+
+
+@pytest.mark.parametrize("query", ["lighthouse Marrow Point", "Varga Peak", "echo"])
+def test_a_long_answer_is_parsed_in_the_reader_process_and_shown_alike(
+    query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(TavilyServer()) as server:
+        short = search(server, query)
+        monkeypatch.setattr(tavily_search, "MAX_OWN_BYTES", 10)
+        monkeypatch.setattr("httpx.Response.json", _parse_short_only)
+        assert search(server, query) == short
+
+
+def _parse_short_only(response: httpx.Response) -> Any:
+    answer = json.loads(response.content)
+    assert set(answer) == {"results"}, "what is not shown was left out"
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("html", "no JSON"),
+        ("deep", "no JSON"),
+        ("list", "something unexpected"),
+        ("500", "trouble of its own"),
+        ("odd_results", "cannot be read"),
+    ],
+)
+def test_a_long_answer_that_is_none_has_its_sentence(
+    fault: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tavily_search, "MAX_OWN_BYTES", 1)
+    with running(TavilyServer({"every": 1, "fault": fault})) as server, pytest.raises(ToolError, match=sentence):
+        search(server)
 
 
 def test_a_key_that_the_service_repeats_and_half_characters_are_not_passed_on() -> None:

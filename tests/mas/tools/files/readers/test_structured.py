@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mas.tools.files.document import Document, Line, Source
-from mas.tools.files.readers.structured import read_json, read_json_lines, read_table
+from mas.tools.files.document import TOO_LONG, Document, Line, Source
+from mas.tools.files.kinds import read_in_process
+from mas.tools.files.readers import structured, text
+from mas.tools.files.readers.structured import read_json, read_json_lines, read_table, read_xml
 
 
 def made(folder: Path, text: str, name: str = "t.csv", encoding: str = "utf-8") -> Document:
@@ -115,3 +117,43 @@ def test_json_lines_keep_a_bad_line_and_name_it(tmp_path: Path) -> None:
     document = read_json_lines(Source.read(file))
     assert document.notes == ["1 lines are not valid JSON, the first is line 2."]
     assert document.parts[0].lines == [Line(1, '{"a": "é"}'), Line(2, '{"a": '), Line(3, '{"a": 3}')]
+
+
+def test_json_that_indentation_makes_too_long_is_shown_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = b"[" * 50 + b"1," * 50 + b"1" + b"]" * 50
+    assert read_json(Source("a.json", data)).summary.startswith("JSON, a list of 1 items, 151 lines")
+    monkeypatch.setattr(structured, "MAX_CHARS", 5_000)
+    document = read_json(Source("a.json", data))
+    assert document.parts[0].lines == [Line(1, data.decode())]
+    assert document.notes == [f"JSON, a list of 1 items; {structured.TOO_LONG_INDENTED}"]
+    xml = b"<a>" * 100 + b"<b/>" * 200 + b"</a>" * 100
+    assert read_xml(Source("a.xml", xml)).notes == [f"XML; {structured.TOO_LONG_INDENTED}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "summary"),
+    [
+        ("a.csv", b"n\n" + b"1\n" * 30, "table with 1 columns and 30 rows below the column names"),
+        ("a.json", b"[" + b"1," * 30 + b"1]", "JSON, a list of 31 items, more than 10 lines when indented"),
+        ("a.json", b"{}\n" * 30, "JSON Lines, more than 10 values"),
+        ("a.jsonl", b"{}\n" * 30, "JSON Lines, 30 lines"),
+        ("a.txt", b"x\r\n" * 30, "text, utf-8, 30 lines, 90 characters"),
+    ],
+)
+def test_of_a_long_file_the_first_lines_are_shown_and_the_note_says_so(
+    name: str, data: bytes, summary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(structured, "MAX_LINES", 10)
+    monkeypatch.setattr(text, "MAX_LINES", 10)
+    document = read_in_process(Source(name, data))
+    assert document.summary.startswith(summary)
+    assert [line.number for line in document.parts[0].lines] == list(range(1, 11))
+    assert document.notes == [TOO_LONG]
+
+
+def test_a_file_of_just_as_many_lines_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structured, "MAX_LINES", 10)
+    monkeypatch.setattr(text, "MAX_LINES", 10)
+    for name, data in (("a.csv", b"n\n" + b"1\n" * 10), ("a.txt", b"x\n" * 10), ("a.txt", b"x\n" * 9 + b"x")):
+        document = read_in_process(Source(name, data))
+        assert (len(document.parts[0].lines), document.notes) == (10, [])

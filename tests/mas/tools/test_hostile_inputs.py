@@ -1,0 +1,43 @@
+"""What the hardest inputs of each kind cost the process of the run: little memory, little time, and an end in time."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from eval.cli.paths import PROJECT_ROOT
+from tests.hostile_inputs import ATTACHED, PAGES
+
+GROWN_MB = 300  # the goal; most take below 10
+OWN_CPU_SECONDS = 2.0  # on the thread that waits, and for a small page of the text
+
+
+def measure(name: str, seconds: float) -> dict[str, object]:
+    command = [sys.executable, "tests/hostile_inputs.py", name, "--seconds", str(seconds)]
+    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def check(found: dict[str, object], seconds: float) -> None:
+    assert found["outcome"] in ("read", "refused", "cut off")
+    assert float(str(found["grown_mb"])) <= GROWN_MB, found
+    assert float(str(found["own_cpu_seconds"])) <= OWN_CPU_SECONDS, found
+    assert float(str(found["seconds"])) <= seconds + 5, found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_no_input_takes_much_of_the_run() -> None:
+    found = measure("nested.json", 2)  # in the run itself it would take 2 GB
+    check(found, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize("name", [*ATTACHED, *PAGES])
+def test_no_input_of_any_kind_takes_much_of_the_run(name: str) -> None:
+    found = measure(name, 6)
+    assert int(str(found["bytes"])) < 50_000_000
+    check(found, 6)
