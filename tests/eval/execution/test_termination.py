@@ -341,6 +341,21 @@ def test_one_signal_ends_a_run_whose_event_loop_is_blocked(
     assert blocked in ended.err, ended.err
 
 
+@pytest.mark.slow
+def test_a_command_that_was_stopped_for_longer_than_its_deadline_loses_no_question(
+    tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    rows = [QUICK, told("slow", "sleep 2 say 7")]
+    with started(tmp_path, clean_environment, rows, "run.concurrency=1", "run.deadline_seconds=4") as process:
+        time.sleep(0.5)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(8.0)
+        process.send_signal(signal.SIGCONT)
+        ended = ending(process, tmp_path)
+    assert (ended.code, ended.answered) == (0, {"quick": "7", "slow": "7"})
+    assert "warning: this process could not run for " in ended.err
+
+
 def test_an_interrupted_multirun_does_not_go_on_to_its_next_job(
     tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

@@ -131,9 +131,8 @@ def answer_in_turn(first: SampleContext, second: SampleContext, trace: Trace) ->
         return "answered"
 
     async def both() -> list[str]:
-        return await asyncio.gather(
-            asyncio.create_task(answer(first, blocking=True)), asyncio.create_task(answer(second, blocking=False))
-        )
+        waiting = asyncio.create_task(answer(second, blocking=False))  # begins before the loop is blocked
+        return [await asyncio.create_task(answer(first, blocking=True)), await waiting]
 
     return run_on_a_loop(both())
 
