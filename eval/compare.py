@@ -50,8 +50,10 @@ def task(arguments: list[str]) -> int:
     from eval.reports.comparison_page import write_comparison
     from eval.reports.comparison_table import print_comparison
     from eval.runs.folder import write_lines
+    from eval.runs.foreign_run import refuse_unreadable
 
-    result = compare_runs(folders, given.intersection)
+    with refuse_unreadable(*folders):
+        result = compare_runs(folders, given.intersection)
     print_comparison(result, Console(), given.settings)
     try:
         if given.html:

@@ -36,10 +36,11 @@ def task(arguments: list[str]) -> int:
     from eval.cli.console import Console  # heavier, and only needed for a run that exists
     from eval.reports.files import write_reports
     from eval.reports.summary_table import choose_exit_code, print_results
+    from eval.runs.foreign_run import refuse_unreadable
     from eval.runs.store import RunStore, StoreError
 
     try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
+        with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
             summary = write_reports(folder, store)
     except StoreError as error:
         raise UserError(f"{error}.") from error

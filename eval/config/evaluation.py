@@ -19,6 +19,7 @@ from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.log_settings import LogSettings
+from eval.config.measured import MAX_EPOCHS
 from eval.config.redaction import build_redactor, sort_secrets
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
@@ -31,7 +32,6 @@ from mas.system import System, agent_names
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
-MAX_EPOCHS = 1_000  # far more than anybody pays for; each answer to come is held in memory
 _OWN_PRICES = "model.prices"  # the key that has those of the models under test
 
 

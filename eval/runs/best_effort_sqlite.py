@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from eval.runs.record import compute_crc
+from eval.runs.trust.database import check_files, check_schema
 
 _OPENING_SECONDS = 5.0
 _BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
@@ -81,12 +82,14 @@ class BestEffortSqlite:
 
     def _connection(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        check_files(self.path)
         database = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=_OPENING_SECONDS)
         try:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
             for table in self.tables:
                 database.execute(table)
+            check_schema(database, ";".join(self.tables))
             database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
         except sqlite3.Error:
             database.close()

@@ -36,6 +36,7 @@ _SHOWN = 5
 FIRST = "prompts"  # folder of the first prompt set; one that was resumed with another also has prompts_2, and so on
 _PLACE = re.compile(rf"{FIRST}(_\d+)?")
 _MAX_ENTRIES = 100_000  # files of a folder, far more than any run has
+_READ_WHOLE, _MAX_BYTES = (".json", ".yaml", ".txt"), 64_000_000  # files that are read into memory, and their length
 
 
 def make_run_folder(kind: str, name: str, given: str | None) -> Path:
@@ -136,6 +137,15 @@ def check_entries(folder: Path) -> None:
                 raise UserError(
                     f"{each.path} is a link or a special file, which nothing in a run's folder may be; remove it."
                 )
+            elif each.name.endswith(_READ_WHOLE) and _get_size(each) > _MAX_BYTES:
+                raise UserError(f"{each.path} has more than {_MAX_BYTES:,} bytes, so no run wrote it; remove it.")
+
+
+def _get_size(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_size
+    except FileNotFoundError:  # the run goes on, and has renamed it
+        return 0
 
 
 def _find_run(run: str | Path, parent: Path, marker: str, started_by: str) -> Path:

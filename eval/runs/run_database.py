@@ -117,9 +117,8 @@ class RunDatabase:
             StoreError: one of the files is a link, or the like.
         """
         try:
-            with self._access("opened"):
-                check_files(self.path)
-        except ForeignDatabaseError as error:
+            check_files(self.path)
+        except (ForeignDatabaseError, OSError) as error:
             raise StoreError(f"{self.path} is not opened: {error}") from error
 
     def _take_lock(self) -> None:

@@ -18,6 +18,7 @@ import yaml
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest, compute_file_digest, compute_fingerprint
+from eval.config.measured import MAX_EPOCHS
 from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
@@ -112,11 +113,13 @@ class RunInfo:
     def from_json(cls, text: str) -> Self:
         """
         Raises:
-            ValueError: it was written by another version of this program.
+            ValueError: it was written by another version of this program, or by none.
         """
         data = parse_versioned(text, cls)
         for name, kind in (("task", TaskInfo), ("sweep", SweepJob), ("tuning_use", TuningUse)):
             data[name] = None if data[name] is None else kind(**data[name])
+        if not 1 <= data["epochs"] <= MAX_EPOCHS:
+            raise ValueError(f"{cls.__name__} with {data['epochs']} epochs, 1 to {MAX_EPOCHS:,} are possible")
         return cls(**data)
 
 

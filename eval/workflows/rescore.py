@@ -31,6 +31,7 @@ from eval.execution.scoring import SCORER, Scoring
 from eval.reports.files import write_reports
 from eval.reports.summary_table import choose_exit_code, print_summary
 from eval.runs.folder import DATABASE, get_run_name, is_in_use, make_run_folder, read_kept_prompts
+from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free
@@ -51,9 +52,10 @@ def rescore_and_report(original: Path, overrides: Sequence[str], gold: Path | No
         UserError: as `rescore_run`.
     """
     try:
-        folder = rescore_run(original, overrides, gold, command)
-        with RunStore(folder / DATABASE) as store:
-            summary = write_reports(folder, store)
+        with refuse_unreadable(original):
+            folder = rescore_run(original, overrides, gold, command)
+            with RunStore(folder / DATABASE) as store:
+                summary = write_reports(folder, store)
     except MISTAKES:  # some of Hydra's are OSErrors
         raise
     except (StoreError, OSError) as error:

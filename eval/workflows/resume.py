@@ -17,6 +17,7 @@ from eval.cli.command import find_resume_argument, insert_arguments, read_option
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import OF_THE_SESSION, RESUME, find_changes
 from eval.runs.folder import DATABASE, LATEST, find_run, list_runs
+from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.runs.trust.commands import check_command
@@ -38,7 +39,7 @@ def add_original_arguments(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     folder = find_run_to_resume(run)
     try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
+        with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
             info, signed = store.read_info(), store.is_signed()
     except StoreError as error:
         raise UserError(f"{RESUME}={run}: {error}.") from error
@@ -49,9 +50,10 @@ def add_original_arguments(arguments: Sequence[str]) -> list[str]:
         )
     if info.command is None:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
-    command = select_run_overrides(info.command)
-    if not signed:
-        check_command(command, arguments, "python eval/run.py", folder)
+    with refuse_unreadable(folder):
+        command = select_run_overrides(info.command)
+        if not signed:
+            check_command(command, arguments, "python eval/run.py", folder)
     return insert_arguments(arguments, here, command)
 
 

@@ -24,6 +24,7 @@ from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import SWEEP, ExporterLauncher
 from eval.reports.sweep_table import print_sweep, render_markdown
 from eval.runs.folder import DATABASE, check_entries, format_resume_hint
+from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.mlflow_state import read_link
 from eval.runs.run_info import Config
 from eval.runs.store import RunStore, StoreError
@@ -130,7 +131,7 @@ def _read_job(job: Job, run: Path | None) -> tuple[JobResult, Answers | None]:
         return result, None
     try:
         check_entries(run)
-        with RunStore(run / DATABASE, read_only=True) as store:
+        with refuse_unreadable(run), RunStore(run / DATABASE, read_only=True) as store:
             summary, info = summarise_store(store), store.read_info()
             if not store.read_last_attempts():  # it ended before its first answer
                 return replace(result, error=job.error or summary.stopped), None

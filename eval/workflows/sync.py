@@ -38,6 +38,7 @@ from eval.mlflow_export.exporter_launcher import (
     format_view_line,
 )
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, find_run, is_in_use, list_runs
+from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
 from eval.runs.store import RunStore, StoreError, read_run_info
@@ -220,7 +221,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
         why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
         raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
     settings.check()
-    with _lock_run(source, folder):
+    with refuse_unreadable(folder, is_signed=source.is_signed), _lock_run(source, folder):
         try:
             return _send(source, folder, settings)
         except OSError as error:

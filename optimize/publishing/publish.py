@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -150,6 +151,7 @@ def _write_atomically(prompts: PromptSet, folder: Path, provenance: Provenance) 
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as hidden:
             made = Path(hidden) / folder.name
             _write(replace(prompts, description=describe_provenance(provenance)), made, provenance)
+            _share(made, folder.parent)
             _move(made, folder)
         _flush(folder.parent)
     except OSError as error:
@@ -175,6 +177,14 @@ def _write(prompts: PromptSet, folder: Path, provenance: Provenance) -> None:
     (folder / PROVENANCE_FILE).write_text(text, encoding="utf-8", newline="\n")
     for path in (*files, folder / PROVENANCE_FILE, folder):
         _flush(path)
+
+
+def _share(made: Path, shelf: Path) -> None:
+    """Let whoever may read the shelf read the set: unlike a run it is a source file."""
+    mode = stat.S_IMODE(shelf.stat().st_mode)
+    made.chmod(mode)
+    for path in made.iterdir():
+        path.chmod(mode & 0o666)
 
 
 def _move(made: Path, folder: Path) -> None:

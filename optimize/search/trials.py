@@ -34,6 +34,7 @@ from eval.execution.runner import SampleRunner, build_blank_record
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors
 from eval.runs.record import Record
+from eval.runs.trust.database import check_files, check_schema
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.system import Program
@@ -85,10 +86,12 @@ class TrialRows:
         """
         self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
+        check_files(path)
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
         self._database.execute(_SCHEMA)
+        check_schema(self._database, _SCHEMA)
 
     def add(self, key: Key, record: Record) -> None:
         usage = record.usage

@@ -1,5 +1,6 @@
 """A run folder is data: whatever is in one from elsewhere, no command imports, resolves, follows or contacts it."""
 
+import json
 import os
 import re
 import stat
@@ -16,8 +17,9 @@ from eval.config.tracking import LocalTracking, ServerTracking
 from eval.report import task as report
 from eval.reports.files import write_reports
 from eval.rescore import task as rescore
-from eval.runs.folder import check_entries, find_run
+from eval.runs.folder import JOURNAL, check_entries, find_run
 from eval.runs.mlflow_state import ExportState, write_state
+from eval.runs.record import compute_crc, join_line
 from eval.runs.store import RunStore
 from eval.sweep import remake_table
 from eval.sync import sync
@@ -25,7 +27,7 @@ from eval.workflows.sweep import Job, Sweep
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from mas.runtime.errors import UserError
 from tests.eval.command_line import EvalCommand, dataset, question
-from tests.eval.foreign_folder import edit_info, listening
+from tests.eval.foreign_folder import edit_info, edited, listening
 from tests.eval.mlflow_export.exporting import a_run, own_records
 from tests.eval.stored_run import CONFIG, answered, stored_run
 
@@ -228,6 +230,59 @@ def test_a_link_in_a_folder_is_refused_by_every_command(
         assert f"{folder / link} is a link or a special file" in capsys.readouterr().err
     assert secret.read_text() == KEY
     assert not (tmp_path / "new").exists()
+
+
+NONSENSE: dict[str, dict[str, object]] = {
+    "more epochs than anybody asks": {"epochs": 10**12},
+    "a text for a number": {"epochs": "many"},
+    "a text for an object": {"config": "evil", "task": "evil"},
+    "a number for texts": {"prompts": 7, "command": 7, "bad_rows": 7},
+    "no time": {"started_at": "yesterday", "sweep": {"id": "x"}},
+    "unknown fields": {"task": {"x": 1}},
+}
+
+
+@pytest.mark.parametrize("changes", NONSENSE.values(), ids=NONSENSE)
+def test_nonsense_in_a_run_from_elsewhere_is_a_sentence(
+    changes: dict[str, object],
+    theirs: Attacked,
+    tmp_path: Path,
+    local: LocalTracking,
+    eval_command: EvalCommand,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder, other = theirs(**changes), stored_run(tmp_path / "ours", [answered("q1", "17")])
+    where = ["tracking=local", f"tracking.folder={local.folder}", f"tracking.experiment='{local.experiment}'"]
+    commands = {report: [folder], compare: [folder, other], sync: [folder, *where]}
+    commands[rescore] = [folder, "scorer=exact", f"run.dir={tmp_path / 'new'}"]
+    codes = {command.__module__: run(command, *arguments) for command, arguments in commands.items()}
+    assert USER_ERROR in codes.values()
+    assert set(codes.values()) <= {FINISHED, STOPPED, USER_ERROR}
+    assert eval_command(f"run.resume={folder}").code == USER_ERROR
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_record_that_is_no_record_is_a_sentence(theirs: Attacked, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = theirs(model="theirs")
+    (folder / JOURNAL).unlink()
+    with edited(folder) as database:
+        ((data,),) = database.execute("SELECT data FROM records").fetchall()
+        ((*columns, _, _, _),) = database.execute("SELECT * FROM records").fetchall()
+        ((details,),) = database.execute("SELECT data FROM details").fetchall()
+        new = json.dumps({**json.loads(data), "usage": {"evil": 1}, "score": "right"})
+        row = (*columns, compute_crc(join_line(new, details)), new)
+        database.execute("DELETE FROM records")
+        database.execute(f"INSERT INTO records VALUES({', '.join('?' * 11)})", (*row, compute_crc(*row)))
+    assert run(report, folder) == USER_ERROR
+    assert "theirs was made elsewhere, or changed since, and cannot be read (TypeError: " in capsys.readouterr().err
+
+
+def test_a_file_that_no_run_wrote_is_not_read_into_memory(theirs: Attacked, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = theirs()
+    with (folder / "summary.json").open("w") as file:
+        file.truncate(10**12)
+    assert run(report, folder) == USER_ERROR
+    assert "summary.json has more than 64,000,000 bytes, so no run wrote it" in capsys.readouterr().err
 
 
 def test_a_folder_with_more_files_than_any_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ _JOURNAL_END = bytes.fromhex("d9d505f920a163d7")  # after the name of a journal 
 _SCHEMA_QUERY = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name LIMIT 100"
 
 
-class ForeignDatabaseError(Exception):
+class ForeignDatabaseError(sqlite3.DatabaseError):
     """The file is no database as this program writes it; the message is part of a sentence."""
 
 

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.runs.call_log import CallLog
 from eval.runs.folder import JOURNAL
 from eval.runs.store import RunStore, StoreError
 from eval.runs.trust.database import ForeignDatabaseError, QueryGuard, check_files
+from mas.runtime.sample_context import SampleKey
+from optimize.search.trials import TrialRows
 from tests.eval.foreign_folder import edited
 from tests.eval.stored_run import answered, stored_run
 
@@ -120,6 +123,24 @@ def test_a_value_larger_than_any_of_a_run_is_not_read(folder: Path, monkeypatch:
         database.execute("UPDATE details SET data = zeroblob(200000)")
     with RunStore(folder / "run.db", read_only=True) as store, pytest.raises(StoreError, match="too big"):
         list(store.records())
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE replies; CREATE VIEW replies AS SELECT 1", "CREATE TABLE more(x)"])
+def test_kept_replies_of_other_tables_are_set_aside(change: str, tmp_path: Path) -> None:
+    log, said = CallLog(tmp_path / "calls.db"), []
+    log.for_sample(SampleKey("q1")).put("k", "reply")
+    log.close()
+    with sqlite3.connect(tmp_path / "calls.db") as database:
+        database.executescript(change)
+    log = CallLog(tmp_path / "calls.db", said.append)
+    assert log.for_sample(SampleKey("q1")).get("k") is None
+    assert "its schema is not that of a run" in said[0]
+    log.for_sample(SampleKey("q1")).put("k", "another")
+    assert log.for_sample(SampleKey("q1")).get("k") == "another"
+    log.close()
+    (tmp_path / "trials.db").symlink_to(tmp_path / "calls.db")
+    with pytest.raises(sqlite3.DatabaseError, match="is a link"):
+        TrialRows(tmp_path / "trials.db")
 
 
 QUERYING = f"""
