@@ -6,6 +6,7 @@ exit_code = run_sync(Evaluations(), ["latest", "tracking=local"], usage="python 
 import argparse
 import io
 import math
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -223,7 +224,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
     settings.check()
     with refuse_unreadable(folder, is_signed=source.is_signed), _lock_run(source, folder):
         try:
-            return _send(source, folder, settings)
+            return _send(source, folder, settings, overrides)
         except OSError as error:
             print_line(f"stopped: the run's files cannot be written: {error}", error=True)
             return STOPPED
@@ -276,7 +277,7 @@ def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _send(source: RunSource, folder: Path, settings: Tracking) -> int:
+def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
     from eval.mlflow_export.exporter_process import Exporter
 
     request = ExportRequest.build(settings, source.read_secrets(folder) if source.is_signed(folder) else ())
@@ -287,9 +288,8 @@ def _send(source: RunSource, folder: Path, settings: Tracking) -> int:
     with closing(file), closing(source.open_export(folder, settings, request.redact)) as export:
         _report_mistakes(export)
         # `tracking.wait_seconds` is how long a run waits; this goes on as long as MLflow accepts something.
-        exporter = Exporter(
-            export, end, math.inf, log, live=False, sync_command=source.kind.format_sync_command(folder)
-        )
+        command = shlex.join([*shlex.split(source.kind.format_sync_command(folder)), *overrides])
+        exporter = Exporter(export, end, math.inf, log, live=False, sync_command=command)
         state = exporter.run()
         if export.is_open:
             print_line(f"{folder.name}: {export.describe_sent()}")

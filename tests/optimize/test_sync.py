@@ -68,6 +68,7 @@ def test_an_mlflow_that_is_not_there_is_told_and_nothing_else(
     out, err = capsys.readouterr()
     assert out == ""
     assert "127.0.0.1:9 cannot be reached); complete it with: python optimize/sync.py" in err
+    assert "tracking=server tracking.uri=http://127.0.0.1:9" in err.partition("complete it with:")[2]
     state = read_state(folder)
     assert state is not None
     assert (state.complete, state.run_id) == (False, "")
