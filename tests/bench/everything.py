@@ -27,13 +27,15 @@ if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.bench.contenders import contenders
+from tests.bench.hostile_reading import ALL, hostile_reading
+from tests.bench.hostile_reading import QUICK as FEW
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
 from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
 from tests.bench.tracking_cost import tracking
 
-PARTS = ("side_by_side", "all_at_once", "growth", "resume", "tracking", "rate_limited")
+PARTS = ("side_by_side", "all_at_once", "growth", "resume", "tracking", "hostile_reading", "rate_limited")
 RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
 DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
 MARKS = ("<!-- figures: written by tests/bench/everything.py --document -->", "<!-- end of figures -->")
@@ -47,9 +49,20 @@ class Size:
     at_once: int = 1_000
     growth: tuple[int, ...] = (1_000, 10_000)
     memory: tuple[int, ...] = (500, 2_000)
+    hostile: tuple[str, ...] = ALL
+    hostile_seconds: float = 10.0  # deadline of each
 
 
-QUICK = Size(questions=64, concurrencies=(32, 64), repeats=1, at_once=200, growth=(100, 500), memory=(100, 400))
+QUICK = Size(
+    questions=64,
+    concurrencies=(32, 64),
+    repeats=1,
+    at_once=200,
+    growth=(100, 500),
+    memory=(100, 400),
+    hostile=FEW,
+    hostile_seconds=5.0,
+)
 
 
 def main() -> None:
@@ -90,6 +103,8 @@ def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Ite
         yield resume(work, max(size.growth), repeats=3)
     if "tracking" in parts:
         yield from tracking(work, size.questions, size.repeats, size.memory)
+    if "hostile_reading" in parts:
+        yield hostile_reading(size.hostile, size.hostile_seconds)
 
 
 def _rate_limited(quick: bool) -> str:

@@ -23,7 +23,7 @@ from mas.tools.browser.settings import EXAMPLE_URL, BrowserSettings
 from mas.tools.browser.tools import ALLOWED, build_browser_tools
 from mas.tools.catalogue import BROWSER, NO_CONTACT, load_function
 from mas.tools.files import kinds, ocr
-from mas.tools.files.readers import media
+from mas.tools.files.readers import converted, media
 from mas.tools.http.settings import WebSettings
 from mas.tools.http.url_policy import resolve_public_host
 from mas.tools.python_code import python
@@ -142,7 +142,15 @@ def test_the_sentences_about_what_is_missing_are_those_that_are_said(monkeypatch
             missing_search(WebSettings(fall_back_to_wikipedia=False)),
             describe_missing_key(settings),
         ),
-        *(no_browser, ocr.MISSING, ocr.explain_missing_languages("eng+deu"), media.CANNOT_LISTEN, NO_CONTACT),
+        converted.MISSING.format(name="talk.ppt", kind=converted.read_ppt.description, package="libreoffice-impress"),
+        *(
+            no_browser,
+            converted.RTF_MISSING,
+            ocr.MISSING,
+            ocr.explain_missing_languages("eng+deu"),
+            media.CANNOT_LISTEN,
+            NO_CONTACT,
+        ),
     ]
     for sentence in said:
         assert sentence and sentence in ONE_LINE
