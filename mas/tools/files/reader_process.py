@@ -32,7 +32,8 @@ def main() -> None:
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of a library must not mix with the replies
     _end_with_parent()
-    os.nice(NICENESS)
+    with suppress(AttributeError, OSError):  # not on every system
+        os.nice(NICENESS)
     sys.addaudithook(_refuse_connections)
     _limit("RLIMIT_AS", MAX_MEMORY_BYTES)
     _limit("RLIMIT_FSIZE", MAX_FILE_BYTES)

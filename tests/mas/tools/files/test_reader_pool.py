@@ -150,6 +150,37 @@ def test_the_deadline_of_the_question_ends_a_call(tmp_path: Path) -> None:
     assert processes() == []
 
 
+BUSY = """
+from mas.tools.files import reader_pool
+if %r:
+    reader_pool.build_jail = lambda: []
+worker = reader_pool._take_worker()
+print(worker._process.pid, flush=True)
+about = {"name": "a.csv", "member": None, "ocr_languages": "eng"}
+worker.read("mas.tools.files.kinds:read_source", b"1,2\\n" * 8_000_000, about, 100)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for it")
+@pytest.mark.parametrize("without_jail", [False, True])
+def test_a_process_that_is_busy_ends_with_a_run_that_is_killed(without_jail: bool) -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY % without_jail], stdout=subprocess.PIPE) as run:
+        assert run.stdout
+        stat = Path(f"/proc/{int(run.stdout.readline())}/stat")
+        children = Path(f"/proc/{stat.parent.name}/task/{stat.parent.name}/children")
+        while not without_jail and (inner := children.read_text().split()):  # bwrap's, and the reader as the last one
+            stat = Path(f"/proc/{inner[0]}/stat")
+            children = Path(f"/proc/{inner[0]}/task/{inner[0]}/children")
+        while int(stat.read_text().split()[13]) < 60:  # ticks of its own work: it has what it reads
+            time.sleep(0.05)
+        run.kill()
+    for _ in range(50):
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.1)
+    pytest.fail("it still runs")
+
+
 def test_a_call_that_was_cancelled_before_it_began_does_not_begin() -> None:
     call = apart._Call(READ, SOUND, {"name": "ships.wav", "member": None, "ocr_languages": "eng"})
     call.cancel()
