@@ -344,6 +344,7 @@ class Copy:
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=_restore_signals,
         )
         try:
             out, _ = process.communicate(timeout=TIMEOUT_SECONDS)
@@ -356,6 +357,12 @@ class Copy:
             return None
         found = re.search(r"^(?:FAILED|ERROR) (\S+)", out, re.MULTILINE)
         return found[1] if found else targets[0]  # the test process itself died
+
+
+def _restore_signals() -> None:
+    """Undo what `nohup` and a shell's background do: tests that send signals would wait for ever."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGHUP else signal.default_int_handler)
 
 
 def _kill_group(process: "subprocess.Popen[str]") -> None:

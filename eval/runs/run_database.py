@@ -16,7 +16,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Self, TypeVar
 
-from eval.runs.folder import Holder, RunInUseError, RunLock, is_in_use
+from eval.runs.folder import JOURNAL, Holder, RunInUseError, RunLock, is_in_use
 from eval.runs.record import Row, join_line
 from eval.runs.recovery.journal import Journal
 from eval.runs.recovery.restore import (
@@ -212,6 +212,9 @@ class RunDatabase:
         with self._access("read"):
             if found := find_damage(self._database, content, whole):
                 raise DamagedError(f"{self.path} is damaged ({found})")
+            n_rows = self._database.execute("SELECT count(*) FROM records").fetchone()[0]
+        if n_rows and not self._journal.exists():
+            self._warn(f"{self.path} has no {JOURNAL} next to it: if answers were lost from it, nobody can tell")
 
     def _check_once(self) -> None:
         """Check what a reader is about to read; states and trajectories are checked as they are read."""

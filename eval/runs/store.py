@@ -31,7 +31,7 @@ from eval.runs.record import (
     unescape,
 )
 from eval.runs.recovery.journal import JournalRow
-from eval.runs.recovery.restore import insert_row, write_meta, write_plan
+from eval.runs.recovery.restore import insert_row, is_whole, write_meta, write_plan
 from eval.runs.run_database import DamagedError, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
@@ -107,11 +107,10 @@ class RunStore(RunDatabase):
         )
         last_row = row
         while found := self._all(f"{query} ORDER BY row LIMIT 1", last_row):  # one at a time: it may have 20 MB
-            number, data, details, checksum = found[0]
-            line = "" if details is None else join_line(data, details)
-            if compute_crc(line) == checksum:
+            number, *parts = found[0]
+            if is_whole(*parts):
                 last_row = number
-                yield last_row, line
+                yield last_row, join_line(*parts[:2])
             else:
                 self._handle_damage(DamagedError(f"{self.path} is damaged (row {number} has a wrong checksum)"))
 

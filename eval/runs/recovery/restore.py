@@ -79,15 +79,20 @@ def find_damage(database: sqlite3.Connection, content: JournalContent, whole: bo
     plan = read_meta(database, PLAN)
     if plan is not None and plan != encode_plan(read_plan(database)):
         return "its list of questions has a wrong checksum"
-    for key, _ in content.meta.items():
+    for key in (*content.meta, *_list_keys(database)):
         if read_meta(database, key) is None:
             return f"its {key} is missing"
     if missing := content.rows.keys() - read_rows(database).keys():
         return f"{len(missing)} rows that were written to it are missing, as if its write-ahead log had been shortened"
-    for row in _read_whole_rows(database, "") if whole else ():
-        if compute_crc(join_line(row[1], row[2])) != row[3]:
-            return f"row {row[0]} has a wrong checksum"
+    for number, *parts in _read_whole_rows(database) if whole else ():
+        if not is_whole(*parts):
+            return f"row {number} has a wrong checksum"
     return None
+
+
+def is_whole(data: object, details: object, line_crc: object) -> bool:
+    """Return whether two parts of a record, of any type, have the checksum of the whole."""
+    return isinstance(data, str) and isinstance(details, str) and compute_crc(join_line(data, details)) == line_crc
 
 
 def read_plan(database: sqlite3.Connection) -> PlanRows:
@@ -98,9 +103,9 @@ def read_plan(database: sqlite3.Connection) -> PlanRows:
     ]
 
 
-def _read_whole_rows(database: sqlite3.Connection, where: str) -> Iterator[Row]:
+def _read_whole_rows(database: sqlite3.Connection) -> Iterator[Row]:
     return database.execute(
-        f"SELECT row, records.data, details.data, line_crc FROM records LEFT JOIN details USING(row) {where}"
+        "SELECT row, records.data, details.data, line_crc FROM records LEFT JOIN details USING(row)"
     )
 
 
@@ -196,7 +201,7 @@ def _read_intact_row(damaged: sqlite3.Connection, number: int) -> tuple[Row, str
     with suppress(sqlite3.Error, UnicodeDecodeError):
         row = damaged.execute("SELECT * FROM records NOT INDEXED WHERE row = ?", (number,)).fetchone()
         details = damaged.execute("SELECT data FROM details WHERE row = ?", (number,)).fetchone()
-        if row and details and is_intact(row) and compute_crc(join_line(row[-2], details[0])) == row[-3]:
+        if row and details and is_intact(row) and is_whole(row[-2], details[0], row[-3]):
             return row, details[0]
     return None
 

@@ -2,9 +2,11 @@
 
 import random
 import shutil
+import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -228,3 +230,50 @@ def test_a_killed_writers_copies_are_completed_and_its_log_is_folded_in_every_fe
     (tmp_path / "run.db").unlink()
     with RunStore(tmp_path / "run.db", read_only=True, warn=lambda message: None) as store:
         assert list(store.records()) == RECORDS
+
+
+def test_without_copies_a_flipped_bit_costs_a_row_at_most_and_is_reported(closed: Path, memory: Path) -> None:
+    lost = 0
+    for number in range(25):
+        folder = memory / str(number)
+        shutil.copytree(closed, folder)
+        for name in COPIES:
+            (folder / name).unlink()
+        flip(folder / "run.db", random.Random(number))
+        warnings: list[str] = []
+        with RunStore(folder / "run.db", warn=warnings.append) as store:
+            left = list(store.records())
+            assert (store.read_info(), store.read_state()) in ((INFO, STATE), (RunInfo(), STATE), (INFO, RunState()))
+        assert [each for each in RECORDS if each in left] == left
+        assert len(left) >= len(RECORDS) - 1
+        assert len(left) == len(RECORDS) or "11 of 12 answers were restored; lost" in warnings[0]
+        lost += len(RECORDS) - len(left)
+    assert lost > 0
+
+
+def test_a_database_without_its_journal_says_that_losses_cannot_be_noticed(closed: Path, tmp_path: Path) -> None:
+    shutil.copy(closed / "run.db", tmp_path / "run.db")
+    warnings: list[str] = []
+    with RunStore(tmp_path / "run.db", warn=warnings.append):
+        pass
+    with RunStore(tmp_path / "run.db", warn=never):
+        pass
+    assert warnings == [
+        f"{tmp_path}/run.db has no run.journal next to it: if answers were lost from it, nobody can tell"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["missing", "a number", "a blob"])
+def test_details_of_any_type_are_no_traceback(kind: str, closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    change = {
+        "missing": "UPDATE details SET row = 99 WHERE row = 12",
+        "a number": "UPDATE details SET data = 7 WHERE row = 12",
+        "a blob": "UPDATE details SET data = CAST(data AS BLOB) WHERE row = 12",
+    }[kind]
+    with closing(sqlite3.connect(folder / "run.db")) as database, database:
+        database.execute("PRAGMA ignore_check_constraints = 1")
+        database.execute(change)
+    (warning, *_) = check_nothing_is_lost(folder)
+    assert "row 12 has a wrong checksum" in warning
