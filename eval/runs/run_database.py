@@ -245,7 +245,7 @@ class RunDatabase:
             StoreError: nothing is left, or the disk refuses the new one.
         """
         self.is_restored = True
-        damaged: sqlite3.Connection | None = getattr(self, "_database", None)
+        damaged = self._get_readable()
         new = self.path.with_name(f"{self.path.name}.restored")
         with self._access("restored"):
             new.unlink(missing_ok=True)
@@ -272,6 +272,17 @@ class RunDatabase:
             self._connect()
         kept = "" if self.read_only else f"; the damaged file is kept as {self.path.name}.damaged"
         self._warn(f"{reason}: {restored.describe()}{kept}")
+
+    def _get_readable(self) -> sqlite3.Connection | None:
+        """Return the damaged database if it has this program's tables: nothing else of it is looked into."""
+        damaged: sqlite3.Connection | None = getattr(self, "_database", None)
+        if damaged is not None:
+            try:
+                check_schema(damaged, _SCHEMA)
+            except (sqlite3.Error, UnicodeDecodeError):
+                damaged.close()
+                return None
+        return damaged
 
     def _write_copies_again(self) -> None:
         """Write the copies in the folder again if they are not those of the database, as after a kill."""

@@ -24,6 +24,7 @@ from eval.runs.record import compute_crc
 
 _DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of a line whose bytes went bad
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+_MAX_BYTES = 256 * 1024 * 1024  # of the journal, or of one line of records.jsonl: far more than any run has
 PlanRows = list[tuple[str, str]]  # id, escaped, and the question as JSON
 
 
@@ -77,7 +78,8 @@ class Journal:
         """Return what can be read; nothing if there is no journal."""
         content, lines = JournalContent(), []
         with suppress(OSError):
-            lines = self.path.read_bytes().split(b"\n")
+            if self.path.stat().st_size <= _MAX_BYTES:
+                lines = self.path.read_bytes().split(b"\n")
         *whole, rest = lines or [b""]  # the rest: cut off by a kill, or nothing
         for line in filter(None, whole):
             try:
@@ -91,7 +93,7 @@ class Journal:
     def read_lines(self, checksums: Collection[int]) -> Iterator[str]:
         """Yield the lines of `records.jsonl` that have one of the checksums."""
         with suppress(OSError), self.records_path.open("rb") as file:
-            for raw in file:
+            for raw in iter(lambda: file.readline(_MAX_BYTES), b""):
                 if _compute_line_crc(raw) in checksums:
                     yield raw.decode("ascii", "replace")
 
@@ -133,7 +135,8 @@ def has_lines(path: Path, checksums: Iterable[int]) -> bool:
     expected = iter(checksums)
     try:
         with path.open("rb") as file:
-            same = all(_compute_line_crc(raw) == next(expected, None) for raw in file)
+            lines = iter(lambda: file.readline(_MAX_BYTES), b"")
+            same = all(_compute_line_crc(raw) == next(expected, None) for raw in lines)
     except OSError:
         return False
     return same and next(expected, None) is None
