@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("mas", "eval", "optimize")
 LEFT_OUT = ("eval/benchmarks/sample/",)  # attachments of questions
 MAX_CONSTANT = 20  # a larger one is a limit that no test should know to the last digit
+STAGES = ("mirrored", "package", "importing", "commands")
 TIMEOUT_SECONDS = 600.0  # for the tests of one stage; a mutant that hangs was noticed
 NICENESS = 10
 _BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -270,10 +271,9 @@ def list_stages(root: Path, path: str) -> list[tuple[str, list[str]]]:
         [each.relative_to(root) for each in tests if each.parent == root / folder]
         for folder in (package, Path("tests") / module.parts[0])
     )
-    stages = {"mirrored": [mirrored], "package": package_tests, "importing": importing, "commands": commands}
     done: set[Path] = set()
     result = []
-    for stage, targets in stages.items():
+    for stage, targets in zip(STAGES, ([mirrored], package_tests, importing, commands), strict=True):
         if new := [each for each in targets if (root / each).exists() and each not in done]:
             done.update(new)
             result.append((stage, [str(each) for each in new]))
@@ -311,13 +311,13 @@ class Copy:
         if (ROOT / ".venv").exists() and not (folder / ".venv").exists():
             (folder / ".venv").symlink_to(ROOT / ".venv")
 
-    def judge(self, mutant: Mutant) -> Verdict:
-        """Make the mutant, run the tests, and take it back."""
+    def judge(self, mutant: Mutant, stages: Sequence[str] = STAGES) -> Verdict:
+        """Make the mutant, run the tests of these stages, and take it back."""
         verdict, began = Verdict(mutant), time.monotonic()
         module = self.folder / mutant.path
         original = module.read_text("utf-8")
         for stage, targets in list_stages(self.folder, mutant.path):
-            while not verdict.stage:
+            while stage in stages and not verdict.stage:
                 module.write_text(mutant.text, encoding="utf-8")
                 failed = self._find_failing_test(targets, verdict.broken)
                 module.write_text(original, encoding="utf-8")
@@ -355,7 +355,7 @@ class Copy:
                 _kill_group(process)
         if process.returncode in (0, 5):  # 5: nothing but slow tests
             return None
-        found = re.search(r"^(?:FAILED|ERROR) (\S+)", out, re.MULTILINE)
+        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", out, re.MULTILINE)
         return found[1] if found else targets[0]  # the test process itself died
 
 
@@ -370,7 +370,9 @@ def _kill_group(process: "subprocess.Popen[str]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def judge_all(mutants: Sequence[Mutant], jobs: int, show: Callable[[Verdict], None]) -> list[Verdict]:
+def judge_all(
+    mutants: Sequence[Mutant], jobs: int, show: Callable[[Verdict], None], stages: Sequence[str] = STAGES
+) -> list[Verdict]:
     """Judge the mutants in as many copies as there are jobs; the result has their order."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as parent:
         copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
@@ -380,7 +382,7 @@ def judge_all(mutants: Sequence[Mutant], jobs: int, show: Callable[[Verdict], No
         def judge(mutant: Mutant) -> Verdict:
             place = copies.get()
             try:
-                verdict = place.judge(mutant)
+                verdict = place.judge(mutant, stages)
             finally:
                 copies.put(place)
             show(verdict)
@@ -437,6 +439,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="mutants at once, each in its own copy")
     parser.add_argument("--only", nargs="*", default=[], metavar="PATH", help="modules whose path begins like this")
+    parser.add_argument(
+        "--near", action="store_true", help="run no tests beyond the module's folder: quick, and strict"
+    )
     parser.add_argument("--at-least", type=float, default=0.0, help="share that must be noticed")
     given = parser.parse_args(arguments)
     drawn = draw_mutants(ROOT, given.only, given.seed)
@@ -452,9 +457,8 @@ def main(arguments: Sequence[str]) -> int:
         place = f"{verdict.mutant.path}:{verdict.mutant.line} {verdict.mutant.kind}"
         print(f"{done.total()}/{len(mutants)} {place}, {verdict.seconds:.0f} s: {word}", flush=True)
 
-    report = write_report(
-        judge_all(mutants, given.jobs, show), f"scripts/mutation_sample.py {' '.join(arguments)}".strip()
-    )
+    verdicts = judge_all(mutants, given.jobs, show, STAGES[:2] if given.near else STAGES)
+    report = write_report(verdicts, f"scripts/mutation_sample.py {' '.join(arguments)}".strip())
     file = ROOT / "outputs" / "mutants" / f"seed{given.seed}_n{len(mutants)}.md"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(report, encoding="utf-8")
