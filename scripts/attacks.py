@@ -82,7 +82,7 @@ ATTACKS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps its plugins in sets
 class Outcomes:
     """Outcome of each test by its id, collected as a plugin of pytest."""
 

@@ -28,8 +28,11 @@ def test_every_test_of_the_list_exists(attack: str) -> None:
 def test_an_attack_is_defended_if_its_tests_pass_and_only_then(tmp_path: Path) -> None:
     file = tmp_path / "test_them.py"
     file.write_text(OUTCOMES)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "conftest.py").touch()  # a folder of its own settings, as most tests have
+    (tmp_path / "inner" / "test_inner.py").write_text("def test_passes(): pass\n")
     listed = {
-        "holds": ("test_them.py::test_passes",),
+        "holds": ("test_them.py::test_passes", "inner/test_inner.py"),
         "fails": ("test_them.py::test_passes", "test_them.py::test_fails"),
         "skipped": ("test_them.py::test_skips",),
     }
@@ -47,7 +50,7 @@ def test_an_attack_is_defended_if_its_tests_pass_and_only_then(tmp_path: Path) -
     everything = run()
     rows = {line.split()[0]: line for line in everything.stdout.splitlines() if line.startswith(tuple(listed))}
     assert everything.returncode == 1
-    assert " defended " in rows["holds"] and rows["holds"].endswith("1 tests")
+    assert " defended " in rows["holds"] and rows["holds"].endswith("2 tests")
     assert " NOT DEFENDED " in rows["fails"] and "1 of 2 tests failed" in rows["fails"]
     assert " not checked " in rows["skipped"] and rows["skipped"].endswith("no key")
     assert run("hold").returncode == 0
