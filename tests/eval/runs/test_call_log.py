@@ -288,3 +288,9 @@ def test_a_reply_of_which_a_bit_went_bad_is_asked_for_again_and_says_so(tmp_path
     assert (replies.get("key"), replies.get("key"), log.count()) == (None, None, 0)
     (warning,) = warnings
     assert warning.endswith("calls.db is damaged (its checksum is wrong); its call is made again")
+
+
+def test_the_file_is_written_without_waiting_for_the_disk_or_for_others(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    settings = [log._file.execute(f"PRAGMA {name}")[0][0] for name in ("journal_mode", "synchronous", "busy_timeout")]
+    assert settings == ["wal", 1, 200]  # NORMAL

@@ -85,12 +85,15 @@ def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
 def test_long_fields_are_cut_and_short_structures_kept(tmp_path: Path) -> None:
     with RunLogs(tmp_path) as logs:
         fields = {"text": "x" * 5000, "rows": list(range(5000)), "few": {"a": [1, None]}, "fits": "y" * 500}
+        fields |= {"fit": ["z" * 496], "longer": ["z" * 497]}
         logs.listener("t", {"task_id": "q1"})("info", "seen", fields)
     (line,) = system_lines(tmp_path)
     assert line["text"] == "x" * 499 + "…"
     assert len(str(line["rows"])) == 500
     assert line["few"] == {"a": [1, None]}
     assert line["fits"] == "y" * 500
+    assert line["fit"] == ["z" * 496]  # 500 characters of JSON
+    assert line["longer"] == '["' + "z" * 497 + "…"
 
 
 def test_a_systems_fields_cannot_replace_those_of_every_line(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from eval.runs.folder import find_run, get_run_name
+from eval.runs.folder import RunInUseError, RunLock, find_run, get_run_name, is_in_use
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, check_free
 from mas.runtime.errors import UserError
@@ -60,6 +62,30 @@ def test_an_unknown_run_is_told_the_newest_names(runs: Path) -> None:
         find_run("nope", runs)
     with pytest.raises(UserError, match="is no run"):
         find_run("2026-11-22_10-00-00_empty", runs)
+
+
+def test_five_runs_are_all_listed(tmp_path: Path) -> None:
+    for number in range(5):
+        make(tmp_path, f"2026-11-23_09-00-0{number}_new")
+    with pytest.raises(UserError, match=r"latest, 2026-11-23_09-00-04_new, .*2026-11-23_09-00-00_new\.$"):
+        find_run("nope", tmp_path)
+
+
+def test_a_lock_that_is_soon_released_is_waited_for_and_another_is_not(tmp_path: Path) -> None:
+    held = RunLock(tmp_path / "run.db")
+    held.take()
+    began = time.monotonic()
+    with pytest.raises(RunInUseError):
+        RunLock(tmp_path / "run.db").take()
+    assert 0.4 < time.monotonic() - began < 5
+    began = time.monotonic()
+    assert is_in_use(tmp_path / "run.db")
+    assert time.monotonic() - began < 0.4
+    threading.Timer(0.1, held.release).start()
+    second = RunLock(tmp_path / "run.db")
+    second.take(wait_seconds=30)
+    second.release()
+    assert not is_in_use(tmp_path / "run.db")
 
 
 def test_where_there_is_no_run_that_is_said(tmp_path: Path) -> None:

@@ -75,3 +75,9 @@ def test_a_long_command_line_is_shortened(capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr().err
     assert len(shown) < 5_000
     assert shown.endswith("data.x99=z … and 50 more\n")
+
+
+def test_a_command_line_of_a_hundred_options_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError):
+        check_command([f"data.x{number}=z" for number in range(100)], [], "python eval/run.py", Path("theirs"))
+    assert capsys.readouterr().err.endswith("data.x99=z\n")
