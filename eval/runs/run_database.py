@@ -118,7 +118,7 @@ class RunDatabase:
         """
         try:
             check_files(self.path)
-        except (ForeignDatabaseError, OSError) as error:
+        except ForeignDatabaseError as error:
             raise StoreError(f"{self.path} is not opened: {error}") from error
 
     def _take_lock(self) -> None:

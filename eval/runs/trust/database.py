@@ -40,7 +40,7 @@ def check_files(path: Path) -> None:
     for name in (path.name, *(f"{path.name}{ending}" for ending in _SIDE_FILES)):
         try:
             mode = path.with_name(name).lstat().st_mode
-        except FileNotFoundError:
+        except OSError:  # it is not there, or cannot be opened either
             continue
         if not stat.S_ISREG(mode):
             raise ForeignDatabaseError(f"{name} is a link or another special file, which is not followed")
@@ -85,9 +85,11 @@ class QueryGuard:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._calls = 0
         self._interrupt: BaseException | None = None
-        # A generator, since Python handles a signal as soon as a function begins, before any `try` in it: the
-        # exception would be lost in SQLite.
-        database.set_progress_handler(self._watch().__next__, _STEPS_AT_ONCE)
+        # A generator that has begun, since Python handles a signal as soon as a function begins, before any `try` in
+        # it: the exception would be lost in SQLite.
+        watch = self._watch()
+        next(watch)
+        database.set_progress_handler(watch.__next__, _STEPS_AT_ONCE)
 
     def _watch(self) -> Iterator[int]:
         """Yield 0 to let the query go on, 1 to end it."""

@@ -1,10 +1,12 @@
 """A hostile `run.db` is refused before it is queried, what it names is left alone, and every query can be ended."""
 
+import os
 import signal
 import sqlite3
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,23 @@ def test_a_query_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> No
             database.execute(ENDLESS).fetchall()
         with guard:
             assert database.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_signal_is_not_lost_at_the_first_look_or_a_later_one() -> None:
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt("SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        for seconds in (0.0, 0.0, 0.0, 0.001, 0.05):
+            database = sqlite3.connect(":memory:")
+            timer = threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGTERM])
+            with pytest.raises(KeyboardInterrupt, match="SIGTERM"), QueryGuard(database):
+                timer.start()
+                database.execute(ENDLESS).fetchall()
+            timer.join()
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_value_larger_than_any_of_a_run_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
