@@ -137,7 +137,7 @@ def _read_options(config_name: str) -> set[str]:
 def suggest(name: str, known: Collection[str]) -> str:
     """Return a clause that lists the known names, with the most similar one first if any is similar."""
     listed = f"choose one of: {', '.join(sorted(set(known) - {'hydra'}))}"
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     return f"did you mean {close[0]}? Otherwise {listed}" if close else listed
 
 

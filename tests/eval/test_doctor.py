@@ -206,7 +206,7 @@ def test_the_hub_is_asked_for_gaia_alone(run: Doctor, monkeypatch: pytest.Monkey
 
 
 def test_a_used_run_folder_keeps_the_configuration_from_running(run: Doctor, tmp_path: Path) -> None:
-    (tmp_path / "run.db").touch()
+    (tmp_path / "run.db").write_bytes(b"no database")
     code, lines = run("experiment=offline", "tracking=off", f"run.dir={tmp_path}")
     assert code == 1
     assert "already holds a run" in marked(lines, "run")[0]

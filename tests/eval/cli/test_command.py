@@ -90,7 +90,7 @@ def test_a_choice_unknown_to_any_job_stops_a_multirun_before_its_first(
 
     assert run(task, "-m", "model=offline,nope") == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: model=nope is not known; ")
+    assert line.startswith("error: model=nope is not known; choose one of: ")
     assert "offline" in line
 
 

@@ -191,7 +191,7 @@ def test_all_sees_a_run_that_was_resumed_without_tracking(
         (["--all", "a"], "name one run, or give --all"),
         (["no such run"], "no such run is no run"),
         (["a", "model=offline"], "model is not an option here; give tracking=… and its options only"),
-        (["RUN", "tracking=sever"], "tracking=sever is not known; choose one of"),
+        (["RUN", "tracking=sever"], "tracking=sever is not known; did you mean server? Otherwise choose one of"),
         (["RUN", "tracking.folde=x"], "folde"),
         (["RUN", "tracking=off"], "tracking=off sends nothing; say where it shall go: tracking=local"),
         (["RUN", "tracking.experiment="], "tracking.experiment"),
