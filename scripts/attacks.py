@@ -78,6 +78,10 @@ ATTACKS: dict[str, tuple[str, ...]] = {
         "tests/test_secrets_stay_secret.py",
         "tests/optimize/test_tuning_secrets.py",
     ),
+    "A picture in an answer is loaded by who looks at it in MLflow": (
+        "tests/eval/mlflow_export/test_values.py",
+        "tests/test_mlflow_pages.py::test_no_picture_of_another_host_is_loaded",
+    ),
     "The gold answer is in a candidate prompt": ("tests/optimize/publishing/test_leaks.py",),
 }
 

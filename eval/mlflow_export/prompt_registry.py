@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from eval.mlflow_export.tracked_run import TrackedRun, read_pages
+from eval.mlflow_export.values import break_pictures
 from mas.prompt_sets.prompt_set import PromptSet
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ def build_alias(set_name: str) -> str:
 
 def build_template(prompts: PromptSet, agent: str) -> str:
     """Return the agent's text, and its demos after `DEMOS_MARK`; only their number if they are too long for MLflow."""
-    text, demos = prompts.texts[agent], prompts.demos.get(agent)
+    text, demos = break_pictures(prompts.texts[agent]), prompts.demos.get(agent)
     if not demos:
         return text
-    whole = f"{text}{DEMOS_MARK}```json\n{json.dumps(demos, indent=2, ensure_ascii=False)}\n```"
+    whole = f"{text}{DEMOS_MARK}```json\n{break_pictures(json.dumps(demos, indent=2, ensure_ascii=False))}\n```"
     if len(whole) <= _MAX_TEMPLATE_CHARS:
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()

@@ -13,6 +13,7 @@ from typing import Any
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_process import Export, run_exporter
 from eval.mlflow_export.tracked_run import HOST_TAG, PARENT_TAG, PID_TAG, RUN_TAG, TrackedRun, open_run, to_ms
+from eval.mlflow_export.values import truncate
 from eval.runs.run_info import SweepJob
 
 JsonObject = dict[str, Any]
@@ -101,7 +102,7 @@ class SweepExport(Export):
             if value is not None:
                 client.log_metric(run_id, key, value)
         client.set_tag(run_id, "simulated", str(sweep["simulated"]).lower())
-        client.set_tag(run_id, "mlflow.note.content", self._read(TABLE_FILE)[:_MAX_NOTE_CHARS])
+        client.set_tag(run_id, "mlflow.note.content", truncate(self._read(TABLE_FILE), _MAX_NOTE_CHARS))
 
 
 if __name__ == "__main__":

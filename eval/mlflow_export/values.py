@@ -7,6 +7,7 @@ derive_assessment_id(("9c1f", "q1", 1, 1), "correct")      # "a-" and 32 hex dig
 import hashlib
 import json
 import math
+import re
 
 from eval.runs.record import Record
 
@@ -35,6 +36,13 @@ def _digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+# MLflow's pages render texts as Markdown, and descriptions as HTML too: a picture would be loaded from its host, which
+# then knows who reads the answer. An invisible character (zero width space) makes it a link, or plain text.
+_PICTURE = re.compile(
+    r"(?:!|\\u0021)(?=\[|\\u005b)|<(?=/?(?:img|image|picture|source|svg|video|audio|iframe|object|embed|link|style)\b)",
+    re.IGNORECASE,
+)
+_PICTURE_PARTS = ("image", "image_url", "input_image")  # types of parts of a message
 MAX_TEXT_CHARS = 20_000  # of one text inside a span; the run's records.jsonl has it whole
 _INT64 = 2**63
 
@@ -44,7 +52,8 @@ def to_storable(value: object) -> object:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
-        return {clean_text(str(key)): to_storable(item) for key, item in value.items()}
+        stored = {clean_text(str(key)): to_storable(item) for key, item in value.items()}
+        return stored | {"type": f"{stored['type']} (not shown)"} if stored.get("type") in _PICTURE_PARTS else stored
     if isinstance(value, list | tuple):
         return [to_storable(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -55,14 +64,20 @@ def to_storable(value: object) -> object:
 
 
 def clean_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
-    """Replace characters that no database stores, and cut the text."""
+    """Replace characters that no database stores, break pictures that a page would load, and cut the text."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")
     if "\x00" in text:
         text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
     if len(text) <= max_chars:
-        return text
-    return f"{text[:max_chars]}\n[cut: the first {max_chars} of {len(text)} characters; records.jsonl has the whole]"
+        return break_pictures(text)
+    kept = break_pictures(text[:max_chars])
+    return f"{kept}\n[cut: the first {max_chars} of {len(text)} characters; records.jsonl has the whole]"
+
+
+def break_pictures(text: str) -> str:
+    """Return the text so that MLflow's pages load no picture for it."""
+    return _PICTURE.sub("\\g<0>\u200b", text)
 
 
 def truncate(text: str, max_chars: int) -> str:
