@@ -80,6 +80,8 @@ lock:
 	.venv-lock/bin/python -m pip install --quiet uv
 	.venv-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --extra dev --output-file requirements.lock pyproject.toml
+	.venv-lock/bin/uv pip compile --universal --python-version 3.12 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --constraint requirements.lock --output-file deploy/requirements.lock deploy/requirements.in
 	rm -rf .venv-lock
 
 clean:
