@@ -90,8 +90,11 @@ ATTACKS: dict[str, tuple[str, ...]] = {
 class Outcomes:
     """Outcome of each test by its id, collected as a plugin of pytest."""
 
-    found: dict[str, str] = field(default_factory=dict)  # "passed", "skipped" or "failed"
+    found: dict[str, str] = field(default_factory=dict)  # "passed", "skipped", "failed", or "slow": left out
     reasons: dict[str, str] = field(default_factory=dict)  # of skipped tests
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        self.found.update(dict.fromkeys((item.nodeid for item in items), "slow"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or not report.passed:
@@ -105,13 +108,14 @@ class Outcomes:
         begins = tuple(f"{test}{end}" for test in tests for end in ("::", "["))
         ids = [each for each in self.found if each in tests or each.startswith(begins)]
         count = Counter(self.found[each] for each in ids)
-        why = next((self.reasons[each] for each in ids if each in self.reasons), "only slow tests: --all")
+        why = next((self.reasons[each] for each in ids if each in self.reasons), "")
+        remarks = [f"{count['skipped']} skipped: {why}"] if count["skipped"] else []
+        remarks += [f"{count['slow']} slow ones left out (--all)"] if count["slow"] else []
         if count["failed"]:
             return "NOT DEFENDED", f"{count['failed']} of {len(ids)} tests failed"
         if not count["passed"]:
-            return "not checked", why
-        skipped = f", {count['skipped']} skipped: {why}" if count["skipped"] else ""
-        return "defended", f"{count['passed']} tests{skipped}"
+            return "not checked", ", ".join(remarks) or "its tests could not be collected"
+        return "defended", ", ".join([f"{count['passed']} tests", *remarks])
 
 
 def main(arguments: Sequence[str]) -> int:

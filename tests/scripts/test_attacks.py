@@ -13,6 +13,7 @@ from scripts import attacks
 
 OUTCOMES = (
     "import pytest\ndef test_passes(): pass\ndef test_fails(): assert False\ndef test_skips(): pytest.skip('no key')\n"
+    "@pytest.mark.slow\ndef test_slow(): pass\n"
 )
 
 
@@ -33,6 +34,8 @@ def test_an_attack_is_defended_if_its_tests_pass_and_only_then(tmp_path: Path) -
     (tmp_path / "inner" / "test_inner.py").write_text("def test_passes(): pass\n")
     listed = {
         "holds": ("test_them.py::test_passes", "inner/test_inner.py"),
+        "partly": ("test_them.py::test_passes", "test_them.py::test_slow"),
+        "left": ("test_them.py::test_slow",),
         "fails": ("test_them.py::test_passes", "test_them.py::test_fails"),
         "skipped": ("test_them.py::test_skips",),
     }
@@ -53,5 +56,8 @@ def test_an_attack_is_defended_if_its_tests_pass_and_only_then(tmp_path: Path) -
     assert " defended " in rows["holds"] and rows["holds"].endswith("2 tests")
     assert " NOT DEFENDED " in rows["fails"] and "1 of 2 tests failed" in rows["fails"]
     assert " not checked " in rows["skipped"] and rows["skipped"].endswith("no key")
+    assert " defended " in rows["partly"] and rows["partly"].endswith("1 tests, 1 slow ones left out (--all)")
+    assert " not checked " in rows["left"] and rows["left"].endswith("1 slow ones left out (--all)")
     assert run("hold").returncode == 0
+    assert " defended " in run("--all", "left").stdout
     assert run("unknown").returncode == 1
