@@ -50,7 +50,10 @@ ATTACKS: dict[str, tuple[str, ...]] = {
         f"{FILES}/test_zip_package.py",
         f"{FILES}/readers/test_archive.py",
     ),
-    "A hostile file hangs or kills its reader, connects, or finds a key": (f"{FILES}/test_reader_pool.py",),
+    "A hostile file or page hangs or kills its reader, connects, or finds a key": (
+        f"{FILES}/test_reader_pool.py",
+        "tests/mas/tools/test_hostile_inputs.py",
+    ),
     "A question's attachment is a file elsewhere": (
         "tests/mas/tools/test_attachments.py",
         "tests/eval/benchmarks/test_rows.py::test_a_link_out_of_the_folder_is_bad",
