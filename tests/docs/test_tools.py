@@ -89,7 +89,8 @@ def test_the_tools_of_the_browser_are_those_handed_on() -> None:
 
 def test_every_setting_named_exists_and_every_web_and_browser_setting_is_named() -> None:
     known = dotted(ToolSettings())
-    named = set(re.findall(r"tools\.(?:web|files|browser|sandbox|transcription)\.\w+|tools\.(?:fail_fast|max_output_chars)", PAGE))
+    parts = r"tools\.(?:web|files|browser|sandbox|transcription)\.\w+"
+    named = set(re.findall(rf"{parts}|tools\.(?:fail_fast|max_output_chars)", PAGE))
     assert named <= known.keys()
     assert {name for name in known if not name.startswith("tools.sandbox.")} <= named
     assert "tools.sandbox.kind" in named
