@@ -90,13 +90,15 @@ def warn_of_block(call: BlockingCall) -> None:
 
 def settle_pause(seconds: float, call: BlockingCall | None) -> None:
     """Charge a pause to the sample whose code blocked the loop, if it was one."""
+    is_long = seconds >= DEFAULT_TIMES.reported_seconds
     if call is None:
-        if seconds >= DEFAULT_TIMES.reported_seconds:
+        if is_long:
             print_warning(
                 f"this process could not run for {seconds:.0f} s (was it stopped?): deadlines are extended by that."
             )
         return
-    call.context.run(event, "event loop blocked", "warning", where=call.where, seconds=round(seconds, 1))
+    if is_long:
+        call.context.run(event, "event loop blocked", "warning", where=call.where, seconds=round(seconds, 1))
     if (context := read_context(call.context)) is not None:
         context.charge_pause(seconds)
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import pytest
 
+from mas.runtime import event_loop
 from mas.runtime.event_loop import background_loop, settle_pause, warn_of_block
 from mas.runtime.loop_clock import BlockingCall, SteadyLoop, WatchTimes, now, share_clock
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
@@ -143,14 +144,17 @@ def run_on_a_loop(work: Coroutine[object, None, T]) -> T:
         return loop.run_until_complete(work)
 
 
-def test_only_the_sample_that_blocked_the_loop_pays_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_sample_that_blocked_the_loop_pays_for_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "DEFAULT_TIMES", TIMES)
     logged: list[tuple[str, str, str]] = []
     trace = Trace("thread", lambda level, event, fields: logged.append((level, event, str(fields["where"]))))
     first, second = SampleContext(SampleKey("q1")), SampleContext(SampleKey("q2"))
     assert answer_in_turn(first, second, trace) == ["deadline_seconds", "answered"]
     where = f"{__file__}:{block.__code__.co_firstlineno + 1} in block"
     assert logged == [("warning", "event loop blocked", where)]
-    warning = f"warning: {where} (question 'q1') has blocked the event loop for 5 s: everything else waits for it"
+    warning = f"warning: {where} (question 'q1') has blocked the event loop for 0.8 s: everything else waits for it"
     assert capsys.readouterr().err.startswith(warning)
 
 
