@@ -47,3 +47,23 @@ def test_a_reasoning_model_must_have_room_to_think() -> None:
         OpenAIChatModel("o3", max_tokens=500).check()
     OpenAIChatModel("o3", max_tokens=16000).create_lm(AgentModel())
     OpenAIChatModel("gpt-4o", max_tokens=500).check()
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "too_little"),
+    [
+        ("attempt_timeout_seconds", 0.001, 0),
+        ("call_deadline_seconds", 0.001, 0),
+        ("num_retries", 0, -1),
+        ("retry_base_seconds", 0, -0.001),
+        ("max_connections", 1, 0),
+        ("max_tokens", 1, 0),
+        ("context_tokens", 1, 0),
+    ],
+)
+def test_the_edges_of_a_setting_are_accepted_and_what_is_beyond_is_named(
+    key: str, least: float, too_little: float
+) -> None:
+    OpenAIChatModel("any", **{key: least}).check()  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=rf"^model\.{key}={too_little} is out of range; expected "):
+        OpenAIChatModel("any", **{key: too_little}).check()  # type: ignore[arg-type]
