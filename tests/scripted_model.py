@@ -191,7 +191,7 @@ class ScriptedModel:
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         return sorted({self.name, *more_names})
 
-    def concurrency_history(self) -> list[dict[str, Any]]:
+    def pace_history(self) -> list[dict[str, Any]]:
         return []
 
     def create_lm(self, agent: AgentModel) -> Any:

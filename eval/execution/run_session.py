@@ -2,7 +2,7 @@
 
 recorder = begin_session(folder, store, info, samples, prompts)
 reason = RunSession(config, recorder, folder, logs, console, stop).run(executor, pending)     # None: nothing is left
-recorder.end(reason, gate_history=[])
+recorder.end(reason, pace_history=[])
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class SessionRecorder:
     """Course of one session, kept in the run's store.
 
     recorder = SessionRecorder.begin(store, info, changes={})     # the store has the info, and one session more
-    recorder.end(None, gate_history=[])
+    recorder.end(None, pace_history=[])
     """
 
     def __init__(self, store: RunStore, info: RunInfo, state: RunState) -> None:
@@ -122,14 +122,14 @@ class SessionRecorder:
         self._state = replace(self._state, unfinished=None if usage is None else dict(usage))
         self.store.write_state(self._state)
 
-    def end(self, stopped: str | None, gate_history: Sequence[Mapping[str, object]]) -> None:
+    def end(self, stopped: str | None, pace_history: Sequence[Mapping[str, object]]) -> None:
         """Record the end; `stopped`: why it came early, None if it did not."""
         *earlier, last = self._state.sessions
         peak = measure_peak_memory_mb()
         self._state = replace(
             self._state,
             sessions=[*earlier, replace(last, ended_at=_now(), stopped=stopped, peak_memory_mb=peak)],
-            gate_history=[*self._state.gate_history, *map(dict, gate_history)],
+            pace_history=[*self._state.pace_history, *map(dict, pace_history)],
             finished=stopped is None,
             wall_seconds=self._seconds_before + time.monotonic() - self._began,
         )

@@ -28,7 +28,7 @@ from mas.runtime.terminal import escape_controls
 
 REPORT = "report.html"
 MAX_ANSWERS = 2_000  # rows of (sample, epoch)
-MAX_GATE_LINES = 100
+MAX_PACE_LINES = 100
 MAX_LEAKS = 200
 _TEMPLATE = Path(__file__).with_name("report.html.jinja")
 _SCRIPT = Path(__file__).with_name("report.js.jinja")
@@ -106,7 +106,7 @@ def _build_page(summary: Summary, rows: QuestionRows, facts: list[tuple[str, str
         "groups": {name: _build_group(counts, summary.incomplete) for name, counts in groups.items()},
         "ks": select_ks(summary.by_epochs) if summary.by_epochs else [],
         "notes": list(list_notes(summary)),
-        "gate_lines": summary.gate_history[-MAX_GATE_LINES:],
+        "pace_lines": summary.pace_history[-MAX_PACE_LINES:],
         "leak_lines": summary.leaks.results[:MAX_LEAKS],
         "shown": rows,
         "marks": sorted({mark for question in rows.questions for mark in question.marks.split()}),

@@ -27,7 +27,7 @@ from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
 NOT_AVAILABLE = "n/a"
-RATE_LIMIT = "rate limit"  # a reason in `gate_history`
+RATE_LIMIT = "rate limit"  # a reason in `pace_history`
 MAX_LINES_OF_K = 6
 MAX_SOURCE_CHARS = 120
 MAX_ERROR_CHARS = 240
@@ -300,10 +300,13 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
 def _list_sessions(summary: Summary) -> Iterator[tuple[str, str]]:
     if (waited := summary.waited_seconds) >= 0.05:
         yield "waited", f"{waited:,.1f} s for rate limits, free places and retries, of all questions together"
-    if cuts := sum(each.reason == RATE_LIMIT for each in summary.gate_history):
-        limits = [each.limit for each in summary.gate_history]
+    if cuts := sum(each.reason == RATE_LIMIT for each in summary.pace_history):
+        paces = [each.pace for each in summary.pace_history if each.reason == RATE_LIMIT]
         times = "once" if cuts == 1 else f"{cuts} times"
-        yield "rate", f"limited {times} by the server; {min(limits)} to {max(limits)} requests at once"
+        yield (
+            "rate",
+            f"limited {times} by the server; paced to {min(paces):,.3g} to {max(paces):,.3g} requests a second",
+        )
     if len(summary.sessions) > 1:
         yield "sessions", f"{len(summary.sessions)}: the run was resumed"
     if changed := [format_changes(session) for session in summary.sessions if session.changes]:

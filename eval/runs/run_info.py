@@ -144,7 +144,7 @@ class RunState:
     sessions: list[SessionInfo] = field(default_factory=list)
     wall_seconds: float = 0.0  # of all sessions that ended
     finished: bool | None = None  # None: no session began
-    gate_history: list[dict[str, Any]] = field(default_factory=list)  # changes of the limit of requests in flight
+    pace_history: list[dict[str, Any]] = field(default_factory=list)  # changes of the pace of requests
     unfinished: dict[str, Any] | None = None  # usage that was paid for samples without a record
 
     def to_json(self) -> str:

@@ -227,7 +227,7 @@ class _Evaluation:
             stopped = WITHOUT_RECORD
         elif self.stop.reason is not None and self.stop.reason.kind == "errors" and not pending:
             stopped = None  # the last answer was one error too many: nothing is left to run
-        recorder.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])
+        recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])
         return write_reports(self.folder, self.store)
 
     def show(self, summary: Summary, tracked: ExportOutcome) -> int:

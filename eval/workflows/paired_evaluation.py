@@ -120,5 +120,5 @@ class _ArmSession:
         return self.run.open_execution(executor, self.pending, progress.update, open_budget)
 
     def end(self, stopped: str | None) -> None:
-        self.recorder.end(stopped, self.config.model.concurrency_history() if self.config.needs_model else [])
+        self.recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])
         write_reports(self.arm.folder, self.store)

@@ -1,8 +1,7 @@
 """Rate limiter of an endpoint: the requests of all agents wait here until they may be sent, first come, first served.
 
-The number of requests in flight is always limited. A rate that the profile declares is kept; without one, limit and
-pace are learnt from the server's answers (`adaptive_limit.py`), as they are if a server refuses although its declared
-rate was kept.
+The number of requests in flight is always limited. A rate that the profile declares is kept. Without one the pace is
+learnt from the server's refusals (`adaptive_pace.py`); the same if a server refuses although its declared rate is kept.
 
     limiter = RateLimiter(max_concurrency=64)
     with await limiter.acquire(tokens=900) as permit:
@@ -16,10 +15,11 @@ rate was kept.
 import asyncio
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from aiolimiter import AsyncLimiter
 
-from mas.llm.adaptive_limit import START, AdaptiveLimit, LimitChange, SentRequest
+from mas.llm.adaptive_pace import AdaptivePace, PaceChange, SentRequest
 
 BURST_SECONDS = 0.1
 
@@ -62,6 +62,18 @@ class BackoffTooLongError(Exception):
         self.seconds = seconds
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """Requests of an endpoint until now, and the pace."""
+
+    answered: int
+    refused: int  # because of the rate (429)
+    failed: int  # for another reason
+    in_flight: int
+    waiting: int  # for their turn
+    pace: float | None  # requests per second; None: nothing was refused yet
+
+
 class RequestPermit:
     """Permission to send one request within the `with` block. Record its outcome there, at most once.
 
@@ -74,17 +86,17 @@ class RequestPermit:
 
     def record_success(self) -> None:
         self._end()
-        self._limiter.policy.record_success(self._sent, self._limiter.now())
+        self._limiter.answered += 1
 
     def record_rate_limit(self, retry_after_seconds: float | None) -> None:
         """Record a 429 that is not about an exhausted quota; None if the server named no pause."""
         self._end()
-        limiter = self._limiter
-        limiter.policy.record_rate_limit(self._sent, limiter.in_flight, retry_after_seconds, limiter.now())
+        self._limiter.policy.record_rate_limit(self._sent, retry_after_seconds, self._limiter.now())
 
     def record_server_error(self) -> None:
         """Record a 5xx: the server is overloaded or broken, but did not refuse because of the rate."""
         self._end()
+        self._limiter.failed += 1
         self._limiter.policy.record_server_error(self._limiter.now())
 
     def __enter__(self) -> "RequestPermit":
@@ -110,15 +122,22 @@ class RateLimiter:
         if max_concurrency < 1:
             raise ValueError(f"max_concurrency is {max_concurrency}; at least 1 request must be able to pass")
         self._rates = (requests_per_minute, tokens_per_minute)
-        is_declared = any(rate is not None for rate in self._rates)
-        self.policy = AdaptiveLimit(max_concurrency, start=max_concurrency if is_declared else START)
-        self.in_flight = 0
+        self.max_concurrency = max_concurrency
+        self.policy = AdaptivePace()
+        self.in_flight = self.answered = self.failed = self._waiting = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def history(self) -> list[LimitChange]:
-        """The newest 1,000 changes of the limit."""
-        return self.policy.history.entries()
+    def history(self) -> list[PaceChange]:
+        """The newest 1,000 changes of the pace."""
+        return self.policy.history
+
+    @property
+    def traffic(self) -> Traffic:
+        """Counts of requests until now; may be read from another thread."""
+        policy = self.policy
+        pace = policy.pace if policy.refused else None
+        return Traffic(self.answered, policy.refused, self.failed, self.in_flight, self._waiting, pace)
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -139,12 +158,16 @@ class RateLimiter:
         """
         self._bind()
         self._check_pause(get_patience())
-        async with self._turn:  # first come, first served, and safe to cancel
-            self._check_pause(get_patience())  # before the declared rate is used
-            await self._rate.acquire(tokens)
-            await self._wait_for_capacity(get_patience)
-            permit = RequestPermit(self, self.policy.record_send(self.now()))
-            self.in_flight += 1
+        self._waiting += 1
+        try:
+            async with self._turn:  # first come, first served, and safe to cancel
+                self._check_pause(get_patience())  # before the declared rate is used
+                await self._rate.acquire(tokens)
+                await self._wait_for_capacity(get_patience)
+                permit = RequestPermit(self, self.policy.record_send(self.now()))
+                self.in_flight += 1
+        finally:
+            self._waiting -= 1
         return permit
 
     def _check_pause(self, patience_seconds: float) -> None:
@@ -152,33 +175,16 @@ class RateLimiter:
             raise BackoffTooLongError(pause)
 
     async def _wait_for_capacity(self, get_patience: Callable[[], float]) -> None:
-        """Wait, at the head of the queue, until the pace and the limit let a request pass."""
-        policy, waited = self.policy, False
+        """Wait, at the head of the queue, until the pace and the limit of requests in flight let a request pass."""
         while True:
-            now = self.now()
-            if (wait := policy.next_send_at - now) > 0:
+            if (wait := self.policy.next_send_at - self.now()) > 0:
                 self._check_pause(get_patience())
                 await asyncio.sleep(wait)
-            elif self.in_flight < policy.limit:
-                break
+            elif self.in_flight < self.max_concurrency:
+                return
             else:
-                waited = True
-                next_growth = policy.grow_while_waiting(now)
-                if self.in_flight >= policy.limit:
-                    await self._wait_for_end(next_growth)
-        if not waited:
-            policy.stop_growing()
-
-    async def _wait_for_end(self, until: float | None) -> None:
-        """Wait until a request ends, at most until this time."""
-        assert self._loop is not None
-        self._ended.clear()
-        timer = None if until is None else self._loop.call_at(until, self._ended.set)
-        try:
-            await self._ended.wait()
-        finally:
-            if timer is not None:
-                timer.cancel()
+                self._ended.clear()
+                await self._ended.wait()
 
     def end_request(self) -> None:
         """Count a request as no longer in flight; called by its permit."""
@@ -191,7 +197,7 @@ class RateLimiter:
             return
         if self._loop is not None and not self._loop.is_closed():
             raise RuntimeError("a RateLimiter belongs to one event loop, and that of its first request is still open")
-        self._loop, self.in_flight = loop, 0
+        self._loop, self.in_flight, self._waiting = loop, 0, 0
         self._turn, self._ended = asyncio.Lock(), asyncio.Event()
         self._rate = DeclaredRate(*self._rates)
         self.policy.begin(loop.time())

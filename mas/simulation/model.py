@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm.adaptive_limit import LimitChange
+from mas.llm.adaptive_pace import PaceChange
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 
@@ -79,7 +79,7 @@ class SimulatedModel:
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         return []
 
-    def concurrency_history(self) -> list[LimitChange]:
+    def pace_history(self) -> list[PaceChange]:
         return []
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":

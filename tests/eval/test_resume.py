@@ -158,7 +158,7 @@ def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path
     assert all(each.ended_at and each.pid == os.getpid() for each in sessions)
     assert sessions[2].changes == {"limit": "1 → 2"}
     assert info.started_at == sessions[0].started_at
-    assert state.gate_history == [{"limit": 1}, {"limit": 2}]
+    assert state.pace_history == [{"limit": 1}, {"limit": 2}]
     assert state.finished
 
 

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import LimitChange, RunNames, SessionSummary, Summary, build_from_json
+from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary, Summary, build_from_json
 from eval.analysis.tuned_on import read_tuning_use
 from eval.runs.folder import is_in_use
 from eval.runs.record import Record, Usage, build_missing_record
@@ -41,7 +41,7 @@ def summarise_store(store: RunStore) -> Summary:
         bad_rows=tuple(info.bad_rows),
         command=tuple(info.command or ()),
         sessions=tuple(build_from_json(SessionSummary, asdict(each)) for each in state.sessions),
-        gate_history=tuple(build_from_json(LimitChange, each) for each in state.gate_history),
+        pace_history=tuple(build_from_json(PaceChange, each) for each in state.pace_history),
         unfinished=build_from_json(Usage, state.unfinished) if state.unfinished else None,
         used=read_tuning_use(info),
     )

@@ -19,7 +19,7 @@ from eval.analysis.summary.summary import (
     JudgeAgreement,
     LeakedResult,
     Leaks,
-    LimitChange,
+    PaceChange,
     Retried,
     Reviews,
     RunNames,
@@ -50,7 +50,7 @@ class RunDetails:
     bad_rows: tuple[str, ...] = ()  # of the dataset, that were skipped
     command: tuple[str, ...] = ()  # overrides as typed
     sessions: tuple[SessionSummary, ...] = ()
-    gate_history: tuple[LimitChange, ...] = ()
+    pace_history: tuple[PaceChange, ...] = ()
     unfinished: Usage | None = None  # of samples that were interrupted and have no record yet
     used: UsedToTune | None = None  # samples that the run's prompts were tuned on; None: unknown
 
@@ -125,7 +125,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in run.sessions), default=0.0) or None,
         command=run.command,
         sessions=run.sessions,
-        gate_history=run.gate_history,
+        pace_history=run.pace_history,
     )
 
 

@@ -17,7 +17,7 @@ from typing import TypeVar, cast, get_args, get_origin, get_type_hints
 from eval.analysis.statistics.intervals import Interval
 from eval.runs.record import Usage
 
-SUMMARY_VERSION = 1  # increased whenever a field changes its name or its meaning
+SUMMARY_VERSION = 2  # increased whenever a field changes its name or its meaning
 
 T = TypeVar("T")
 
@@ -165,11 +165,11 @@ class SessionSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LimitChange:
-    """A change of the number of requests sent at once."""
+class PaceChange:
+    """A change of the pace at which requests are sent."""
 
     seconds: float
-    limit: int
+    pace: float  # requests per second
     reason: str
 
 
@@ -219,7 +219,7 @@ class Summary(Counts, RunFacts):
     peak_memory_mb: float | None  # of the process, the highest of all sessions; None: unknown
     command: tuple[str, ...]  # overrides as typed
     sessions: tuple[SessionSummary, ...]
-    gate_history: tuple[LimitChange, ...]
+    pace_history: tuple[PaceChange, ...]
     mlflow: dict[str, str] | None = None  # URI, experiment and run, once it has been exported
 
     def to_dict(self) -> dict[str, object]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from mas.llm.adaptive_limit import LimitChange
+from mas.llm.adaptive_pace import PaceChange
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class Model(Protocol):
         """Return the models without a price, of the profile's own and of `more_names`; a budget in USD needs all."""
         ...
 
-    def concurrency_history(self) -> list[LimitChange]:
-        """Return the changes of the number of requests that may be in flight; empty without a rate limiter."""
+    def pace_history(self) -> list[PaceChange]:
+        """Return the changes of the pace of requests; empty without a rate limiter."""
         ...
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm.adaptive_limit import LimitChange
+from mas.llm.adaptive_pace import PaceChange
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
 from mas.runtime.errors import UserError
@@ -160,8 +160,8 @@ class ModelProfile(ABC):
         """Return the models without a price, of the profile's own and of `more_names`."""
         return sorted(name for name in {*self.names, *more_names} if find_price(name, self.prices) is None)
 
-    def concurrency_history(self) -> list[LimitChange]:
-        """Return the changes of the number of requests that may be in flight at once, at all servers."""
+    def pace_history(self) -> list[PaceChange]:
+        """Return the changes of the pace of requests, at all servers."""
         changes = [change for limiter in self._rate_limiters.values() for change in limiter.history]
         return sorted(changes, key=lambda change: change["seconds"])
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import LimitChange, RunNames, SessionSummary
+from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary
 from eval.reports import question_rows as shown_answers
 from eval.reports.html_report import MAX_ANSWERS, write_report
 from eval.reports.step_tree import build_steps
@@ -236,15 +236,15 @@ def test_the_course_of_the_run_is_told(tmp_path: Path, record: Make) -> None:
         SessionSummary(started_at="2026-11-20T11:00:00", ended_at="2026-11-20T11:05:00", changes={"limit": "3 → 5"}),
     ]
     history = [
-        LimitChange(seconds=0.0, limit=4, reason="start"),
-        LimitChange(seconds=2.5, limit=3, reason="rate limit"),
+        PaceChange(seconds=0.0, pace=500.0, reason="start"),
+        PaceChange(seconds=2.5, pace=3.25, reason="rate limit"),
     ]
     text = page(
-        tmp_path, [record("a")], sessions=sessions, gate_history=history, simulated=True, names=RunNames(model="m-1")
+        tmp_path, [record("a")], sessions=sessions, pace_history=history, simulated=True, names=RunNames(model="m-1")
     ).text
     assert "2026-11-20 10:00:00 \N{EN DASH} killed, or still going on none" in text
     assert "2026-11-20 11:00:00 2026-11-20 11:05:00 no limit: 3 → 5" in text
-    assert "2.5 3 rate limit" in text
+    assert "2.5 3.25 rate limit" in text
     assert "limited once by the server" in text
     assert SIMULATED_NOTICE in text
 
@@ -256,7 +256,7 @@ def test_a_run_without_records_has_a_page(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_made_leaves_the_old_one(tmp_path: Path, record: Make) -> None:
     before = page(tmp_path, [record("a")]).html
     summary = summarise([record("a")], RunDetails(run_id="run-1"))
-    broken = replace(summary, gate_history=(None,))  # type: ignore[arg-type]
+    broken = replace(summary, pace_history=(None,))  # type: ignore[arg-type]
     with pytest.raises(AttributeError):
         write_report(tmp_path / "report.html", broken, [record("a")])
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import LimitChange, RunNames, SessionSummary
+from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary
 from eval.reports.summary_table import print_summary
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
@@ -162,11 +162,12 @@ def test_epochs_have_a_table_of_their_own(record: Make) -> None:
 def test_a_run_with_a_history_tells_it(record: Make) -> None:
     sessions = (SessionSummary(), SessionSummary(changes={"run.concurrency": "16 → 8"}))
     history = [
-        LimitChange(seconds=0.0, limit=4, reason="start"),
-        LimitChange(seconds=2.5, limit=3, reason="rate limit"),
+        PaceChange(seconds=0.0, pace=500.0, reason="start"),
+        PaceChange(seconds=2.5, pace=3.25, reason="rate limit"),
+        PaceChange(seconds=4.5, pace=12.0, reason="rate limit"),
     ]
-    text = shown([record("a", waited_seconds=2.0)], sessions=sessions, gate_history=history)
-    assert "rate: limited once by the server; 3 to 4 requests at once" in text
+    text = shown([record("a", waited_seconds=2.0)], sessions=sessions, pace_history=history)
+    assert "rate: limited 2 times by the server; paced to 3.25 to 12 requests a second" in text
     assert "sessions: 2" in text
     assert "configuration changed: run.concurrency: 16 → 8" in text
     assert "waited: 2.0 s" in text

@@ -187,7 +187,7 @@ def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:
         model = OpenAIChatModel("any", base_url=server.base_url, retry_base_seconds=0.001)
         lm = model.create_lm(AgentModel())
         with use_context(SampleContext(SampleKey("q"), call_log=replies)):
-            return run_blocking(asyncio.to_thread(lm, "hi")), model.concurrency_history()
+            return run_blocking(asyncio.to_thread(lm, "hi")), model.pace_history()
 
     async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
         if len(server.requests) == 1:

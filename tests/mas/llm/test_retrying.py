@@ -236,7 +236,7 @@ def test_a_hang_teaches_the_rate_limiter_nothing() -> None:
     with serving(hanging(1)) as server:
         model = profile(server.base_url, attempt_timeout_seconds=0.2)
         assert run_blocking(model.create_lm(AgentModel()).acall("hi")) == ["hello"]
-    assert [entry["reason"] for entry in model.concurrency_history()] == ["start"]
+    assert [entry["reason"] for entry in model.pace_history()] == ["start"]
 
 
 def test_waiting_for_the_next_attempt_is_not_counted() -> None:
@@ -311,7 +311,7 @@ def test_refusals_are_reported_to_the_rate_limiter() -> None:
     with serving(in_turn(failing("429 Too Many Requests\r\nRetry-After: 0"), complete_with("hello"))) as server:
         model = profile(server.base_url)
         assert run_blocking(model.create_lm(AgentModel()).acall("hi")) == ["hello"]
-    assert "rate limit" in {entry["reason"] for entry in model.concurrency_history()}
+    assert [each.traffic.refused for each in model._rate_limiters.values()] == [1]
 
 
 @pytest.mark.parametrize("reply", ["not the format", '{"answer": "42"}'])

@@ -9,7 +9,7 @@ import pytest
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.rows import MAX_ERROR_CHARS
 from eval.analysis.summary.summarise import RunDetails, select_final_attempts, summarise
-from eval.analysis.summary.summary import Agreement, Leaks, LimitChange, Retried, Reviews, SessionSummary, read_summary
+from eval.analysis.summary.summary import Agreement, Leaks, PaceChange, Retried, Reviews, SessionSummary, read_summary
 from eval.analysis.tuned_on import UsedToTune
 from eval.reports.notes import list_notes
 from eval.runs.record import Record, Usage
@@ -279,7 +279,7 @@ def test_a_summary_reads_back_as_it_was(tmp_path: Path, record: Make) -> None:
         run_id="run-1",
         epochs=2,
         sessions=(session,),
-        gate_history=(LimitChange(seconds=0.5, limit=3, reason="rate limit"),),
+        pace_history=(PaceChange(seconds=0.5, pace=3.0, reason="rate limit"),),
         unfinished=Usage(lm_calls=1),
         used=UsedToTune("mine", frozenset("a"), frozenset()),
     )

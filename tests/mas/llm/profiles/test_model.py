@@ -89,7 +89,7 @@ def test_each_server_has_a_rate_limiter_of_its_own_and_the_declared_rate_is_that
             with use_context(SampleContext(SampleKey("q"), deadline=now() + 20)):
                 ask(profile, AgentModel(agent="planner"))
         assert (len(ours.requests), len(theirs.requests)) == (1, 3)
-        assert [change["reason"] for change in profile.concurrency_history()] == ["start", "start"]
+        assert [change["reason"] for change in profile.pace_history()] == ["start", "start"]
 
 
 def test_what_is_missing_at_an_agents_server_is_named_with_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.Mon
     methods = {name: member for name, member in vars(Model).items() if inspect.isfunction(member) and name[0] != "_"}
 
     assert set(methods) == {
-        *("check", "secrets", "create_lm", "create_reflection_lm", "list_unpriced", "concurrency_history"),
+        *("check", "secrets", "create_lm", "create_reflection_lm", "list_unpriced", "pace_history"),
     }
     for name, member in methods.items():
         found = inspect.signature(getattr(type(profile), name)).parameters.values()
@@ -170,7 +170,7 @@ def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.Mon
     assert isinstance(profile.create_lm(AgentModel(agent="planner")), AgentLM)
     assert isinstance(profile.create_reflection_lm(), dspy.BaseLM)
     assert isinstance(profile.list_unpriced(["unheard-of"]), list)
-    assert profile.concurrency_history() == []
+    assert profile.pace_history() == []
 
 
 @pytest.mark.parametrize("option", OPTIONS)
