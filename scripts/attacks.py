@@ -53,7 +53,9 @@ ATTACKS: dict[str, tuple[str, ...]] = {
     "A hostile file or page hangs or kills its reader, connects, or finds a key": (
         f"{FILES}/test_reader_pool.py",
         "tests/mas/tools/test_hostile_inputs.py",
+        "tests/mas/tools/web/test_read_page.py::test_the_deadline_ends_the_process_that_reads_a_page",
     ),
+    "An old Office file runs macros, or follows links to files or servers": (f"{FILES}/readers/test_converted.py",),
     "A question's attachment is a file elsewhere": (
         "tests/mas/tools/test_attachments.py",
         "tests/eval/benchmarks/test_rows.py::test_a_link_out_of_the_folder_is_bad",
