@@ -23,6 +23,7 @@ from optimize.gate.failed_answers import (
     ImputedAnswers,
     describe_failures,
     exceeds_failure_limit,
+    format_ids,
     impute_failures,
     max_failing_questions,
 )
@@ -54,6 +55,12 @@ def made(counted: ImputedAnswers) -> Comparison:
 def gain(parent: Sequence[bool | None], winner: Sequence[bool | None]) -> float:
     """On one question."""
     return made(impute_failures(side(parent), side(winner))).accuracy.difference
+
+
+def test_five_ids_are_all_shown_and_of_six_one_is_counted() -> None:
+    ids = [f"q{number}" for number in range(6)]
+    assert format_ids(ids[:5]) == "q0, q1, q2, q3, q4"
+    assert format_ids(ids) == "q0, q1, q2, q3, q4 and 1 more"
 
 
 @pytest.mark.parametrize("fails", ["parent", "winner"])

@@ -287,6 +287,17 @@ def test_as_many_questions_are_needed_as_would_show_the_gain() -> None:
     assert compute_questions_needed(1e-6, 0.5) is None
 
 
+def test_exactly_the_smallest_difference_is_enough() -> None:
+    for n in (7, 53, 165):
+        gain = compute_smallest_difference(0.3 / math.sqrt(n), n)
+        assert gain is not None
+        assert compute_questions_needed(gain, 0.3) == n
+    margin = gate.compute_smallest_margin(53, 5)
+    assert margin is not None
+    assert "in 80 of 100 cases or more" in describe_margin(53, 5, margin)
+    assert "will mostly fail" in describe_margin(53, 5, math.nextafter(margin, 0.0))
+
+
 def test_the_line_says_what_it_rests_on() -> None:
     assert describe_power(53, 5) == (
         "power: 53 sealed questions, 5 answers each: a true gain of 13 points passes the gate in 80 of 100 cases "
@@ -307,7 +318,18 @@ def test_the_table_has_a_line_for_each_size() -> None:
     assert lines[10].startswith("| 53 | 1 | ")
 
 
-@pytest.mark.parametrize("wrong", [{"n_questions": 1}, {"epochs": 0}, {"accuracy": 1.1}, {"correlation": -0.1}])
+@pytest.mark.parametrize(
+    "edge", [{"n_questions": 2}, {"epochs": 1}, {"accuracy": 0.0}, {"accuracy": 1.0}, {"correlation": 0.0},
+             {"correlation": 1.0}],
+)  # fmt: skip
+def test_numbers_at_the_edge_are_accepted(edge: dict[str, float]) -> None:
+    compute_smallest_gain(**{"n_questions": 53, "epochs": 5, **edge})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"n_questions": 1}, {"epochs": 0}, {"accuracy": 1.1}, {"accuracy": -0.1}, {"correlation": -0.1},
+              {"correlation": 1.1}],
+)  # fmt: skip
 def test_numbers_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected at least 2"):
         compute_smallest_gain(**{"n_questions": 53, "epochs": 5, **wrong})  # type: ignore[arg-type]

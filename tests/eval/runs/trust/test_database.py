@@ -14,7 +14,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.runs.call_log import CallLog
 from eval.runs.folder import JOURNAL
 from eval.runs.store import RunStore, StoreError
-from eval.runs.trust.database import ForeignDatabaseError, QueryGuard, check_files
+from eval.runs.trust.database import MAX_VALUE_BYTES, ForeignDatabaseError, QueryGuard, check_files
 from mas.runtime.sample_context import SampleKey
 from optimize.search.trials import TrialRows
 from tests.eval.foreign_folder import edited
@@ -188,3 +188,12 @@ def test_a_signal_ends_a_command_in_the_middle_of_a_query(number: int, name: str
         process.kill()
     assert process.returncode == 3
     assert f"stopped by {name}" in err
+
+
+def test_a_database_that_is_used_runs_no_functions_of_its_schema_and_has_no_endless_value(folder: Path) -> None:
+    with RunStore(folder / "run.db", read_only=True) as store:
+        database = store._database
+        settings = [database.execute(f"PRAGMA {name}").fetchone() for name in ("trusted_schema", "cell_size_check")]
+        assert settings == [(0,), (1,)]
+        assert database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) == MAX_VALUE_BYTES
+        assert database.getlimit(sqlite3.SQLITE_LIMIT_ATTACHED) == 0
