@@ -47,6 +47,11 @@ def nested_json() -> bytes:
     return b"[" * 900 + b"1," * 560_000 + b"1" + b"]" * 900
 
 
+def small_json() -> bytes:
+    """As nested as the other, and small enough to be parsed in the process of the run."""
+    return b"[" * 900 + b"1," * 3_100 + b"1" + b"]" * 900
+
+
 def attributes_html() -> bytes:
     """One element with a million attributes, which libxml2 compares with each other."""
     names = " ".join(f"a{number:x}" for number in range(1_000_000))
@@ -174,6 +179,7 @@ PAGES: dict[str, Callable[[], bytes]] = {
     "tags.html": lambda: fill("<a>", PAGE, "<html>"),
     "paragraphs.html": lambda: fill("<p>A sentence of a page.</p>", PAGE, "<html><body>"),
     "page.json": nested_json,
+    "small.json": small_json,
     "page.csv": lambda: fill("1,2\n", 29_000_000),
     "page.rss": lambda: fill("<item><title>t</title></item>", 29_000_000, "<rss><channel>", "</channel></rss>"),
     "wiki.json": lambda: json.dumps({"parse": {"text": "<table><tr><td>x" * 600_000}}).encode(),

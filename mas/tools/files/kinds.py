@@ -7,6 +7,7 @@ The content decides the kind of a file if it has a signature, otherwise the exte
     Document.unpack(answer.packed).parts
 """
 
+import asyncio
 import importlib
 import zipfile
 from collections import OrderedDict
@@ -128,7 +129,7 @@ async def read_content(data: bytes, name: str) -> Answer:
     """
     arguments = {"name": name, "member": None, "ocr_languages": get_settings(FileSettings).ocr_languages}
     if len(data) <= SMALL_BYTES and _is_light(Source(name, data)):
-        return run_task(READ, data, arguments)
+        return await asyncio.to_thread(run_task, READ, data, arguments)
     return await await_reader(READ, data, arguments)
 
 

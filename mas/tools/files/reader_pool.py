@@ -147,8 +147,8 @@ class _Call:
 
     def __init__(self, task: str, data: bytes | Path, arguments: Arguments) -> None:
         self._task, self._data, self._arguments = task, data, arguments
-        context = current_context()
-        self._until = time.monotonic() + min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS)
+        self._context = current_context()
+        self._until = time.monotonic() + min(MAX_SECONDS, self._context.seconds_left if self._context else MAX_SECONDS)
         self._worker: _Worker | None = None
         self._is_cancelled = False
 
@@ -162,7 +162,8 @@ class _Call:
         if not _free_places.acquire(timeout=max(0.0, self._until - time.monotonic())):
             raise ToolError(f"{name} is not read: other files took all the time; try again later.")
         try:
-            reply = self._ask(_take_worker())
+            with self._cancel_at_close():
+                reply = self._ask(_take_worker())
         finally:
             _free_places.release()
         if reply is None:
@@ -184,6 +185,17 @@ class _Call:
                 self._worker = None
             _return_worker(worker, is_fit=reply is not None)
         return reply
+
+    @contextlib.contextmanager
+    def _cancel_at_close(self) -> Iterator[None]:
+        """Cancel the call if its question ends first: a thread is not cancelled with the question that started it."""
+        hooks = self._context.on_close if self._context else []
+        hooks.append(self.cancel)
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # it was called
+                hooks.remove(self.cancel)
 
     def cancel(self) -> None:
         """End the process that does the call; a call that has not begun does not begin."""

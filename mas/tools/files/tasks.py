@@ -18,7 +18,7 @@ from mas.tools.results import ToolError
 
 MAX_PACKED_BYTES = 64 * 1024 * 1024  # of one document, as the run keeps it
 MAX_UNPACKED_BYTES = 700 * 1024 * 1024
-SMALL_BYTES = 32 * 1024  # of an input that is parsed in this process if its kind is simple
+SMALL_BYTES = 8 * 1024  # of an input that is parsed in this process if its kind is simple; nested JSON grows 900-fold
 SMALL_PACKED_BYTES = 16 * 1024  # of a document that is paged and searched in this process: about 100 kB of text
 TOO_MUCH = "{name} took more time or memory than a file may, and is not read; go on without it."
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_it_knows_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_that_died_is_named_as_a_failure_and_replaced() -> None:
     read()
     (process,) = processes()
-    os.kill(process.pid, signal.SIGKILL)
+    os.killpg(process.pid, signal.SIGKILL)  # bwrap and what it has started
     process.wait()
     with pytest.raises(ToolError, match=r"ships\.wav took more time or memory"):
         read()
@@ -179,6 +179,21 @@ def test_a_process_that_is_busy_ends_with_a_run_that_is_killed(without_jail: boo
             return
         time.sleep(0.1)
     pytest.fail("it still runs")
+
+
+def test_the_end_of_the_question_ends_a_call(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_bytes(b"<p " + b" ".join(b"a%x" % number for number in range(400_000)) + b">x")
+    question = SampleContext(SampleKey("q"))
+    Timer(1.0, question.close).start()
+    started = time.monotonic()
+    refused = pytest.raises(ToolError, match=r"a\.html took more time or memory")
+    with use_context(question), use_attachments([tmp_path / "a.html"]), refused:
+        read_file("a.html")
+    assert time.monotonic() - started < 10
+    question = SampleContext(SampleKey("q"))
+    with use_context(question):
+        read()
+    assert question.on_close == []
 
 
 def test_a_call_that_was_cancelled_before_it_began_does_not_begin() -> None:
