@@ -66,14 +66,22 @@ def make_run_folder(kind: str, name: str, given: str | None) -> Path:
     return folder
 
 
-def check_empty(folder: Path) -> None:
+_LEFTOVERS = (f"{Path(DATABASE).stem}.", "config.yaml", FIRST, "logs", "calls.db", "tools.db", "mlflow.json")
+
+
+def check_empty(folder: Path, leftovers: bool = False) -> None:
     """Check that a folder chosen for a new run has nothing in it, for a run writes files with common names.
+
+    Args:
+        folder: that was chosen.
+        leftovers: whether what a process leaves that died before its run began may be there.
 
     Raises:
         UserError: something is there.
     """
     try:
         names = sorted(each.name for each in folder.iterdir() if each.suffix != ".lock")
+        names = [each for each in names if not (leftovers and each.startswith(_LEFTOVERS))]
     except OSError:  # there is no such folder yet; or it cannot be used, which `make_run_folder` reports
         return
     if names:

@@ -270,8 +270,10 @@ def check_free(folder: Path) -> None:
         with RunStore(database, read_only=True) as store:
             info = store.read_info()
             if not info.has_begun and not store.read_last_attempts():
+                check_empty(folder, leftovers=True)
                 return
     except EmptyStoreError:  # such as on a disk that was full from the beginning
+        check_empty(folder, leftovers=True)
         return
     except StoreError:
         pass

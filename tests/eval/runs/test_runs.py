@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.folder import RunInUseError, RunLock, find_run, get_run_name, is_in_use
+from eval.runs.folder import RunInUseError, RunLock, find_run, get_run_name, is_in_use, make_run_folder
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, check_free
 from mas.runtime.errors import UserError
@@ -127,6 +127,10 @@ def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) 
     database = tmp_path / "run.db"
     database.touch()
     check_free(tmp_path)
+    (tmp_path / "answers.jsonl").touch()
+    with pytest.raises(UserError, match=r"files that are no run \(answers\.jsonl\)"):
+        check_free(tmp_path)
+    (tmp_path / "answers.jsonl").unlink()
     with RunStore(database) as store:
         store.write_plan([question("q1", None)])
     check_free(tmp_path)
@@ -141,3 +145,11 @@ def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) 
         store.write_info(RunInfo(run_id="r", command=[]))
     with pytest.raises(UserError, match=r"resume it with run\.resume"):
         check_free(tmp_path / "begun")
+
+
+def test_a_chosen_folder_is_made_with_those_above_it_and_may_be_there(tmp_path: Path) -> None:
+    for _ in range(2):
+        folder = make_run_folder("eval", "name", str(tmp_path / "a" / "b"))
+        assert folder == tmp_path / "a" / "b"
+        assert list(folder.iterdir()) == []
+    assert folder.stat().st_mode & 0o777 == 0o700

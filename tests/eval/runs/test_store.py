@@ -203,7 +203,7 @@ def test_what_is_no_database_is_refused_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"run\.db is damaged \(file is not a database\), and its folder has no copy"):
         RunStore(tmp_path / "run.db")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="is not opened"):
+    with pytest.raises(StoreError, match="cannot be opened"):
         RunStore(tmp_path / "file" / "run.db")
 
 
