@@ -35,6 +35,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
 _SHOWN = 5
 FIRST = "prompts"  # folder of the first prompt set; one that was resumed with another also has prompts_2, and so on
 _PLACE = re.compile(rf"{FIRST}(_\d+)?")
+_PROBE = ".probe"  # file by which it is seen that the folder can be written
 _MAX_ENTRIES = 100_000  # files of a folder, far more than any run has
 _READ_WHOLE, _MAX_BYTES = (".json", ".yaml", ".txt"), 64_000_000  # files that are read into memory, and their length
 
@@ -56,7 +57,7 @@ def make_run_folder(kind: str, name: str, given: str | None) -> Path:
         folder = wanted if given else _new(wanted, name)
         with suppress(PermissionError):  # somebody else's, in which this user may write
             folder.chmod(0o700)
-        probe = folder / ".probe"
+        probe = folder / _PROBE
         probe.touch()
         probe.unlink()
     except OSError as error:
@@ -80,7 +81,7 @@ def check_empty(folder: Path, leftovers: bool = False) -> None:
         UserError: something is there.
     """
     try:
-        names = sorted(each.name for each in folder.iterdir() if each.suffix != ".lock")
+        names = sorted(each.name for each in folder.iterdir() if each.suffix != ".lock" and each.name != _PROBE)
         names = [each for each in names if not (leftovers and each.startswith(_LEFTOVERS))]
     except OSError:  # there is no such folder yet; or it cannot be used, which `make_run_folder` reports
         return
