@@ -62,9 +62,10 @@ class Mutant:
     line: int
     kind: str
     text: str
+    original: str
 
-    def diff(self, original: str) -> str:
-        lines = difflib.unified_diff(original.splitlines(), self.text.splitlines(), lineterm="", n=0)
+    def diff(self) -> str:
+        lines = difflib.unified_diff(self.original.splitlines(), self.text.splitlines(), lineterm="", n=0)
         return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
 
@@ -91,7 +92,7 @@ class Site:
             differs = ast.dump(ast.parse(text)) != ast.dump(ast.parse(source))
         except SyntaxError:
             return None
-        return Mutant(self.path, self.node.lineno, self.kind, text) if differs else None
+        return Mutant(self.path, self.node.lineno, self.kind, text, source) if differs else None
 
 
 def _get_span(node: ast.expr | ast.stmt) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -315,12 +316,11 @@ class Copy:
         """Make the mutant, run the tests of these stages, and take it back."""
         verdict, began = Verdict(mutant), time.monotonic()
         module = self.folder / mutant.path
-        original = module.read_text("utf-8")
         for stage, targets in list_stages(self.folder, mutant.path):
             while stage in stages and not verdict.stage:
                 module.write_text(mutant.text, encoding="utf-8")
                 failed = self._find_failing_test(targets, verdict.broken)
-                module.write_text(original, encoding="utf-8")
+                module.write_text(mutant.original, encoding="utf-8")
                 if failed is None:
                     break
                 if failed and self._find_failing_test([failed], []) is not None:
@@ -416,9 +416,8 @@ def write_report(verdicts: Sequence[Verdict], command: str) -> str:
         lines.append(f"| {kind} | {sum(bool(each.stage) for each in of_kind)} | {len(of_kind)} |")
     lines += ["", "## Survivors", ""]
     for number, each in enumerate(survivors, 1):
-        original = (ROOT / each.mutant.path).read_text("utf-8")
         lines += [f"{number}. `{each.mutant.path}:{each.mutant.line}` {each.mutant.kind}", ""]
-        lines += ["   ```diff", *(f"   {line}" for line in each.mutant.diff(original).splitlines()), "   ```", ""]
+        lines += ["   ```diff", *(f"   {line}" for line in each.mutant.diff().splitlines()), "   ```", ""]
         lines += ["   Equivalent, because: ", ""]
     if broken := sorted({test for each in verdicts for test in each.broken}):
         lines += ["## Tests that fail without a mutant, too", "", *(f"- `{test}`" for test in broken), ""]

@@ -43,7 +43,7 @@ BROKEN = "def test_that_always_fails() -> None:\n    assert False\n\n"
 def changes(source: str) -> set[tuple[str, str]]:
     """Kind of each fault, and the line as it then is."""
     made = [site.make(source) for site in find_sites("eval/small.py", source)]
-    return {(each.kind, each.diff(source).split("\n")[-1][1:].strip()) for each in made if each}
+    return {(each.kind, each.diff().split("\n")[-1][1:].strip()) for each in made if each}
 
 
 def test_faults_are_small_changes_of_what_runs_and_of_nothing_else() -> None:
@@ -157,14 +157,16 @@ def test_the_tests_of_a_module_come_from_its_own_to_those_of_the_commands(tmp_pa
 
 def test_a_mutant_that_hangs_was_noticed(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutation_sample, "TIMEOUT_SECONDS", 2.0)
-    text = (project / "eval" / "small.py").read_text().replace("if total <= 0:", "while True:").replace("raise", "#")
+    original = (project / "eval" / "small.py").read_text()
+    text = original.replace("if total <= 0:", "while True:").replace("raise", "#")
     (project / "tests" / "eval" / "test_small.py").write_text(TEST)
     text = text.replace("while True:", "while True:\n        pass")
-    verdict = Copy(tmp_path / "copy").judge(Mutant("eval/small.py", 14, "negated condition", text))
+    verdict = Copy(tmp_path / "copy").judge(Mutant("eval/small.py", 14, "negated condition", text, original))
     assert (verdict.stage, verdict.test) == ("mirrored", "(no end within the time)")
 
 
 def test_the_share_has_its_interval() -> None:
-    mutant = Mutant("eval/__init__.py", 1, "constant", "")
+    mutant = Mutant("eval/__init__.py", 1, "constant", "", "1")
+    assert mutant.diff() == "-1"
     report = write_report([Verdict(mutant, "mirrored", "t")] * 8 + [Verdict(mutant)] * 2, "command")
     assert report.startswith("# 8 of 10 mutants noticed: 80% (49% to 94%)")

@@ -14,8 +14,10 @@ from scipy.stats import beta
 
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import (
     Pair,
+    PairedResult,
     compute_smallest_difference,
     compute_standard_error,
     run_paired_test,
@@ -333,3 +335,21 @@ def test_numbers_at_the_edge_are_accepted(edge: dict[str, float]) -> None:
 def test_numbers_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected at least 2"):
         compute_smallest_gain(**{"n_questions": 53, "epochs": 5, **wrong})  # type: ignore[arg-type]
+
+
+def sealed_result(low: float, p: float = 0.01) -> PairedResult:
+    return PairedResult(53, 5, 0.2, (low, 0.4), p, "t", 10, 2, 41, 0.1, 0.05)
+
+
+@pytest.mark.parametrize(("p", "holds"), [(gate.MAX_P, True), (math.nextafter(gate.MAX_P, 1.0), False)])
+def test_a_p_of_exactly_the_limit_passes(p: float, holds: bool) -> None:
+    assert gate._not_by_luck(sealed_result(0.1, p))[0] is holds
+
+
+def test_an_interval_that_touches_the_limit_does_not_pass() -> None:
+    settings = GateSettings(min_gain=0.125, margin=0.25)
+    above = math.nextafter(0.125, 1.0), math.nextafter(-0.25, 1.0)
+    assert [gate._better(settings, sealed_result(low))[0] for low in (0.125, above[0])] == [False, True]
+    assert [gate._not_worse(settings, sealed_result(low))[0] for low in (-0.25, above[1])] == [False, True]
+    costs = [MeanDifference(53, 0.5, 0.25, -0.25, (-0.5, high)) for high in (0.0, math.nextafter(0.0, -1.0))]
+    assert [gate._cheaper(cost, 53)[0] for cost in costs] == [False, True]
