@@ -141,8 +141,9 @@ def main(arguments: Sequence[str]) -> int:
     )
     rows = {attack: outcomes.describe(tests) for attack, tests in chosen.items()}
     print()
+    width = max(map(len, rows))
     for attack, (verdict, remark) in rows.items():
-        print(f"{attack:74} {verdict:13} {remark}")
+        print(f"{attack:{width}}  {verdict:12}  {remark}")
     ran = code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
     return 0 if ran and all(verdict != "NOT DEFENDED" for verdict, _ in rows.values()) else 1
 
