@@ -194,6 +194,9 @@ class ScriptedModel:
     def pace_history(self) -> list[dict[str, Any]]:
         return []
 
+    def list_traffic(self) -> list[Any]:
+        return []
+
     def create_lm(self, agent: AgentModel) -> Any:
         from mas.llm.agent_lm import AgentLM
 

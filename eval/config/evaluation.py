@@ -23,6 +23,7 @@ from eval.config.measured import MAX_EPOCHS
 from eval.config.redaction import build_redactor, sort_secrets
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
+from mas.llm.adaptive_pace import Traffic
 from mas.llm.profiles.model import Model, check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
@@ -145,6 +146,10 @@ class EvalConfig:
     @property
     def needs_model(self) -> bool:
         return bool(self.system.needs_model)
+
+    def list_traffic(self) -> list[Traffic]:
+        """Return the counts of the model's requests until now, one entry per server."""
+        return self.model.list_traffic() if self.needs_model else []
 
     @property
     def model_name(self) -> str:

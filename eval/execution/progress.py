@@ -2,9 +2,16 @@
 
 with RunProgress(66, Console(stderr=True)) as progress:
     progress.update(record)      # 12/66 done, 7 correct, 1 error, $0.0314, 3.2 s
+
+After a minute without a finished answer, and after two, four and so on, a line tells what happens to the requests:
+
+    no answer finished for 60 s: 2 model requests answered, 31 refused (429), 0 failed; 1 in flight, 15 waiting; the
+    refusals allow 0.5 requests a second
 """
 
+import threading
 import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -12,19 +19,31 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eval.cli.console import Console
 from eval.runs.record import Record
+from mas.llm.adaptive_pace import Traffic
 
+SILENCE_SECONDS = 60.0  # without a finished answer, until a line tells why
 LINE_INTERVAL_SECONDS = 1.0  # a plain line at most this often, so that a fast run does not flood a CI log
 
 
 class RunProgress:
     """Counts finished records; `update` may be called from one thread or loop only."""
 
-    def __init__(self, total: int, console: Console, line_interval_seconds: float = LINE_INTERVAL_SECONDS) -> None:
+    def __init__(
+        self,
+        total: int,
+        console: Console,
+        line_interval_seconds: float = LINE_INTERVAL_SECONDS,
+        *,
+        list_traffic: Callable[[], Sequence[Traffic]] = list,
+        silence_seconds: float = SILENCE_SECONDS,
+    ) -> None:
         """
         Args:
             total: of the answers to come: questions times epochs.
             console: where to.
             line_interval_seconds: between two plain lines.
+            list_traffic: of the model's servers; called from another thread.
+            silence_seconds: without a finished answer, until the first line about it.
         """
         self._total, self._console, self._line_interval_seconds = total, console, line_interval_seconds
         self._done = self._correct = self._errors = self._scored = 0
@@ -32,6 +51,8 @@ class RunProgress:
         self._started = time.monotonic()
         self._last_line = float("-inf")
         self._bar: Progress | None = None
+        self._list_traffic, self._silence_seconds = list_traffic, silence_seconds
+        self._exited = threading.Event()
 
     def __enter__(self) -> Self:
         self._started = time.monotonic()
@@ -40,11 +61,13 @@ class RunProgress:
             self._bar = Progress(*columns, console=self._console)
             self._bar.add_task(self._counts(), total=self._total)
             self._bar.start()
+        threading.Thread(target=self._watch, name="progress", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._exited.set()
         if self._bar:
             self._bar.stop()
 
@@ -60,6 +83,20 @@ class RunProgress:
         elif self._done >= self._total or time.monotonic() - self._last_line >= self._line_interval_seconds:
             self._print_line()
 
+    def _watch(self) -> None:
+        """Print a line after each silence; the next one must be twice as long, until an answer is finished."""
+        silence, begin, done = self._silence_seconds, time.monotonic(), self._done
+        before = _sum_traffic(self._list_traffic())
+        while not self._exited.wait(min(1.0, self._silence_seconds)):
+            if self._done != done:
+                silence, begin, done = self._silence_seconds, time.monotonic(), self._done
+                before = _sum_traffic(self._list_traffic())
+            elif (seconds := time.monotonic() - begin) >= silence:
+                silence *= 2
+                what = _describe(before, _sum_traffic(self._list_traffic()))
+                text = f"no answer finished for {seconds:.0f} s{what}"
+                self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     def _print_line(self) -> None:
         self._last_line = time.monotonic()
         seconds = self._last_line - self._started
@@ -70,3 +107,28 @@ class RunProgress:
         errors = f"{self._errors} error{'' if self._errors == 1 else 's'}"
         cost = f", ${self._cost_usd:,.4f}" if self._cost_usd else ""  # what is known of it
         return f"{self._done}/{self._total} done{correct}, {errors}{cost}"
+
+
+def _sum_traffic(servers: Sequence[Traffic]) -> Traffic:
+    """Return the sums, and the slowest pace."""
+    paces = [each.pace for each in servers if each.pace is not None]
+    return Traffic(
+        answered=sum(each.answered for each in servers),
+        refused=sum(each.refused for each in servers),
+        failed=sum(each.failed for each in servers),
+        in_flight=sum(each.in_flight for each in servers),
+        waiting=sum(each.waiting for each in servers),
+        pace=min(paces, default=None),
+    )
+
+
+def _describe(before: Traffic, now: Traffic) -> str:
+    if now == _sum_traffic([]):  # a model without a server
+        return ""
+    text = (
+        f": {now.answered - before.answered} model requests answered, {now.refused - before.refused} refused (429), "
+        f"{now.failed - before.failed} failed; {now.in_flight} in flight, {now.waiting} waiting"
+    )
+    if now.pace is not None and now.refused > before.refused:
+        text += f"; the refusals allow {now.pace:.2g} requests a second"
+    return text

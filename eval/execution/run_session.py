@@ -215,7 +215,7 @@ class RunSession:
             Why the run stopped before its end; None: it did not.
         """
         with (
-            RunProgress(len(pending), self.console) as progress,
+            RunProgress(len(pending), self.console, list_traffic=self.config.list_traffic) as progress,
             self.open_execution(executor, pending, progress.update) as work,
         ):
             return run_to_end([work], self.stop)

@@ -64,6 +64,18 @@ class PaceChange(TypedDict):
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """Requests of an endpoint until now, and the pace."""
+
+    answered: int
+    refused: int  # because of the rate (429)
+    failed: int  # for another reason
+    in_flight: int
+    waiting: int  # for their turn
+    pace: float | None  # requests per second; None: nothing was refused yet
+
+
+@dataclass(frozen=True)
 class SentRequest:
     """One request: its number in the order of sending, and the time (monotonic seconds)."""
 

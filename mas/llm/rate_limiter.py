@@ -15,11 +15,10 @@ learnt from the server's refusals (`adaptive_pace.py`); the same if a server ref
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from aiolimiter import AsyncLimiter
 
-from mas.llm.adaptive_pace import AdaptivePace, PaceChange, SentRequest
+from mas.llm.adaptive_pace import AdaptivePace, PaceChange, SentRequest, Traffic
 
 BURST_SECONDS = 0.1
 
@@ -60,18 +59,6 @@ class BackoffTooLongError(Exception):
     def __init__(self, seconds: float) -> None:
         super().__init__(f"nothing may be sent for {seconds:.0f} s")
         self.seconds = seconds
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Requests of an endpoint until now, and the pace."""
-
-    answered: int
-    refused: int  # because of the rate (429)
-    failed: int  # for another reason
-    in_flight: int
-    waiting: int  # for their turn
-    pace: float | None  # requests per second; None: nothing was refused yet
 
 
 class RequestPermit:

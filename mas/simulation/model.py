@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm.adaptive_pace import PaceChange
+from mas.llm.adaptive_pace import PaceChange, Traffic
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 
@@ -80,6 +80,9 @@ class SimulatedModel:
         return []
 
     def pace_history(self) -> list[PaceChange]:
+        return []
+
+    def list_traffic(self) -> list[Traffic]:
         return []
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from mas.llm.adaptive_pace import PaceChange
+from mas.llm.adaptive_pace import PaceChange, Traffic
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ class Model(Protocol):
 
     def pace_history(self) -> list[PaceChange]:
         """Return the changes of the pace of requests; empty without a rate limiter."""
+        ...
+
+    def list_traffic(self) -> list[Traffic]:
+        """Return the counts of requests until now, one entry per server; may be called from another thread."""
         ...
 
 

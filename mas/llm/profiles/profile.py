@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm.adaptive_pace import PaceChange
+from mas.llm.adaptive_pace import PaceChange, Traffic
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
 from mas.runtime.errors import UserError
@@ -164,6 +164,9 @@ class ModelProfile(ABC):
         """Return the changes of the pace of requests, at all servers."""
         changes = [change for limiter in self._rate_limiters.values() for change in limiter.history]
         return sorted(changes, key=lambda change: change["seconds"])
+
+    def list_traffic(self) -> list[Traffic]:
+        return [limiter.traffic for limiter in list(self._rate_limiters.values())]
 
     @functools.cached_property
     def _rate_limiters(self) -> "dict[tuple[str | None, str | None], RateLimiter]":

@@ -1,13 +1,52 @@
 import io
 import re
+import time
 from collections.abc import Callable
 
+import pytest
 from rich.console import Console
 
 from eval.execution.progress import RunProgress
 from eval.runs.record import Record, Usage
+from mas.llm.adaptive_pace import Traffic
 
 Make = Callable[..., Record]
+
+
+def silent(traffic: list[Traffic], *, terminal: bool = False) -> list[str]:
+    """Show the lines of a run in which nothing is finished for a third of a second."""
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=terminal, width=300, color_system=None)
+
+    def list_traffic() -> list[Traffic]:
+        return traffic if len(traffic) < 2 else [traffic.pop(0)]
+
+    with RunProgress(1, console, list_traffic=list_traffic, silence_seconds=0.05):
+        time.sleep(0.33)
+    return [line for line in output.getvalue().splitlines() if "no answer" in line]
+
+
+BUSY = Traffic(answered=7, refused=2, failed=0, in_flight=3, waiting=0, pace=500.0)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_minute_without_an_answer_is_explained_by_the_refusals_and_the_pace(terminal: bool) -> None:
+    later = Traffic(answered=9, refused=33, failed=1, in_flight=1, waiting=15, pace=0.5)
+    lines = silent([BUSY, later], terminal=terminal)
+    assert 1 <= len(lines) <= 4  # after 0.05, 0.1, 0.2 s: each twice as long as the one before
+    assert (
+        ": 2 model requests answered, 31 refused (429), 1 failed; 1 in flight, 15 waiting; "
+        "the refusals allow 0.5 requests a second"
+    ) in lines[0]
+
+
+def test_a_minute_without_an_answer_names_no_pace_if_nothing_was_refused_in_it() -> None:
+    lines = silent([BUSY])
+    assert lines[0].endswith(": 0 model requests answered, 0 refused (429), 0 failed; 3 in flight, 0 waiting")
+
+
+def test_a_minute_without_an_answer_of_a_model_without_a_server_is_said_without_counts() -> None:
+    assert re.fullmatch(r"no answer finished for \d+ s", silent([])[0])
 
 
 def shown(records: list[Record], *, terminal: bool, interval: float = 0.0) -> str:

@@ -158,7 +158,7 @@ def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.Mon
     methods = {name: member for name, member in vars(Model).items() if inspect.isfunction(member) and name[0] != "_"}
 
     assert set(methods) == {
-        *("check", "secrets", "create_lm", "create_reflection_lm", "list_unpriced", "pace_history"),
+        *("check", "secrets", "create_lm", "create_reflection_lm", "list_unpriced", "pace_history", "list_traffic"),
     }
     for name, member in methods.items():
         found = inspect.signature(getattr(type(profile), name)).parameters.values()
@@ -171,6 +171,7 @@ def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.Mon
     assert isinstance(profile.create_reflection_lm(), dspy.BaseLM)
     assert isinstance(profile.list_unpriced(["unheard-of"]), list)
     assert profile.pace_history() == []
+    assert len(profile.list_traffic()) == (0 if profile.simulated else 1)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
