@@ -47,7 +47,7 @@ def test_a_session_is_recorded_as_it_begins_and_ends(tmp_path: Path) -> None:
         (session,) = store.read_state().sessions
         assert (session.stopped, store.read_state().finished) == ("enough", False)
         assert session.ended_at is not None and session.peak_memory_mb
-        assert store.read_state().gate_history == [{"limit": 3}]
+        assert store.read_state().pace_history == [{"limit": 3}]
         second = begin_session(tmp_path, store, RunInfo(run_id="another"), [], changes={"limit": "1 → 2"})
         assert (store.read_info().run_id, store.read_info().started_at) == (began.run_id, began.started_at)
         assert store.read_state().sessions[1].changes == {"limit": "1 → 2"}
