@@ -25,9 +25,9 @@ def without_deno(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deno, "_packaged", lambda: None)
 
 
-def bwrap(folder: Path, script: str) -> str:
+def bwrap(folder: Path, script: str, version: str = "0.8.0") -> str:
     program = folder / "bwrap"
-    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap ${{VERSION:-0.8.0}} && exit\n{script}\n')
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap {version} && exit\n{script}\n')
     program.chmod(0o755)
     return str(folder)
 
@@ -68,8 +68,7 @@ def test_bubblewrap_counts_only_if_it_runs_a_program(
 
 @pytest.mark.usefixtures("without_deno")
 def test_an_old_bubblewrap_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERSION", "0.6.1")
-    monkeypatch.setenv("PATH", f"{bwrap(tmp_path, 'exit 0')}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{bwrap(tmp_path, 'exit 0', version='0.6.1')}:/usr/bin:/bin")
     assert "0.6.1 is too old; expected 0.7 or newer" in try_isolations("bubblewrap").refused[0]
 
 
