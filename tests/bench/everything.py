@@ -29,13 +29,14 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 from tests.bench.contenders import contenders
 from tests.bench.hostile_reading import ALL, hostile_reading
 from tests.bench.hostile_reading import QUICK as FEW
+from tests.bench.limiter_simulation import tabulate
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
 from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
 from tests.bench.tracking_cost import tracking
 
-PARTS = ("side_by_side", "all_at_once", "growth", "resume", "tracking", "hostile_reading", "rate_limited")
+PARTS = ("side_by_side", "all_at_once", "growth", "resume", "tracking", "hostile_reading", "rate_limited", "limiter")
 RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
 DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
 MARKS = ("<!-- figures: written by tests/bench/everything.py --document -->", "<!-- end of figures -->")
@@ -105,6 +106,8 @@ def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Ite
         yield from tracking(work, size.questions, size.repeats, size.memory)
     if "hostile_reading" in parts:
         yield hostile_reading(size.hostile, size.hostile_seconds)
+    if "limiter" in parts:
+        yield from tabulate(quick=size is QUICK)
 
 
 def _rate_limited(quick: bool) -> str:

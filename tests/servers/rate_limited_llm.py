@@ -5,6 +5,8 @@
 
 A request that the bucket covers is answered after the latency, with one fixed completion. A refusal comes after
 `--refusal-seconds`; with `--retry-after` it says how many whole seconds to wait, rounded up, as the header demands.
+`--chance 0.1` refuses a share whatever the rate, `--window-seconds 1` counts in fixed windows instead of a bucket, and
+`--neighbour-per-second 40` lets somebody else use it as well (`refusals.py`).
 `GET /stats`: good, rejected, seconds of the first request and of the last good reply (wall clock); `POST /reset`.
 """
 
@@ -13,7 +15,13 @@ import asyncio
 import json
 import math
 import time
+from collections.abc import Callable
 from typing import Any, ClassVar
+
+if __package__:
+    from tests.servers.refusals import Bucket, Chance, Rule, Shared, Window
+else:  # as a script
+    from refusals import Bucket, Chance, Rule, Shared, Window
 
 REPLY = json.dumps(
     {
@@ -30,26 +38,10 @@ REFUSAL = json.dumps(
 ).encode()
 
 
-class Bucket:
-    def __init__(self, per_second: float, burst: float) -> None:
-        self.per_second, self.burst = per_second, burst
-        self.fill()
-
-    def fill(self) -> None:
-        self.level, self.at = self.burst, time.monotonic()
-
-    def take(self) -> float:
-        """0 if the request is covered, otherwise the seconds until one would be."""
-        now = time.monotonic()
-        self.level, self.at = min(self.burst, self.level + (now - self.at) * self.per_second), now
-        if self.level >= 1:
-            self.level -= 1
-            return 0.0
-        return (1 - self.level) / self.per_second
-
-
 class Connection(asyncio.Protocol):
-    bucket: ClassVar[Bucket]
+    build_rule: ClassVar[Callable[[], Rule]]
+    rule: ClassVar[Rule]
+    began: ClassVar[float] = 0.0
     latency_seconds = refusal_seconds = 0.0
     says_when = False
     stats: ClassVar[dict[str, float]] = {"good": 0, "rejected": 0, "first": 0.0, "last": 0.0}
@@ -71,11 +63,11 @@ class Connection(asyncio.Protocol):
         if head.startswith(b"get"):
             return self.send(b"200 OK", json.dumps(self.stats).encode())
         if head.startswith(b"post /reset"):
-            self.bucket.fill()
+            type(self).rule, type(self).began = type(self).build_rule(), time.monotonic()
             self.stats.update(good=0, rejected=0, first=0.0, last=0.0)
             return self.send(b"200 OK", b"{}")
         self.stats["first"] = self.stats["first"] or time.time()
-        wait = self.bucket.take()
+        wait = self.rule.take(time.monotonic() - self.began)
         loop = asyncio.get_running_loop()
         if wait:
             self.stats["rejected"] += 1
@@ -113,8 +105,21 @@ def main() -> None:
     parser.add_argument("--latency-seconds", type=float, default=0.2)
     parser.add_argument("--refusal-seconds", type=float, default=0.0)
     parser.add_argument("--retry-after", action="store_true")
+    parser.add_argument("--chance", type=float, default=0.0)
+    parser.add_argument("--window-seconds", type=float, default=0.0)
+    parser.add_argument("--neighbour-per-second", type=float, default=0.0)
     given = parser.parse_args()
-    Connection.bucket = Bucket(given.requests_per_second, given.burst)
+
+    def build_rule() -> Rule:
+        rule: Rule = Bucket(given.requests_per_second, given.burst)
+        if given.window_seconds:
+            rule = Window(given.requests_per_second, given.window_seconds)
+        if given.neighbour_per_second:
+            rule = Shared(rule, given.neighbour_per_second)
+        return Chance(given.chance, rule) if given.chance else rule
+
+    Connection.build_rule = build_rule
+    Connection.rule, Connection.began = build_rule(), time.monotonic()
     Connection.latency_seconds, Connection.refusal_seconds = given.latency_seconds, given.refusal_seconds
     Connection.says_when = given.retry_after
     asyncio.run(serve(given.port))
