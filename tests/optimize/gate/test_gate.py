@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -305,7 +307,9 @@ def test_the_line_says_what_it_rests_on() -> None:
         "power: 53 sealed questions, 5 answers each: a true gain of 13 points passes the gate in 80 of 100 cases "
         "(assuming that 40% are right now; the same for answers to one question that are less or more alike)"
     )
-    assert "with 62% right on validation" in describe_power(53, 1, accuracy=0.62)
+    assert "with 62% right on validation; 17 to 23 for answers" in describe_power(53, 1, accuracy=0.62)
+    # Where answers are alike no gain can be shown reliably, so that the largest possible one is named.
+    assert "with 60% right on validation; 33 to 40 for answers" in describe_power(15, 2, accuracy=0.6)
 
 
 def test_with_a_cost_objective_the_line_is_about_the_margin() -> None:
@@ -353,3 +357,11 @@ def test_an_interval_that_touches_the_limit_does_not_pass() -> None:
     assert [gate._not_worse(settings, sealed_result(low))[0] for low in (-0.25, above[1])] == [False, True]
     costs = [MeanDifference(53, 0.5, 0.25, -0.25, (-0.5, high)) for high in (0.0, math.nextafter(0.0, -1.0))]
     assert [gate._cheaper(cost, 53)[0] for cost in costs] == [False, True]
+    losses = [MeanDifference(53, 0.25, 0.5, 0.25, (low, 0.5)) for low in (0.0, math.nextafter(0.0, 1.0))]
+    none = MeanDifference(53, 0.25, 0.25, 0.0, (-0.5, 0.5))
+    for each, holds in zip(losses, (False, True), strict=True):
+        unreadable, in_form = (SimpleNamespace(unreadable=a, format_losses=b) for a, b in ((each, none), (none, each)))
+        assert bool(gate._new_format_losses(settings, unreadable)) is holds  # type: ignore[arg-type]
+        assert not gate._new_format_losses(settings, in_form)  # type: ignore[arg-type]
+        by_cost = replace(settings, objective="cost")
+        assert bool(gate._new_format_losses(by_cost, in_form)) is holds  # type: ignore[arg-type]
