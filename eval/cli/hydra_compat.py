@@ -240,7 +240,9 @@ def run_jobs(
         sys.argv[1:] = [each for each in sys.argv[1:] if each != VERBOSE]
         job = _show_logs(job)
     flags = read_flags(sys.argv[1:])
-    if flags.config_name is flags.config_path is None:  # else the groups are those of a file that is not ours
+    if (
+        flags.config_name is flags.config_path is None and not flags.shell_completion
+    ):  # else the groups are those of a file that is not ours
         check_overrides(flags.overrides, config_name)
     sys.argv[1:] = quote_texts(edit(sys.argv[1:]))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors over several lines and exits

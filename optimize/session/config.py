@@ -273,7 +273,7 @@ def _place_reflection(model: Model, plain: _Options) -> str | None:
         entry = replace(entry, api_key_env=None)
     if given:
         agents[REFLECTION] = replace(entry, **given)
-    return plain.reflection_model or entry.name
+    return entry.name if plain.reflection_model is None else plain.reflection_model
 
 
 def _check_ranges(plain: _Options) -> None:
