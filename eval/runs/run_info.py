@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SILENT = "its process ended without notice"
 
-VERSION = 1  # of RunInfo, RunState and TuningInfo
+VERSION = 2  # of RunInfo, RunState and TuningInfo
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
 
 
