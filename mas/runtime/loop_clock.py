@@ -104,9 +104,10 @@ class SteadyLoop(asyncio.SelectorEventLoop):
         Ticks are counted and not seconds, because a stopped process has none.
         """
         seen_at, silent_ticks, tick_seconds = 0.0, 0, self._times.pause_seconds / TICKS
+        nap = threading.Event()  # unlike time.sleep, it waits under clocks that somebody has changed, too
         ticks_to_report = round(self._times.reported_seconds / tick_seconds)
         while not self.is_closed():
-            time.sleep(tick_seconds)
+            nap.wait(tick_seconds)
             silent_ticks = silent_ticks + 1 if self._seen_at == seen_at and self.is_running() else 0
             seen_at = self._seen_at
             if silent_ticks == TICKS // 2:  # in time for every pause
