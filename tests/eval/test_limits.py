@@ -87,7 +87,8 @@ def test_what_interrupted_questions_were_charged_is_told_and_counts_in_the_budge
         finished = eval_command(*model(server), PRICE, *data, "run.concurrency=12", "run.max_cost_usd=0.6")
         assert (finished.code, finished.records) == (3, {})
         first = summary()
-        assert paid(first) == pytest.approx(5 * COST_USD, abs=COST_USD + 1e-9), "five calls, and one that just came"
+        in_flight = 3 * COST_USD + 1e-9  # their replies came while the run was stopping; more of them on a busy machine
+        assert paid(first) == pytest.approx(5 * COST_USD, abs=in_flight), "five calls, and those that just came"
         assert first["unfinished"]["unknown_cost_calls"] >= 6
         assert f"unfinished questions: {first['unfinished']['lm_calls']} calls, at least $0." in finished.out
         answered = round(paid(first) / COST_USD)
