@@ -82,13 +82,13 @@ def test_what_interrupted_questions_were_charged_is_told_and_counts_in_the_budge
         read: dict[str, Any] = json.loads((finished.folder / "summary.json").read_text())
         return read
 
-    with fault_server(["ok"] * 6 + ["hang"] * 6 + ["ok"] * 100) as server:
+    # Only six replies: on a busy machine, first ones that come one by one let second ones come before the run stops.
+    with fault_server(["ok"] * 6 + ["hang"] * 100) as server:
         data = questions(tmp_path, 12)
         finished = eval_command(*model(server), PRICE, *data, "run.concurrency=12", "run.max_cost_usd=0.6")
         assert (finished.code, finished.records) == (3, {})
         first = summary()
-        in_flight = 3 * COST_USD + 1e-9  # their replies came while the run was stopping; more of them on a busy machine
-        assert paid(first) == pytest.approx(5 * COST_USD, abs=in_flight), "five calls, and those that just came"
+        assert paid(first) == pytest.approx(5 * COST_USD, abs=COST_USD + 1e-9), "five calls, and one that just came"
         assert first["unfinished"]["unknown_cost_calls"] >= 6
         assert f"unfinished questions: {first['unfinished']['lm_calls']} calls, at least $0." in finished.out
         answered = round(paid(first) / COST_USD)
