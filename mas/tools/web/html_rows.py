@@ -54,6 +54,21 @@ def read_rows(html: str) -> list[Row]:
     return [row for row in _walk(root, 0) if row.text]
 
 
+def load_object(body: bytes, name: str) -> dict[str, object]:
+    """Return the JSON object that a service answered; `name`: of the service.
+
+    Raises:
+        ToolError: it is none.
+    """
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"{name} answered with something that is no JSON; try again later.") from error
+    if not isinstance(answer, dict):
+        raise ToolError(f"{name} answered with something unexpected; try again later.")
+    return answer
+
+
 def read_wiki_text(body: bytes, about: Mapping[str, str]) -> Answer:
     """Return the packed rows of the page in an answer of MediaWiki to `action=parse`; for a refusal its `code`.
 
@@ -61,16 +76,12 @@ def read_wiki_text(body: bytes, about: Mapping[str, str]) -> Answer:
         ToolError: it is no such answer.
     """
     name = about["name"]
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ToolError(f"{name} answered with something that is no JSON; try again later.") from error
-    if not isinstance(answer, dict):
-        raise ToolError(f"{name} answered with something unexpected; try again later.")
+    answer = load_object(body, name)
     if (refusal := answer.get("error")) is not None:
         return Answer({"code": str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"})
     try:
-        rows = read_rows(str(answer["parse"]["text"]))
+        found = answer["parse"]
+        rows = read_rows(str(found["text"]))  # type: ignore[index]  # of another type: the sentence below
     except (KeyError, TypeError) as error:
         raise ToolError(f"{name} gave no text for this page; try another source.") from error
     return Answer({}, pack(rows))

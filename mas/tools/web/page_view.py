@@ -5,7 +5,6 @@ show_page(source, [Part([Line(1, "Rome")])], page=1, search=None)
 # "Towns, https://example.org/; page 1 of 1\\n\\nRome"
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_p
 from mas.tools.files.reader_pool import await_shown
 from mas.tools.files.tasks import Answer, Arguments, unpack
 from mas.tools.results import Excerpt, ToolError, ToolResult
-from mas.tools.web.html_rows import Row, list_headings, select_section
+from mas.tools.web.html_rows import Row, list_headings, load_object, select_section
 
 MAX_FOUND = 100  # results of one long answer
 _SHOWN = ("title", "url", "content", "published_date")
@@ -137,12 +136,7 @@ def shorten_search_answer(body: bytes, about: Mapping[str, str]) -> Answer:
     Raises:
         ToolError: it is no JSON.
     """
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ToolError(f"{about['name']} answered with something that is no JSON; try again later.") from error
-    if not isinstance(answer, dict):
-        raise ToolError(f"{about['name']} answered with something unexpected; try again later.")
+    answer = load_object(body, about["name"])
     if "results" not in answer:
         return Answer({})
     found = answer["results"][:MAX_FOUND] if isinstance(answer["results"], list) else None
