@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mas.runtime.security.bind_mounts import ROOT_LINKS, bind_links
 from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.sandbox.bubblewrap import find_installation, find_program
 from mas.tools.sandbox.session import NotAvailableError
@@ -23,7 +24,6 @@ PROXY_SOCKET = "proxy.sock"  # in the folder that is the jail's /tmp
 PROBE_SECONDS = 60.0
 NEVER = "about:blank"
 _DOORS = Path(__file__).with_name("doors.py")
-_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _DATA = (
     *("/opt", "/var/cache/fontconfig", "/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime"),
     *("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/chromium", "/etc/chromium.d", "/etc/mime.types"),
@@ -74,11 +74,7 @@ def build_walls(bwrap: str, folder: Path) -> list[str]:
         *("--unshare-cgroup-try", "--uid", "65534", "--gid", "65534", "--die-with-parent", "--new-session"),
         *("--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/usr", "/usr"),
     ]
-    for path in _LINKS:
-        if Path(path).is_symlink():
-            command += ["--symlink", str(Path(path).readlink()), path]
-        elif Path(path).is_dir():
-            command += ["--ro-bind", path, path]
+    command += bind_links(ROOT_LINKS)
     for path in _DATA:
         command += ["--ro-bind-try", path, path]
     return [*command, "--bind", str(folder), "/tmp"]

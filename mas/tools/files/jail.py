@@ -12,13 +12,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from mas.runtime.security.bind_mounts import ROOT_LINKS, bind_links
+
 PROGRAMS = ("tesseract", "soffice")
 SCRATCH_BYTES = 512 * 1024 * 1024  # of /tmp, in memory
 SYSTEM = (
     *("/usr", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"),
     *("/etc/fonts", "/var/cache/fontconfig", "/etc/libreoffice", "/var/lib/libreoffice"),
 )
-LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")  # to folders in /usr, on today's systems
 PACKAGE = Path(__file__).resolve().parents[2]  # of the harness: mas/
 
 
@@ -39,11 +40,7 @@ def build_jail() -> list[str]:
 def _bind_system() -> Iterator[str]:
     for path in SYSTEM:
         yield from ("--ro-bind-try", path, path)
-    for path in LINKS:
-        if Path(path).is_symlink():
-            yield from ("--symlink", str(Path(path).readlink()), path)
-        elif Path(path).is_dir():
-            yield from ("--ro-bind", path, path)
+    yield from bind_links(ROOT_LINKS)
 
 
 def _list_folders() -> list[str]:

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from mas.runtime.security.bind_mounts import bind_links
 from mas.tools.sandbox import seccomp
 from mas.tools.sandbox.process import Launch, ProcessSession
 from mas.tools.sandbox.session import NotAvailableError, Session
@@ -185,11 +186,7 @@ def _bind_file(name: str, path: Path) -> Iterator[str]:
 def _bind_system() -> Iterator[str]:
     for path in (*LIBRARIES, *DATA):
         yield from ("--ro-bind-try", path, path)
-    for path in LINKS:
-        if Path(path).is_symlink():
-            yield from ("--symlink", str(Path(path).readlink()), path)
-        elif Path(path).is_dir():
-            yield from ("--ro-bind", path, path)
+    yield from bind_links(LINKS)
     for path in DEVICES:
         yield from ("--dev-bind", path, path)
     for source, target in find_installation().items():
