@@ -49,6 +49,7 @@ from mas.runtime.terminal import print_line
 if TYPE_CHECKING:
     from eval.mlflow_export.exporter_process import Export, Redact
 
+EXPORTER_SECONDS = 60.0  # for an exporter to send its last batch and end
 JsonObject = dict[str, object]
 
 
@@ -264,7 +265,7 @@ def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
         raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
     lock = RunLock(folder / STATE)
     try:
-        lock.take()
+        _take_exporter_lock(lock, folder)
     except RunInUseError as error:
         raise UserError(f"another process is just sending {folder.name} to MLflow; wait for it.") from error
     except OSError as error:
@@ -275,6 +276,15 @@ def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _take_exporter_lock(lock: RunLock, folder: Path) -> None:
+    """Take the lock; a run whose time for MLflow was over leaves its exporter behind, which ends in a moment."""
+    try:
+        lock.take()
+    except RunInUseError:
+        print_line(f"waiting for the process that is just sending {folder.name} to MLflow …")
+        lock.take(EXPORTER_SECONDS)
 
 
 def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:

@@ -214,8 +214,9 @@ def test_each_mistake_is_one_sentence(
 
 
 def test_a_run_that_somebody_else_is_busy_with_is_left_alone(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("eval.workflows.sync.EXPORTER_SECONDS", 0.2)
     folder = a_run(tmp_path / "run", local, own_records("q1"))
     with RunStore(folder / "run.db"):
         assert synced(folder) == USER_ERROR
@@ -226,3 +227,14 @@ def test_a_run_that_somebody_else_is_busy_with_is_left_alone(
     assert "another process is just sending run" in capsys.readouterr().err
     exporter.release()
     assert read_state(folder) is None
+
+
+def test_the_exporter_that_a_run_left_behind_is_waited_for(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_run(tmp_path / "run", local, own_records("q1"))
+    exporter = RunLock(folder / "mlflow.json")
+    exporter.take()
+    threading.Timer(1.5, exporter.release).start()  # later than a lock is waited for in silence
+    assert synced(folder) == FINISHED
+    assert "waiting for the process that is just sending run" in capsys.readouterr().out
