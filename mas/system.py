@@ -8,7 +8,7 @@
 `eval/` and `optimize/` know these types only, never a concrete system. Importing this module does not import dspy.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
@@ -28,8 +28,20 @@ __all__ = ["Answerer", "Program", "Resources", "System", "agent_names"]
 class Answerer(Protocol):
     """Anything that answers a sample."""
 
-    async def acall(self, *, question: str, file: str | Path | None) -> "dspy.Prediction":
-        """Return a prediction with `final_answer`, `final_reasoning_trace` and `state` (the complete final state)."""
+    async def acall(
+        self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
+    ) -> "dspy.Prediction":
+        """Answer a question.
+
+        Args:
+            question: the text of the sample.
+            file: path of the attachment.
+            inputs: named fields of the sample, of which `question` is the readable text; a system that takes a question
+                alone ignores them.
+
+        Returns:
+            A prediction with `final_answer`, `final_reasoning_trace` and `state` (the complete final state).
+        """
         ...
 
 
@@ -38,7 +50,9 @@ class Program(Answerer, Protocol):
 
     toolboxes: Toolboxes
 
-    def __call__(self, *, question: str, file: str | Path | None) -> "dspy.Prediction":
+    def __call__(
+        self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
+    ) -> "dspy.Prediction":
         """Do the same as `acall` for synchronous callers, such as DSPy's optimizers."""
         ...
 

@@ -5,7 +5,8 @@ find_columns({"answer": "gold"}, ["input", "target"], "x.csv")      # UserError:
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from mas.runtime.errors import UserError
 
@@ -27,6 +28,7 @@ TABLE = ("question", "answer")  # what a table must have
 _WITHOUT = {"id": "to number the rows", "answer": "to run unscored", "level": "to do without", "file": "to do without"}
 
 Columns = Mapping[str, str | None]  # key of GAIA_COLUMNS → column of the data; None: the data have none
+Inputs = Mapping[str, str]  # named input field of the program → column of the data
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,84 @@ class FoundColumns:
     names: Columns
     ids_from_questions: bool = False  # without a column for ids; False: the rows are then numbered
     notes: tuple[str, ...] = ()
+    inputs: Inputs = field(default_factory=dict)  # empty: the question alone
+
+    def list_used(self) -> list[str]:
+        """Return the columns of the data that are read, each once."""
+        return list(dict.fromkeys([*filter(None, self.names.values()), *self.inputs.values()]))
 
 
 AS_GAIA = FoundColumns(GAIA_COLUMNS)
 
 
-def complete_columns(columns: Columns) -> dict[str, str | None]:
-    """Return GAIA's column names, with those given in their place.
+@dataclass(kw_only=True)
+class ColumnSettings:
+    """Keys that say which columns are read; the same in each file of `conf/data/` for the user's own data."""
+
+    columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
+    inputs: Any = None  # [column, …] or {field: column}: named inputs instead of one question; None: the question
+    target_column: str | None = None  # the same as columns.answer
+
+    def check_columns(self) -> None:
+        """Check the settings on their own, before the data are read.
+
+        Raises:
+            UserError: they contradict one another, or name something that does not exist.
+        """
+        complete_columns(self._merge_target(), parse_inputs(self.inputs))
+
+    def find_columns(self, there: Collection[str], source: str, enough: Collection[str] = TABLE) -> FoundColumns:
+        """Return the column of every key; see the function of this name.
+
+        Raises:
+            UserError: columns that should be there are not, or several might be meant.
+        """
+        return find_columns(self._merge_target(), there, source, enough, parse_inputs(self.inputs))
+
+    def _merge_target(self) -> dict[str, str | None]:
+        if self.target_column is None:
+            return self.columns
+        given = self.columns.get("answer", GAIA_COLUMNS["answer"])
+        if given not in (GAIA_COLUMNS["answer"], self.target_column):
+            raise UserError(
+                f"data.target_column={self.target_column} and data.columns.answer={given} both name the target: leave "
+                "one of them out."
+            )
+        return {**self.columns, "answer": self.target_column}
+
+
+def parse_inputs(inputs: object) -> dict[str, str]:
+    """Return the column of each input field, in order.
+
+    Raises:
+        UserError: neither a list of columns nor a mapping, or a field or column is named twice.
+    """
+    if inputs is None:
+        return {}
+    if isinstance(inputs, str):
+        inputs = [inputs]
+    pairs = list(inputs.items()) if isinstance(inputs, Mapping) else [(each, each) for each in _list_names(inputs)]
+    if not pairs or not all(str(name or "").strip() for pair in pairs for name in pair):
+        raise UserError(
+            f"data.inputs={inputs} cannot be read; expected a list of columns, such as data.inputs=[title,body], or "
+            "'data.inputs={field: column}' where the names differ."
+        )
+    columns = [str(column) for _, column in pairs]
+    if twice := sorted({column for column in columns if columns.count(column) > 1}):
+        fields = ", ".join(str(name) for name, column in pairs if str(column) == twice[0])
+        raise UserError(
+            f"data.inputs names the column {twice[0]!r} twice (for the fields {fields}): give each field a column of "
+            "its own."
+        )
+    return {str(name): str(column) for name, column in pairs}
+
+
+def _list_names(inputs: object) -> list[object]:
+    return list(inputs) if isinstance(inputs, list | tuple) else []
+
+
+def complete_columns(columns: Columns, inputs: Inputs | None = None) -> dict[str, str | None]:
+    """Return GAIA's column names, with those given in their place; with inputs, without the question.
 
     Raises:
         UserError: a key that is not one of GAIA_COLUMNS, no question, or the gold answers read as something else too.
@@ -50,7 +123,19 @@ def complete_columns(columns: Columns) -> dict[str, str | None]:
     if unknown := sorted(set(columns) - set(GAIA_COLUMNS)):
         raise UserError(f"data.columns has no key {unknown[0]!r}: use some of {', '.join(GAIA_COLUMNS)}.")
     complete = GAIA_COLUMNS | dict(columns)
-    if not complete["question"]:
+    if inputs:
+        if complete["question"] not in (GAIA_COLUMNS["question"], None):
+            raise UserError(
+                f"data.columns.question={complete['question']} and data.inputs={','.join(inputs)} both name what is "
+                "asked: leave one of them out."
+            )
+        complete["question"] = None
+        if shown := [name for name, column in inputs.items() if column == complete["answer"]]:
+            raise UserError(
+                f"data.inputs gives the column {complete['answer']!r} to the field {shown[0]!r}, and it is also the "
+                "target column, which would show the gold answers: take it out of one of them."
+            )
+    elif not complete["question"]:
         raise UserError("data.columns.question is empty: name the column that holds the questions.")
     shared = [key for key, column in complete.items() if key != "answer" and column == complete["answer"] is not None]
     if shared:
@@ -62,7 +147,11 @@ def complete_columns(columns: Columns) -> dict[str, str | None]:
 
 
 def find_columns(
-    columns: Columns, there: Collection[str], source: str, enough: Collection[str] = TABLE
+    columns: Columns,
+    there: Collection[str],
+    source: str,
+    enough: Collection[str] = TABLE,
+    inputs: Inputs | None = None,
 ) -> FoundColumns:
     """Return the complete mapping, None where the data have no such column and need not have it.
 
@@ -72,13 +161,17 @@ def find_columns(
         source: name of the data for the user.
         enough: the keys whose columns, as configured, suffice: the usual names of the others are then not looked for,
             so that nobody's questions change. Without them all but the id must be found by their usual names.
+        inputs: field → column, instead of the question; other columns are then found by their usual names.
 
     Raises:
         UserError: columns that should be there are not, or several might be meant; it lists those that are.
     """
-    complete = complete_columns(columns)
-    as_configured = all(complete[key] is None or complete[key] in there for key in enough)
-    named = {column for key, column in complete.items() if column != GAIA_COLUMNS[key]}
+    inputs = inputs or {}
+    complete = complete_columns(columns, inputs)
+    as_configured = not inputs and all(complete[key] is None or complete[key] in there for key in enough)
+    named = {column for key, column in complete.items() if column != GAIA_COLUMNS[key]} | set(inputs.values())
+    if missing := {name: column for name, column in inputs.items() if column not in there}:
+        raise UserError(_describe_missing_inputs(source, missing, there))
     found: dict[str, str | None] = {}
     problems: dict[str, str] = {}
     for key, column in complete.items():
@@ -98,7 +191,7 @@ def find_columns(
     if problems:
         raise UserError(_describe_problems(source, problems, there))
     made = found["id"] is None and complete["id"] is not None and not as_configured
-    return FoundColumns(found, made, tuple(_list_notes(complete, found, there, made)))
+    return FoundColumns(found, made, tuple(_list_notes(complete, found, there, made)), inputs)
 
 
 def _normalise(name: str) -> str:
@@ -110,6 +203,14 @@ def _describe_problems(source: str, problems: Mapping[str, str], there: Collecti
     return (
         f"{source} has {_join(list(problems.values()))}: name what it has with {_join(options)}; its columns are: "
         f"{', '.join(there) or 'none'}."
+    )
+
+
+def _describe_missing_inputs(source: str, missing: Inputs, there: Collection[str]) -> str:
+    listed = _join([repr(column) if name == column else f"{column!r} ({name})" for name, column in missing.items()])
+    return (
+        f"{source} has no column {listed}, which data.inputs names: correct the name, or say which column holds the "
+        f"field with 'data.inputs={{field: column}}'; its columns are: {', '.join(there) or 'none'}."
     )
 
 

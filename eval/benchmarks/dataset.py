@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 class Sample:
     """A question, its attachment and its target.
 
-    Only `question` and `file` reach a system; `target` goes to the scorer alone.
+    Only `question`, `file` and `inputs` reach a system; `target` goes to the scorer alone.
     """
 
     id: str
@@ -20,6 +20,7 @@ class Sample:
     target: str | None = None  # None: unscored
     level: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)  # named fields, of which `question` is the text; or empty
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def compute_file_digest(sample: Sample) -> str | None:
 
 
 def _write_line(sample: Sample) -> bytes:
-    fields = [sample.id, sample.question, sample.target, compute_file_digest(sample)]
+    inputs = [dict(sample.inputs)] if sample.inputs else []
+    fields = [sample.id, sample.question, sample.target, compute_file_digest(sample), *inputs]
     return json.dumps(fields).encode("ascii") + b"\n"  # escapes lone surrogates
 
 

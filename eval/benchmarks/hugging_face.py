@@ -6,10 +6,10 @@ HuggingFaceDataset(repo="owner/name", config="main", columns=columns).load("test
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, find_columns
+from eval.benchmarks.columns import AS_GAIA, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.hub import (
     HUB,
@@ -28,7 +28,7 @@ _REPO = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+", re.ASCII)
 
 
 @dataclass
-class HuggingFaceDataset(Dataset):
+class HuggingFaceDataset(ColumnSettings, Dataset):
     """The keys of `conf/data/hf.yaml`, explained there."""
 
     repo: str
@@ -37,7 +37,6 @@ class HuggingFaceDataset(Dataset):
     token_env: str = "HF_TOKEN"
     files: str | None = None
     on_bad_row: str = "refuse"
-    columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
     name: str = "hf"
     default_split: str = "test"
 
@@ -48,7 +47,7 @@ class HuggingFaceDataset(Dataset):
             UserError: a name that no repository can have and no folder has, or a value that does not exist.
         """
         check_on_bad_row(self.on_bad_row)
-        complete_columns(self.columns)
+        self.check_columns()
         find_attachments_folder(self.files, Path())
         if not self._is_local and not _REPO.fullmatch(self.repo):
             raise UserError(
@@ -67,8 +66,8 @@ class HuggingFaceDataset(Dataset):
 
         def choose(names: Sequence[str]) -> list[str]:
             nonlocal columns
-            columns = find_columns(self.columns, names, self.repo)
-            return [column for column in columns.names.values() if column]
+            columns = self.find_columns(names, self.repo)
+            return columns.list_used()
 
         contents = (
             self._local_table(split, choose) if self._is_local else self._hub().read_table(self.config, split, choose)

@@ -10,10 +10,10 @@ The same layout as GAIA's and as Hugging Face's file folders; one sub-folder a s
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from eval.benchmarks.columns import AS_GAIA, GAIA_COLUMNS, complete_columns, find_columns
+from eval.benchmarks.columns import AS_GAIA, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
 from mas.runtime.errors import UserError
@@ -24,13 +24,12 @@ ENOUGH = ("id", "question")  # the gold answers are a matter of each row
 
 
 @dataclass
-class JsonlDataset(Dataset):
+class JsonlDataset(ColumnSettings, Dataset):
     """The keys of `conf/data/jsonl.yaml`, explained there."""
 
     path: str
     files: str | None = None
     on_bad_row: str = "refuse"
-    columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
     name: str = "jsonl"
     default_split: str = ONLY_SPLIT
 
@@ -41,7 +40,7 @@ class JsonlDataset(Dataset):
             UserError: nothing at `path`, or a value that does not exist.
         """
         check_on_bad_row(self.on_bad_row)
-        complete_columns(self.columns)
+        self.check_columns()
         find_attachments_folder(self.files, Path(self.path))
         self._list_splits()
 
@@ -57,7 +56,7 @@ class JsonlDataset(Dataset):
         rows = list(read_metadata(metadata))
         keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
         # Without any key there is no row that can be read, and the first of them says why.
-        columns = find_columns(self.columns, keys, str(metadata), enough=ENOUGH) if keys else AS_GAIA
+        columns = self.find_columns(keys, str(metadata), enough=ENOUGH) if keys else AS_GAIA
         return read_rows(rows, attachments, self.on_bad_row, columns)
 
     def _find_metadata(self, split: str) -> Path:

@@ -8,6 +8,7 @@ annotated solution steps, is ignored.
 """
 
 import hashlib
+import json
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -162,7 +163,8 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
     names, content = columns.names, row.content
     _require_columns(content, names)
     cells = {key: _Cell(column or "", content.get(column) if column else None) for key, column in names.items()}
-    name, question = cells["file"].text(required=False), cells["question"].text()
+    inputs = {field: _Cell(column, content.get(column)).input() for field, column in columns.inputs.items()}
+    name, question = cells["file"].text(required=False), describe_inputs(inputs) if inputs else cells["question"].text()
     made = make_question_id(question, name) if columns.ids_from_questions else str(number)
     return Sample(
         id=cells["id"].id() if names["id"] else made,
@@ -171,7 +173,25 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
         target=cells["answer"].answer(),
         level=cells["level"].number_or_text(),
         tags={"kind": Path(name).suffix.lower().lstrip(".") or "none"},
+        inputs=inputs,
     )
+
+
+def describe_inputs(inputs: Mapping[str, str]) -> str:
+    """Return named inputs as one readable text: the value of a single field, else a line for each field.
+
+    Raises:
+        BadRowError: all of them are empty.
+    """
+    if not any(value.strip() for value in inputs.values()):
+        raise BadRowError(f"{_join_quoted(inputs)} {'is' if len(inputs) == 1 else 'are all'} missing or empty")
+    if len(inputs) == 1:
+        return next(iter(inputs.values()))
+    return "\n".join(f"{name}: {value}" for name, value in inputs.items())
+
+
+def _join_quoted(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def make_question_id(question: str, file: str) -> str:
@@ -201,6 +221,17 @@ class _Cell:
         if required and not text.strip():
             raise BadRowError(f"{self.column!r} is missing or empty")
         return self._check_encodable(text)
+
+    def input(self) -> str:
+        """Return the text of an input; a number, list or object as JSON, which a typed field of a program reads."""
+        if self._is_missing():
+            return ""
+        if isinstance(self.value, str):
+            return self._check_encodable(self.value)
+        try:
+            return json.dumps(self.value, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._build_type_error("text, a number, or a list or object of them") from error
 
     def id(self) -> str:
         if isinstance(self.value, int) and not isinstance(self.value, bool):

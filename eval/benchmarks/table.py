@@ -10,11 +10,11 @@ CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id     
 import csv
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, find_columns
+from eval.benchmarks.columns import ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
 from mas.runtime.errors import UserError
@@ -27,13 +27,12 @@ WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are 
 
 
 @dataclass
-class _TableDataset(Dataset):
+class _TableDataset(ColumnSettings, Dataset):
     """Settings and steps that both kinds of file share."""
 
     path: str
     files: str | None = None
     on_bad_row: str = "refuse"
-    columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
     default_split: str = ONLY_SPLIT
 
     def check(self) -> None:
@@ -43,7 +42,7 @@ class _TableDataset(Dataset):
             UserError: no file at `path`, no folder at `files`, or a value that does not exist.
         """
         check_on_bad_row(self.on_bad_row)
-        complete_columns(self.columns)
+        self.check_columns()
         path = Path(self.path)
         if not path.is_file():
             found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
@@ -62,16 +61,16 @@ class _TableDataset(Dataset):
                 f"{self.path} has no split {split!r}: it is one file, so leave split out, or give split=all."
             )
         path = Path(self.path)
-        columns = find_columns(self.columns, self._read_names(path), str(path))
+        columns = self.find_columns(self._read_names(path), str(path))
         attachments = Attachments(find_attachments_folder(self.files, path), metadata=path)
-        return read_rows(self._read_rows(path, columns.names), attachments, self.on_bad_row, columns)
+        return read_rows(self._read_rows(path, columns.list_used()), attachments, self.on_bad_row, columns)
 
     @abstractmethod
     def _read_names(self, path: Path) -> Sequence[str]:
         """Return the columns of the file."""
 
     @abstractmethod
-    def _read_rows(self, path: Path, columns: Columns) -> Iterator[Row]:
+    def _read_rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the file's rows, each with its place."""
 
 
@@ -99,7 +98,7 @@ class CsvDataset(_TableDataset):
             raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
         return names
 
-    def _read_rows(self, path: Path, columns: Columns) -> Iterator[Row]:
+    def _read_rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
         lines = self._read_lines(path)
         _, names = next(lines)
         for number, cells in lines:
@@ -143,12 +142,11 @@ class ParquetDataset(_TableDataset):
         names: list[str] = _read_parquet(path, pyarrow.parquet.read_schema).names
         return names
 
-    def _read_rows(self, path: Path, columns: Columns) -> Iterator[Row]:
+    def _read_rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
         import pyarrow.parquet
 
-        wanted = [column for column in columns.values() if column]
         contents: list[Mapping[str, object]] = _read_parquet(
-            path, pyarrow.parquet.read_table, columns=wanted
+            path, pyarrow.parquet.read_table, columns=list(columns)
         ).to_pylist()
         for number, content in enumerate(contents, start=1):
             yield Row(f"{path}, row {number}", content)

@@ -87,7 +87,7 @@ class SampleRunner:
                 record.error_class = record.error_component = record.error_details = None
 
     async def _ask(self, sample: Sample, record: Record) -> None:
-        prediction = await self.program.acall(question=sample.question, file=sample.file)
+        prediction = await self.program.acall(question=sample.question, file=sample.file, inputs=sample.inputs or None)
         answer = prediction.get("final_answer")
         record.answer = None if answer is None else self.redact(str(answer))
         record.reasoning_trace = self.redact(str(prediction.get("final_reasoning_trace") or ""))

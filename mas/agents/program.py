@@ -32,27 +32,36 @@ class AgentProgram(dspy.Module):
             setattr(self, agent.name, agent.make_predictor())
         self.toolboxes = dict(toolboxes or {})  # by agent; agents without tools are left out
 
-    def forward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
+    def forward(
+        self, question: str, file: str | Path | None = None, inputs: Mapping[str, str] | None = None
+    ) -> dspy.Prediction:
         """Answer a question for a synchronous caller, on the one event loop that holds the connections."""
-        return run_blocking(self.aforward(question, file))
+        return run_blocking(self.aforward(question, file, inputs))
 
-    async def aforward(self, question: str, file: str | Path | None = None) -> dspy.Prediction:
+    async def aforward(
+        self, question: str, file: str | Path | None = None, inputs: Mapping[str, str] | None = None
+    ) -> dspy.Prediction:
         """Answer a question.
 
         Args:
             question: the text of the sample.
             file: path of the attachment. Agents see its bare name, and tools open that name and no other.
+            inputs: named fields of the sample; most programs ignore them, since `question` is their text.
 
         Returns:
             A prediction with `final_answer`, `final_reasoning_trace` and `state`, the complete final state.
         """
         path = Path(file) if file else None
         with use_attachments([path] if path else []):
-            state = await self.answer(question, path, current_thread_id() or uuid.uuid4().hex)
+            state = await self.answer_inputs(question, path, current_thread_id() or uuid.uuid4().hex, inputs or {})
         keep_state(state)
         return dspy.Prediction(
             final_answer=state["final_answer"], final_reasoning_trace=state["final_reasoning_trace"], state=state
         )
+
+    async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
+        """Return the final state; a program with named inputs overrides it."""
+        return await self.answer(question, file, thread_id)
 
     @abstractmethod
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:

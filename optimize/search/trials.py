@@ -326,9 +326,11 @@ class _TraceRecorder:
         self.program = program
         self.trace: list[TraceEntry] = []
 
-    async def acall(self, *, question: str, file: str | Path | None) -> dspy.Prediction:
+    async def acall(
+        self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
+    ) -> dspy.Prediction:
         try:
-            return await self.program.acall(question=question, file=file)
+            return await self.program.acall(question=question, file=file, inputs=inputs)
         finally:
             self.trace = list(dspy.settings.trace or ())
 

@@ -30,7 +30,7 @@ class Program:
     most_at_once: int = 0
     started: list[str] = field(default_factory=list)
 
-    async def acall(self, question: str, file: object = None) -> dict[str, Any]:
+    async def acall(self, question: str, file: object = None, inputs: object = None) -> dict[str, Any]:
         self.started.append(question)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -333,7 +333,7 @@ def test_the_gold_answer_is_not_handed_to_the_program() -> None:
             return {"final_answer": "1"}
 
     run(answer_42, [Sample("a", "a?", target="CANARY")], program=Nosy())
-    assert seen == [{"question": "a?", "file": None}]
+    assert seen == [{"question": "a?", "file": None, "inputs": None}]
 
 
 def test_each_epoch_is_a_question_of_its_own() -> None:

@@ -301,7 +301,7 @@ class Asking:
     def __init__(self, times: int) -> None:
         self.times, self.lm = times, SimulatedModel().create_lm(AgentModel())
 
-    async def acall(self, question: str, file: object = None) -> dict[str, Any]:
+    async def acall(self, question: str, file: object = None, inputs: object = None) -> dict[str, Any]:
         with dspy.context(lm=self.lm):
             for number in range(self.times):
                 with suppress(ValueError):

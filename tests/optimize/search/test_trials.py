@@ -24,7 +24,7 @@ CALLS_AN_ANSWER = 3
 class Mumbling(dspy.Module):
     """A program whose model never keeps the form."""
 
-    async def aforward(self, question: str, file: object = None) -> dspy.Prediction:
+    async def aforward(self, question: str, file: object = None, inputs: object = None) -> dspy.Prediction:
         raise AdapterParseError("ChatAdapter", dspy.Signature("question -> answer"), "Let me think about this.")
 
 
