@@ -41,7 +41,7 @@ def copy_checkout(root: Path, environment: Mapping[str, str]) -> Checkout:
     """Copy the files that commands need. `environment` is that of the commands, without keys."""
     for folder in ("conf", "mas", "eval", "optimize", "prompts", "scripts", "tests"):
         shutil.copytree(PROJECT_ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    for file in ("pyproject.toml", "README.md"):
+    for file in ("pyproject.toml", "README.md", "mas_harness.py"):
         shutil.copy(PROJECT_ROOT / file, root / file)
     path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     return Checkout(root, {**environment, "PATH": path, "PYTHONPATH": str(root), "COLUMNS": "80"})

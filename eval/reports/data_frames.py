@@ -1,0 +1,236 @@
+"""Results of runs as pandas data frames, read from their folders: a row per answer, per call, per run.
+
+    samples_df("latest").groupby("level")["score"].mean()
+    calls_df(["baseline", "careful"]).groupby(["run", "agent"])["total_tokens"].sum()
+    runs_df()[["run", "model", "accuracy", "cost_usd"]]
+
+Columns have Inspect's names where Inspect has them (`id`, `epoch`, `input`, `target`, `total_tokens`, `total_time`,
+`working_time`, `error`, `limit`). A folder is only read: nothing that it names is imported, resolved or followed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+
+from eval.analysis.summary.from_store import read_missing, summarise_store
+from eval.analysis.summary.summarise import is_planned
+from eval.runs.folder import DATABASE, find_run, list_runs
+from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
+from eval.runs.store import RunStore, StoreError
+from mas.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas
+
+Row = dict[str, object]
+
+SAMPLE_COLUMNS = (
+    *("run", "run_id", "id", "epoch", "attempt", "input", "file", "target", "answer", "level", "score", "explanation"),
+    *("error", "error_class", "error_component", "limit", "total_tokens", "input_tokens", "output_tokens", "cost_usd"),
+    *("model_calls", "tool_calls", "retries", "total_time", "working_time", "started_at", "thread_id"),
+)
+CALL_COLUMNS = (
+    *("run", "run_id", "id", "epoch", "attempt", "event", "agent", "name", "span_id", "parent_id"),
+    *("total_tokens", "input_tokens", "output_tokens", "cost_usd", "total_time", "started", "error"),
+)
+RUN_COLUMNS = (
+    *("run", "run_id", "created", "status", "system", "model", "dataset_name", "dataset_split", "prompts", "scorer"),
+    *("epochs", "total_samples", "completed_samples", "accuracy", "ci_low", "ci_high", "mean_score", "n_scored"),
+    *("n_error", "model_calls", "tool_calls", "input_tokens", "output_tokens", "total_tokens", "cost_usd"),
+    *("total_time", "simulated", "error", "folder"),
+)
+EVENTS = {"lm": "model", "tool": "tool"}  # kind of a span → Inspect's name of the event
+
+
+@runtime_checkable
+class HasFolder(Protocol):
+    """Anything with the folder of a run, such as `mas_harness.Run`."""
+
+    @property
+    def folder(self) -> Path: ...
+
+
+RunName = str | Path | HasFolder
+RunNames = RunName | Iterable[RunName]
+
+
+def samples_df(runs: RunNames = "latest") -> "pandas.DataFrame":
+    """Return a row per sample and epoch: the last attempt at it.
+
+    `score` is 0 for an answer in error, or not run, whose sample has a target: its mean is the run's own mean. It is
+    missing for samples without a target alone. Tags of the data are columns `metadata_TAG`, diagnostics of the scorer
+    `score_PART`.
+
+    Args:
+        runs: one or several: latest, a name under outputs/eval, a path, or a `Run`.
+
+    Raises:
+        UserError: there is no such run, or it cannot be read.
+    """
+    return _build_frame((row for folder in find_folders(runs) for row in _read_samples(folder)), SAMPLE_COLUMNS)
+
+
+def calls_df(runs: RunNames = "latest") -> "pandas.DataFrame":
+    """Return a row per call of a language model or a tool (`event`: model, tool), in order, of all attempts.
+
+    Args:
+        runs: as of `samples_df`.
+
+    Raises:
+        UserError: there is no such run, or it cannot be read.
+    """
+    return _build_frame((row for folder in find_folders(runs) for row in _read_calls(folder)), CALL_COLUMNS)
+
+
+def runs_df(runs: RunNames | None = None) -> "pandas.DataFrame":
+    """Return a row per run, the newest first; one that cannot be read has the status `unreadable` and says why.
+
+    Args:
+        runs: as of `samples_df`; None: all under outputs/eval.
+
+    Raises:
+        UserError: a run that was named does not exist.
+    """
+    folders = list_runs() if runs is None else find_folders(runs)
+    return _build_frame(map(_describe_run, folders), RUN_COLUMNS)
+
+
+def find_folders(runs: RunNames) -> list[Path]:
+    """Return the folders of runs.
+
+    Raises:
+        UserError: there is no such run, or what was given is no run.
+    """
+    several = [runs] if isinstance(runs, str | Path | HasFolder) else runs
+    if not isinstance(several, Iterable):
+        raise UserError(f"a {type(runs).__name__} is no run; give latest, a name, a path, a Run, or a list of them.")
+    return [_find_folder(each) for each in several]
+
+
+def _find_folder(run: object) -> Path:
+    if isinstance(run, str | Path):
+        return find_run(run)
+    if isinstance(run, HasFolder):
+        return find_run(Path(run.folder))
+    raise UserError(f"a {type(run).__name__} is no run; give latest, a name, a path, or a Run.")
+
+
+@contextmanager
+def _open(folder: Path) -> Iterator[RunStore]:
+    try:
+        with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
+            yield store
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+
+
+def _read_samples(folder: Path) -> Iterator[Row]:
+    with _open(folder) as store:
+        info, plan = store.read_info(), store.read_plan()
+        tags = {planned.id: planned.tags for planned in plan}
+        for record in store.final_records():
+            if is_planned(record, info.epochs, set(tags)):
+                yield _describe_sample(folder.name, record, tags.get(record.sample_id, {}))
+        for record in read_missing(store):
+            yield _describe_sample(folder.name, record, tags.get(record.sample_id, {}))
+
+
+def _describe_sample(run: str, record: Record, tags: Mapping[str, str]) -> Row:
+    usage = record.usage
+    values = (
+        *(run, record.run_id, record.sample_id, record.epoch, record.attempt, record.question, record.file),
+        *(record.target, record.answer, record.level),
+        record.score if record.error is None or not record.scored else 0.0,
+        *(record.explanation, record.error, record.error_class, record.error_component, record.limit),
+        *(usage.input_tokens + usage.output_tokens, usage.input_tokens, usage.output_tokens, usage.cost_usd),
+        *(usage.lm_calls, usage.tool_calls, usage.retries),
+        *(record.wall_seconds, record.wall_seconds - record.waited_seconds, record.started_at, record.thread_id),
+    )
+    row: Row = dict(zip(SAMPLE_COLUMNS, values, strict=True))
+    return row | {f"metadata_{k}": v for k, v in tags.items()} | {f"score_{k}": v for k, v in record.parts.items()}
+
+
+def _read_calls(folder: Path) -> Iterator[Row]:
+    with _open(folder) as store:
+        for record in store.records():
+            agents: dict[object, object] = {}  # id of a span → agent that it belongs to
+            for each in record.trajectory:
+                span = cast(Mapping[str, object], each)
+                inner = span.get("name") if span.get("kind") == "agent" else agents.get(span.get("parent"))
+                agents[span.get("id")] = inner
+                if (event := EVENTS.get(str(span.get("kind")))) is not None:
+                    yield _describe_call(folder.name, record, span, event, inner)
+
+
+def _describe_call(run: str, record: Record, span: Mapping[str, object], event: str, agent: object) -> Row:
+    found = span.get("attributes")
+    attributes = found if isinstance(found, Mapping) else {}
+    tokens = [_as_number(attributes.get(key)) for key in ("input_tokens", "output_tokens")]
+    began, ended = _as_number(span.get("start_seconds")), _as_number(span.get("end_seconds"))
+    values = (
+        *(run, record.run_id, record.sample_id, record.epoch, record.attempt, event, agent, span.get("name")),
+        *(span.get("id"), span.get("parent")),
+        *(None if None in tokens else sum(filter(None, tokens)), *tokens, _as_number(attributes.get("cost_usd"))),
+        *(None if began is None or ended is None else ended - began, began, span.get("error")),
+    )
+    return dict(zip(CALL_COLUMNS, values, strict=True))
+
+
+def _as_number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _describe_run(folder: Path) -> Row:
+    row: Row = {"run": folder.name, "folder": str(folder)}
+    try:
+        with _open(find_run(folder)) as store:
+            return row | _summarise_run(store, store.read_info())
+    except UserError as error:
+        return row | {"status": "unreadable", "error": str(error)}
+
+
+def _summarise_run(store: RunStore, info: RunInfo) -> Row:
+    summary = summarise_store(store)
+    usage, interval = summary.usage, summary.accuracy_ci95
+    low, high = (None, None) if interval is None else interval
+    return {
+        "run_id": info.run_id,
+        "created": info.started_at,
+        "status": "success" if summary.stopped is None else "stopped",
+        "system": summary.system,
+        "model": summary.model,
+        "dataset_name": summary.data,
+        "dataset_split": summary.split,
+        "prompts": summary.prompts,
+        "scorer": summary.scorer,
+        "epochs": summary.epochs,
+        "total_samples": summary.n,
+        "completed_samples": summary.n - summary.n_not_run,
+        "accuracy": summary.accuracy,
+        "ci_low": low,
+        "ci_high": high,
+        "mean_score": summary.mean_score,
+        "n_scored": summary.n_scored,
+        "n_error": summary.n_error,
+        "model_calls": usage.lm_calls,
+        "tool_calls": usage.tool_calls,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "cost_usd": usage.cost_usd,
+        "total_time": summary.wall_seconds,
+        "simulated": summary.simulated,
+        "error": summary.stopped,
+    }
+
+
+def _build_frame(rows: Iterable[Row], columns: tuple[str, ...]) -> "pandas.DataFrame":
+    """Return a frame with these columns first, whether or not there is a row; columns of a few runs come last."""
+    import pandas
+
+    kept = list(rows)
+    names = dict.fromkeys([*columns, *(name for row in kept for name in row)])
+    return pandas.DataFrame(kept, columns=list(names))
