@@ -1,0 +1,128 @@
+"""Labels: targets that many samples share, such as classes or yes and no. They are vocabulary, not secrets.
+
+    labels = find_labels(train, val)
+    labels.names                       # ("billing", "login", "refund")
+    labels.find(" Billing")            # "billing": case and white space do not count
+    labels.find("Paveldel")            # None
+
+A target that is wrongly taken for a label would no longer be protected from prompts and feedback. So the rule of
+`find_labels` holds for a whole set of samples or for none of it, and `data.labels` overrides it.
+"""
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isqrt
+from pathlib import PurePath
+from typing import Protocol
+
+from eval.benchmarks.fingerprint import normalise_question
+
+MIN_QUESTIONS = 5  # that share a label
+MIN_EVEN_SHARE = 8  # and at least an eighth of what a label would have if all were equally frequent
+MIN_COVERED_PERCENT = 90  # of the questions have one of the labels
+MIN_SHOWN = 2  # training questions with the label: what validation questions alone say stays unknown to the search
+MAX_CHARS = 50  # of a label that nobody has named; a sentence is an answer
+_WORD = re.compile(r"\w+")
+
+
+class Question(Protocol):
+    """A sample, a planned question or a record."""
+
+    @property
+    def question(self) -> str: ...
+    @property
+    def file(self) -> PurePath | str | None: ...
+    @property
+    def target(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """The labels of a dataset, in their usual spelling; empty: its targets are answers."""
+
+    names: tuple[str, ...] = ()
+    n_rare: int = 0  # questions whose target is none of them, where there are labels
+
+    def find(self, text: str | None) -> str | None:
+        """Return the label that a text is; None if it is none."""
+        return None if text is None else self._by_key.get(normalise_label(text))
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    @cached_property
+    def _by_key(self) -> dict[str, str]:
+        return {normalise_label(name): name for name in self.names}
+
+
+def normalise_label(text: str) -> str:
+    """Return a label without differences of case, spaces and compatibility forms."""
+    return normalise_question(text)
+
+
+def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), given: Sequence[str] = ()) -> LabelSet:
+    """Return the labels of samples; none unless their targets are clearly classes.
+
+    Counted are different questions, so a question that is repeated counts once. The targets are ranked by how many
+    questions share them. Labels are those at the top which at least `MIN_QUESTIONS` share, and an eighth of an even
+    share. They must make up nine tenths of the questions and be at most as many as the square root of their number.
+
+    Args:
+        samples: in which each label must occur; for tuning the training questions.
+        others: counted as well; for tuning the validation questions. Sealed questions are never passed.
+        given: the labels as the user names them, which are then the labels; empty: they are found.
+    """
+    shown, asked = _group_by_target(samples), _group_by_target(others)
+    for key, questions in shown.items():
+        asked[key] |= questions
+    n = sum(map(len, asked.values()))
+    if given:
+        names = {normalise_label(name): " ".join(name.split()) for name in given}
+        return LabelSet(tuple(names.values()), n - _count(asked, names))
+    found = _find_shared(asked, n)
+    if len(found) > isqrt(n) or 100 * _count(asked, found) < MIN_COVERED_PERCENT * n:
+        return LabelSet()
+    known = sorted(key for key in found if len(shown[key]) >= MIN_SHOWN)
+    if len(known) < 2:
+        return LabelSet()
+    return LabelSet(tuple(_choose_spelling(shown[key].values()) for key in known), n - _count(asked, known))
+
+
+def _group_by_target(samples: Iterable[Question]) -> defaultdict[str, dict[str, str]]:
+    """Return the different questions of each target, each with its spelling of the target."""
+    groups: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for sample in samples:
+        if sample.target is not None:
+            text = normalise_question(sample.question)
+            asked = " ".join(_WORD.findall(text)) or text
+            file = PurePath(sample.file).name if sample.file else ""
+            groups[normalise_label(sample.target)].setdefault(f"{asked}\n{file}", sample.target)
+    return groups
+
+
+def _find_shared(asked: Mapping[str, Collection[str]], n: int) -> list[str]:
+    ranked = sorted(filter(_is_short, asked), key=lambda key: (-len(asked[key]), key))
+    found: list[str] = []
+    for rank, key in enumerate(ranked, start=1):
+        if len(asked[key]) < MIN_QUESTIONS or len(asked[key]) * MIN_EVEN_SHARE * rank < n:
+            break
+        found.append(key)
+    return found
+
+
+def _count(asked: Mapping[str, Collection[str]], keys: Iterable[str]) -> int:
+    return sum(len(asked.get(key, ())) for key in keys)
+
+
+def _is_short(key: str) -> bool:
+    return 0 < len(key) <= MAX_CHARS and all(unicodedata.category(each)[0] != "C" for each in key)
+
+
+def _choose_spelling(spellings: Iterable[str]) -> str:
+    """Return the most frequent spelling, with single spaces."""
+    counts = Counter(" ".join(each.split()) for each in spellings)
+    return min(counts, key=lambda each: (-counts[each], each))
