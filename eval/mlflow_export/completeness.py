@@ -14,7 +14,7 @@ from eval.mlflow_export.exporter_process import Counts
 from eval.mlflow_export.run_page import ARTIFACTS, list_outdated_metrics
 from eval.mlflow_export.tracked_run import Sent, TrackedRun, read_pages
 from eval.runs.record import Record
-from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
+from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
 
 if TYPE_CHECKING:
     from mlflow.entities import Trace
@@ -121,5 +121,7 @@ def _list_files(folder: Path, prompts: Mapping[str, PromptSet]) -> dict[str, int
     files = {str(path.relative_to(folder)): path.stat().st_size for path in [*paths, *inside] if path.is_file()}
     files.pop(OWN_LOG, None)
     for place, prompt_set in prompts.items():
-        files |= {f"{place}/{agent}{SUFFIX}": len(f"{text}\n".encode()) for agent, text in prompt_set.texts.items()}
+        files |= {
+            f"{place}/{name_prompt_file(agent)}": len(f"{text}\n".encode()) for agent, text in prompt_set.texts.items()
+        }
     return files

@@ -23,7 +23,7 @@ from eval.mlflow_export.tracked_run import TrackedRun, to_ms
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Usage
 from eval.runs.run_info import RunInfo, RunState
-from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
+from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
 
 JsonObject = Mapping[str, Any]  # of the configuration
 
@@ -166,7 +166,7 @@ def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptS
         run.client.log_artifact(run.run_id, str(folder / name))
     for place, prompt_set in prompts.items():
         for agent, text in prompt_set.texts.items():
-            run.client.log_text(run.run_id, f"{text}\n", f"{place}/{agent}{SUFFIX}")
+            run.client.log_text(run.run_id, f"{text}\n", f"{place}/{name_prompt_file(agent)}")
     return [*present, *prompts]
 
 

@@ -56,8 +56,7 @@ class _Calls(pydantic.BaseModel):
 def to_json(demo: dspy.Example | Mapping[str, object], signature: Signature) -> Json:
     """Return the demo's fields as plain JSON values; what is no field of the signature is left out.
 
-    Raises:
-        pydantic_core.PydanticSerializationError: a value that JSON cannot hold.
+    What JSON cannot hold becomes its `str`, as DSPy's adapters show it.
     """
     given, types = dict(demo.items()), _stored_types(signature)
     return {name: _dump(given[name], types[name], types) for name in types if name in given}
@@ -81,6 +80,18 @@ def from_json(data: Json, signature: Signature) -> dspy.Example:
     if not _has_request(values, signature):
         raise ValueError(f"has no request: none of the fields {', '.join(signature.input_fields)} says what was asked")
     return dspy.Example(augmented=True, **values)
+
+
+def from_plain_json(data: Mapping[str, object], signature: Signature) -> dspy.Example:
+    """Return the demo as `dspy.Module.load` reads it: with its JSON values, and not always all fields.
+
+    Raises:
+        ValueError: half a sentence about what is wrong: a field that the signature does not have.
+    """
+    known = signature.fields
+    if unknown := sorted(data.keys() - known.keys()):
+        raise ValueError(f"has the unknown field {', '.join(unknown)} (known are {', '.join(known)})")
+    return dspy.Example(augmented=True, **data)
 
 
 def list_turns(demo: dspy.Example, signature: Signature, number: int) -> list[Turn]:
@@ -134,7 +145,7 @@ def _dump(value: Any, kind: object, types: Types) -> object:
         return {"messages": turns}
     if _is_calls(kind) and value is not None:
         return _dump_calls(dspy.ToolCalls.model_validate(value))
-    return to_jsonable_python(replace_surrogates(value))
+    return to_jsonable_python(replace_surrogates(value), fallback=str)
 
 
 def _dump_calls(calls: dspy.ToolCalls) -> object:

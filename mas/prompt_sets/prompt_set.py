@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
 
 from mas.prompt_sets.provenance import find_edited_files, read_provenance
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn, read_tuned_on
@@ -39,6 +40,7 @@ Demo = dict[str, object]  # one example as plain JSON: values by field
 SET_FILE = "set.yaml"
 DEMOS_FILE = "demos.json"
 SUFFIX = "_system_prompt.txt"
+_UNFIT = re.compile(r"""[%/\\:*?"<>|\x00-\x1f]""")  # for a file's name on every system
 
 
 class PromptedProgram(Protocol):
@@ -79,7 +81,7 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
         UserError: there is no such set, it is made for another system, its files are not exactly the agents' texts,
             or its examples are not the agents'. The fields of an example are checked when it is applied.
     """
-    folder = _find(str(name_or_path), root)
+    folder = find_set_folder(str(name_or_path), root)
     made_for, description = _read_set_file(folder / SET_FILE)
     if made_for != system:
         raise UserError(
@@ -87,7 +89,7 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
             f"choose a set whose {SET_FILE} says 'system: {system}'."
         )
     _check_files(folder, agents)
-    texts = {agent: _read_prompt(folder / f"{agent}{SUFFIX}") for agent in agents}
+    texts = {agent: _read_prompt(folder / name_prompt_file(agent)) for agent in agents}
     demos, provenance = _read_demos(folder / DEMOS_FILE, agents), read_provenance(folder)
     content = [name for name in _names(folder) if name.endswith(SUFFIX) or name in (DEMOS_FILE, TUNED_ON_FILE)]
     edited, tuned_on = find_edited_files(folder, provenance, content), read_tuned_on(folder)
@@ -100,8 +102,8 @@ def read_set_folder(folder: Path) -> PromptSet:
     Raises:
         UserError: it holds no set, or one that cannot be read.
     """
-    folder = _find(str(folder.absolute()), folder)
-    agents = [path.name.removesuffix(SUFFIX) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    folder = find_set_folder(str(folder.absolute()), folder)
+    agents = [unquote(path.name.removesuffix(SUFFIX)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     system, _ = _read_set_file(folder / SET_FILE)
     return read_prompt_set(folder, agents, system, folder)
 
@@ -122,7 +124,7 @@ def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
         if (folder / SET_FILE).exists():
             raise UserError(f"{folder} holds a prompt set already; choose another name or remove that folder first.")
         for agent, text in prompt_set.texts.items():
-            (folder / f"{agent}{SUFFIX}").write_text(text + "\n", encoding="utf-8", newline="\n")
+            (folder / name_prompt_file(agent)).write_text(text + "\n", encoding="utf-8", newline="\n")
         for name in (DEMOS_FILE, TUNED_ON_FILE):
             (folder / name).unlink(missing_ok=True)  # left by a set whose writing was interrupted
         if prompt_set.demos:
@@ -137,8 +139,19 @@ def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
     return replace(prompt_set, name=folder.resolve().name, folder=folder, edited=(), provenance={})
 
 
-def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet) -> None:
+def name_prompt_file(agent: str) -> str:
+    """Return the name of an agent's file; a predictor in a dictionary may have any key in its name."""
+    return _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", agent) + SUFFIX
+
+
+def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet, plain_demos: bool | None = None) -> None:
     """Set the instructions and demos of each agent's predictor; demos that the set does not have are removed.
+
+    Args:
+        program: its predictors are named like the set's agents.
+        prompt_set: its texts and demos.
+        plain_demos: demos may lack fields and keep their JSON values, as `dspy.Module.load` reads them; else they are
+            complete and typed, as our agents need them. None: as the program's attribute `plain_demos` says.
 
     Raises:
         ValueError: the program's predictors are not exactly the set's agents; nothing has been changed then.
@@ -150,20 +163,23 @@ def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet) -> None:
             f"predictors {sorted(predictors)} and agents {sorted(prompt_set.texts)} of the prompt set "
             f"{prompt_set.name!r} must have the same names"
         )
-    demos = {agent: _load_demos(agent, predictors[agent].signature, prompt_set) for agent in predictors}
+    is_plain = bool(getattr(program, "plain_demos", False)) if plain_demos is None else plain_demos
+    demos = {agent: _load_demos(agent, predictors[agent].signature, prompt_set, is_plain) for agent in predictors}
     for agent, text in prompt_set.texts.items():
         predictors[agent].signature = cache_signatures(predictors[agent].signature.with_instructions(text))
         predictors[agent].demos = demos[agent]
 
 
-def _load_demos(agent: str, signature: "type[dspy.Signature]", prompt_set: PromptSet) -> "list[dspy.Example]":
+def _load_demos(
+    agent: str, signature: "type[dspy.Signature]", prompt_set: PromptSet, is_plain: bool
+) -> "list[dspy.Example]":
     """Return the agent's examples as DSPy takes them."""
     loaded = []
     for number, data in enumerate(prompt_set.demos.get(agent, []), 1):
-        from mas.prompt_sets.demos import from_json
+        from mas.prompt_sets.demos import from_json, from_plain_json
 
         try:
-            loaded.append(from_json(data, signature))
+            loaded.append((from_plain_json if is_plain else from_json)(data, signature))
         except ValueError as error:
             raise UserError(
                 f"Example {number} of '{agent}' in {prompt_set.folder / DEMOS_FILE} {error}; correct it or remove it."
@@ -216,7 +232,12 @@ def _normalised(text: str) -> str:
     return inspect.cleandoc(re.sub(r"(?m)^[^\S\n]+$", "", lines).strip())
 
 
-def _find(name: str, root: Path) -> Path:
+def find_set_folder(name: str, root: Path) -> Path:
+    """Return the folder of `root/prompts/NAME`, or of a path (anything with a `/`).
+
+    Raises:
+        UserError: there is none.
+    """
     shelf = root / "prompts"
     path = Path(name).expanduser()
     folders = [path, root / path] if "/" in name or path.is_absolute() else [shelf / name]
@@ -269,7 +290,7 @@ def _read_set_file(file: Path) -> tuple[str, str]:
 
 def _check_files(folder: Path, agents: Sequence[str]) -> None:
     """Check that each agent has one prompt file: a misspelt name must not leave an agent with its default prompt."""
-    expected = {f"{agent}{SUFFIX}" for agent in agents}
+    expected = {name_prompt_file(agent) for agent in agents}
     present = {name for name in _names(folder) if name.endswith(SUFFIX)}
     if missing := sorted(expected - present):
         raise UserError(f"The prompt set {folder} lacks {', '.join(missing)}; add one text file for each agent.")

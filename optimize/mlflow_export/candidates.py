@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from eval.mlflow_export.run_page import MAX_TAG_CHARS, RunPage, write_page
 from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import truncate
-from mas.prompt_sets.prompt_set import SUFFIX, PromptSet
+from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
 from optimize.mlflow_export.folder import DECIDED, ProposalRow, TuningSnapshot
 from optimize.mlflow_export.page import build_interval_metrics, flatten_metrics, select_finite
 from optimize.mlflow_export.report import build_notice
@@ -126,7 +126,9 @@ def _build_files(tuning: TuningSnapshot, proposal: ProposalRow) -> dict[str, str
 
 def _changed(old: PromptSet, new: PromptSet) -> dict[str, str]:
     texts = {
-        f"prompts/{agent}{SUFFIX}": f"{text}\n" for agent, text in new.texts.items() if old.texts.get(agent) != text
+        f"prompts/{name_prompt_file(agent)}": f"{text}\n"
+        for agent, text in new.texts.items()
+        if old.texts.get(agent) != text
     }
     demos = {
         f"prompts/{agent}_demos.json": json.dumps(new.demos.get(agent, []), indent=2, ensure_ascii=False) + "\n"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from mas.prompt_sets.prompt_set import DEMOS_FILE, SUFFIX, PromptSet
+from mas.prompt_sets.prompt_set import DEMOS_FILE, PromptSet, name_prompt_file
 
 CONTEXT_LINES = 3
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
@@ -63,7 +63,7 @@ def format_unified_diff(a: PromptSet, b: PromptSet) -> str:
     """Return a unified diff of the files, without any path of this machine; empty if nothing differs."""
     parts: list[str] = []
     for agent in dict.fromkeys([*a.texts, *b.texts]):
-        parts += _unified(f"{agent}{SUFFIX}", a.texts.get(agent), b.texts.get(agent))
+        parts += _unified(name_prompt_file(agent), a.texts.get(agent), b.texts.get(agent))
         parts += _unified(f"{agent} in {DEMOS_FILE}", _demos_text(a, agent), _demos_text(b, agent))
     return "".join(parts)
 
