@@ -18,7 +18,6 @@ from omegaconf import DictConfig, OmegaConf
 from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.log_settings import LogSettings
 from eval.config.measured import MAX_EPOCHS
 from eval.config.redaction import build_redactor, sort_secrets
 from eval.config.tracking import remove_passwords
@@ -34,6 +33,8 @@ from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
 _OWN_PRICES = "model.prices"  # the key that has those of the models under test
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("json", "text")
 
 
 @dataclass
@@ -64,6 +65,25 @@ class CacheSettings:
 
     lm: str = "off"  # off | shared: outputs/cache/lm.db
     tools: str = "run"  # off | run: tools.db in the run's folder | shared: outputs/cache/tools.db
+
+
+@dataclass
+class LogSettings:
+    """Part `log`: what the lines in a run's `logs/` look like."""
+
+    level: str = "info"  # the least level that is written: debug, info, warning, error
+    format: str = "json"  # json: one object a line | text: for people
+    terminal: bool = False  # true: the lines on standard error, too, as text; --verbose sets it
+
+    def check(self) -> None:
+        """Check the values.
+
+        Raises:
+            UserError: one of them is not known.
+        """
+        for key, value, known in (("level", self.level, LOG_LEVELS), ("format", self.format, LOG_FORMATS)):
+            if value not in known:
+                raise UserError(f"log.{key}={value} is not known; choose one of: {', '.join(known)}.")
 
 
 @dataclass

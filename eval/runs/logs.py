@@ -19,7 +19,7 @@ from typing import Self
 import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
-from eval.config.log_settings import LogSettings
+from eval.config.evaluation import LogSettings
 from eval.config.redaction import build_redactor, sort_secrets
 from eval.runs.record import to_jsonable
 from mas.runtime.stack_trace import format_stack

@@ -17,13 +17,13 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import (
     CacheSettings,
     EvalConfig,
+    LogSettings,
     RunSettings,
     build_part,
     check_branches,
     check_limits,
     require,
 )
-from eval.config.log_settings import LogSettings
 from eval.runs.folder import DATABASE, check_empty
 from eval.runs.tuning_info import TUNING_FILE
 from mas.llm.profiles.model import REFLECTION, AgentOverride, Model

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from eval.config.log_settings import FORMATS, LEVELS, LogSettings
+from eval.config.evaluation import LOG_FORMATS, LOG_LEVELS, LogSettings
 from eval.runs.logs import FLUSH_SECONDS, RunLogs
 from mas.runtime.errors import UserError
 from mas.runtime.trace import Trace, event, record_trace, span
@@ -122,16 +122,16 @@ def test_the_applications_own_logging_is_left_alone(tmp_path: Path) -> None:
     assert logging.getLogger().handlers == handlers
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", LOG_LEVELS)
 def test_lines_below_the_level_are_left_out(tmp_path: Path, level: str) -> None:
     with RunLogs(tmp_path, settings=LogSettings(level=level)) as logs:
-        for each in LEVELS:
+        for each in LOG_LEVELS:
             getattr(logs.entry_point, each)(f"a line of {each}")
     written = [line["level"] for line in lines(tmp_path / "logs" / "entry_point.log")]
-    assert written == list(LEVELS[LEVELS.index(level) :])
+    assert written == list(LOG_LEVELS[LOG_LEVELS.index(level) :])
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", LOG_FORMATS)
 def test_lines_for_people_are_text_without_anything_that_a_terminal_obeys(tmp_path: Path, format: str) -> None:
     with RunLogs(tmp_path, redact=[SECRET], settings=LogSettings(format=format)) as logs:
         logs.listener("t", {"task_id": "q1"})(
