@@ -70,7 +70,7 @@ ATTACKS: dict[str, tuple[str, ...]] = {
         "tests/eval/test_foreign_folder.py",
         "tests/optimize/test_foreign_tuning.py",
         "tests/eval/runs/trust/test_commands.py",
-        "tests/eval/runs/trust/test_signature.py",
+        "tests/eval/runs/test_signature.py",
     ),
     "A run's database has views, triggers or endless queries, or names other files": (
         "tests/eval/runs/trust/test_database.py",

@@ -24,7 +24,6 @@ from eval.cli.command import get_signal_name
 from eval.cli.console import Console
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
-from eval.execution.answer_log import AnswerLog, measure_peak_memory_mb
 from eval.execution.budget import Budget, SampleBudget, add_unseen_usage
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor, SampleHooks
@@ -32,7 +31,7 @@ from eval.execution.progress import RunProgress
 from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog, SharedCache, ToolCache, remove_tool_results
 from eval.runs.folder import keep_prompts, read_kept_prompts
-from eval.runs.logs import RunLogs
+from eval.runs.logs import AnswerLog, RunLogs, measure_peak_memory_mb
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, dump_config, find_tuning_use
 from eval.runs.store import RunStore, StoreError, list_pending

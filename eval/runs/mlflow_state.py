@@ -12,7 +12,7 @@ from pathlib import Path
 
 from eval.config.tracking import LocalTracking, ServerTracking, Tracking
 from eval.runs.folder import write_lines
-from eval.runs.trust.signature import is_signed, sign
+from mas.runtime.installation_key import is_signed, sign
 
 STATE = "mlflow.json"
 _SIGNED = "place in MLflow"

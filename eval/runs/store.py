@@ -35,8 +35,8 @@ from eval.runs.recovery.restore import insert_row, is_whole, write_meta, write_p
 from eval.runs.run_database import DamagedError, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
-from eval.runs.trust.signature import is_signed, sign
 from mas.runtime.errors import UserError
+from mas.runtime.installation_key import is_signed, sign
 from mas.runtime.sample_context import SampleKey
 
 RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again

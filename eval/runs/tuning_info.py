@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from eval.runs.run_info import VERSION, Config, parse_versioned
-from eval.runs.trust.signature import is_signed, sign
 from mas.runtime.errors import UserError
+from mas.runtime.installation_key import is_signed, sign
 
 _SIGNED = "tuning run"
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known

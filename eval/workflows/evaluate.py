@@ -14,7 +14,6 @@ from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.cli.console import Console
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
-from eval.execution.answer_log import log_parts
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import MissingServices, RunSession, SessionRecorder, begin_session, read_spent_usd
@@ -23,7 +22,7 @@ from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.files import write_reports, write_summary
 from eval.reports.summary_table import choose_exit_code, print_results
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read_origin
-from eval.runs.logs import RunLogs
+from eval.runs.logs import RunLogs, log_parts
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import format_estimate

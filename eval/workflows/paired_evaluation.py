@@ -16,14 +16,13 @@ from pathlib import Path
 from eval.benchmarks.dataset import Sample
 from eval.cli.console import Console
 from eval.config.evaluation import EvalConfig
-from eval.execution.answer_log import log_parts
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.progress import RunProgress
 from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.files import write_reports
 from eval.runs.folder import DATABASE
-from eval.runs.logs import RunLogs
+from eval.runs.logs import RunLogs, log_parts
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError, list_pending

@@ -32,8 +32,8 @@ from eval.config.evaluation import EvalConfig
 from eval.config.tracking import NoTracking, Tracking, remove_passwords
 from eval.runs.folder import LATEST, check_entries, write_lines
 from eval.runs.run_info import SweepJob
-from eval.runs.trust.signature import is_signed, sign
 from mas.runtime.errors import UserError
+from mas.runtime.installation_key import is_signed, sign
 
 SWEEP_FILE = "sweep.json"
 SIGNED = "sweep"

@@ -1,24 +1,58 @@
-"""The secret of this installation, with which run folders are signed and data is marked.
+"""The secret of this installation, and signatures that only this installation can make.
 
 It is made at the first use, in `$XDG_STATE_HOME/mas-harness/key`, readable by its owner alone; the environment variable
 MAS_HARNESS_KEY overrides it, such as for a worker on another machine.
 
+    signature = sign("run", {"command": ["limit=3"], "config": {…}})
+    is_signed("run", {"command": ["limit=3"], "config": {…}}, signature)         # True; False after any change
     compute_mac("data mark", "the page's text")       # 64 hexadecimal digits, the same on this installation for ever
+
+A run folder is data: a copy from elsewhere may name programs, addresses and keys. What is signed came from the user's
+own command line and `conf/`; of anything else only numbers and texts are used.
 """
 
 import functools
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import stat
 from pathlib import Path
 
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_warning
 
 VARIABLE = "MAS_HARNESS_KEY"
 _MIN_CHARS = 16
 _KEY_BYTES = 32
+
+
+def sign(kind: str, content: object) -> str:
+    """Return the signature of JSON data; empty, with a warning, if there is no place for this installation's key.
+
+    Args:
+        kind: of the content; what is signed as one kind is not valid as another.
+        content: plain JSON data.
+    """
+    try:
+        return compute_mac(f"signature of {kind}", _canonical(content))
+    except UserError as error:
+        print_warning(f"the run is not signed, so resuming it will ask for run.trust=true: {error}")
+        return ""
+
+
+def is_signed(kind: str, content: object, signature: object) -> bool:
+    """Return whether this installation signed exactly this content."""
+    try:
+        expected = compute_mac(f"signature of {kind}", _canonical(content))
+    except UserError:  # there is no key, so it has signed nothing
+        return False
+    return isinstance(signature, str) and hmac.compare_digest(expected.encode(), signature.encode())
+
+
+def _canonical(content: object) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 def compute_mac(purpose: str, text: str) -> str:

@@ -29,10 +29,10 @@ from typing import Any
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.answer_log import AnswerLog
 from eval.execution.runner import SampleRunner, build_blank_record
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors
+from eval.runs.logs import AnswerLog
 from eval.runs.record import Record
 from eval.runs.trust.database import check_files, check_schema
 from mas.runtime.event_loop import background_loop, run_blocking

@@ -20,13 +20,12 @@ from rich.text import Text
 from eval.cli.console import Console
 from eval.cli.paths import format_path
 from eval.config.redaction import encode_secret
-from eval.execution.answer_log import AnswerLog, log_parts
 from eval.execution.run_session import MissingServices
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CallLog, SampleResults
 from eval.runs.folder import RunInUseError, RunLock, read_origin
-from eval.runs.logs import RunLogs
+from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.run_info import dump_config
 from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest

@@ -1,5 +1,6 @@
 import json
 import logging
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 import structlog
 
 from eval.config.evaluation import LOG_FORMATS, LOG_LEVELS, LogSettings
-from eval.runs.logs import FLUSH_SECONDS, RunLogs
+from eval.runs.logs import FLUSH_SECONDS, RunLogs, measure_memory_mb, measure_peak_memory_mb
 from mas.runtime.errors import UserError
 from mas.runtime.trace import Trace, event, record_trace, span
 
@@ -175,3 +176,24 @@ def test_a_line_of_work_that_outlives_the_run_is_dropped(tmp_path: Path) -> None
 def test_unknown_settings_are_one_sentence(key: str, value: str) -> None:
     with pytest.raises(UserError, match=rf"log\.{key}={value} is not known; choose one of: "):
         LogSettings(**{key: value}).check()
+
+
+def read_kilobytes(name: str) -> int:
+    """A line of this process's status, as the kernel has it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's own numbers are read from /proc")
+def test_memory_is_what_the_kernel_counts_in_megabytes() -> None:
+    peak, now = measure_peak_memory_mb(), measure_memory_mb()
+    assert peak == pytest.approx(read_kilobytes("VmHWM") / 1024, rel=0.02)
+    assert now == pytest.approx(read_kilobytes("VmRSS") / 1024, rel=0.02)
+    assert (round(peak, 1), round(now, 1)) == (peak, now)
+
+
+def test_where_the_system_does_not_say_what_is_used_now_the_peak_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eval.runs.logs._STATM", tmp_path / "nothing")
+    assert measure_memory_mb() == pytest.approx(measure_peak_memory_mb(), rel=0.01)

@@ -8,8 +8,8 @@ import pytest
 from eval.runs.folder import JOURNAL
 from eval.runs.run_info import RunInfo, SweepJob, TaskInfo, TuningUse
 from eval.runs.store import RunStore
-from eval.runs.trust.signature import is_signed, sign
 from eval.runs.tuning_info import TuningInfo, TuningState
+from mas.runtime.installation_key import is_signed, sign
 from tests.eval.foreign_folder import edit_info, edited
 
 INFO = RunInfo(
