@@ -23,6 +23,7 @@ from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.llm.retrying import REFUSALS_PER_RETRY
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.systems.toy.system import ToySystem
@@ -34,13 +35,14 @@ from tests.servers.faults import FaultServer, fault_server
 NUM_RETRIES = 2
 STEPS = 3  # requests of a question that meets no fault
 ALL = NUM_RETRIES + 1  # requests of a call that fails each time
+REFUSED = NUM_RETRIES * REFUSALS_PER_RETRY + 1  # requests of a call that is refused each time
 ONCE_MORE = 2  # requests of a call whose reply makes no sense
 RETRIED = STEPS + 1
 # Fault → error class of the question (None: it is answered, and right) and requests that the server saw.
 Expected = dict[str, tuple[str | None, int]]
 LASTING: Expected = {
-    "429": ("infrastructure", ALL),
-    "429_retry_after_1": ("infrastructure", ALL),
+    "429": ("infrastructure", REFUSED),
+    "429_retry_after_1": ("infrastructure", REFUSED),
     "429_retry_after_3600": ("infrastructure", 1),  # longer than any deadline: no use in sleeping
     "quota": ("quota_or_key", 1),
     "400": ("internal", 1),
@@ -49,8 +51,8 @@ LASTING: Expected = {
     "404": ("internal", 1),
     "500": ("infrastructure", ALL),
     "502": ("infrastructure", ALL),
-    "503": ("infrastructure", ALL),
-    "529": ("infrastructure", ALL),
+    "503": ("infrastructure", REFUSED),
+    "529": ("infrastructure", REFUSED),
     "hang": ("infrastructure", ALL),  # the call's deadline holds for all its tries
     "drip": ("infrastructure", ALL),
     "reset": ("infrastructure", ALL),
@@ -103,7 +105,7 @@ class Swallowing:
 
 async def ask(schedule: Any, *, deadline_seconds: float = 30.0, swallowing: bool = False, **model: Any) -> Outcome:
     """The toy system's one question, in a run of its own, against a server of its own."""
-    settings = {"num_retries": NUM_RETRIES, "retry_base_seconds": 0.1, "call_deadline_seconds": 20.0, **model}
+    settings = {"num_retries": NUM_RETRIES, "retry_base_seconds": 0.01, "call_deadline_seconds": 20.0, **model}
     with fault_server(schedule) as server:
         profile = OpenAIChatModel(name="faults", base_url=server.base_url, **settings)
         program = ToySystem().build(profile, None, Resources())
@@ -265,6 +267,21 @@ def test_a_quota_stops_the_whole_run_which_goes_on_once_it_is_paid(eval_command:
     assert (resumed.code, resumed.err) == (0, "")
     summary = json.loads((finished.folder / "summary.json").read_text("utf-8"))
     assert (summary["n"], summary["accuracy"]) == (2, 1.0)
+
+
+def test_a_server_that_refuses_everything_stops_the_run_with_its_reason(
+    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mas.llm.retrying.SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr("mas.llm.adaptive_pace.MAX_PAUSE_SECONDS", 0.01)
+    rows = dataset(tmp_path, *(question(f"q{number}", f"What is {number} * 7?", "42") for number in range(9)))
+    with fault_server(lasting("429")) as server:
+        model = ["model=openai_compatible", f"model.base_url={server.base_url}", "model.retry_base_seconds=0.01"]
+        finished = eval_command("system=toy", *model, *rows, "run.concurrency=1")
+    out = " ".join(finished.out.split())
+    assert (finished.code, len(finished.records), len(server.requests())) == (3, 5, 5 * 4)
+    assert "stopped: the first 5 answers all failed in the same way: LMRateLimitError: " in out
+    assert "Rate limit reached" in out
 
 
 def test_a_question_that_failed_is_counted_wrong_and_the_others_go_on(

@@ -28,7 +28,7 @@ from mas.llm.prices import FREE
 from mas.llm.rate_limiter import BackoffTooLongError, RequestPermit
 from mas.llm.replay import Source, StoredReplies
 from mas.llm.reply_validation import check_not_empty, record_cost, validate_reply
-from mas.llm.retrying import SERVER_FAULTS, AttemptTimeoutError, ReplyTimes, build_retry_policy
+from mas.llm.retrying import SERVER_FAULTS, AttemptTimeoutError, FailedAttempts, ReplyTimes, build_retry_policy
 from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, current_context
 from mas.runtime.trace import span
@@ -47,6 +47,7 @@ class _Call:
     context: SampleContext
     content: dict[str, object] = field(init=False)  # the request as JSON
     deadline_seconds: float  # of all attempts together
+    failed: FailedAttempts
     attempts: int = 0
     cut_off: int = 0  # attempts that took longer than their timeout
     worked_seconds: float = 0.0  # sending and receiving
@@ -123,11 +124,13 @@ class AgentEngine:
             TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: the reply is not valid.
         """
         context, policy = current_context() or SampleContext(SampleKey("")), self.policy
-        call = _Call(request, context, policy.deadline_seconds)
+        limiter = policy.rate_limiter
+        failed = FailedAttempts(policy.num_retries, lambda: limiter.answered if limiter else 0)
+        call = _Call(request, context, policy.deadline_seconds, failed)
         stored = StoredReplies(call.context, policy.url, call.content)
         if (found := stored.find()) is not None:
             return self._replay(call, *found)
-        retries = build_retry_policy(context, policy.num_retries, policy.retry_base_seconds, call.get_seconds_left)
+        retries = build_retry_policy(context, failed, policy.retry_base_seconds, call.get_seconds_left)
         response: Response = await retries(self._attempt, call, stored)
         return response
 
@@ -209,7 +212,7 @@ class AgentEngine:
         A timeout that is learnt leaves half of the call's time to later attempts, unless little is left of it.
         """
         policy = self.policy
-        if call.attempts > policy.num_retries:
+        if call.failed.is_next_fault_final:
             return math.inf
         if policy.attempt_timeout_seconds is not None:
             return policy.attempt_timeout_seconds
@@ -230,7 +233,7 @@ class SyncAgentEngine:
 
     def complete(self, request: Request) -> Response:
         context, policy = current_context() or SampleContext(SampleKey("")), self.policy
-        call = _Call(request, context, policy.deadline_seconds, attempts=1)
+        call = _Call(request, context, policy.deadline_seconds, FailedAttempts(0, lambda: 0), attempts=1)
         with (
             reserve_budget(context) as reservation,
             span("lm", request.model, inputs=call.describe(), **call.span_attributes()) as current,

@@ -108,7 +108,7 @@ class ModelProfile(ABC):
     attempt_timeout_seconds: float | None = (
         None  # of each attempt but the last; null: learnt, at most half of the call's time
     )
-    num_retries: int = 3  # of a call, after transient failures
+    num_retries: int = 3  # of a call, after faults; four times as many after refusals (429, 503)
     retry_base_seconds: float = 1.0  # the wait before a retry is random, up to this bound, which doubles each time
     max_connections: int = 1000  # requests in flight; further ones wait
     rate: RateSettings = field(default_factory=RateSettings)

@@ -78,7 +78,7 @@ OUTCOMES: dict[str, tuple[Handler, list[Payment | None]]] = {
     "a reply that declines": (complete_with("", refusal="I will not"), [ANSWERED]),
     "empty replies": (complete_with(""), [ANSWERED] * 2),
     "server errors": (failing("500 Internal Server Error"), [REFUSED] * 3),
-    "rate limits": (failing("429 Too Many Requests\r\nRetry-After: 0"), [REFUSED] * 3),
+    "rate limits": (failing("429 Too Many Requests\r\nRetry-After: 0"), [REFUSED] * 9),
     "a wrong key": (failing("401 Unauthorized"), [REFUSED]),
     "a quota used up": (failing("429 No", "insufficient_quota"), [REFUSED]),
     "a bad request": (failing("400 Bad Request"), [REFUSED]),
@@ -90,7 +90,8 @@ OUTCOMES: dict[str, tuple[Handler, list[Payment | None]]] = {
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 @pytest.mark.parametrize("in_a_thread", [False, True])
-def test_every_reservation_is_settled_once(outcome: str, in_a_thread: bool) -> None:
+def test_every_reservation_is_settled_once(outcome: str, in_a_thread: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mas.llm.adaptive_pace.MAX_PAUSE_SECONDS", 0.01)
     handler, settled = OUTCOMES[outcome]
     ledger = Ledger()
     with serving(handler) as server, use_context(ledger.question()), suppress(LMError):

@@ -8,6 +8,7 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.lm15 import RateLimitError
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
     LMAuthError,
@@ -25,7 +26,7 @@ from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import RateSettings
-from mas.llm.retrying import ReplyTimes
+from mas.llm.retrying import FailedAttempts, ReplyTimes
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.loop_clock import now
@@ -85,10 +86,10 @@ def in_turn(*handlers: Handler) -> Handler:
 @pytest.mark.parametrize(
     ("fault", "error", "requests"),
     [
-        (failing("429 Too Many Requests"), LMRateLimitError, 3),
+        (failing("429 Too Many Requests"), LMRateLimitError, 9),
         (failing("500 Internal Server Error"), LMServerError, 3),
-        (failing("503 Service Unavailable"), LMServerError, 3),
-        (failing("529 Overloaded"), LMServerError, 3),
+        (failing("503 Service Unavailable"), LMServerError, 9),
+        (failing("529 Overloaded"), LMServerError, 9),
         (body('{"error": {"message": "overloaded", "code": "server_error"}}'), LMServerError, 3),
         (reset, LMTransportError, 3),
         (cut, LMTransportError, 3),
@@ -108,7 +109,10 @@ def in_turn(*handlers: Handler) -> Handler:
         (failing("400 Bad Request", "context_length_exceeded"), ContextWindowExceededError, 1),
     ],
 )
-def test_only_faults_that_pass_are_tried_again(fault: Handler, error: type[Exception], requests: int) -> None:
+def test_only_faults_that_pass_are_tried_again(
+    fault: Handler, error: type[Exception], requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mas.llm.adaptive_pace.MAX_PAUSE_SECONDS", 0.01)
     trace = Trace("thread")
     with serving(fault) as server, record_trace(trace), pytest.raises(error):
         ask(server.base_url, num_retries=2)
@@ -116,6 +120,36 @@ def test_only_faults_that_pass_are_tried_again(fault: Handler, error: type[Excep
     assert [(span.kind, bool(span.error)) for span in trace.spans] == [("lm", True)] * requests
     assert [span.attributes["attempt"] for span in trace.spans] == list(range(1, requests + 1))
     assert [span.attributes.get("retry", False) for span in trace.spans] == [False] + [True] * (requests - 1)
+
+
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable", "529 Overloaded"])
+def test_refusals_are_no_faults_and_a_call_survives_more_of_them(status: str) -> None:
+    no, fault, yes = failing(status), failing("500 Internal Server Error"), complete_with("hello")
+    with serving(in_turn(no, fault, no, no, fault, no, no, yes)) as server:
+        assert ask(server.base_url, num_retries=2) == ["hello"]
+        assert len(server.requests) == 8
+    with serving(in_turn(no, fault, no, fault, no, fault, yes)) as server, pytest.raises(LMServerError):
+        ask(server.base_url, num_retries=2)
+    assert len(server.requests) == 6
+
+
+def test_a_server_that_answers_nobody_is_given_up_as_after_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mas.llm.retrying.SILENCE_SECONDS", 0.0)
+    with serving(failing("429 Too Many Requests")) as server, pytest.raises(LMRateLimitError, match="busy"):
+        ask(server.base_url, num_retries=2)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(("silence", "answered", "refusals"), [(0.0, 7, 3), (0.0, 8, 9), (60.0, 7, 9)])
+def test_how_often_a_call_may_be_refused(
+    monkeypatch: pytest.MonkeyPatch, silence: float, answered: int, refusals: int
+) -> None:
+    monkeypatch.setattr("mas.llm.retrying.SILENCE_SECONDS", silence)
+    counts = iter([7])
+    attempts = FailedAttempts(2, lambda: next(counts, answered))
+    while not attempts.is_last_final:
+        attempts.record(RateLimitError("busy"))
+    assert attempts.refusals == refusals
 
 
 def test_a_passing_failure_is_forgotten_and_its_wait_is_no_work() -> None:
