@@ -69,11 +69,11 @@ ATTACKS: dict[str, tuple[str, ...]] = {
     "A run folder from elsewhere runs code, connects, or is signed as our own": (
         "tests/eval/test_foreign_folder.py",
         "tests/optimize/test_foreign_tuning.py",
-        "tests/eval/runs/trust/test_commands.py",
+        "tests/eval/runs/test_foreign_run.py",
         "tests/eval/runs/test_signature.py",
     ),
     "A run's database has views, triggers or endless queries, or names other files": (
-        "tests/eval/runs/trust/test_database.py",
+        "tests/eval/runs/test_sqlite_file.py",
     ),
     "A page passes for the harness's own words": ("tests/mas/runtime/test_untrusted.py",),
     "A key is in a log, a cache, a record or in MLflow": (

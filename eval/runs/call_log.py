@@ -28,8 +28,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from eval.runs.best_effort_sqlite import BestEffortSqlite, encode_text, seal_text, unseal_text
 from eval.runs.record import PAID, Usage, redact
+from eval.runs.sqlite_file import BestEffortSqlite, encode_text, seal_text, unseal_text
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
 from mas.runtime.terminal import print_warning
 

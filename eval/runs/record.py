@@ -7,7 +7,6 @@ to_jsonable({"seen": {"b", "a"}, "file": Path("/data/a.csv")})      # {"seen": [
 import dataclasses
 import json
 import math
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from pathlib import PurePath
 from typing import Any
 
 from eval.benchmarks.dataset import Sample
+from eval.runs.sqlite_file import compute_crc
 
 
 @dataclass
@@ -244,14 +244,6 @@ def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, 
 def is_intact(row: Row) -> bool:
     """Return whether the last column of a row is the checksum of the others."""
     return bool(row[-1] == compute_crc(*row[:-1]))
-
-
-def compute_crc(*values: object) -> int:
-    """Return one CRC-32 over the values as text; those that are long are ASCII."""
-    crc = 0
-    for value in values:
-        crc = zlib.crc32(b"\0", zlib.crc32(str(value).encode("utf-8", "surrogatepass"), crc))
-    return crc
 
 
 def escape(text: str) -> str:

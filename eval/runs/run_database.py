@@ -30,7 +30,7 @@ from eval.runs.recovery.restore import (
     set_aside,
     write_meta,
 )
-from eval.runs.trust.database import ForeignDatabaseError, QueryGuard, check_files, check_schema
+from eval.runs.sqlite_file import ForeignDatabaseError, QueryGuard, check_files, check_schema
 from mas.runtime.terminal import print_warning
 
 SCHEMA_VERSION = 4

@@ -17,10 +17,9 @@ from eval.cli.command import find_resume_argument, insert_arguments, read_option
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import OF_THE_SESSION, RESUME, find_changes
 from eval.runs.folder import DATABASE, LATEST, find_run, list_runs
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.foreign_run import check_command, refuse_unreadable
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError, list_pending
-from eval.runs.trust.commands import check_command
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
 

@@ -34,7 +34,7 @@ from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors
 from eval.runs.logs import AnswerLog
 from eval.runs.record import Record
-from eval.runs.trust.database import check_files, check_schema
+from eval.runs.sqlite_file import check_files, check_schema
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.system import Program

@@ -19,7 +19,8 @@ from eval.reports.files import write_reports
 from eval.rescore import task as rescore
 from eval.runs.folder import JOURNAL, check_entries, find_run
 from eval.runs.mlflow_state import ExportState, write_state
-from eval.runs.record import compute_crc, join_line
+from eval.runs.record import join_line
+from eval.runs.sqlite_file import compute_crc
 from eval.runs.store import RunStore
 from eval.sweep import remake_table
 from eval.sync import sync

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TextIO
 
 from eval.runs.folder import JOURNAL, RECORDS, write_atomically
-from eval.runs.record import compute_crc
+from eval.runs.sqlite_file import compute_crc
 
 _DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of a line whose bytes went bad
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW

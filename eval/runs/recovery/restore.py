@@ -15,8 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval.runs.record import Record, Row, build_row, compute_crc, is_intact, join_line, unescape
+from eval.runs.record import Record, Row, build_row, is_intact, join_line, unescape
 from eval.runs.recovery.journal import Journal, JournalContent, JournalRow, PlanRows
+from eval.runs.sqlite_file import compute_crc
 
 PLAN = "plan"  # key of `meta`: number of planned questions, and the checksum over them
 _SHOWN = 20

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.record import compute_crc
 from eval.runs.recovery import journal as journal_module
 from eval.runs.recovery.journal import Journal, JournalContent, JournalRow, has_lines
 from eval.runs.recovery.restore import Restored
+from eval.runs.sqlite_file import compute_crc
 
 LINES = ['{"sample_id": "q1"}', '{"sample_id": "q2"}']
 ROWS = [JournalRow(n, f"q{n}", 1, 1, "2026-11-22", compute_crc(line)) for n, line in enumerate(LINES, 1)]

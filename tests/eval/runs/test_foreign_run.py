@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.trust.commands import check_command, is_harmless, is_trusted
+from eval.runs.foreign_run import check_command, is_harmless, is_trusted
 from mas.runtime.errors import UserError
 
 HARMLESS = (

@@ -13,8 +13,8 @@ import pytest
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.call_log import CallLog
 from eval.runs.folder import JOURNAL
+from eval.runs.sqlite_file import MAX_VALUE_BYTES, ForeignDatabaseError, QueryGuard, check_files
 from eval.runs.store import RunStore, StoreError
-from eval.runs.trust.database import MAX_VALUE_BYTES, ForeignDatabaseError, QueryGuard, check_files
 from mas.runtime.sample_context import SampleKey
 from optimize.search.trials import TrialRows
 from tests.eval.foreign_folder import edited
@@ -108,7 +108,7 @@ def test_a_journal_that_names_another_file_is_not_rolled_back(read_only: bool, f
 
 
 def test_a_query_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eval.runs.trust.database.MAX_STEPS", 1_000_000)
+    monkeypatch.setattr("eval.runs.sqlite_file.MAX_STEPS", 1_000_000)
     database = sqlite3.connect(":memory:")
     guard = QueryGuard(database)
     for _ in range(2):
@@ -135,7 +135,7 @@ def test_a_signal_is_not_lost_at_the_first_look_or_a_later_one() -> None:
 
 
 def test_a_value_larger_than_any_of_a_run_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eval.runs.trust.database.MAX_VALUE_BYTES", 100_000)
+    monkeypatch.setattr("eval.runs.sqlite_file.MAX_VALUE_BYTES", 100_000)
     with edited(folder) as database:
         database.execute("UPDATE details SET data = zeroblob(200000)")
     with RunStore(folder / "run.db", read_only=True) as store, pytest.raises(StoreError, match="too big"):
@@ -163,7 +163,7 @@ def test_kept_replies_of_other_tables_are_set_aside(change: str, tmp_path: Path)
 QUERYING = f"""
 import sqlite3, sys
 from eval.cli.command import exit_now, run_cli
-from eval.runs.trust.database import QueryGuard
+from eval.runs.sqlite_file import QueryGuard
 def endless():
     database = sqlite3.connect(":memory:")
     with QueryGuard(database):

@@ -1,0 +1,264 @@
+"""SQLite files of a run's folder: checked before use, and those that may be lost; checksums of what they hold.
+
+A run's folder may come from anywhere, and a schema can hold programs: a view that never ends, a trigger that changes
+what is written, a virtual table. Only files with exactly this program's tables are used, links are not followed, and
+every query can be stopped.
+
+    check_files(path)                            # ForeignDatabaseError: it is a link, or names another file
+    guard = QueryGuard(database)
+    with guard:
+        check_schema(database, SCHEMA)           # ForeignDatabaseError: other tables, or a view, trigger, …
+
+    class Replies(BestEffortSqlite):
+        tables = ("CREATE TABLE IF NOT EXISTS replies(key BLOB PRIMARY KEY, reply BLOB NOT NULL)",)
+
+    replies = Replies(folder / "calls.db", "the call log", print_warning)
+    replies.execute("SELECT count(*) FROM replies")        # [] if the file cannot be used
+"""
+
+import functools
+import sqlite3
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+MAX_VALUE_BYTES = 256 * 1024 * 1024  # of a record's state and trajectory, which may have 20 MB
+MAX_STEPS = 2_000_000_000  # of SQLite's machine, for one query: about a minute
+_STEPS_AT_ONCE = 100_000  # a millisecond
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")  # after the name of a journal of several databases
+_SCHEMA_QUERY = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name LIMIT 100"
+_OPENING_SECONDS = 5.0
+_BUSY_MILLISECONDS = 200  # another process writes; the event loop waits, so a miss is better than a long wait
+
+SqlValue = str | bytes | int | float | None
+Row = tuple[Any, ...]
+
+
+class ForeignDatabaseError(sqlite3.DatabaseError):
+    """The file is no database as this program writes it; the message is part of a sentence."""
+
+
+def check_files(path: Path) -> None:
+    """Check that the database and the files that SQLite reads with it are ordinary files.
+
+    A journal that names another file is refused: SQLite removes that file when it rolls the journal back.
+
+    Raises:
+        ForeignDatabaseError: one is not.
+    """
+    for name in (path.name, *(f"{path.name}{ending}" for ending in _SIDE_FILES)):
+        try:
+            mode = path.with_name(name).lstat().st_mode
+        except OSError:  # it is not there, or cannot be opened either
+            continue
+        if not stat.S_ISREG(mode):
+            raise ForeignDatabaseError(f"{name} is a link or another special file, which is not followed")
+        if name.endswith("-journal") and path.with_name(name).read_bytes()[-8:] == _JOURNAL_END:
+            raise ForeignDatabaseError(f"{name} names another file, which would be removed")
+
+
+def check_schema(database: sqlite3.Connection, schema: str) -> None:
+    """Check that the database has exactly the tables of `schema`, and that no value is larger than a run's.
+
+    Raises:
+        ForeignDatabaseError: it has others, or views, triggers or virtual tables.
+    """
+    database.execute("PRAGMA trusted_schema = 0")
+    database.execute("PRAGMA cell_size_check = 1")
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    found, expected = database.execute(_SCHEMA_QUERY).fetchall(), _list_objects(schema)
+    if found != expected:
+        other = next((each for each in found if each not in expected), None)
+        what = f"the {other[0]} {str(other[1])[:80]!r} is not of this program" if other else "a table is missing"
+        raise ForeignDatabaseError(f"its schema is not that of a run: {what}")
+
+
+@functools.cache
+def _list_objects(schema: str) -> list[tuple[object, ...]]:
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        database.executescript(schema)
+        return database.execute(_SCHEMA_QUERY).fetchall()
+    finally:
+        database.close()
+
+
+class QueryGuard:
+    """Ends a query that takes too long, and handles signals while one is running: SQLite itself does neither.
+
+    with guard:
+        database.execute(query)         # sqlite3.OperationalError: interrupted; or KeyboardInterrupt
+    """
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._calls = 0
+        self._interrupt: BaseException | None = None
+        # A generator that has begun, since Python handles a signal as soon as a function begins, before any `try` in
+        # it: the exception would be lost in SQLite.
+        watch = self._watch()
+        next(watch)
+        database.set_progress_handler(watch.__next__, _STEPS_AT_ONCE)
+
+    def _watch(self) -> Iterator[int]:
+        """Yield 0 to let the query go on, 1 to end it."""
+        while True:
+            try:
+                self._calls += 1
+                yield int(self._interrupt is not None or self._calls * _STEPS_AT_ONCE >= MAX_STEPS)
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised by a signal's handler; `__exit__` raises it again
+                self._interrupt = error
+
+    def __enter__(self) -> Self:
+        self._calls, self._interrupt = 0, None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._interrupt is not None:
+            raise self._interrupt
+
+
+class BestEffortSqlite:
+    """SQLite file whose loss costs calls and never a sample: a full disk or a broken file is reported once.
+
+    Written without waiting for the disk: kill -9 loses nothing, power loss the last rows. Any number of threads and
+    processes.
+    """
+
+    tables: tuple[str, ...] = ()
+    consequence = "its calls are made again"  # of losing the file
+    consequence_of_new = "its calls are made again"  # of setting a broken file aside
+
+    def __init__(self, path: Path, what: str, warn: Callable[[str], None], set_aside: bool = False) -> None:
+        """Open the file or make it.
+
+        Args:
+            path: of the file; its folder is made, too.
+            what: the file is, for the warning.
+            warn: called at the first failure.
+            set_aside: rename a broken file and begin a new one; only for a file that one process writes.
+        """
+        self.path = path
+        self._what, self._warn, self._warned, self._may_set_aside = what, warn, False, set_aside
+        self._turns = Lock()
+        self._database: sqlite3.Connection | None = None
+        self._closed = False
+        self.execute(None)
+
+    @property
+    def is_open(self) -> bool:
+        return self._database is not None
+
+    def execute(self, query: str | None, *values: SqlValue) -> list[Row]:
+        """Return the rows of a query; none if the file cannot be used."""
+        with self._turns:
+            try:
+                return self._execute_now(query, *values)
+            except (sqlite3.Error, OSError, UnicodeError) as error:
+                self._fail(error)
+                return []
+
+    def close(self) -> None:
+        with self._turns:
+            self._closed = True
+            self._disconnect()
+
+    def remove(self) -> None:
+        """Remove the closed file."""
+        self._remove("", "-wal", "-shm")
+
+    def _execute_now(self, query: str | None, *values: SqlValue) -> list[Row]:
+        if self._closed:
+            return []
+        if self._database is None:
+            self._database = self._connection()
+        return self._database.execute(query, values).fetchall() if query else []
+
+    def _connection(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        check_files(self.path)
+        database = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=_OPENING_SECONDS)
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            for table in self.tables:
+                database.execute(table)
+            check_schema(database, ";".join(self.tables))
+            database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
+
+    def _fail(self, error: Exception) -> None:
+        broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        outcome = self._after(broken)
+        if not self._warned:
+            self._warned = True
+            self._warn(f"{self._what} {self.path} cannot be used ({error}); {outcome}")
+
+    def _after(self, broken: bool) -> str:
+        """Handle the failure and return what was done, in words."""
+        if broken and self._may_set_aside:
+            try:
+                self._set_aside()
+            except OSError:
+                pass
+            else:
+                return f"it is set aside as {self.path.name}.broken, and {self.consequence_of_new}"
+        return f"{self.consequence}; nothing else is lost"
+
+    def _set_aside(self) -> None:
+        self._disconnect()
+        self.path.replace(self.path.with_name(self.path.name + ".broken"))
+        self._remove("-wal", "-shm")  # they belong to the broken one
+
+    def _remove(self, *endings: str) -> None:
+        for ending in endings:
+            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+
+    def _disconnect(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def compute_crc(*values: object) -> int:
+    """Return one CRC-32 over the values as text; those that are long are ASCII."""
+    crc = 0
+    for value in values:
+        crc = zlib.crc32(b"\0", zlib.crc32(str(value).encode("utf-8", "surrogatepass"), crc))
+    return crc
+
+
+def encode_text(text: str) -> bytes:
+    """Encode a text for a BLOB; lone surrogates stay as they are."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def seal_text(text: str) -> bytes:
+    """Encode a text with a checksum in front: bytes that go bad on the disk are noticed by nobody else."""
+    return b"%08x" % compute_crc(text) + encode_text(text)
+
+
+def unseal_text(kept: object) -> str:
+    """Return the text that `seal_text` was given.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    if not isinstance(kept, bytes):  # SQLite does not hold a column to its type
+        raise ValueError("it is no BLOB")
+    text = kept[8:].decode("utf-8", "surrogatepass")
+    if kept[:8] != b"%08x" % compute_crc(text):
+        raise ValueError("its checksum is wrong")
+    return text

@@ -1,1 +1,0 @@
-"""Folders from elsewhere are data: signatures, stored command lines, and databases that are checked before use."""
