@@ -36,6 +36,8 @@ MANDATORY = {  # what the user must give to a choice
     ("data", "jsonl"): ["data.path=my_folder"],
     ("data", "csv"): ["data.path=questions.csv"],
     ("data", "parquet"): ["data.path=questions.parquet"],
+    ("data", "excel"): ["data.path=questions.xlsx"],
+    ("data", "in_memory"): ["data.target=in-memory:samples"],
     ("data", "hf"): ["data.repo=owner/name"],
     ("scorer", "function"): ["scorer.target=my_rules:judge"],
 }

@@ -22,6 +22,7 @@ from mas.runtime.errors import UserError
 
 ON_BAD_ROW = ("refuse", "skip")
 NO_GOLD = "?"  # GAIA's test split
+MAX_WHOLE = 2**53  # up to which a float has every whole number
 MAX_LISTED = 20  # rows in a message
 NAN_NOTE = (
     "the target is NaN, which as a number equals nothing, so with scorer=gaia or numeric no answer is correct; give "
@@ -236,6 +237,8 @@ class _Cell:
     def id(self) -> str:
         if isinstance(self.value, int) and not isinstance(self.value, bool):
             return str(self.value)
+        if isinstance(self.value, float) and self.value.is_integer() and abs(self.value) <= MAX_WHOLE:
+            return str(int(self.value))  # a column of whole numbers with a missing one is of floats
         return self.text().strip()
 
     def answer(self) -> str | None:

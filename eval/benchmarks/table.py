@@ -1,4 +1,4 @@
-"""Datasets of the user in a CSV or Parquet file, one row per sample.
+"""Datasets of the user in a CSV, Parquet or Excel file, or in the memory of a Python program: one row per sample.
 
 questions.csv     id,prompt,label,file
                   007,What is sold most?,soap,sales.csv
@@ -11,18 +11,24 @@ import csv
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from eval.benchmarks.columns import ColumnSettings
+from eval.benchmarks.columns import AS_GAIA, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
+from mas.agents.in_memory import find_object
 from mas.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas
 
 T = TypeVar("T")
 ONLY_SPLIT = "all"
 MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
 OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "'|'"}  # character to what is typed
+EXCEL = (".xlsx", ".xlsm", ".xls")
 WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are awkward on a command line
 
 
@@ -159,3 +165,157 @@ def _read_parquet(path: Path, read: Callable[..., T], **options: object) -> T:
         return read(path, **options)
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"{path} cannot be read as Parquet ({type(error).__name__}): write it again.") from error
+
+
+@dataclass
+class ExcelDataset(_TableDataset):
+    """The keys of `conf/data/excel.yaml`, explained there. Cells become the text that the sheet shows."""
+
+    sheet: str | None = None  # its name; None: the first
+    name: str = "excel"
+
+    def check(self) -> None:
+        super().check()
+        if Path(self.path).suffix.lower() not in EXCEL:
+            raise UserError(
+                f"data.path={self.path} must end in {', '.join(EXCEL)}: save it as .xlsx, or give data=csv."
+            )
+
+    def _read_names(self, path: Path) -> Sequence[str]:
+        _, first = next(self._read_lines(path), (0, []))
+        names = [name or "" for name in first]
+        if twice := sorted({name for name in names if name and names.count(name) > 1}):
+            raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
+        return [name for name in names if name]
+
+    def _read_rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+        lines = self._read_lines(path)
+        _, names = next(lines)
+        for number, cells in lines:
+            content = {name: cell for name, cell in zip(names, cells, strict=True) if name}
+            errors = [name for name in columns if content.get(name) is _ERROR]
+            problem = f"{errors[0]!r} holds an error of Excel, such as #N/A" if errors else None
+            yield Row(f"{path}, row {number}", content, problem)
+
+    def _read_lines(self, path: Path) -> Iterator[tuple[int, list[str | None]]]:
+        """Yield the rows that are not empty, each with its number in the sheet."""
+        import pandas
+
+        try:
+            with pandas.ExcelFile(path) as book:
+                sheet = self._choose_sheet(path, [str(each) for each in book.sheet_names])
+                frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
+                widths = _read_zero_widths(book, sheet)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(
+                f"{path} cannot be read as Excel ({type(error).__name__}: {error}): save it as .xlsx."
+            ) from error
+        for number, cells in enumerate(frame.itertuples(index=False, name=None), start=1):
+            texts = [_show_cell(cell, widths.get((number, at), 0)) for at, cell in enumerate(cells, start=1)]
+            if any(texts):
+                yield number, texts
+
+    def _choose_sheet(self, path: Path, sheets: Sequence[str]) -> str:
+        if self.sheet is None:
+            return sheets[0]
+        if self.sheet not in sheets:
+            raise UserError(f"{path} has no sheet {self.sheet!r}: give data.sheet with one of: {', '.join(sheets)}.")
+        return self.sheet
+
+
+_ERROR = "\0error"  # in place of a cell's text; no cell of a workbook can hold it
+
+
+def _read_zero_widths(book: "pandas.ExcelFile", sheet: str) -> dict[tuple[int, int], int]:
+    """Return (row, column) → digits of each cell whose format is zeros alone, such as 007 for 7; pandas ignores it."""
+    from openpyxl import Workbook
+
+    if not isinstance(book.book, Workbook):  # .xls
+        return {}
+    found: dict[tuple[int, int], int] = {}
+    for number, row in enumerate(book.book[sheet].iter_rows(), start=1):
+        for at, cell in enumerate(row, start=1):
+            if cell.value is not None and set(cell.number_format) == {"0"}:
+                found[number, at] = len(cell.number_format)
+    return found
+
+
+def _show_cell(value: object, zero_width: int) -> str | None:
+    """Return a cell as text: whole numbers without `.0`, others with the 15 digits of Excel, dates in ISO form."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int | float):
+        if value != value:  # pandas has no other missing value here: `na_filter` is off
+            return _ERROR
+        return f"{value:.15g}" if isinstance(value, float) else f"{value:0{zero_width}d}"
+    return show_date(value) or str(value) or None
+
+
+def show_date(value: object) -> str | None:
+    """Return a date or time in ISO form, a date at midnight without its time; None: it is neither."""
+    if isinstance(value, datetime):
+        whole_day = value.time() == time.min and value.tzinfo is None
+        return value.date().isoformat() if whole_day else value.isoformat(sep=" ")
+    return value.isoformat() if isinstance(value, date | time) else None
+
+
+@dataclass
+class InMemoryDataset(ColumnSettings, Dataset):
+    """The keys of `conf/data/in_memory.yaml`: rows that a Python program has given to `mas_harness`."""
+
+    target: str
+    files: str | None = None
+    on_bad_row: str = "refuse"
+    name: str = "in_memory"
+    default_split: str = ONLY_SPLIT
+
+    def check(self) -> None:
+        """Check the settings.
+
+        Raises:
+            UserError: a value does not exist, or the rows are those of a program that is over.
+        """
+        check_on_bad_row(self.on_bad_row)
+        self.check_columns()
+        find_object(self.target)
+        if self.files is not None:
+            find_attachments_folder(self.files, Path())
+
+    def load(self, split: str) -> Split:
+        """Return the rows as samples; the only split is `all`.
+
+        Raises:
+            UserError: another split, a column that is missing, or a row is bad and bad rows are refused.
+        """
+        self.check()
+        if split != ONLY_SPLIT:
+            raise UserError(f"samples given in Python have no split {split!r}: leave split out.")
+        rows = find_object(self.target)
+        if not isinstance(rows, Sequence):
+            raise UserError(f"{self.target} is a {type(rows).__name__}; expected a list of dictionaries.")
+        contents = [_show_values(row) if isinstance(row, Mapping) else row for row in rows]
+        names = dict.fromkeys(name for row in contents if isinstance(row, Mapping) for name in row)
+        columns = self.find_columns(names, "the list of samples") if names else AS_GAIA
+        attachments = Attachments(find_attachments_folder(self.files, Path("samples")))
+        places = (Row(f"sample {number}", content) for number, content in enumerate(contents, start=1))
+        return read_rows(places, attachments, self.on_bad_row, columns)
+
+
+def _show_values(row: Mapping[object, object]) -> dict[str, object]:
+    return {str(name): _show_value(value) for name, value in row.items()}
+
+
+def _show_value(value: object) -> object:
+    """Return a value of a row as plain Python: without the types of pandas and NumPy, dates and booleans as text."""
+    if type(value).__module__.partition(".")[0] in ("numpy", "pandas"):
+        if type(value).__name__ in ("NAType", "NaTType"):
+            return None
+        if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+            value = value.item()
+        elif hasattr(value, "tolist"):
+            value = value.tolist()
+    if isinstance(value, bool):
+        return str(value)
+    return show_date(value) or value

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from mas.agents.in_memory import find_object, is_in_memory
 from mas.runtime.errors import UserError
 
 FORM = "package.module:function"
@@ -31,6 +32,8 @@ def load_target(target: str) -> object:
     Raises:
         UserError: it has another form, its module cannot be imported, or there is nothing of that name in it.
     """
+    if is_in_memory(target):
+        return find_object(target)
     module_name, name = _split_target(target)
     module = _import_module(module_name)
     found: object = module

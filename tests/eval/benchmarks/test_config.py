@@ -11,7 +11,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, ValidationError
 
 CONF = Path(__file__).parents[3] / "conf" / "data"
-GIVEN = {"jsonl": ["path=x"], "csv": ["path=x"], "parquet": ["path=x"], "hf": ["repo=x/y"]}  # what the user must give
+GIVEN = {  # what the user must give
+    **{name: ["path=x"] for name in ("jsonl", "csv", "parquet", "excel")},
+    **{"hf": ["repo=x/y"], "in_memory": ["target=in-memory:samples"]},
+}
 NAMES = sorted(file.stem for file in CONF.glob("*.yaml"))
 
 
@@ -36,7 +39,10 @@ def test_every_file_fits_its_dataclass_and_names_its_command(name: str) -> None:
     assert config.default_split
     assert callable(config.load) and callable(config.check)
     command = (CONF / f"{name}.yaml").read_text().splitlines()[0]
-    assert command.startswith("# python eval/run.py ") and f"data={name}" in command.split()
+    if name == "in_memory":  # not for the command line
+        assert "mas_harness.evaluate(" in command
+    else:
+        assert command.startswith("# python eval/run.py ") and f"data={name}" in command.split()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,8 +2,10 @@
 
 import inspect
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import pandas
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
@@ -11,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.benchmarks.dataset import Dataset, Sample, Split
 from eval.config.evaluation import build_part
+from mas.agents.in_memory import name_object
 from mas.runtime.errors import UserError
 
 CONF = Path(__file__).parents[3] / "conf" / "data"
@@ -24,6 +27,8 @@ WRONG = {  # a setting that `check` refuses
     "sample": ("on_bad_row", "ignore"),
     "toy": ("n_train", 0),
     "parquet": ("path", "nowhere"),
+    "excel": ("path", "nowhere"),
+    "in_memory": ("target", "in-memory:nothing"),
 }
 ROWS = [
     {"task_id": "1", "Question": "How many?", "Final answer": "4", "Level": "1"},
@@ -43,6 +48,9 @@ def write_data(name: str, folder: Path) -> dict[str, str]:
     if name == "parquet":
         pq.write_table(pa.Table.from_pylist(ROWS), folder / "x.parquet")
         return {"path": str(folder / "x.parquet")}
+    if name == "excel":
+        pandas.DataFrame(ROWS).to_excel(folder / "x.xlsx", index=False)
+        return {"path": str(folder / "x.xlsx")}
     rows = [json.dumps({**row, "file_name": ""}) for row in ROWS]
     if name == "hf":
         (folder / "test.jsonl").write_text("\n".join(rows))
@@ -58,12 +66,14 @@ def write_data(name: str, folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def dataset(name: str, tmp_path: Path) -> Dataset:
-    node = OmegaConf.merge(OmegaConf.load(CONF / f"{name}.yaml"), write_data(name, tmp_path))
-    assert isinstance(node, DictConfig)
-    built = build_part(node, "data")
-    assert isinstance(built, Dataset), "a method of the contract is missing"
-    return built
+def dataset(name: str, tmp_path: Path) -> Iterator[Dataset]:
+    with name_object(ROWS, "samples") as target:
+        settings = {"target": target} if name == "in_memory" else write_data(name, tmp_path)
+        node = OmegaConf.merge(OmegaConf.load(CONF / f"{name}.yaml"), settings)
+        assert isinstance(node, DictConfig)
+        built = build_part(node, "data")
+        assert isinstance(built, Dataset), "a method of the contract is missing"
+        yield built
 
 
 @pytest.mark.parametrize("name", NAMES)

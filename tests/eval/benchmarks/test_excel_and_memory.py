@@ -1,0 +1,134 @@
+"""Samples in an Excel workbook and in the memory of a Python program: values arrive as they are seen."""
+
+import math
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy
+import openpyxl
+import pandas
+import pytest
+
+from eval.benchmarks.dataset import Split
+from eval.benchmarks.table import ExcelDataset, InMemoryDataset, ParquetDataset
+from mas.agents.in_memory import find_object, name_object
+from mas.runtime.errors import UserError
+
+HEADER = ["id", "question", "answer"]
+
+
+def write_sheet(file: Path, *rows: list[Any], formats: dict[str, str] | None = None) -> Path:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.title = "asked"
+    for row in rows:
+        sheet.append(row)
+    for cell, number_format in (formats or {}).items():
+        sheet[cell].number_format = number_format
+    book.create_sheet("other").append(["x"])
+    book.save(file)
+    return file
+
+
+def load(*rows: list[Any], folder: Path, **settings: Any) -> Split:
+    file = write_sheet(folder / "q.xlsx", HEADER, *rows)
+    return ExcelDataset(str(file), **settings).load("all")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *(("007", "007"), (7, "7"), (7.0, "7"), (0.5, "0.5"), (0.1 + 0.2, "0.3"), ("NA", "NA"), ("nan", "nan")),
+        *((True, "TRUE"), (date(2024, 1, 31), "2024-01-31"), (datetime(2024, 1, 31, 9, 5), "2024-01-31 09:05:00")),
+        *(("1e5", "1e5"), (123456789012, "123456789012"), ("None", "None"), (None, None), (" ", None)),
+    ],
+)
+def test_a_cell_arrives_as_the_sheet_shows_it(tmp_path: Path, value: object, shown: str | None) -> None:
+    assert load(["a", "q?", value], folder=tmp_path).samples[0].target == shown
+
+
+def test_ids_formatted_with_zeros_keep_them(tmp_path: Path) -> None:
+    file = write_sheet(tmp_path / "q.xlsx", HEADER, [7, "q?", 12], formats={"A2": "000", "C2": "0"})
+    (sample,) = ExcelDataset(str(file)).load("all").samples
+    assert (sample.id, sample.target) == ("007", "12")
+
+
+def test_bad_rows_name_their_row_of_the_sheet(tmp_path: Path) -> None:
+    """Also below an empty row and above the header."""
+    rows = ([], HEADER, ["a", "q?", "1"], [], ["b", None, "2"], ["c", "q?", "=1/0"], ["a", "again?", "3"])
+    file = write_sheet(tmp_path / "q.xlsx", *rows)
+    book = openpyxl.load_workbook(file)
+    book["asked"]["C6"].value, book["asked"]["C6"].data_type = "#DIV/0!", "e"
+    book.save(file)
+    with pytest.raises(UserError) as raised:
+        ExcelDataset(str(file)).load("all")
+    assert str(raised.value).splitlines()[1:] == [
+        f"  {file}, row 5: 'question' is missing or empty",
+        f"  {file}, row 6: 'answer' holds an error of Excel, such as #N/A",
+        f"  {file}, row 7: the id 'a' is already that of {file}, row 3",
+    ]
+
+
+def test_a_sheet_is_chosen_by_its_name(tmp_path: Path) -> None:
+    assert len(load(["a", "q?", "1"], folder=tmp_path, sheet="asked").samples) == 1
+    with pytest.raises(UserError, match=r"no sheet 'wrong': give data\.sheet with one of: asked, other"):
+        load(["a", "q?", "1"], folder=tmp_path, sheet="wrong")
+
+
+def test_what_is_no_workbook_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "q.xlsx").write_text("id,question\n")
+    with pytest.raises(UserError, match="cannot be read as Excel"):
+        ExcelDataset(str(tmp_path / "q.xlsx")).load("all")
+    (tmp_path / "q.csv").write_text("id,question\n")
+    with pytest.raises(UserError, match="give data=csv"):
+        ExcelDataset(str(tmp_path / "q.csv")).load("all")
+
+
+def read_rows(rows: object, **settings: Any) -> Split:
+    with name_object(rows, "samples") as target:
+        return InMemoryDataset(target, **settings).load("all")
+
+
+def test_a_data_frame_arrives_without_the_types_of_pandas() -> None:
+    frame = pandas.DataFrame(
+        {
+            "id": [1, None, 3],  # floats, since one is missing
+            "question": ["a?", "b?", "c?"],
+            "answer": [numpy.float64(7.0), math.nan, numpy.int64(2)],
+            "level": [pandas.Timestamp("2024-01-31"), pandas.NaT, pandas.NA],
+            "body": [numpy.array([1, 2]), {"x": 1}, "007"],
+        }
+    ).astype({"level": object})
+    samples = read_rows(frame.dropna(subset="id").to_dict("records"), inputs=["body"]).samples
+    assert [(each.id, each.target, each.level) for each in samples] == [("1", "7", "2024-01-31"), ("3", "2", None)]
+    assert [each.question for each in samples] == ["[1, 2]", "007"]
+
+
+def test_a_bad_sample_is_named_and_booleans_are_labels() -> None:
+    assert read_rows([{"question": "a?", "answer": True}]).samples[0].target == "True"
+    with pytest.raises(UserError, match="sample 2: 'question' is missing"):
+        read_rows([{"question": "a?", "answer": "1"}, {"question": "", "answer": "1"}])
+    with pytest.raises(UserError, match="sample 1: the row is a str"):
+        read_rows(["a?"])
+
+
+def test_whole_ids_of_a_parquet_column_with_floats_are_ids(tmp_path: Path) -> None:
+    file = tmp_path / "q.parquet"
+    pandas.DataFrame({"id": [1.0, 2.0], "question": ["a?", "b?"], "answer": ["1", "2"]}).to_parquet(file)
+    assert [each.id for each in ParquetDataset(str(file)).load("all").samples] == ["1", "2"]
+
+
+def test_objects_are_gone_after_their_block_and_other_code_has_another_name() -> None:
+    def right(gold: object, pred: object) -> bool:
+        return True
+
+    def wrong(gold: object, pred: object) -> bool:
+        return False
+
+    with name_object(right, "rule") as first, name_object(right, "rule") as second, name_object(wrong, "rule") as third:
+        assert find_object(first) is right and find_object(third) is wrong
+        assert second == f"{first}_2" and third.partition("-")[2] != first.partition("-")[2]
+    with pytest.raises(UserError, match="is over"):
+        find_object(first)
