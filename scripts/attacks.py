@@ -77,7 +77,7 @@ ATTACKS: dict[str, tuple[str, ...]] = {
     ),
     "A page passes for the harness's own words": ("tests/mas/runtime/test_untrusted.py",),
     "A key is in a log, a cache, a record or in MLflow": (
-        "tests/eval/config/test_redaction.py",
+        "tests/mas/runtime/security/test_redaction.py",
         "tests/eval/runs/test_logs.py::test_secrets_are_nowhere_in_the_logs",
         "tests/eval/runs/test_tool_cache.py::test_no_secret_is_kept",
         "tests/test_secrets_stay_secret.py",

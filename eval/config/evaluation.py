@@ -19,7 +19,6 @@ from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.measured import MAX_EPOCHS
-from eval.config.redaction import build_redactor, sort_secrets
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
 from mas.llm.adaptive_pace import Traffic
@@ -28,6 +27,7 @@ from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.installation_key import list_installation_secrets
 from mas.runtime.sample_context import SampleLimits
+from mas.runtime.security.redaction import build_redactor, sort_secrets
 from mas.system import System, agent_names
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings

@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from mas.llm.profiles.profile import MIN_SECRET_CHARS
 from mas.runtime.errors import UserError
+from mas.runtime.security.redaction import MIN_SECRET_CHARS
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 DATABASES = ("postgresql", "mysql", "mssql", "sqlite")

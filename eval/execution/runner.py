@@ -18,10 +18,11 @@ from eval.execution.budget import count_reviews, count_tool_calls, sum_usage
 from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout, redact_details
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
-from eval.runs.record import Record, redact
+from eval.runs.record import Record
 from eval.scorers.score import Scorer
 from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, SampleUsage, use_context
+from mas.runtime.security.redaction import redact_value
 from mas.runtime.trace import Listener, Observer, Trace, record_trace, span
 from mas.system import Answerer
 
@@ -105,11 +106,11 @@ class SampleRunner:
         record.limit = record.limit or trace.limit
         record.reviews = {agent: count_reviews(approvals) for agent, approvals in trace.reviews.items()}
         failed = {"error": record.error, "error_component": record.error_component} if record.error else {}
-        record.state = redact({**trace.state, **failed}, self.redact)
+        record.state = redact_value({**trace.state, **failed}, self.redact)
         steps = [vars(each) for each in trace.spans]
-        record.leaks = redact(find_web_leaks(record.question, record.target, steps), self.redact)
+        record.leaks = redact_value(find_web_leaks(record.question, record.target, steps), self.redact)
         record.blocked_pages = count_blocked_hosts(steps)
-        record.trajectory = redact(steps, self.redact)
+        record.trajectory = redact_value(steps, self.redact)
         record.calls_by_tool, record.tool_errors = count_tool_calls(record.trajectory)
 
     def _fail(self, record: Record, failure: Failure) -> None:

@@ -25,11 +25,11 @@ from threading import Event, Thread
 from typing import NamedTuple, Self, TextIO
 
 from eval.cli.paths import OUTPUTS, format_path
-from eval.config.redaction import build_redactor, sort_secrets
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
 from eval.runs.mlflow_state import STATE, read_link, read_state, reset_state
 from mas.runtime.installation_key import VARIABLE as KEY_VARIABLE
 from mas.runtime.security.child_environment import NETWORK, build_child_environment
+from mas.runtime.security.redaction import build_redactor, sort_secrets
 
 RUN_ENDED = "finished"
 PATIENT_SECONDS = 2.0  # of waiting, before a line says so

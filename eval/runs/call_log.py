@@ -28,9 +28,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from eval.runs.record import PAID, Usage, redact
+from eval.runs.record import PAID, Usage
 from eval.runs.sqlite_file import BestEffortSqlite, encode_text, seal_text, unseal_text
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
+from mas.runtime.security.redaction import redact_value
 from mas.runtime.terminal import print_warning
 
 _SCHEMA = """
@@ -252,8 +253,8 @@ class ToolCache:
             return None
 
     def keep(self, key: str, result: KeptResult) -> None:
-        facts = json.dumps(redact(dict(result.facts), self._redact), default=str)
-        events = json.dumps(redact(list(result.events), self._redact), default=str)
+        facts = json.dumps(redact_value(dict(result.facts), self._redact), default=str)
+        events = json.dumps(redact_value(list(result.events), self._redact), default=str)
         kept_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._file.execute(
             "INSERT OR IGNORE INTO tool_results VALUES(?, ?, ?, ?, ?, ?)",

@@ -29,12 +29,13 @@ import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
 from eval.config.evaluation import LogSettings
-from eval.config.redaction import build_redactor, sort_secrets
-from eval.runs.record import Record, to_jsonable
+from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.sample_context import SampleKey
+from mas.runtime.security.redaction import build_redactor, sort_secrets
 from mas.runtime.stack_trace import format_stack
 from mas.runtime.terminal import escape_controls, print_line
+from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Level, Listener
 from mas.system import Program
 

@@ -1,20 +1,17 @@
-"""Record of one sample: the row that the store holds and from which everything else is made; and values as plain JSON.
+"""Record of one sample: the row that the store holds and from which everything else is made.
 
 record = Record.from_dict(json.loads(line))
-to_jsonable({"seen": {"b", "a"}, "file": Path("/data/a.csv")})      # {"seen": ["a", "b"], "file": "a.csv"}
 """
 
-import dataclasses
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import PurePath
 from typing import Any
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.sqlite_file import compute_crc
+from mas.runtime.text import to_jsonable
 
 
 @dataclass
@@ -156,44 +153,6 @@ PAID = (  # fields of `Usage` that a request is charged for
 )
 
 
-_MAX_DEPTH = 40
-
-
-def to_jsonable(value: object, depth: int = 0) -> Any:
-    """Return the value as what JSON can hold, whatever a system left in its state; never raises for its type.
-
-    Pydantic models and dataclasses become objects, sets become sorted lists, paths their bare name (an absolute path
-    would put this machine into the record), and what remains its `repr`.
-    """
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, PurePath):
-        return value.name
-    if depth >= _MAX_DEPTH:  # also how a structure that contains itself ends
-        return repr(value)
-    return _convert_container(value, depth + 1)
-
-
-def _convert_container(value: object, depth: int) -> object:
-    if isinstance(value, Mapping):
-        return {_convert_key(key): to_jsonable(element, depth) for key, element in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_jsonable(element, depth) for element in value]
-    if isinstance(value, set | frozenset):
-        return sorted((to_jsonable(element, depth) for element in value), key=repr)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_jsonable(getattr(value, each.name), depth) for each in dataclasses.fields(value)}
-    if hasattr(value, "model_dump") and not isinstance(value, type):
-        return to_jsonable(value.model_dump(), depth)
-    return repr(value)
-
-
-def _convert_key(key: object) -> str:
-    return key if isinstance(key, str) else str(to_jsonable(key))
-
-
 _DETAILS = ("state", "trajectory")  # the last fields of a record
 
 
@@ -254,32 +213,3 @@ def escape(text: str) -> str:
 def unescape(text: str) -> str:
     """Return the text that `escape` was given."""
     return str(json.loads(f'"{text}"'))
-
-
-Redact = Callable[[str], str]
-
-
-def redact(value: object, redact: Redact) -> Any:
-    """Return the value without secrets, as the store will hold it; walked through only if it has one, which is slow."""
-    text = _as_text(value)
-    if text is not None and redact(text) == text:
-        return value
-    return _each_text(to_jsonable(value), redact)
-
-
-def _as_text(value: object) -> str | None:
-    """Return all texts of the value as one, to search in; None if JSON cannot hold it."""
-    try:
-        text = json.dumps(value, default=to_jsonable, ensure_ascii=False)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return text.replace('\\"', '"').replace("\\\\", "\\")
-
-
-def _each_text(value: object, change: Redact) -> object:
-    """Return a JSON value with its texts changed, apart from keys."""
-    if isinstance(value, dict):
-        return {key: _each_text(element, change) for key, element in value.items()}
-    if isinstance(value, list):
-        return [_each_text(element, change) for element in value]
-    return change(value) if isinstance(value, str) else value

@@ -20,7 +20,7 @@ from typing import TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import DATABASE, JOURNAL, check_empty
-from eval.runs.record import PlannedQuestion, Record, build_row, escape, join_line, to_jsonable, unescape
+from eval.runs.record import PlannedQuestion, Record, build_row, escape, join_line, unescape
 from eval.runs.recovery.journal import JournalRow
 from eval.runs.recovery.restore import insert_row, is_whole, write_meta, write_plan
 from eval.runs.run_database import DamagedError, EmptyStoreError, RunDatabase
@@ -30,6 +30,7 @@ from eval.runs.sqlite_file import compute_crc
 from mas.runtime.errors import UserError
 from mas.runtime.installation_key import is_signed, sign
 from mas.runtime.sample_context import SampleKey
+from mas.runtime.text import to_jsonable
 
 RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
 UNFINISHED = ("quota_or_key",)  # error classes that say nothing about the sample: every later session runs it again

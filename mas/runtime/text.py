@@ -1,12 +1,19 @@
-"""Small functions on text.
+"""Small functions on texts, and on values that become texts.
 
 replace_surrogates({"word": "a\\ud83db"})     # {"word": "a?b"}
 format_count(1, "answer")                    # "1 answer"
+to_jsonable({"seen": {"b", "a"}, "file": Path("/data/a.csv")})      # {"seen": ["a", "b"], "file": "a.csv"}
 """
 
-from typing import TypeVar, cast
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+
+_MAX_DEPTH = 40  # of containers
 
 
 def replace_surrogates(value: T) -> T:
@@ -28,3 +35,38 @@ def replace_surrogates(value: T) -> T:
 def format_count(n: int, noun: str) -> str:
     """Return the number with the noun, which gets an `s` unless there is one: `1 answer`, `2 answers`."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def to_jsonable(value: object, depth: int = 0) -> Any:
+    """Return the value as what JSON can hold, whatever a system left in its state; never raises for its type.
+
+    Pydantic models and dataclasses become objects, sets become sorted lists, paths their bare name (an absolute path
+    would put this machine into the record), and what remains its `repr`.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, PurePath):
+        return value.name
+    if depth >= _MAX_DEPTH:  # also how a structure that contains itself ends
+        return repr(value)
+    return _convert_container(value, depth + 1)
+
+
+def _convert_container(value: object, depth: int) -> object:
+    if isinstance(value, Mapping):
+        return {_convert_key(key): to_jsonable(element, depth) for key, element in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_jsonable(element, depth) for element in value]
+    if isinstance(value, set | frozenset):
+        return sorted((to_jsonable(element, depth) for element in value), key=repr)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: to_jsonable(getattr(value, each.name), depth) for each in dataclasses.fields(value)}
+    if hasattr(value, "model_dump") and not isinstance(value, type):
+        return to_jsonable(value.model_dump(), depth)
+    return repr(value)
+
+
+def _convert_key(key: object) -> str:
+    return key if isinstance(key, str) else str(to_jsonable(key))

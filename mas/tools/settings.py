@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass, field
 
+from mas.runtime.security.redaction import MIN_SECRET_CHARS
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.files.settings import FileSettings
 from mas.tools.http.settings import WebSettings
 from mas.tools.sandbox.settings import SandboxSettings
 from mas.tools.tool_context import ToolLimits
 from mas.tools.transcription import TranscriptionSettings
-
-MIN_SECRET_CHARS = 8  # a placeholder like "x" is not a secret, and replacing it would spoil every text
 
 
 @dataclass

@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from eval.config.tracking import remove_passwords
-from eval.runs.record import to_jsonable
 from eval.runs.tuning_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.runtime.text import to_jsonable
 
 _PACKAGES = ("dspy", "gepa", "langgraph", "openai")
 _SCORES = ("baseline", "winner", "gain", "gain_ci95", "p", "sealed")

@@ -19,7 +19,6 @@ from rich.text import Text
 
 from eval.cli.console import Console
 from eval.cli.paths import format_path
-from eval.config.redaction import encode_secret
 from eval.execution.run_session import MissingServices
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
@@ -32,6 +31,7 @@ from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import ReplyLog, SampleContext, SampleKey, use_context
+from mas.runtime.security.redaction import encode_secret
 from mas.system import Program, agent_names
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words

@@ -15,8 +15,8 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.report import task
 from eval.reports.files import write_reports
 from eval.runs.mlflow_state import ExportState, write_state
-from eval.runs.record import to_jsonable
 from eval.runs.store import RunStore
+from mas.runtime.text import to_jsonable
 from tests.eval.stored_run import SESSION, answered, stored_run
 
 FILES = {"answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json", "report.html"}

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mas.llm.profiles.model import AgentModel
-from mas.llm.profiles.profile import MIN_SECRET_CHARS, Endpoint, ModelProfile
+from mas.llm.profiles.profile import Endpoint, ModelProfile
 from mas.runtime.errors import UserError
+from mas.runtime.security.redaction import MIN_SECRET_CHARS
 
 if TYPE_CHECKING:
     from mas.llm.dspy_engine import AsyncEngine, Engine

@@ -18,6 +18,7 @@ from mas.llm.adaptive_pace import PaceChange, Traffic
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
 from mas.runtime.errors import UserError
+from mas.runtime.security.redaction import MIN_SECRET_CHARS
 
 if TYPE_CHECKING:
     import dspy
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TEMPERATURE = 0.0
 REFLECTION_TEMPERATURE = 1.0  # for varied proposals; also the only one that reasoning models accept
-MIN_SECRET_CHARS = 8  # shorter keys are placeholders such as "x", and redacting them would spoil every text
 MIN_REASONING_TOKENS = 16_000  # that DSPy demands of `max_tokens`
 # DSPy's own rule (`dspy.clients.lm._is_openai_reasoning_model`), repeated so that mistakes are reported before DSPy is
 # loaded; a test compares the two.

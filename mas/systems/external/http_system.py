@@ -12,6 +12,7 @@ from mas.llm.profiles.reachable import check_reachable, split_url
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
+from mas.runtime.security.redaction import MIN_SECRET_CHARS
 from mas.system import Program, Resources
 from mas.tools.settings import ToolSettings
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 EXAMPLE_URL = "http://127.0.0.1:8080/answer"
 CLIENT = "http_client"  # of the resources: the run's connections
-MIN_SECRET_CHARS = 8  # a placeholder like "x" is no secret, and redacting it would spoil every text
 
 
 @dataclass

@@ -14,10 +14,11 @@ import pytest
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import is_in_use
-from eval.runs.record import PlannedQuestion, Record, Usage, build_missing_record, to_jsonable
+from eval.runs.record import PlannedQuestion, Record, Usage, build_missing_record
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, SweepJob, TaskInfo, TuningUse
 from eval.runs.sqlite_file import compute_crc
 from eval.runs.store import RunStore, StoreError
+from mas.runtime.text import to_jsonable
 
 FILES = {"run.db", "run.lock", "run.journal", "records.jsonl"}
 

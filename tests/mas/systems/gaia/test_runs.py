@@ -6,8 +6,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from eval.runs.record import to_jsonable
 from mas.agents.react import Toolbox
+from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import GraphState
 from mas.systems.gaia.graph import recursion_limit, workflow

@@ -1,21 +1,28 @@
-"""Removal of secrets from texts, as they are and in the encodings in which a server, a page or a log repeats them.
+"""Removal of secrets from texts and values, also in the encodings in which a server, a page or a log repeats them.
 
 redact = build_redactor(("sk-1/23456789",))
 redact("key sk-1/23456789, c2stMS8yMzQ1Njc4OQ==, sk-1%2F23456789")      # "key ***, ***==, ***"
+redact_value({"url": "http://host/?key=sk-1/23456789"}, redact)        # {"url": "http://host/?key=***"}
 """
 
 import base64
 import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from urllib.parse import quote, quote_plus
 
+from mas.runtime.text import to_jsonable
+
 MASK = "***"
+MIN_SECRET_CHARS = 8  # a placeholder such as "x" is no secret, and replacing it would spoil every text
 _MIN_CHARS = 8  # of an encoded form: a shorter one occurs by chance
+
+Redact = Callable[[str], str]
 
 
 @functools.lru_cache(maxsize=16)
-def build_redactor(secrets: tuple[str, ...]) -> Callable[[str], str]:
+def build_redactor(secrets: tuple[str, ...]) -> Redact:
     """Return a function that replaces the secrets by `***`, in each of their forms."""
     forms = {form for secret in secrets for form in encode_secret(secret).values()}
     longest_first = sorted(forms, key=len, reverse=True)  # one may contain another
@@ -72,3 +79,29 @@ def _encode_base64(data: bytes, offset: int) -> str:
 def sort_secrets(secrets: Sequence[str]) -> list[str]:
     """Return the secrets without empty and equal ones, longest first."""
     return sorted(filter(None, set(secrets)), key=len, reverse=True)
+
+
+def redact_value(value: object, redact: Redact) -> Any:
+    """Return the value without secrets, as the store will hold it; walked through only if it has one, which is slow."""
+    text = _as_text(value)
+    if text is not None and redact(text) == text:
+        return value
+    return _each_text(to_jsonable(value), redact)
+
+
+def _as_text(value: object) -> str | None:
+    """Return all texts of the value as one, to search in; None if JSON cannot hold it."""
+    try:
+        text = json.dumps(value, default=to_jsonable, ensure_ascii=False)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return text.replace('\\"', '"').replace("\\\\", "\\")
+
+
+def _each_text(value: object, change: Redact) -> object:
+    """Return a JSON value with its texts changed, apart from keys."""
+    if isinstance(value, dict):
+        return {key: _each_text(element, change) for key, element in value.items()}
+    if isinstance(value, list):
+        return [_each_text(element, change) for element in value]
+    return change(value) if isinstance(value, str) else value

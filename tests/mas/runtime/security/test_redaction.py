@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.config.redaction import build_redactor
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.exporter_launcher import ExportRequest
 from eval.runs.logs import RunLogs
+from mas.runtime.security.redaction import build_redactor
 
 KEY = 'sk-"prüf/+==\\k%y 1'
 ENCODINGS: dict[str, Callable[[str], str]] = {
