@@ -56,6 +56,7 @@ class SampleRunner:
             with closing(context), use_context(context):
                 await self._answer(sample, record, trace, context)
             record.wall_seconds, record.waited_seconds = trace.seconds, context.usage.waited_seconds
+            record.state = trace.state  # a scorer may read the program's outputs
             with closing(self._open_judging(context)) as judging, use_context(judging):
                 await Scoring(self.scorer, self.deadline_seconds, self.redact).score(record)
         refused = context.server_refusal or judging.server_refusal

@@ -5,16 +5,17 @@ record.score, record.explanation      # 1.0, "the numbers are equal"
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from eval.execution.failure import describe_scoring, describe_scoring_timeout, redact_details
 from eval.runs.record import ErrorDetails, Record
 from eval.scorers.judging import remove_target
-from eval.scorers.score import Score, Scorer
+from eval.scorers.score import AnsweredSample, SampleScorer, Score, Scorer
 from mas.runtime.stack_trace import is_call
 from mas.runtime.trace import span
 
+INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state: the named fields that a program took and returned
 SCORER = "scorer"  # error class and component of a question whose answer stands and only its score is missing
 
 
@@ -34,7 +35,7 @@ class Scoring:
         score, failure, deadline = None, None, asyncio.timeout(self.deadline_seconds)
         try:
             async with deadline:
-                score = await self._verdict(record.question, record.answer, record.target)
+                score = await self._verdict(describe_answered(record))
         except Exception as error:  # noqa: BLE001  the boundary of one question: a scorer may be the user's own
             failure = describe_scoring(error)
         if deadline.expired():  # whatever the cancelled scorer did
@@ -47,15 +48,30 @@ class Scoring:
         elif score:
             record.score, record.explanation, record.parts = score.value, score.explanation, dict(score.parts)
 
-    async def _verdict(self, question: str, answer: str | None, target: str) -> Score:
+    async def _verdict(self, sample: AnsweredSample) -> Score:
         """A judge's calls and time stand in a span of their own, apart from the program's; a plain rule needs none."""
-        score = self.scorer(question, answer, target)
+        if isinstance(self.scorer, SampleScorer):
+            score = self.scorer.score_sample(sample)
+        else:
+            score = self.scorer(sample.question, sample.answer, sample.target)
         if isinstance(score, Score):
             return score
         with span("scorer", type(self.scorer).__name__) as current:
             score = await score
             current.outputs = {"value": score.value, "explanation": score.explanation}
             return score
+
+
+def describe_answered(record: Record) -> AnsweredSample:
+    """Return what a scorer may read of a record: of the final state the named inputs and outputs."""
+    inputs, outputs = record.state.get(INPUTS), record.state.get(OUTPUTS)
+    return AnsweredSample(
+        record.question,
+        record.answer,
+        record.target or "",
+        inputs if isinstance(inputs, Mapping) else {},
+        outputs if isinstance(outputs, Mapping) else {},
+    )
 
 
 def _hide_target(details: ErrorDetails, target: str) -> ErrorDetails:

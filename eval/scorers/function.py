@@ -1,4 +1,4 @@
-"""Scorer: a function of the user, also a coroutine function, of (question, answer, target).
+"""Scorer: a function of the user, also a coroutine function, of (question, answer, target), or a metric of DSPy.
 
     # my_rules.py, in the current folder
     def shares_a_word(question: str, answer: str | None, target: str) -> float:
@@ -8,6 +8,9 @@
 
 It returns a bool, a number from 0 to 1, a dictionary (`value`, and if wanted `explanation` and `parts`) or a `Score`.
 A function that waits or computes for long runs in a thread and does not delay other samples.
+
+A metric of DSPy, (gold, pred, trace=None, pred_name=None, pred_trace=None) or less, is recognised by its arguments
+(`eval.scorers.dspy_metric`). It returns a number, or a `dspy.Prediction` of `score` and `feedback`.
 """
 
 import importlib
@@ -20,38 +23,49 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.scorers.score import Score, Scorer, ScorerError
+from eval.scorers.dspy_metric import DspyMetric, read_dspy_metric
+from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.runtime.errors import UserError
+from mas.runtime.event_loop import run_blocking
 from mas.runtime.safe_call import await_safely, run_in_thread
 
 EXPECTED = "expected a bool, a number from 0 to 1, a dictionary with `value`, or a Score"
+TARGET_FIELD = "answer"  # of a DSPy metric's `gold` where no target column is named
 
 
 @dataclass
-class FunctionScorer(Scorer):
+class FunctionScorer(SampleScorer):
     """The keys of `conf/scorer/function.yaml`."""
 
     target: str  # "package.module:function"
+    target_field: str | None = None  # of a DSPy metric's `gold`: the target's name; None: "answer"
 
     def __post_init__(self) -> None:
-        self._function: Callable[..., object] | None = None  # loaded by `check`
+        self._loaded: Callable[..., object] | DspyMetric | None = None  # loaded by `check`
 
     def check(self) -> None:
         """Load the function.
 
         Raises:
-            UserError: it cannot be loaded, or does not take three arguments.
+            UserError: it cannot be loaded, or takes neither our arguments nor those of a DSPy metric.
         """
         function = _load(self.target)
+        if (metric := read_dspy_metric(function, self.target_field or TARGET_FIELD)) is not None:
+            self._loaded = metric
+            return
         try:
             inspect.signature(function).bind("question", "answer", "target")
         except TypeError as error:
             raise UserError(
-                f"scorer.target={self.target} cannot be called ({error}): its arguments are question, answer, target."
+                f"scorer.target={self.target} cannot be called ({error}): its arguments are question, answer, target, "
+                "or those of a DSPy metric: gold, pred, trace=None, pred_name=None, pred_trace=None."
             ) from error
         except ValueError:  # a function in C that does not tell its arguments
             pass
-        self._function = function
+        self._loaded = function
+
+    def reads_outputs(self) -> bool:
+        return isinstance(self._load_once(), DspyMetric)
 
     async def __call__(self, question: str, answer: str | None, target: str) -> Score:
         """Score one answer.
@@ -60,14 +74,37 @@ class FunctionScorer(Scorer):
             ScorerError: what came back is no score.
             Exception: whatever the function itself raises.
         """
-        if self._function is None:
+        return await self.score_sample(AnsweredSample(question, answer, target))
+
+    async def score_sample(self, sample: AnsweredSample) -> Score:
+        """Score one answer, with its named inputs and outputs for a DSPy metric; raises as `__call__`."""
+        function = self._load_once()
+        if isinstance(function, DspyMetric):
+            return convert_to_score(await _run(function.function, lambda: function.call(sample)))
+        return convert_to_score(await _run(function, lambda: function(sample.question, sample.answer, sample.target)))
+
+    def give_feedback(self, sample: AnsweredSample, predictor: str, trace: object, own_trace: object) -> str | None:
+        """Return the feedback of a DSPy metric that takes a predictor's name; raises what the function raises."""
+        metric = self._load_once()
+        if not isinstance(metric, DspyMetric) or not metric.takes_predictor:
+            return None
+        call = _run(metric.function, lambda: metric.call(sample, predictor, trace, own_trace))
+        return _read_feedback(run_blocking(call)) or None
+
+    def _load_once(self) -> Callable[..., object] | DspyMetric:
+        if self._loaded is None:
             self.check()
-        assert self._function is not None
-        function = self._function
-        if inspect.iscoroutinefunction(function):
-            return convert_to_score(await await_safely(function(question, answer, target), _failure))
-        returned = await run_in_thread(lambda: function(question, answer, target), _failure)
-        return convert_to_score(await await_safely(returned, _failure) if inspect.isawaitable(returned) else returned)
+        assert self._loaded is not None
+        return self._loaded
+
+
+async def _run(function: Callable[..., object], call: Callable[[], object]) -> object:
+    """Return what the call of a user's function returns, from a thread unless it is a coroutine function."""
+    if inspect.iscoroutinefunction(function):
+        returned = call()
+    else:
+        returned = await run_in_thread(call, _failure)
+    return await await_safely(returned, _failure) if inspect.isawaitable(returned) else returned
 
 
 def _failure(how: str) -> ScorerError:
@@ -92,8 +129,24 @@ def convert_to_score(returned: object) -> Score:
             str(returned.get("explanation") or _explain_read_value(value)),
             _read_parts(returned.get("parts") or {}),
         )
+    if _is_prediction(returned):
+        value = _read_value(getattr(returned, "score", None))
+        return Score(value, _read_feedback(returned) or _explain_read_value(value))
     value = _read_value(returned)
     return Score(value, _explain_read_value(value))
+
+
+def _is_prediction(value: object) -> bool:
+    """Return True for a `dspy.Prediction`, without importing dspy: such a function has imported it."""
+    kind = getattr(sys.modules.get("dspy"), "Prediction", None)
+    return kind is not None and isinstance(value, kind)
+
+
+def _read_feedback(returned: object) -> str:
+    """Return the feedback in what a DSPy metric returned; empty if there is none."""
+    if isinstance(returned, Mapping):
+        return str(returned.get("feedback") or "")
+    return str(getattr(returned, "feedback", None) or "") if _is_prediction(returned) else ""
 
 
 def _read_value(value: object) -> float:

@@ -21,8 +21,10 @@ from optimize.feedback.expectation import Expectation, Remark
 from optimize.feedback.target_matcher import TargetMatcher
 
 MAX_QUOTED_CHARS = 300  # of a message of an error or of the scorer
+MAX_OWN_CHARS = 4_000  # of the feedback of the user's own metric
 MAX_FAILURES = 3  # of a kind, reported to one agent
 _EXPECTED_FIELDS = re.compile(r"Expected to find output fields in the LM response: \[([^\]]*)\]")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _HOLDS_REPLY = re.compile(r"LM response|input_value|AdapterParseError", re.IGNORECASE)
 
 NOT_ASKED = "The question was not asked."
@@ -47,6 +49,26 @@ def join_unquoted(remarks: Iterable[Remark], matcher: TargetMatcher) -> str:
                 text = longer
                 break
     return text
+
+
+def remove_quotes(text: str, matcher: TargetMatcher) -> str:
+    """Return the feedback of the user's own metric without the sentences that quote the target, in any form.
+
+    A line without such a sentence stays as it is.
+    """
+    kept = ""
+    for line in text[:MAX_OWN_CHARS].splitlines():
+        start = f"{kept}\n" if kept else ""
+        if not matcher.is_quoted_in(start + line):
+            kept = start + line
+            continue
+        rest = ""
+        for sentence in _SENTENCE.split(line):
+            longer = f"{rest} {sentence}".strip()
+            if not matcher.is_quoted_in(start + longer):
+                rest = longer
+        kept = start + rest if rest else kept
+    return kept.strip()
 
 
 def _remarks(agent: str, record: Record, expectation: Expectation, agent_steps: AgentSteps) -> Iterator[Remark]:

@@ -1,6 +1,6 @@
 """The metric that optimizers call: the run's score, and feedback for one agent when its name is given.
 
-    objective = Objective(splits.train, splits.val)
+    objective = Objective(splits.train, splits.val, scorer)
     objective(dspy.Example(sample_id="q1"), prediction)                        # 0.0
     objective(dspy.Example(sample_id="q1"), prediction, pred_name="expert")    # the same score, with .feedback
 
@@ -15,11 +15,12 @@ from collections.abc import Sequence
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.scoring import SCORER
-from eval.scorers.score import Score, Scorer
+from eval.execution.scoring import SCORER, describe_answered
+from eval.scorers.score import SampleScorer, Score, Scorer
+from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import NOT_ASKED, build_feedback
+from optimize.feedback.feedback import NOT_ASKED, build_feedback, remove_quotes
 from optimize.feedback.target_matcher import TargetMatcher
 from optimize.search.trials import Trial
 
@@ -35,7 +36,9 @@ class Objective:
     their share is large, the search is blind.
     """
 
-    def __init__(self, train: Sequence[Sample], val: Sequence[Sample] = ()) -> None:
+    def __init__(self, train: Sequence[Sample], val: Sequence[Sample] = (), scorer: Scorer | None = None) -> None:
+        """Create a metric; `scorer` may give feedback of its own."""
+        self._scorer = scorer if isinstance(scorer, SampleScorer) else None
         self.train_ids = [sample.id for sample in train]
         self.val_ids = [sample.id for sample in val]
         self.samples = {sample.id: sample for sample in (*train, *val)}
@@ -57,9 +60,9 @@ class Objective:
         Args:
             gold: an example with the `sample_id`.
             pred: the student's prediction with its `trial`.
-            trace: not used.
+            trace: of the whole program, for the feedback of the user's own metric.
             pred_name: the agent that is to learn from the answer; None: the score only.
-            pred_trace: not used.
+            pred_trace: of that agent.
 
         Returns:
             The score, 0 to 1; with `pred_name`, a prediction of `score` and `feedback`.
@@ -69,7 +72,7 @@ class Objective:
             trial: Trial = pred.trial
             score, error = _score(trial)
             if pred_name is not None:
-                feedback = self._feedback(gold.sample_id, pred_name, trial)
+                feedback = self._feedback(gold.sample_id, pred_name, trial, trace, pred_trace)
         except Exception as raised:  # noqa: BLE001  the boundary of one answer: counted, and reported by the run
             error = f"{type(raised).__name__}: {raised}"
         with self._lock:
@@ -78,13 +81,19 @@ class Objective:
             self.first_error = self.first_error or error
         return score if pred_name is None else dspy.Prediction(score=score, feedback=feedback)
 
-    def _feedback(self, sample_id: str, agent: str, trial: Trial) -> str:
+    def _feedback(self, sample_id: str, agent: str, trial: Trial, trace: object, own_trace: object) -> str:
         if not trial.completed:
             return NOT_ASKED
         sample = self.samples[sample_id]
         if sample.target is None:
             raise ValueError(f"question {sample_id} has no target")
-        return build_feedback(agent, trial.record, Expectation.of(sample.target, sample.question))
+        expectation = Expectation.of(sample.target, sample.question)
+        if self._scorer is not None and trial.record.error is None:
+            answered = describe_answered(trial.record)
+            own = self._scorer.give_feedback(answered, agent, trace, own_trace)
+            if own and (allowed := remove_quotes(own, expectation.matcher)):
+                return allowed
+        return build_feedback(agent, trial.record, expectation)
 
 
 def _score(trial: Trial) -> tuple[float, str | None]:
@@ -108,11 +117,20 @@ def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     scored = [sample for sample in samples if sample.target is not None]
     if not scored:
         return "No question has a target, so no answer can be scored; add targets to the data."
+    if _reads_outputs(scorer):
+        return None  # nobody but the program knows outputs that would be right
     is_async = inspect.iscoroutinefunction(scorer) or inspect.iscoroutinefunction(type(scorer).__call__)
     for sample in scored[: MAX_JUDGED if is_async else MAX_TESTED]:
         if problem := _try_scorer(scorer, sample, sample.target or "") or _try_scorer(scorer, sample, NONSENSE):
             return problem
     return None
+
+
+def _reads_outputs(scorer: Scorer) -> bool:
+    try:
+        return isinstance(scorer, SampleScorer) and scorer.reads_outputs()
+    except UserError:  # it cannot be loaded: the first question says so
+        return False
 
 
 def _try_scorer(scorer: Scorer, sample: Sample, answer: str) -> str | None:

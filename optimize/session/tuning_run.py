@@ -70,7 +70,7 @@ class TuningRun:
         self._program = base.system.build(base.model, self.parent.prompts, self.resources)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
-        self.objective = Objective(splits.train, splits.val)
+        self.objective = Objective(splits.train, splits.val, self.config.base.scorer)
         self.stop = StopController(self.config.run.drain_seconds)
         at_once = self.config.run.concurrency
         self.trials = Trials(

@@ -21,6 +21,8 @@ from eval.scorers.function import FunctionScorer
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.numeric import NumericScorer
 from eval.scorers.score import Score
+from optimize.feedback.feedback import remove_quotes
+from optimize.feedback.target_matcher import TargetMatcher
 from optimize.search.objective import Objective, check_scorer
 from tests.optimize.simulated_runs import lm, record, records, step, tool
 
@@ -300,6 +302,30 @@ def test_no_feedback_quotes_the_gold_answer_wherever_it_stood(made: Record) -> N
     assert objective.first_error is None
 
 
+def test_a_metric_of_the_user_gives_its_own_feedback_without_the_sentence_that_quotes_the_gold_answer() -> None:
+    made = record("Figolth", "Bovelck", [step("solve", result="Bovelck")])
+    scorer = FunctionScorer("tests.optimize.scorer_rules:gives_feedback")
+    told = asked(made, "solve", objective=Objective([Sample("q1", made.question, target="Figolth")], scorer=scorer))
+    assert (told.score, told.feedback) == (0.0, "solve was asked 1 thing.\nRead the first line.")
+    failed = record("Figolth", None, [step("solve")], error="malformed", error_class="malformed", score=None)
+    told = asked(failed, "solve", objective=Objective([Sample("q1", made.question, target="Figolth")], scorer=scorer))
+    assert told.feedback.startswith("The question failed without an answer")
+
+
+def test_a_metric_that_breaks_on_its_feedback_is_counted_and_tells_nothing() -> None:
+    scorer = FunctionScorer("tests.optimize.scorer_rules:breaks_on_feedback")
+    objective = Objective([Sample("q1", "What is it?", target="Figolth")], scorer=scorer)
+    told = asked(record("Figolth", "Bovelck", [step("solve", result="Bovelck")]), "solve", objective=objective)
+    assert (told.score, told.feedback, objective.errors) == (0.0, "", 1)
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(golds, st.lists(st.sampled_from(["GOLD", "It is GOLD. Read on.", "gold", "Never mind; GOLD", "Read.", "1. Go"])))
+def test_no_feedback_of_the_users_own_quotes_the_gold_answer(gold: str, lines: list[str]) -> None:
+    allowed = remove_quotes("\n".join(each.replace("GOLD", gold) for each in lines), TargetMatcher(gold))
+    assert quoted(gold, allowed) is None, allowed
+
+
 @pytest.mark.parametrize("world", ["normal", "null", "harmful", "leaky"])
 def test_no_feedback_of_the_real_systems_quotes_the_gold_answer(world: str) -> None:
     toy, sample = ToyDataset().load("train").samples, BundledDataset().load("train").samples
@@ -353,6 +379,10 @@ def test_a_scorer_that_cannot_tell_is_named_with_the_question() -> None:
     assert "failed on question q7" in told and "Figolth" not in told
     missing = str(check_scorer(FunctionScorer("tests.optimize.no_such_module:score"), EXAMPLES))
     assert "The scorer failed on question q0" in missing
+
+
+def test_a_metric_that_reads_outputs_is_not_tried_on_answers_alone() -> None:
+    assert check_scorer(FunctionScorer("tests.optimize.scorer_rules:breaks_on_feedback"), EXAMPLES) is None
 
 
 def test_questions_without_gold_answers_cannot_be_scored() -> None:
