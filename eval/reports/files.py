@@ -28,7 +28,7 @@ from eval.reports.notes import describe_run
 from eval.runs.folder import RECORDS, is_in_use, write_lines
 from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record
-from eval.runs.recovery.journal import has_lines
+from eval.runs.recovery import has_lines
 from eval.runs.store import RunStore
 
 ANSWERS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "correlation_ids.jsonl", "summary.json"

@@ -1,8 +1,10 @@
-"""SQLite file of one run: opened, locked until closed, and written in transactions. `RunStore` says what is in it.
+"""SQLite file of one run: opened, locked until closed, and written in transactions; and its copies as text.
+
+`RunStore` says what is in it.
 
 One process writes, any number may read meanwhile. WAL with synchronous=FULL: what a transaction has committed survives
 the death of the process and of the machine. Bytes that went bad are noticed when the file is opened (by a reader: at
-its first look at the records), and what they held is restored from the copies in the folder; see `recovery/restore.py`.
+its first look at the records), and what they held is restored from the copies in the folder; see `recovery.py`.
 """
 
 import json
@@ -11,25 +13,15 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Self, TypeVar
 
-from eval.runs.folder import JOURNAL, Holder, RunInUseError, RunLock, is_in_use
-from eval.runs.record import Row, join_line
-from eval.runs.recovery.journal import Journal
-from eval.runs.recovery.restore import (
-    PLAN,
-    find_damage,
-    is_damage,
-    read_meta,
-    read_plan,
-    read_rows,
-    restore,
-    set_aside,
-    write_meta,
-)
+from eval.runs.folder import JOURNAL, RECORDS, Holder, RunInUseError, RunLock, is_in_use
+from eval.runs.record import JournalRow, PlanRows, Row, encode_entry, read_meta, write_meta
+from eval.runs.recovery import find_damage, is_damage, read_journal, repair_copies, restore, set_aside
 from eval.runs.sqlite_file import ForeignDatabaseError, QueryGuard, check_files, check_schema
 from mas.runtime.terminal import print_warning
 
@@ -61,6 +53,7 @@ _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can
 CHECKPOINT_SECONDS = 5.0  # between folding the write-ahead log into the file
 
 _VERSION = "schema_version"  # key of `meta`
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 
 SqlValue = str | int | float | None
 T = TypeVar("T")
@@ -76,6 +69,47 @@ class EmptyStoreError(StoreError):
 
 class DamagedError(StoreError):
     """Bytes of the database are wrong."""
+
+
+class Journal:
+    """Copies of a run's database as text: each record is appended to `records.jsonl`, all else to `run.journal`.
+
+    Both are appended to after the database has the row, so they never hold more than it was given: what it lacks was
+    lost. They are conveniences like all copies; a line that cannot be written is no failure of the run, and is written
+    again when the run is resumed or reported. One process writes, the one that holds the database.
+
+        journal = Journal(folder)
+        journal.add_meta("info", "{…}")
+        journal.add_row(JournalRow(1, "q1", 1, 1, finished_at, compute_crc(line)), line)
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.records_path = folder / JOURNAL, folder / RECORDS
+
+    def exists(self) -> bool:
+        return self.path.is_file()
+
+    def add_meta(self, key: str, value: str) -> None:
+        self._append(self.path, encode_entry({"meta": [key, value]}))
+
+    def add_plan(self, plan: PlanRows) -> None:
+        self._append(self.path, encode_entry({"plan": plan}))
+
+    def add_row(self, row: JournalRow, line: str) -> None:
+        """Append a record and its row; `line`: the record as JSON."""
+        self._append(self.records_path, line + "\n")
+        self._append(self.path, encode_entry({"row": asdict(row)}))
+
+    def _append(self, path: Path, text: str) -> None:
+        """Append the whole text or nothing: half a line would spoil the next one, too."""
+        with suppress(OSError), os.fdopen(os.open(path, _APPEND, 0o666), "ab", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            try:
+                data = memoryview(text.encode("ascii"))
+                while data:
+                    data = data[file.write(data) :]
+            except OSError:
+                os.ftruncate(file.fileno(), end)
 
 
 class RunDatabase:
@@ -99,6 +133,7 @@ class RunDatabase:
         self._journal = Journal(path.parent)
         self._turns = Lock()
         self._closed = threading.Event()
+        self._is_new = False  # made just now, in a folder without copies: there is nothing to check
         self._is_checked = False  # by a reader, at its first look at the records
         self.is_restored = False  # whether what is read comes from copies of what was damaged
         self._run_lock = None if read_only else RunLock(path)
@@ -135,12 +170,14 @@ class RunDatabase:
     def _open(self) -> None:
         try:
             self._connect()
-            if not self.read_only:
+            if not self.read_only and not self._is_new:
                 self._check(whole=True)
         except DamagedError as error:
             self._restore(str(error))
         if not self.read_only:
-            self._write_copies_again()
+            if not self._is_new:
+                with self._access("read"):
+                    repair_copies(self._database, self.path.parent)
             self._write_meta(_VERSION, str(SCHEMA_VERSION))
             self._write_meta("holder", json.dumps(vars(Holder.this_process())))
             threading.Thread(target=self._checkpoint_regularly, name="checkpoint run.db", daemon=True).start()
@@ -151,7 +188,7 @@ class RunDatabase:
         Raises:
             DamagedError: it is gone, or its header is damaged.
         """
-        known = self._journal.read().meta.get(_VERSION)
+        known = read_journal(self.path.parent).meta.get(_VERSION) if self._journal.exists() else None
         with self._access("opened"):
             if known and not (self.path.is_file() and self.path.stat().st_size):
                 raise DamagedError(f"{self.path} has vanished, or is empty")
@@ -177,6 +214,7 @@ class RunDatabase:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             if version == 0:
+                self._is_new = not (self._journal.exists() or self._journal.records_path.exists())
                 self._database.executescript(_SCHEMA)
 
     def _check_schema(self, schema: str) -> None:
@@ -208,7 +246,7 @@ class RunDatabase:
         Raises:
             DamagedError: the file is damaged.
         """
-        content = self._journal.read()
+        content = read_journal(self.path.parent)
         with self._access("read"):
             if found := find_damage(self._database, content, whole):
                 raise DamagedError(f"{self.path} is damaged ({found})")
@@ -252,7 +290,7 @@ class RunDatabase:
             target = _connect_to("" if self.read_only else new.absolute().as_uri())  # "": a temporary file of its own
             try:
                 target.executescript(_SCHEMA)
-                restored = restore(damaged, self._journal, target)
+                restored = restore(damaged, self.path.parent, target)
                 if not restored.found_any:
                     raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
             except BaseException:
@@ -283,23 +321,6 @@ class RunDatabase:
                 damaged.close()
                 return None
         return damaged
-
-    def _write_copies_again(self) -> None:
-        """Write the copies in the folder again if they are not those of the database, as after a kill."""
-        meta = {key: value for key, value in self._all("SELECT key, value FROM meta") if key != PLAN}
-        with self._access("read"):
-            plan, rows = read_plan(self._database), list(read_rows(self._database).values())
-        if not self._journal.holds(meta, plan, rows):
-            with suppress(OSError):  # a full disk: noticed again by the first row
-                self._journal.rewrite(meta, plan, rows, self._read_lines())
-
-    def _read_lines(self) -> Iterator[str]:
-        """Yield each whole record as a line of JSON."""
-        last = 0
-        query = "SELECT row, records.data, details.data FROM records JOIN details USING(row) WHERE row > ?"
-        while found := self._all(f"{query} ORDER BY row LIMIT 1", last):
-            last, data, details = found[0]
-            yield join_line(data, details)
 
     def _checkpoint_regularly(self) -> None:
         """Fold the write-ahead log into the file every few seconds: most that the loss of the log can cost."""

@@ -20,9 +20,19 @@ from typing import TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import DATABASE, JOURNAL, check_empty
-from eval.runs.record import PlannedQuestion, Record, build_row, escape, join_line, unescape
-from eval.runs.recovery.journal import JournalRow
-from eval.runs.recovery.restore import insert_row, is_whole, write_meta, write_plan
+from eval.runs.record import (
+    JournalRow,
+    PlannedQuestion,
+    Record,
+    build_row,
+    escape,
+    insert_row,
+    is_whole,
+    join_line,
+    unescape,
+    write_meta,
+    write_plan,
+)
 from eval.runs.run_database import DamagedError, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState

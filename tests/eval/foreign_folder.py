@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-from eval.runs.recovery.restore import write_meta
+from eval.runs.record import write_meta
 
 
 def edit_info(folder: Path, **changes: object) -> None:

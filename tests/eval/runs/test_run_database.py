@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.recovery import journal as journal_module
-from eval.runs.recovery.journal import Journal, JournalContent, JournalRow, has_lines
-from eval.runs.recovery.restore import Restored
+from eval.runs import recovery, run_database
+from eval.runs.record import JournalContent, JournalRow
+from eval.runs.recovery import Restored, are_copies_whole, has_lines, read_journal, read_lines, rewrite_copies
+from eval.runs.run_database import Journal
 from eval.runs.sqlite_file import compute_crc
 
 LINES = ['{"sample_id": "q1"}', '{"sample_id": "q2"}']
@@ -17,7 +18,7 @@ WHOLE = JournalContent({"info": "new"}, PLAN, {1: ROWS[0], 2: ROWS[1]})
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
     journal = Journal(tmp_path)
-    assert (journal.exists(), journal.read(), list(journal.read_lines({1}))) == (False, JournalContent(), [])
+    assert (journal.exists(), read_journal(tmp_path), list(read_lines(tmp_path, {1}))) == (False, JournalContent(), [])
     journal.add_meta("info", "old")
     journal.add_plan(PLAN[:1])
     journal.add_meta("info", "new")
@@ -27,46 +28,48 @@ def journal(tmp_path: Path) -> Journal:
     return journal
 
 
-def test_the_last_of_each_key_and_of_the_plan_counts_and_rows_add_up(journal: Journal) -> None:
+def test_the_last_of_each_key_and_of_the_plan_counts_and_rows_add_up(journal: Journal, tmp_path: Path) -> None:
     assert journal.exists()
-    assert journal.read() == WHOLE
-    assert [line.strip() for line in journal.read_lines({ROWS[1].line_crc})] == LINES[1:]
+    assert read_journal(tmp_path) == WHOLE
+    assert [line.strip() for line in read_lines(tmp_path, {ROWS[1].line_crc})] == LINES[1:]
 
 
-def test_a_damaged_line_is_counted_and_one_that_was_cut_off_is_not(journal: Journal) -> None:
+def test_a_damaged_line_is_counted_and_one_that_was_cut_off_is_not(journal: Journal, tmp_path: Path) -> None:
     whole = journal.path.read_bytes()
     journal.path.write_bytes(whole[:-10])
-    assert (journal.read().n_damaged, list(journal.read().rows)) == (0, [1])
+    assert (read_journal(tmp_path).n_damaged, list(read_journal(tmp_path).rows)) == (0, [1])
     journal.path.write_bytes(whole.replace(b'"q1", "epoch"', b'"qX", "epoch"'))
-    assert (journal.read().n_damaged, list(journal.read().rows)) == (1, [2])
+    assert (read_journal(tmp_path).n_damaged, list(read_journal(tmp_path).rows)) == (1, [2])
     journal.path.write_bytes(b"\xff\n[\n1 2\n" + whole)
-    assert (journal.read().n_damaged, journal.read().rows) == (3, WHOLE.rows)
+    assert (read_journal(tmp_path).n_damaged, read_journal(tmp_path).rows) == (3, WHOLE.rows)
 
 
-def test_a_journal_that_is_too_long_is_not_read(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_that_is_too_long_is_not_read(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     size = journal.path.stat().st_size
-    monkeypatch.setattr(journal_module, "_MAX_BYTES", size)
-    assert journal.read() == WHOLE
-    monkeypatch.setattr(journal_module, "_MAX_BYTES", size - 1)
-    assert journal.read() == JournalContent()
+    monkeypatch.setattr(recovery, "_MAX_BYTES", size)
+    assert read_journal(tmp_path) == WHOLE
+    monkeypatch.setattr(recovery, "_MAX_BYTES", size - 1)
+    assert read_journal(tmp_path) == JournalContent()
 
 
-def test_both_files_are_compared_and_written_again(journal: Journal) -> None:
+def test_both_files_are_compared_and_written_again(journal: Journal, tmp_path: Path) -> None:
     meta = {"info": "new"}
-    assert journal.holds(meta, PLAN, ROWS)
-    assert not journal.holds({"info": "old"}, PLAN, ROWS)
-    assert not journal.holds(meta, PLAN[:1], ROWS)
-    assert not journal.holds(meta, PLAN, ROWS[:1])
+    assert are_copies_whole(tmp_path, meta, PLAN, ROWS)
+    assert not are_copies_whole(tmp_path, {"info": "old"}, PLAN, ROWS)
+    assert not are_copies_whole(tmp_path, meta, PLAN[:1], ROWS)
+    assert not are_copies_whole(tmp_path, meta, PLAN, ROWS[:1])
     journal.records_path.write_text(f"{LINES[0]}\n")
-    assert not journal.holds(meta, PLAN, ROWS)
-    journal.rewrite(meta, PLAN, ROWS[:1], LINES[:1])
-    assert journal.holds(meta, PLAN, ROWS[:1])
-    assert journal.read() == JournalContent(meta, PLAN, {1: ROWS[0]})
+    assert not are_copies_whole(tmp_path, meta, PLAN, ROWS)
+    rewrite_copies(tmp_path, meta, PLAN, ROWS[:1], LINES[:1])
+    assert are_copies_whole(tmp_path, meta, PLAN, ROWS[:1])
+    assert read_journal(tmp_path) == JournalContent(meta, PLAN, {1: ROWS[0]})
     journal.records_path.unlink()
-    assert not journal.holds(meta, PLAN, ROWS[:1])
-    journal.rewrite(meta, [], [], [])
+    assert not are_copies_whole(tmp_path, meta, PLAN, ROWS[:1])
+    rewrite_copies(tmp_path, meta, [], [], [])
     journal.records_path.unlink()
-    assert journal.holds(meta, [], [])
+    assert are_copies_whole(tmp_path, meta, [], [])
 
 
 @pytest.mark.parametrize(
@@ -103,15 +106,15 @@ class _FullDisk:
 
 
 def test_a_line_that_does_not_fit_leaves_no_half_of_it_and_raises_nothing(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        fdopen = journal_module.os.fdopen
-        patch.setattr(journal_module.os, "fdopen", lambda *args, **options: _FullDisk(fdopen(*args, **options)))
+        fdopen = run_database.os.fdopen
+        patch.setattr(run_database.os, "fdopen", lambda *args, **options: _FullDisk(fdopen(*args, **options)))
         journal.add_meta("info", "x" * 100)
         journal.add_row(ROWS[0], "y" * 100)
     journal.add_meta("more", "fits")
-    assert journal.read() == JournalContent({"info": "new", "more": "fits"}, PLAN, WHOLE.rows)
+    assert read_journal(tmp_path) == JournalContent({"info": "new", "more": "fits"}, PLAN, WHOLE.rows)
     assert journal.records_path.read_text().splitlines() == LINES
 
 

@@ -1,28 +1,49 @@
-"""Damage to a run's database, and restoring it from what is left of it and from its copies in the folder.
+"""Damage to a run's database: noticed, named, and restored from what is left of it and from its copies in the folder.
 
-    find_damage(database, journal.read(), whole=True)         # "row 17 has a wrong checksum", or None
-    restored = restore(database, journal, target)             # fills a new, empty database
+    find_damage(database, read_journal(folder), whole=True)   # "row 17 has a wrong checksum", or None
+    restored = restore(database, folder, target)              # fills a new, empty database
     restored.describe()                                       # "59 of 60 answers were restored; …"
+    repair_copies(database, folder)                           # the copies are those of the database again
 
 A row counts if its checksum is right, wherever it is found: in the damaged database, or in `records.jsonl`, whose lines
-have their checksums in `run.journal`.
+have their checksums in `run.journal`. A run that begins has nothing to recover and comes by none of this.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from eval.runs.record import Record, Row, build_row, is_intact, join_line, unescape
-from eval.runs.recovery.journal import Journal, JournalContent, JournalRow, PlanRows
+from eval.runs.folder import JOURNAL, RECORDS, write_atomically
+from eval.runs.record import (
+    PLAN,
+    JournalContent,
+    JournalRow,
+    PlanRows,
+    Record,
+    Row,
+    add_entry,
+    build_row,
+    encode_entry,
+    encode_plan,
+    insert_row,
+    is_intact,
+    is_whole,
+    join_line,
+    read_meta,
+    read_plan,
+    read_rows,
+    write_meta,
+    write_plan,
+)
 from eval.runs.sqlite_file import compute_crc
 
-PLAN = "plan"  # key of `meta`: number of planned questions, and the checksum over them
 _SHOWN = 20
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
-_ROW = "SELECT row, sample_id, epoch, attempt, finished_at, line_crc FROM records"
+_DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of a line whose bytes went bad
+_MAX_BYTES = 256 * 1024 * 1024  # of the journal, or of one line of records.jsonl: far more than any run has
 
 
 def is_damage(error: Exception) -> bool:
@@ -31,32 +52,6 @@ def is_damage(error: Exception) -> bool:
     if code is None:  # raised by Python's own module, such as for a text that is no UTF-8
         return type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError)
     return code == _SHORT_READ or code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-
-
-def encode_plan(rows: PlanRows) -> str:
-    """Return the value of PLAN in `meta`."""
-    return json.dumps([len(rows), compute_crc(*(part for row in rows for part in row))])
-
-
-def read_meta(database: sqlite3.Connection, key: str) -> str | None:
-    """Return a value of `meta`; None if there is none.
-
-    Raises:
-        sqlite3.DatabaseError: it is damaged.
-    """
-    found = database.execute("SELECT key, value, checksum FROM meta WHERE key = ?", (key,)).fetchone()
-    if found is None:
-        return None
-    if not is_intact(found):
-        raise sqlite3.DatabaseError(f"its {key} has a wrong checksum")
-    return str(found[1])
-
-
-def read_rows(database: sqlite3.Connection) -> dict[int, JournalRow]:
-    """Return the rows of the database without their content."""
-    found = database.execute(f"{_ROW} ORDER BY row")
-    rows = (JournalRow(row, unescape(sample_id), *rest) for row, sample_id, *rest in found)
-    return {each.row: each for each in rows}
 
 
 def find_damage(database: sqlite3.Connection, content: JournalContent, whole: bool) -> str | None:
@@ -91,19 +86,6 @@ def find_damage(database: sqlite3.Connection, content: JournalContent, whole: bo
     return None
 
 
-def is_whole(data: object, details: object, line_crc: object) -> bool:
-    """Return whether two parts of a record, of any type, have the checksum of the whole."""
-    return isinstance(data, str) and isinstance(details, str) and compute_crc(join_line(data, details)) == line_crc
-
-
-def read_plan(database: sqlite3.Connection) -> PlanRows:
-    """Return the plan as it is stored."""
-    return [
-        (str(sample_id), str(data))
-        for sample_id, data in database.execute("SELECT id, data FROM questions ORDER BY place")
-    ]
-
-
 def _read_whole_rows(database: sqlite3.Connection) -> Iterator[Row]:
     return database.execute(
         "SELECT row, records.data, details.data, line_crc FROM records LEFT JOIN details USING(row)"
@@ -132,20 +114,20 @@ class Restored:
         return "; ".join(parts)
 
 
-def restore(damaged: sqlite3.Connection | None, journal: Journal, target: sqlite3.Connection) -> Restored:
+def restore(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> Restored:
     """Fill a new database with all that is left.
 
     Args:
         damaged: the old one; None: it is not there, or cannot be opened.
-        journal: the run's.
+        folder: of the run, with its copies.
         target: has empty tables.
 
     Raises:
         sqlite3.Error: the new one cannot be written.
     """
-    content, restored = journal.read(), Restored()
+    content, restored = read_journal(folder), Restored()
     target.execute("BEGIN")
-    _restore_rows(damaged, journal, content, target, restored)
+    _restore_rows(damaged, folder, content, target, restored)
     _restore_rest(damaged, content, target, restored)
     target.execute("COMMIT")
     restored.found_any |= restored.n_rows > 0
@@ -154,7 +136,7 @@ def restore(damaged: sqlite3.Connection | None, journal: Journal, target: sqlite
 
 def _restore_rows(
     damaged: sqlite3.Connection | None,
-    journal: Journal,
+    folder: Path,
     content: JournalContent,
     target: sqlite3.Connection,
     restored: Restored,
@@ -171,7 +153,7 @@ def _restore_rows(
                 restored.n_rows += 1
                 left.discard(number)
     wanted = {known[number].line_crc: known[number] for number in left if number in known}
-    for line in journal.read_lines(wanted):
+    for line in read_lines(folder, wanted):
         with suppress(ValueError, TypeError, KeyError, RecursionError):
             record = Record.from_dict(json.loads(line))
             place = wanted.pop(compute_crc(line.removesuffix("\n")))
@@ -207,11 +189,6 @@ def _read_intact_row(damaged: sqlite3.Connection, number: int) -> tuple[Row, str
     return None
 
 
-def insert_row(target: sqlite3.Connection, row: Row, details: str) -> None:
-    target.execute(f"INSERT INTO records VALUES({', '.join('?' * len(row))})", row)
-    target.execute("INSERT INTO details VALUES(?, ?)", (row[0], details))
-
-
 def _restore_rest(
     damaged: sqlite3.Connection | None, content: JournalContent, target: sqlite3.Connection, restored: Restored
 ) -> None:
@@ -228,15 +205,6 @@ def _restore_rest(
     if plan is None and content.plan is None:
         restored.other.append("its list of questions")
     write_plan(target, plan if plan is not None else content.plan or [])
-
-
-def write_meta(database: sqlite3.Connection, key: str, value: str) -> None:
-    database.execute("INSERT OR REPLACE INTO meta VALUES(?, ?, ?)", (key, value, compute_crc(key, value)))
-
-
-def write_plan(database: sqlite3.Connection, plan: PlanRows) -> None:
-    database.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
-    write_meta(database, PLAN, encode_plan(plan))
 
 
 def _list_keys(damaged: sqlite3.Connection | None) -> list[str]:
@@ -274,3 +242,92 @@ def set_aside(path: Path) -> None:
     for name in (path.name + "-wal", path.name):
         with suppress(FileNotFoundError):
             path.with_name(name).replace(path.with_name(name + ".damaged"))
+
+
+def read_journal(folder: Path) -> JournalContent:
+    """Return what can be read; nothing if there is no journal."""
+    path = folder / JOURNAL
+    content, lines = JournalContent(), []
+    with suppress(OSError):
+        if path.stat().st_size <= _MAX_BYTES:
+            lines = path.read_bytes().split(b"\n")
+    *whole, rest = lines or [b""]  # the rest: cut off by a kill, or nothing
+    for line in filter(None, whole):
+        try:
+            add_entry(content, line)
+        except _DAMAGED:
+            content.n_damaged += 1
+    with suppress(*_DAMAGED):
+        add_entry(content, rest)
+    return content
+
+
+def read_lines(folder: Path, checksums: Collection[int]) -> Iterator[str]:
+    """Yield the lines of `records.jsonl` that have one of the checksums."""
+    with suppress(OSError), (folder / RECORDS).open("rb") as file:
+        for raw in iter(lambda: file.readline(_MAX_BYTES), b""):
+            if _compute_line_crc(raw) in checksums:
+                yield raw.decode("ascii", "replace")
+
+
+def are_copies_whole(folder: Path, meta: dict[str, str], plan: PlanRows, rows: Iterable[JournalRow]) -> bool:
+    """Return whether both files hold this, undamaged, and nothing else."""
+    wanted = {each.row: each for each in rows}
+    content = read_journal(folder)
+    if content != JournalContent(meta, content.plan, wanted) or (content.plan or []) != plan:
+        return False
+    if not wanted and not (folder / RECORDS).exists():
+        return True
+    return has_lines(folder / RECORDS, [each.line_crc for each in wanted.values()])
+
+
+def rewrite_copies(
+    folder: Path, meta: dict[str, str], plan: PlanRows, rows: Iterable[JournalRow], lines: Iterable[str]
+) -> None:
+    """Write both files again from the database.
+
+    Raises:
+        OSError: the folder cannot be written; the old files stay.
+    """
+    with write_atomically(folder / RECORDS, "ascii") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    with write_atomically(folder / JOURNAL, "ascii") as file:
+        file.writelines(encode_entry({"meta": [key, value]}) for key, value in meta.items())
+        file.write(encode_entry({"plan": plan}))
+        file.writelines(encode_entry({"row": asdict(row)}) for row in rows)
+
+
+def repair_copies(database: sqlite3.Connection, folder: Path) -> None:
+    """Write the copies in the folder again if they are not those of the database, as after a kill.
+
+    Raises:
+        sqlite3.Error: the database cannot be read.
+    """
+    meta = {key: value for key, value in database.execute("SELECT key, value FROM meta") if key != PLAN}
+    plan, rows = read_plan(database), list(read_rows(database).values())
+    if not are_copies_whole(folder, meta, plan, rows):
+        with suppress(OSError):  # a full disk: noticed again by the first row
+            rewrite_copies(folder, meta, plan, rows, _join_lines(database))
+
+
+def _join_lines(database: sqlite3.Connection) -> Iterator[str]:
+    """Yield each whole record as a line of JSON."""
+    found = database.execute("SELECT records.data, details.data FROM records JOIN details USING(row) ORDER BY row")
+    for data, details in found:
+        yield join_line(data, details)
+
+
+def has_lines(path: Path, checksums: Iterable[int]) -> bool:
+    """Return whether a file of records has exactly the lines with these checksums, in this order."""
+    expected = iter(checksums)
+    try:
+        with path.open("rb") as file:
+            lines = iter(lambda: file.readline(_MAX_BYTES), b"")
+            same = all(_compute_line_crc(raw) == next(expected, None) for raw in lines)
+    except OSError:
+        return False
+    return same and next(expected, None) is None
+
+
+def _compute_line_crc(raw: bytes) -> int:
+    return compute_crc(raw.removesuffix(b"\n").decode("ascii", "replace"))
