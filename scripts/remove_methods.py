@@ -105,7 +105,7 @@ def build_contracts() -> list[Contract]:
     ]
     for module in ("gaia", "single_agent", "toy"):
         import_module(f"mas.systems.{module}.program")
-    for module in ("http_program", "python_programs"):
+    for module in ("dspy_program", "function_program", "http_program"):
         import_module(f"mas.systems.external.{module}")
     programs = (AgentProgram, *list_subclasses(AgentProgram))
     return [

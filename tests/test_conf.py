@@ -32,6 +32,7 @@ MANDATORY = {  # what the user must give to a choice
     ("model", "vllm"): ["model.name=Qwen/Qwen3-8B"],
     ("model", "litellm"): ["model.name=anthropic/claude-sonnet-4-5"],
     ("system", "callable"): ["system.target=my_agent:answer"],
+    ("system", "dspy"): ["system.target=my_program:Program"],
     ("system", "http"): ["system.url=http://127.0.0.1:9/answer"],
     ("data", "jsonl"): ["data.path=my_folder"],
     ("data", "csv"): ["data.path=questions.csv"],

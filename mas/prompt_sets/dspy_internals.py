@@ -1,4 +1,4 @@
-"""Internals of DSPy's adapters that prompts are rendered with, and the check that DSPy is a version that has them.
+"""Internals of DSPy, for rendering prompts and observing programs, and the check that its version has them.
 
 The engines and their wire types are in `mas/llm/dspy_engine.py`. No other module of `mas` imports what DSPy does not
 export.
@@ -8,11 +8,19 @@ import re
 
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER
-from dspy.adapters.utils import annotation_allows_none, format_field_value
+from dspy.adapters.utils import annotation_allows_none, format_field_value, parse_value
+from dspy.utils.callback import BaseCallback
 
 from mas.runtime.errors import UserError
 
-__all__ = ["CUSTOM_TYPE_START_IDENTIFIER", "annotation_allows_none", "check_dspy_version", "format_field_value"]
+__all__ = [
+    "CUSTOM_TYPE_START_IDENTIFIER",
+    "BaseCallback",
+    "annotation_allows_none",
+    "check_dspy_version",
+    "format_field_value",
+    "parse_value",
+]
 
 OLDEST, TOO_NEW = (3, 4, 1), (3, 5)  # DSPy 3.5 changes the contract between LMs and engines
 

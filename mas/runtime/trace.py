@@ -151,6 +151,16 @@ def span(kind: Kind, name: str, inputs: Mapping[str, object] | None = None, **at
         failure = None  # it holds this frame, which holds it
 
 
+@contextmanager
+def use_span(parent: Span) -> Iterator[None]:
+    """Put the spans opened inside the block below `parent`, also if it has ended."""
+    token = _span.set(parent)
+    try:
+        yield
+    finally:
+        _span.reset(token)
+
+
 def _log_end(trace: Trace, ended: Span, failure: BaseException | None) -> None:
     fields: dict[str, object] = {"seconds": round(ended.seconds, 4), **ended.attributes}
     if ended.kind == "tool":

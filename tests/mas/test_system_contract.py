@@ -17,6 +17,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import Answerer, Program, Resources, System, agent_names
 from mas.systems.external.callable_system import CallableSystem
+from mas.systems.external.dspy_system import DspySystem
 from mas.systems.external.http_system import HttpSystem
 from mas.systems.gaia.system import GaiaSystem
 from mas.systems.single_agent.system import SingleAgentSystem
@@ -76,10 +77,8 @@ CASES = {
         settings={"agents": {"plan": ModelSettings("strong")}},
         models={"strong"},
     ),
-    "callable function": lambda: Case(CallableSystem, {"target": "nowhere:answer"}, settings={"target": ":answer"}),
-    "callable module": lambda: Case(
-        CallableSystem, {"target": "nowhere:Agent"}, settings={"target": ":Agent", "needs_model": True}
-    ),
+    "callable": lambda: Case(CallableSystem, {"target": "nowhere:answer"}, settings={"target": ":answer"}),
+    "dspy": lambda: Case(DspySystem, {"target": "nowhere:Agent"}, settings={"target": ":Agent"}),
     "http": lambda: Case(HttpSystem, {"timeout_seconds": 0.0}),
 }
 
@@ -89,7 +88,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     made = CASES[request.param]()
     monkeypatch.chdir(tmp_path)
     with ExitStack() as stack:
-        if made.make is CallableSystem:
+        if made.make in (CallableSystem, DspySystem):
             made.settings["target"] = module(tmp_path, CODE) + made.settings["target"]
         if made.make is HttpSystem:
             reply = {"answer": "42", "reasoning_trace": "six times seven"}

@@ -1,1 +1,1 @@
-"""Programs that are not part of this project: a Python function, a `dspy.Module`, or an HTTP server."""
+"""Programs that are not part of this project: a DSPy program, a Python function, or an HTTP server."""

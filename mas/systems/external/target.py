@@ -1,4 +1,4 @@
-"""Target of the callable system: from `package.module:name` to a loaded function or `dspy.Module`.
+"""Targets of systems: from `package.module:name` to a loaded object, and to a function that answers a question.
 
     load_target("my_agent:answer")      # the function `answer` of my_agent.py in the current folder
 
@@ -21,9 +21,11 @@ from typing import Any, Literal
 from mas.agents.in_memory import find_object, is_in_memory
 from mas.runtime.errors import UserError
 
-FORM = "package.module:function"
+FORM = "package.module:name"
+OURS = ("eval", "mas", "mas_harness", "optimize")  # packages of the harness: a user's own of such a name is hidden
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _MAX_NAMES_LISTED = 10
+_PROJECT = Path(__file__).resolve().parents[3]
 
 
 def load_target(target: str) -> object:
@@ -48,6 +50,11 @@ def load_target(target: str) -> object:
     return found
 
 
+def find_module_name(target: str) -> str:
+    """Return the name of the target's module."""
+    return _split_target(target)[0]
+
+
 def _split_target(target: str) -> tuple[str, str]:
     module, colon, name = target.partition(":")
     if module.endswith(".py") or "/" in module:
@@ -64,10 +71,12 @@ def _split_target(target: str) -> tuple[str, str]:
 
 
 def _import_module(name: str) -> ModuleType:
+    _check_not_hidden(name, name)
     try:
         with _importable(Path.cwd()):
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        _check_not_hidden(name, error.name or "")
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise UserError(
                 f"system.target: there is no module {name}, neither in the current folder {Path.cwd()} nor installed; "
@@ -75,7 +84,23 @@ def _import_module(name: str) -> ModuleType:
             ) from error
         raise _import_error(name, error) from error
     except (Exception, SystemExit) as error:  # the user's code may raise anything
+        if isinstance(error, ImportError):
+            _check_not_hidden(name, error.name or "")
         raise _import_error(name, error) from error
+
+
+def _check_not_hidden(target: str, imported: str) -> None:
+    """Refuse a package of the user's that has the name of one of ours: only one of the two can be imported."""
+    top = imported.partition(".")[0]
+    if top not in OURS:
+        return
+    found = [path for path in (Path.cwd() / top, Path.cwd() / f"{top}.py") if path.exists()]
+    own = [path for path in found if path.resolve() not in (_PROJECT / top, _PROJECT / f"{top}.py")]
+    if own:
+        raise UserError(
+            f"system.target: the module {target} needs your {own[0].name} in {Path.cwd()}, which is hidden by the "
+            f"harness's own package {top}; give yours another name."
+        )
 
 
 @contextmanager
@@ -91,8 +116,14 @@ def _importable(folder: Path) -> Iterator[None]:
 
 
 def _import_error(name: str, error: BaseException) -> UserError:
-    cause = " ".join(f"{type(error).__name__}: {error}".split())
-    return UserError(f"system.target: the module {name} cannot be imported ({cause}); correct it, then start again.")
+    return UserError(
+        f"system.target: the module {name} cannot be imported ({describe_cause(error)}); correct it, then start again."
+    )
+
+
+def describe_cause(error: BaseException) -> str:
+    """Return an exception as one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _describe_place(module: ModuleType) -> str:
@@ -121,7 +152,6 @@ class Agent:
 
     target: str
     value: Any
-    is_module: bool  # a dspy.Module
     question: How
     file: How
 
@@ -139,17 +169,20 @@ def load_agent(target: str) -> Agent:
         UserError: the target cannot be loaded, or cannot be called with a question.
     """
     found = load_target(target)
-    if _is_module(found):
-        return _describe_module(target, found)
-    if inspect.isclass(found):
-        return _describe_module(target, _make_module(target, found))
+    if inspect.isclass(found) and not is_dspy_module(found):
+        found = _make_instance(target, found)
+    if is_dspy_module(found):
+        raise UserError(f"system.target={target} is a dspy.Module; run it with system=dspy system.target={target}.")
     if not callable(found):
         raise UserError(f"system.target={target} is a {type(found).__name__}; {EXPECTED}.")
     parameters = _list_parameters(target, found)
     if not parameters:
-        return _describe_module(target, _make_module(target, found))
+        raise UserError(
+            f"system.target={target} takes no question; {EXPECTED}, or system=dspy for a function that makes a "
+            "dspy.Module."
+        )
     question, file = _find_how(parameters)
-    agent = Agent(target, found, False, question, file)
+    agent = Agent(target, found, question, file)
     positional, named = agent.arguments("", None)
     try:
         inspect.signature(found).bind(*positional, **named)
@@ -184,49 +217,19 @@ def _list_parameters(target: str, value: Callable[..., object]) -> list[Paramete
         raise UserError(f"system.target={target} does not say which parameters it has; {EXPECTED}.") from error
 
 
-def _is_module(value: object) -> bool:
-    """Return True for a `dspy.Module`, without importing dspy: such a target has imported it."""
+def is_dspy_module(value: object) -> bool:
+    """Return True for a `dspy.Module` or a class of them, without importing dspy: such a target has imported it."""
     module_class = getattr(sys.modules.get("dspy"), "Module", None)
-    return module_class is not None and isinstance(value, module_class)
+    if module_class is None:
+        return False
+    return issubclass(value, module_class) if inspect.isclass(value) else isinstance(value, module_class)
 
 
-def _make_module(target: str, factory: Callable[[], object]) -> object:
-    kind = "a class" if inspect.isclass(factory) else "a function without parameters"
-    expected = "expected one that makes a dspy.Module, or a function of the question: def answer(question, file)"
+def _make_instance(target: str, made_by: type[object]) -> object:
     try:
-        made = factory()
+        return made_by()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        cause = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(f"system.target={target}, {kind}, cannot be called ({cause}); {expected}.") from error
-    if not _is_module(made):
-        if inspect.iscoroutine(made):
-            made.close()  # otherwise Python warns that it was never awaited
-        raise UserError(f"system.target={target} is {kind} that makes a {type(made).__name__}; {expected}.")
-    return made
-
-
-def _describe_module(target: str, module: object) -> Agent:
-    # From the class: dspy warns when `forward` is taken from an instance.
-    method = getattr(type(module), "aforward", None) or getattr(type(module), "forward", None)
-    if method is None:
-        raise UserError(f"system.target={target} is a dspy.Module without a forward method; give it one.")
-    taken, takes_any = _list_inputs(module, _list_parameters(target, method)[1:])
-    if "question" not in taken and not takes_any:
         raise UserError(
-            f"system.target={target} is a dspy.Module that takes {', '.join(taken) or 'nothing'}; expected an input "
-            "named question and, if it likes, one named file."
-        )
-    return Agent(target, module, True, "name", "name" if "file" in taken or takes_any else "not")
-
-
-def _list_inputs(module: object, parameters: list[Parameter]) -> tuple[list[str], bool]:
-    """Return the names of a module's inputs, and True if it takes any other as well.
-
-    `Predict`, `ChainOfThought` and `ReAct` take `**kwargs`; the inputs that they use are in their signature.
-    """
-    named = [each.name for each in parameters if each.kind in _NAMED]
-    if not any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
-        return named, False
-    signature = getattr(module, "signature", None) or getattr(getattr(module, "predict", None), "signature", None)
-    fields = getattr(signature, "input_fields", None)
-    return (named, True) if fields is None else (list(fields), False)
+            f"system.target={target}, a class, cannot be called ({describe_cause(error)}); {EXPECTED}, or a class "
+            "without parameters that has such a __call__."
+        ) from error

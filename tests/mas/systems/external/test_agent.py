@@ -70,30 +70,9 @@ def test_objects_methods_and_partials_can_be_called_too(tmp_path: Path) -> None:
     assert call(tmp_path, source, "ready") == (("How many?",), {"file": FILE})
 
 
-MODULE = "import dspy\nclass Program(dspy.Module):\n    def {method}(self, {parameters}): return {{'answer': '5'}}\n"
-
-
-@pytest.mark.parametrize("method", ["forward", "aforward"])
-def test_a_dspy_module_is_called_by_name(tmp_path: Path, method: str) -> None:
-    both = MODULE.format(method=method, parameters="question, file=None")
-    alone = MODULE.format(method=method, parameters="question")
-    makers = "program = Program()\ndef make(): return Program()\n"
-    for name in ("Program", "program", "make"):
-        assert call(tmp_path, both + makers, name) == ((), {"question": "How many?", "file": FILE})
-        assert call(tmp_path, alone + makers, name) == ((), {"question": "How many?"})
-    with pytest.raises(UserError, match="takes text; expected an input named question"):
-        call(tmp_path, MODULE.format(method=method, parameters="text"), "Program")
-
-
-@pytest.mark.parametrize("made", ["Predict('{}')", "ChainOfThought('{}')", "ReAct('{}', tools=[])"])
-def test_dspys_own_modules_get_the_fields_of_their_signature(tmp_path: Path, made: str) -> None:
-    def arguments(signature: str) -> dict[str, Any]:
-        return call(tmp_path, f"import dspy\nprogram = dspy.{made.format(signature)}", "program")[1]
-
-    assert arguments("question -> answer") == {"question": "How many?"}
-    assert arguments("question, file -> answer") == {"question": "How many?", "file": FILE}
-    with pytest.raises(UserError, match="takes text; expected an input named question"):
-        arguments("text -> answer")
+def test_a_class_is_called_through_an_instance(tmp_path: Path) -> None:
+    source = "class Agent:\n    def __call__(self, question, file): return '5'\n"
+    assert call(tmp_path, source, "Agent") == (("How many?",), {"file": FILE})
 
 
 MISTAKES: dict[str, tuple[str, str, list[str]]] = {
@@ -115,13 +94,16 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "its own import": ("import no_such_library", "{}:answer", ["cannot be imported", "no_such_library"]),
     "raises": ("1/0", "{}:answer", ["cannot be imported", "ZeroDivisionError: division by zero"]),
     "exits": ("import sys; sys.exit(3)", "{}:answer", ["cannot be imported", "SystemExit: 3"]),
-    "no parameters": ("def answer(): return '5'", "{}:answer", ["without parameters", "makes a str", "dspy.Module"]),
-    "no parameters, async": ("async def answer(): ...", "{}:answer", ["makes a coroutine", "dspy.Module"]),
-    "a factory that fails": ("def make(): raise OSError('no disk')", "{}:make", ["cannot be called", "no disk"]),
-    "another class": ("class Agent: ...", "{}:Agent", ["is a class that makes a Agent", "dspy.Module"]),
+    "no parameters": ("def answer(): return '5'", "{}:answer", ["takes no question", "def answer(question, file)"]),
+    "a class without a call": ("class Agent: ...", "{}:Agent", ["is a Agent", "def answer(question, file)"]),
     "a class with parameters": ("class Agent:\n def __init__(self, key): ...", "{}:Agent", ["a class", "'key'"]),
-    "no signature": ("answer = dict", "{}:answer", ["is a class that makes a dict"]),
-    "no forward": ("import dspy\nclass P(dspy.Module): ...", "{}:P", ["without a forward method"]),
+    "no signature": ("answer = dict", "{}:answer", ["is a dict"]),
+    "a module": (
+        "import dspy\nanswer = dspy.Predict('question -> answer')",
+        "{}:answer",
+        ["system=dspy system.target="],
+    ),
+    "a class of modules": ("import dspy\nclass P(dspy.Module): ...", "{}:P", ["is a dspy.Module", "system=dspy"]),
 }
 
 

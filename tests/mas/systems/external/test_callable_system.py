@@ -5,18 +5,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 
-from mas.prompt_sets.prompt_set import PromptSet
-from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
-from mas.system import agent_names
 from mas.systems.external.callable_system import CallableSystem
 from mas.tools.tool_context import Resources
 from tests.mas.systems.external.user_code import AnyonesModel, module
-from tests.scripted_model import system_text
 
 
 @pytest.fixture(autouse=True)
@@ -161,96 +157,10 @@ def test_a_questions_deadline_still_cancels_a_coroutine(tmp_path: Path) -> None:
         run_blocking(hurried())
 
 
-TWO_STEPS = """
-import dspy
-class Program(dspy.Module):
-    def __init__(self):
-        super().__init__()
-        self.draft = dspy.Predict("question -> notes")
-        self.solve = dspy.ChainOfThought("question, notes -> answer")
-    {0}def {1}(self, question, file=None):
-        notes = ({2}self.draft{3}(question=question)).notes
-        return {2}self.solve{3}(question=question, notes=notes)
-program = Program()
-"""
-FORWARD = TWO_STEPS.format("", "forward", "", "")
-AFORWARD = TWO_STEPS.format("async ", "aforward", "await ", ".acall")
-
-
-@pytest.mark.parametrize("source", [FORWARD, AFORWARD], ids=["forward", "aforward"])
-@pytest.mark.parametrize("name", ["Program", "program"])
-def test_a_dspy_module_gets_the_runs_model_and_shows_its_calls(tmp_path: Path, source: str, name: str) -> None:
-    model = AnyonesModel(notes="six", reasoning="six times seven", answer="42")
-    agent = program(tmp_path, source, name, model, needs_model=True)
-    with record_trace(Trace("t")) as trace:
-        prediction = agent(question="How many?")
-    assert (prediction.final_answer, prediction.final_reasoning_trace) == ("42", "six times seven")
-    assert [(each.kind, each.parent) for each in trace.spans] == [("agent", None), ("lm", 0), ("lm", 0)]
-
-
-def test_the_predictors_have_the_users_names_and_take_prompts(tmp_path: Path) -> None:
-    made = system(tmp_path, AFORWARD, "program", needs_model=True)
-    assert list(agent_names(made)) == ["draft", "solve.predict"]
-    texts = {"draft": "Note what matters.", "solve.predict": "Be brief."}
-    model = AnyonesModel(notes="six", reasoning="six times seven", answer="42")
-    agent = made.build(model, PromptSet("mine", "callable", texts, tmp_path), Resources())
-    assert [name for name, _ in agent.named_predictors()] == list(agent_names(made))
-    agent(question="How many?")
-    systems = [system_text(request) for _, request in model.requests]
-    assert "Note what matters." in systems[0] and "Be brief." in systems[1]
-
-
-def test_a_copy_can_be_changed_and_run_without_touching_the_original(tmp_path: Path) -> None:
-    """What an optimizer does to a program."""
-    model = AnyonesModel(notes="six", reasoning="six times seven", answer="42")
-    agent = program(tmp_path, AFORWARD, "program", model, needs_model=True)
-    copy = agent.deepcopy()
-    dict(copy.named_predictors())["draft"].signature = dspy.Signature("question -> notes", "Changed.")
-    assert copy.dump_state().keys() == {"draft", "solve.predict"}
-    for each, changed in ((copy, True), (agent, False)):
-        model.requests.clear()
-        assert each(question="How many?").final_answer == "42"
-        assert ("Changed." in system_text(model.requests[0][1])) == changed
-
-
-def test_one_runs_model_does_not_stay_on_the_users_module(tmp_path: Path) -> None:
-    """`-m model=a,b` runs both in one process, on one imported module."""
-    made = system(tmp_path, AFORWARD, "program", needs_model=True)
-    first, second = (AnyonesModel(notes="six", reasoning="so", answer=answer) for answer in ("1", "2"))
-    assert made.build(first, None, Resources())(question="?").final_answer == "1"
-    assert made.build(second, None, Resources())(question="?").final_answer == "2"
-
-
-def test_a_predictor_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:
-    source = f"{FORWARD}\nfrom dspy import LM\nprogram.draft.lm = LM('openai/mine', api_key='none')\n"
-    made = system(tmp_path, source, "program", needs_model=True)
-    agent = made.build(AnyonesModel(answer="42"), None, Resources())
-    assert {name: predictor.lm.model for name, predictor in agent.named_predictors()} == {
-        "draft": "openai/mine",
-        "solve.predict": "scripted/scripted",
-    }
-
-
 def test_dspy_inside_a_plain_function_gets_the_runs_model_too(tmp_path: Path) -> None:
     source = "import dspy\ndef answer(question): return dspy.Predict('question -> answer')(question=question)"
     agent = program(tmp_path, source, "answer", AnyonesModel(answer="42"), needs_model=True)
     assert agent(question="?").final_answer == "42"
-
-
-def test_a_module_without_any_model_is_refused_before_the_first_question(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no language model \(draft, solve\.predict\).*system\.needs_model=true"):
-        system(tmp_path, FORWARD, "Program")
-
-
-def test_the_target_is_loaded_once(tmp_path: Path) -> None:
-    source = "import dspy\nmade = []\ndef make():\n    made.append(1)\n    return dspy.Predict('question -> answer')\n"
-    made = system(tmp_path, source, "make", needs_model=True)
-    assert (list(agent_names(made)), agent_names(made)) == (["self"], ["self"])
-    agent = made.build(AnyonesModel(answer="42"), None, Resources())
-    assert agent(question="?").final_answer == "42"
-    import sys
-
-    assert sys.modules[made.target.partition(":")[0]].made == [1]
 
 
 def test_nothing_is_left_running(tmp_path: Path) -> None:

@@ -121,9 +121,9 @@ def test_a_dspy_module_with_the_runs_model_and_ones_own_prompt(eval_command: Eva
     name = module(Path.cwd(), MODULE)
     prompts = tmp_path / "prompts"
     prompts.mkdir()
-    (prompts / "set.yaml").write_text("system: callable\n")
+    (prompts / "set.yaml").write_text("system: dspy\n")
     (prompts / "solve.predict_system_prompt.txt").write_text("Count the lighthouses.\n")
-    target = ["system=callable", f"system.target={name}:Program", "system.needs_model=true", f"prompts={prompts}"]
+    target = ["system=dspy", f"system.target={name}:Program", f"prompts={prompts}"]
     finished = eval_command(*target, "experiment=offline", "limit=2")
     assert (finished.code, finished.err) == (0, "")
     assert (finished.summary["simulated"], finished.summary["usage"]["lm_calls"]) == (True, 2)
@@ -152,7 +152,7 @@ def test_no_model_is_checked_or_named_where_none_is_needed(
 
 def test_a_model_that_is_needed_is_checked(eval_command: EvalCommand, data: list[str]) -> None:
     name = module(Path.cwd(), MODULE)
-    target = ["system=callable", f"system.target={name}:Program", "system.needs_model=true"]
+    target = ["system=dspy", f"system.target={name}:Program"]
     finished = eval_command(*target, "model=gpt-4o-mini", *data)
     assert finished.code == 1
     assert "OPENAI_API_KEY" in finished.err and len(finished.err.splitlines()) == 1
@@ -172,10 +172,6 @@ MISTAKES: dict[str, tuple[Callable[[], list[str]], list[str]]] = {
     "parameters": (
         lambda: ["system=callable", f"system.target={module(Path.cwd(), 'def f(a, b, c): ...')}:f"],
         ["takes (a, b, c)", "def answer(question, file)"],
-    ),
-    "no model": (
-        lambda: ["system=callable", f"system.target={module(Path.cwd(), MODULE)}:Program"],
-        ["solve.predict", "system.needs_model=true"],
     ),
     "prompts": (
         lambda: ["system=callable", f"system.target={module(Path.cwd(), SOURCE)}:answer", "prompts=baseline"],

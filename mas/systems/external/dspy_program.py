@@ -1,0 +1,143 @@
+"""Program around a user's `dspy.Module`: named inputs, all its outputs, and a span for each of its predictors.
+
+program = DspyProgram(load_module("triage:Program"), (None, "label"), create_lm)
+prediction = await program.acall(question="…", file=None, inputs={"title": "Refund", "body": "I want my money back"})
+prediction.final_answer, prediction.state["outputs"]          # "billing", {"label": "billing", "urgency": 3}
+"""
+
+import enum
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import dspy
+import pydantic
+
+from mas.agents.chat_adapter import ChatAdapter
+from mas.agents.program import AgentProgram, State
+from mas.prompt_sets.dspy_internals import parse_value
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError
+from mas.runtime.safe_call import await_safely, run_in_thread
+from mas.runtime.text import replace_surrogates
+from mas.runtime.trace import keep_answer, keep_state
+from mas.systems.external.dspy_spans import PredictorSpans
+from mas.systems.external.dspy_target import (
+    LoadedModule,
+    choose_answer_field,
+    describe_answer_choice,
+    name_predictors,
+)
+from mas.systems.external.program import TRACE_KEYS
+
+CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the program itself → its language model
+
+
+class DspyProgram(AgentProgram):
+    """A copy of the user's module; its predictors are this program's, under names that are safe for files."""
+
+    def __init__(
+        self, loaded: LoadedModule, answer: tuple[str | None, str | None], create_lm: CreateLM | None = None
+    ) -> None:
+        """Copy the module.
+
+        Args:
+            loaded: the user's own, which gets no models and prompts of this run.
+            answer: `system.answer_field` and the data's target column.
+            create_lm: makes the LM of each predictor that has none; None: they have their own.
+        """
+        super().__init__()
+        self.name, self._answer = loaded.target, answer
+        self._inputs, self._takes_any = loaded.inputs, loaded.takes_any
+        self._annotations = dict(loaded.annotations)
+        self.module = loaded.module.deepcopy()
+        self.lm = create_lm("") if create_lm else None  # for predictors that DSPy has frozen, or made while answering
+        for name, predictor in self.named_predictors():
+            if predictor.lm is None and create_lm:
+                predictor.lm = create_lm(name)
+
+    def named_parameters(self) -> list[tuple[str, dspy.Predict]]:
+        return list(name_predictors(self.module).items())
+
+    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
+        return await self.answer_inputs(question, file, thread_id, {})
+
+    async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
+        """Return the final state, with all fields that the module has returned as `outputs`.
+
+        Raises:
+            AgentReplyError: an input has another type than the module's, or what came back holds no answer.
+            AgentUnavailableError: the module gave up waiting for something.
+        """
+        given: Mapping[str, str] = inputs or {"question": question}
+        state: dict[str, object] = {"question": question, "file": file.name if file else None}
+        state |= {"inputs": dict(inputs)} if inputs else {}
+        state["correlation_id"] = thread_id
+        keep_state(state)
+        try:
+            value = await self._call(self._list_arguments(given, file))
+        except TimeoutError as error:  # the module's own; the sample's deadline arrives as a cancellation
+            raise AgentUnavailableError(f"{self.name} gave up waiting ({type(error).__name__}: {error})") from error
+        outputs = _read_outputs(value, self.name)
+        state["outputs"] = outputs
+        keep_state(state)
+        field = choose_answer_field(outputs, *self._answer)
+        if field is None:
+            raise AgentReplyError(describe_answer_choice(self.name, outputs, self._answer[0]))
+        answer = _write_text(outputs[field])
+        keep_answer(answer)
+        trace = next((_write_text(outputs[key]) for key in TRACE_KEYS if outputs.get(key) is not None), "")
+        return {**state, "final_answer": answer, "final_reasoning_trace": trace}
+
+    def _list_arguments(self, given: Mapping[str, str], file: Path | None) -> dict[str, object]:
+        arguments = {
+            name: self._parse(name, value) for name, value in given.items() if name in self._inputs or self._takes_any
+        }
+        takes_file = "file" in self._inputs or (self._takes_any and file is not None)
+        return arguments | ({"file": file} if takes_file and "file" not in given else {})
+
+    def _parse(self, name: str, value: str) -> object:
+        annotation = self._annotations.get(name, str)
+        if annotation in (str, object) or isinstance(annotation, str):
+            return value
+        try:
+            return parse_value(value, annotation)
+        except (ValueError, TypeError) as error:
+            kind = getattr(annotation, "__name__", str(annotation))
+            raise AgentReplyError(f"the input {name} of {self.name} is no {kind}: {value[:80]!r}") from error
+
+    async def _call(self, arguments: Mapping[str, object]) -> object:
+        changes: dict[str, object] = {"callbacks": [*dspy.settings.callbacks, PredictorSpans(self.module)]}
+        if dspy.settings.adapter is None:
+            changes["adapter"] = ChatAdapter()
+        if self.lm is not None:
+            changes["lm"] = self.lm
+        with dspy.context(**changes):
+            if hasattr(type(self.module), "aforward"):
+                return await await_safely(self.module.acall(**arguments), self._describe_end)
+            return await run_in_thread(lambda: self.module(**arguments), self._describe_end)
+
+    def _describe_end(self, how: str) -> AgentReplyError:
+        return AgentReplyError(f"{self.name} {how} instead of an answer")
+
+
+def _read_outputs(value: object, name: str) -> dict[str, object]:
+    if isinstance(value, dspy.Prediction):
+        return {str(key): item for key, item in value.items()}
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items()}
+    if isinstance(value, str | int | float):
+        return {"answer": value}
+    raise AgentReplyError(f"{name} returned a {type(value).__name__}; expected a dspy.Prediction, a dict or a text")
+
+
+def _write_text(value: object) -> str:
+    """Return an output as the text that is scored; a list, object or model is JSON."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if value is None:
+        return ""
+    if isinstance(value, str | int | float):
+        return replace_surrogates(str(value))
+    if isinstance(value, pydantic.BaseModel):
+        return replace_surrogates(value.model_dump_json())
+    return replace_surrogates(json.dumps(value, ensure_ascii=False, default=str))

@@ -1,0 +1,103 @@
+"""Anyone's DSPy program as a system: `python eval/run.py system=dspy system.target=my_program:Program`."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from mas.agents.spec import AgentSpec
+from mas.llm.profiles.model import AgentModel, Model
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.runtime.errors import UserError
+from mas.system import Program, Resources
+from mas.systems.external.dspy_target import (
+    LoadedModule,
+    check_inputs,
+    choose_answer_field,
+    compute_source_digest,
+    describe_answer_choice,
+    load_module,
+)
+from mas.tools.settings import ToolSettings
+
+if TYPE_CHECKING:
+    import dspy
+
+
+@dataclass
+class DspySystem:
+    """Its fields are the keys of `conf/system/dspy.yaml`."""
+
+    target: str  # package.module:Program
+    state: str | None = None  # JSON of `program.save`
+    answer_field: str | None = None
+    needs_model: bool = True  # false: its predictors have models of their own
+    name: str = "dspy"
+    default_prompts: str | None = None
+    data_inputs: Any = None  # data.inputs
+    target_column: str | None = None  # of the data
+
+    @property
+    def agent_specs(self) -> Sequence[AgentSpec]:
+        """The module's own predictors under their names; loads the target."""
+        return [AgentSpec(name) for name in self.loaded.predictors]
+
+    def check(self) -> None:
+        """Check the target by loading it: a mistake in it would fail every sample."""
+        loaded = self.loaded
+        check_inputs(loaded, self._list_fields())
+        if loaded.outputs is not None and choose_answer_field(loaded.outputs, *self._answer) is None:
+            raise UserError(describe_answer_choice(f"system.target={self.target}", loaded.outputs, self.answer_field))
+        without = [name for name, predictor in loaded.predictors.items() if predictor.lm is None]
+        if without and not self.needs_model and sys.modules["dspy"].settings.lm is None:
+            raise UserError(
+                f"system.target={self.target} has predictors without a language model ({', '.join(without)}); leave "
+                "out system.needs_model=false, so that they get the run's, or give them one of their own."
+            )
+
+    def secrets(self) -> Sequence[str]:
+        return ()  # the program keeps its own
+
+    def model_names(self) -> Sequence[str]:
+        return ()
+
+    def open_resources(
+        self, settings: ToolSettings, report_missing: Callable[[str], None]
+    ) -> AbstractContextManager[Resources]:
+        return nullcontext(Resources(settings))
+
+    def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
+        """Build the program; the resources are for systems whose tools are ours."""
+        from mas.systems.external.dspy_program import DspyProgram
+
+        def create_lm(name: str) -> "dspy.BaseLM":
+            return model.create_lm(AgentModel(agent=name))
+
+        program = DspyProgram(self.loaded, self._answer, create_lm if self.needs_model else None)
+        if prompts is not None:
+            apply_prompt_set(program, prompts)
+        return program
+
+    @cached_property
+    def loaded(self) -> LoadedModule:
+        return load_module(self.target, self.state)
+
+    @property
+    def source_sha256(self) -> str:
+        """Digest of the program's source and state: a resumed run must have the same."""
+        loaded = self.loaded
+        return compute_source_digest(loaded.target, self.state)
+
+    @property
+    def _answer(self) -> tuple[str | None, str | None]:
+        return self.answer_field, self.target_column
+
+    def _list_fields(self) -> list[str] | None:
+        if self.data_inputs is None:
+            return None
+        if isinstance(self.data_inputs, str):
+            return [self.data_inputs]
+        found = self.data_inputs if isinstance(self.data_inputs, Mapping | list | tuple) else ()
+        return [str(each) for each in found]

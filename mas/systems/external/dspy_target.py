@@ -1,0 +1,304 @@
+"""Target of the dspy system: from `package.module:Program` and a saved state to a `dspy.Module` and its fields.
+
+loaded = load_module("triage:Program", "compiled.json")
+loaded.inputs, loaded.outputs          # ("title", "body"), ("label",)
+list(loaded.predictors)                # ["classify.predict", "steps.0"]: DSPy's names, safe for files
+"""
+
+import hashlib
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from mas.runtime.errors import UserError
+from mas.systems.external.target import describe_cause, find_module_name, is_dspy_module, load_target
+
+if TYPE_CHECKING:
+    import dspy
+
+EXPECTED = "expected a dspy.Module: its class, an instance, or a function without parameters that returns one"
+SIDE_OUTPUTS = ("reasoning", "trajectory")  # added by dspy.ChainOfThought and dspy.ReAct; never the answer
+USUAL_ANSWERS = ("answer", "final_answer")
+_INDEX = re.compile(r"\[(['\"]?)(.*?)\1\]")
+_UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
+_METADATA = "metadata"  # of a saved state: the versions that it was saved with
+_NOT_OF_NAME = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
+
+
+@dataclass(frozen=True)
+class LoadedModule:
+    """A user's module, and what it takes and returns."""
+
+    target: str
+    module: "dspy.Module"
+    inputs: tuple[str, ...]  # names that it takes, in its order
+    required: frozenset[str]
+    takes_any: bool  # True: it takes names that are not in `inputs`, too
+    outputs: tuple[str, ...] | None  # None: unknown before it has answered
+    annotations: Mapping[str, object]  # type of each input that has one
+
+    @property
+    def predictors(self) -> "dict[str, dspy.Predict]":
+        """Return the predictors that can be tuned, under the names of the run."""
+        return name_predictors(self.module)
+
+
+def load_module(target: str, state: str | None = None) -> LoadedModule:
+    """Load a module, with the state that was saved of it.
+
+    Raises:
+        UserError: the target is no module that can be called, has no predictors, or the state is not its own.
+    """
+    module = _make_module(target, load_target(target))
+    method = getattr(type(module), "aforward", None) or getattr(type(module), "forward", None)
+    if method is None:
+        raise UserError(f"system.target={target} is a dspy.Module without a forward method; give it one.")
+    if not _list_all_predictors(module):
+        raise UserError(
+            f"system.target={target} is a dspy.Module without predictors, such as dspy.Predict: nothing in it asks a "
+            "model; assign them to self in its __init__, or run a function that answers with system=callable."
+        )
+    if state is not None:
+        module = module.deepcopy()
+        _load_state(target, module, state)
+    return _describe(target, module, method)
+
+
+def name_predictors(module: "dspy.Module") -> "dict[str, dspy.Predict]":
+    """Return a module's predictors under DSPy's names, written such that they are names of files and metrics, too.
+
+    `steps[0].predict` is `steps.0.predict`, `parts['a b']` is `parts.a_b`; names that would then be equal are numbered.
+    """
+    named: dict[str, dspy.Predict] = {}
+    taken: set[str] = set()
+    for name, predictor in module.named_predictors():
+        safe = _UNSAFE.sub("_", _INDEX.sub(r".\2", name)).strip(".-") or "predictor"
+        free, number = safe, 1
+        while free.casefold() in taken:
+            free, number = f"{safe}_{number + 1}", number + 1
+        taken.add(free.casefold())
+        named[free] = predictor
+    return named
+
+
+def compute_source_digest(target: str, state: str | None) -> str:
+    """Return the SHA-256 of the source of the target's module and of its state; the target must have been loaded."""
+    digest = hashlib.sha256()
+    module = sys.modules.get(find_module_name(target))
+    for path in (getattr(module, "__file__", None), state):
+        content = Path(path).read_bytes() if path and Path(path).is_file() else b""
+        digest.update(hashlib.sha256(content).digest())
+    return digest.hexdigest()
+
+
+def choose_answer_field(outputs: Collection[str], answer_field: str | None, target_column: str | None) -> str | None:
+    """Return the output that is the answer; None if that is not clear.
+
+    Args:
+        outputs: names of all outputs.
+        answer_field: as configured; None: the only output, or one with the name of the target column or a usual one.
+        target_column: of the data.
+    """
+    if answer_field is not None:
+        return answer_field if answer_field in outputs else None
+    answers = [name for name in outputs if name not in SIDE_OUTPUTS] or list(outputs)
+    named = [name for name in (target_column, *USUAL_ANSWERS) if name in answers]
+    return answers[0] if len(answers) == 1 else (named[0] if named else None)
+
+
+def describe_answer_choice(target: str, outputs: Collection[str], answer_field: str | None) -> str:
+    """Return the sentence on an answer that `choose_answer_field` does not find."""
+    listed = ", ".join(map(str, outputs)) or "nothing"
+    if answer_field is not None:
+        return f"system.answer_field={answer_field} is no output of {target}; choose one of its outputs: {listed}."
+    return f"{target} returns several fields; name the one with the answer with system.answer_field=NAME: {listed}."
+
+
+def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
+    """Check that the data give what the module takes.
+
+    Args:
+        loaded: the module.
+        given: the fields of `data.inputs`; None: the data have a question and perhaps a file.
+
+    Raises:
+        UserError: a field without a column, or a column without a field.
+    """
+    fields = ("question", "file") if given is None else (*given, "file")
+    missing = [name for name in loaded.inputs if name in loaded.required and name not in fields]
+    unknown = [name for name in given or () if name not in loaded.inputs and not loaded.takes_any]
+    if given is None and "question" not in loaded.inputs and not loaded.takes_any:
+        missing = missing or ["question"]
+    if not missing and not unknown:
+        return
+    taken, there = ", ".join(loaded.inputs) or "nothing", ", ".join(fields if given is None else given)
+    both = f"system.target={loaded.target} takes {taken}, and data.inputs gives {there}"
+    if given is None:
+        raise UserError(
+            f"system.target={loaded.target} takes {taken}, and the data give {there}: name the columns of its input "
+            f"fields with data.inputs=[{','.join(loaded.inputs)}], or 'data.inputs={{field: column}}'."
+        )
+    if missing:
+        raise UserError(
+            f"{both}: there is no column for the input field {', '.join(missing)}; add it, as "
+            f"'data.inputs={{{missing[0]}: column}}' where the names differ."
+        )
+    raise UserError(
+        f"{both}: the program has no input field {', '.join(unknown)}; leave it out, or map it with "
+        "'data.inputs={field: column}'."
+    )
+
+
+def _make_module(target: str, found: object) -> "dspy.Module":
+    is_class = inspect.isclass(found)
+    if is_dspy_module(found) and not is_class:
+        return cast("dspy.Module", found)
+    if not callable(found):
+        raise UserError(f"system.target={target} is a {type(found).__name__}; {EXPECTED}.")
+    if not is_class and not inspect.isroutine(found):
+        raise UserError(
+            f"system.target={target} is an instance of {type(found).__name__}, which is no dspy.Module; {EXPECTED}, or "
+            "run it with system=callable."
+        )
+    if needed := _list_required(found):
+        raise UserError(_describe_required(target, is_class, needed))
+    try:
+        made = found()
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        kind = "a class" if is_class else "a function"
+        raise UserError(
+            f"system.target={target}, {kind}, cannot be called ({describe_cause(error)}); {EXPECTED}."
+        ) from error
+    if not is_dspy_module(made):
+        if inspect.iscoroutine(made):
+            made.close()  # otherwise Python warns that it was never awaited
+        kind = "a class, and makes" if is_class else "a function that returns"
+        raise UserError(
+            f"system.target={target} is {kind} a {type(made).__name__}; {EXPECTED}, or run it with system=callable."
+        )
+    return cast("dspy.Module", made)
+
+
+def _list_required(factory: Callable[..., object]) -> list[str]:
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in variable]
+
+
+def _describe_required(target: str, is_class: bool, needed: Sequence[str]) -> str:
+    module, _, name = target.partition(":")
+    listed = ", ".join(needed)
+    if is_class:
+        return (
+            f"system.target={target} is a class whose constructor needs {listed}; add a function without parameters to "
+            f"{module}, such as def make(): return {name}(…), and give system.target={module}:make."
+        )
+    return (
+        f"system.target={target} is a function that needs {listed}; {EXPECTED}, or run a function that answers with "
+        "system=callable."
+    )
+
+
+def _list_all_predictors(module: "dspy.Module") -> "list[dspy.Predict]":
+    """Return also those in parts that DSPy has frozen after compiling."""
+    import dspy
+
+    return [each for _, each in module.named_sub_modules() if isinstance(each, dspy.Predict)]
+
+
+def _describe(target: str, module: "dspy.Module", method: Callable[..., object]) -> LoadedModule:
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+    named = [each for each in parameters if each.kind not in _NOT_OF_NAME]
+    signature = _find_signature(module) if takes_any else None
+    if signature is None:
+        required = frozenset(each.name for each in named if each.default is each.empty)
+        annotations = {each.name: each.annotation for each in named if each.annotation is not each.empty}
+        return LoadedModule(target, module, tuple(each.name for each in named), required, takes_any, None, annotations)
+    from mas.prompt_sets.dspy_internals import annotation_allows_none
+
+    fields = {name: field.annotation for name, field in signature.input_fields.items()}
+    required = frozenset(
+        name
+        for name, field in signature.input_fields.items()
+        if field.is_required() and not annotation_allows_none(field.annotation)
+    )
+    outputs = tuple(signature.output_fields)
+    return LoadedModule(target, module, tuple(fields), required, False, outputs, fields)
+
+
+def _find_signature(module: "dspy.Module") -> "type[dspy.Signature] | None":
+    """Return the signature of `dspy.Predict`, `dspy.ChainOfThought`, `dspy.ReAct` and the like."""
+    for holder in (module, getattr(module, "predict", None)):
+        found = getattr(holder, "signature", None)
+        if inspect.isclass(found) and hasattr(found, "input_fields"):
+            return cast("type[dspy.Signature]", found)
+    return None
+
+
+def _load_state(target: str, module: "dspy.Module", state: str) -> None:
+    """Load instructions and demos; a model that was saved with them is left out, since the run has its own."""
+    content = _read_state(state)
+    own = dict(module.named_parameters())
+    saved = {name: each for name, each in content.items() if name != _METADATA}
+    if own.keys() != saved.keys():
+        raise UserError(
+            f"system.state={state} was saved by another program: it has {', '.join(sorted(saved)) or 'no predictors'}, "
+            f"and {target} has {', '.join(sorted(own))}; give the state of this program."
+        )
+    for name, each in saved.items():
+        _check_fields(target, state, name, own[name], each)
+    try:
+        module.load_state({name: {**each, "lm": None} for name, each in saved.items()})
+    except Exception as error:  # whatever DSPy raises about a file from outside
+        raise UserError(
+            f"system.state={state} cannot be loaded into {target} ({describe_cause(error)}); save it again with "
+            "program.save('program.json')."
+        ) from error
+
+
+def _read_state(state: str) -> dict[str, dict[str, object]]:
+    path = Path(state)
+    expected = "expected the JSON that program.save('program.json') writes"
+    if path.is_dir() or path.suffix in (".pkl", ".pickle"):
+        raise UserError(
+            f"system.state={state} is a pickled program, which can run any code when it is read, so it is refused; "
+            f"{expected}."
+        )
+    if not path.is_file():
+        raise UserError(f"system.state={state} does not exist under {Path.cwd()}; {expected}.")
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError, OSError) as error:
+        raise UserError(
+            f"system.state={state} is not JSON ({type(error).__name__}); {expected}, not a pickle."
+        ) from error
+    if not isinstance(content, dict) or not all(isinstance(each, dict) for each in content.values()):
+        raise UserError(f"system.state={state} holds no saved program; {expected}.")
+    return content
+
+
+def _check_fields(target: str, state: str, name: str, parameter: object, saved: Mapping[str, object]) -> None:
+    """Check that the fields are the predictor's: DSPy itself would load others without a word."""
+    signature = getattr(parameter, "signature", None)
+    described = saved.get("signature")
+    if signature is None:
+        return
+    fields = described.get("fields") if isinstance(described, dict) else None
+    if not isinstance(fields, list):
+        raise UserError(f"system.state={state} has no signature for {name}; save it again with program.save(…).")
+    there = [str(each.get("prefix")) if isinstance(each, dict) else "" for each in fields]
+    own = [str(field.json_schema_extra["prefix"]) for field in signature.fields.values()]
+    if there != own:
+        raise UserError(
+            f"system.state={state} was saved by another program: {name} has the fields {' '.join(there)} there, and "
+            f"{' '.join(own)} in {target}; give the state of this program."
+        )

@@ -1,0 +1,295 @@
+"""A user's DSPy program as a system: named inputs, outputs, models, prompts, and a span for each predictor and tool."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from dspy.utils.exceptions import AdapterParseError
+
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
+from mas.runtime.trace import Trace, record_trace
+from mas.system import Resources, agent_names
+from mas.systems.external.dspy_system import DspySystem
+from tests.mas.systems.external.user_code import AnyonesModel, module
+from tests.scripted_model import system_text
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def system(folder: Path, source: str, name: str = "Program", **settings: Any) -> DspySystem:
+    made = DspySystem(f"{module(folder, source)}:{name}", **settings)
+    made.check()
+    return made
+
+
+def program(folder: Path, source: str, name: str = "Program", model: Any = None, **settings: Any) -> Any:
+    return system(folder, source, name, **settings).build(model, None, Resources())
+
+
+TWO_STEPS = """
+import dspy
+class Program(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.draft = dspy.Predict("question -> notes")
+        self.solve = dspy.ChainOfThought("question, notes -> answer")
+    {0}def {1}(self, question, file=None):
+        notes = ({2}self.draft{3}(question=question)).notes
+        return {2}self.solve{3}(question=question, notes=notes)
+program = Program()
+def make(): return Program()
+"""
+FORWARD = TWO_STEPS.format("", "forward", "", "")
+AFORWARD = TWO_STEPS.format("async ", "aforward", "await ", ".acall")
+
+
+def solving() -> AnyonesModel:
+    return AnyonesModel(notes="six", reasoning="six times seven", answer="42")
+
+
+@pytest.mark.parametrize("source", [FORWARD, AFORWARD], ids=["forward", "aforward"])
+@pytest.mark.parametrize("name", ["Program", "program", "make"])
+def test_every_predictor_is_an_agent_of_the_run(tmp_path: Path, source: str, name: str) -> None:
+    agent = program(tmp_path, source, name, solving())
+    with record_trace(Trace("t")) as trace:
+        prediction = agent(question="How many?")
+    assert (prediction.final_answer, prediction.final_reasoning_trace) == ("42", "six times seven")
+    assert prediction.state["outputs"] == {"reasoning": "six times seven", "answer": "42"}
+    assert [(each.kind, each.parent) for each in trace.spans] == [
+        *(("agent", None), ("lm", 0)),
+        *(("agent", None), ("lm", 2)),
+    ]
+    draft, solve = (each for each in trace.spans if each.kind == "agent")
+    assert (draft.name, draft.inputs, draft.outputs) == ("draft", {"question": "How many?"}, {"notes": "six"})
+    assert (solve.name, solve.inputs) == ("solve.predict", {"question": "How many?", "notes": "six"})
+    assert solve.outputs == {"reasoning": "six times seven", "answer": "42"}
+
+
+FIELDS = """
+import dspy
+class Program(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.classify = dspy.Predict("title, body -> label, urgency: int")
+    def forward(self, title, body, n: int = 1, file=None):
+        assert n == 1 or n == 3
+        found = self.classify(title=title, body=body)
+        return dspy.Prediction(label=found.label, urgency=found.urgency, tags=["a", 1])
+"""
+
+
+def test_inputs_arrive_by_name_and_all_outputs_are_kept(tmp_path: Path) -> None:
+    agent = program(
+        tmp_path, FIELDS, "Program", AnyonesModel(label="bug", urgency="2"), data_inputs=["title", "body", "n"],
+        target_column="label",
+    )  # fmt: skip
+    with record_trace(Trace("t")) as trace:
+        prediction = agent(question="…", inputs={"body": "it stops", "title": "Crash", "n": "3"})
+    assert prediction.final_answer == "bug"
+    assert prediction.state["outputs"] == {"label": "bug", "urgency": 2, "tags": ["a", 1]}
+    assert prediction.state["inputs"] == {"body": "it stops", "title": "Crash", "n": "3"}
+    assert trace.spans[0].inputs == {"title": "Crash", "body": "it stops"}
+    with pytest.raises(AgentReplyError, match=r"the input n of agent_\d+:Program is no int: 'three'"):
+        agent(question="…", inputs={"body": "it stops", "title": "Crash", "n": "three"})
+
+
+@pytest.mark.parametrize(
+    ("answer_field", "target_column", "answer"),
+    [("urgency", "label", "2"), ("tags", None, '["a", 1]'), (None, "label", "bug"), (None, None, None)],
+)
+def test_the_answer_is_one_of_the_outputs(
+    tmp_path: Path, answer_field: str | None, target_column: str | None, answer: str | None
+) -> None:
+    settings = {"answer_field": answer_field, "target_column": target_column, "data_inputs": ["title", "body"]}
+    agent = program(tmp_path, FIELDS, "Program", AnyonesModel(label="bug", urgency="2"), **settings)
+    inputs = {"title": "Crash", "body": "it stops"}
+    if answer is None:
+        with pytest.raises(AgentReplyError, match=r"system\.answer_field=NAME: label, urgency, tags"):
+            agent(question="…", inputs=inputs)
+    else:
+        assert agent(question="…", inputs=inputs).final_answer == answer
+
+
+NAMED = """
+import dspy
+class Part(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.answer = dspy.ChainOfThought("question -> answer")
+    def forward(self, question): return self.answer(question=question)
+class Program(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = {"a b": dspy.Predict("question -> answer"), "a/b": dspy.Predict("question -> answer")}
+        self.steps = [dspy.Predict("question -> answer"), Part()]
+        self.frozen = dspy.Predict("question -> answer")
+    def forward(self, question):
+        for each in (*self.parts.values(), *self.steps, self.steps[0]):
+            found = each(question=question)
+        return dspy.Predict("question -> answer")(question=question)
+"""
+
+
+def test_predictors_have_readable_names_that_are_names_of_files_and_the_same_everywhere(tmp_path: Path) -> None:
+    made = system(tmp_path, NAMED)
+    names = ["parts.a_b", "parts.a_b_2", "steps.0", "steps.1.answer.predict", "frozen"]
+    assert agent_names(made) == names
+    texts = {name: f"You are {name}." for name in names}
+    model = AnyonesModel(reasoning="so", answer="42")
+    agent = made.build(model, PromptSet("mine", "dspy", texts, tmp_path), Resources())
+    with record_trace(Trace("t")) as trace:
+        agent(question="?")
+    spans = [each.name for each in trace.spans if each.kind == "agent"]
+    assert spans == [*names[:-1], "steps.0", "unnamed predictor"]
+    asked = [system_text(request) for _, request in model.requests]
+    assert [f"You are {name}." in text for name, text in zip(spans, asked, strict=True)] == [True] * 5 + [False]
+    assert dict(agent.deepcopy().named_predictors()).keys() == set(names)
+
+
+REACT = """
+import dspy
+def search(city: str) -> str:
+    "Look a city up."
+    if city == "Rome": return "two million"
+    raise LookupError("no such city")
+{0}
+program = dspy.ReAct("question -> answer", tools=[search])
+"""
+
+
+class ReactModel(AnyonesModel):
+    """Asks for a city, for one that does not exist, and then ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        cities = iter(["Rome", "Atlantis"])
+
+        def script(agent: str, request: Any) -> dict[str, str]:
+            city = next(cities, None)
+            name, arguments = ("search", json.dumps({"city": city})) if city else ("finish", "{}")
+            return {
+                "next_thought": "look", "next_tool_name": name, "next_tool_args": arguments,
+                "reasoning": "so", "answer": "2",
+            }  # fmt: skip
+
+        self.script = script
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_the_tools_of_react_are_calls_of_the_predictor_that_chose_them(tmp_path: Path, kind: str) -> None:
+    wrapped = (
+        "class Program(dspy.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.react = dspy.ReAct('question -> answer', tools=[search])\n"
+        "    def forward(self, question): return self.react(question=question)\n"
+    )
+    name, prefix = ("program", "") if kind == "async" else ("Program", "react.")
+    agent = program(tmp_path, REACT.format(wrapped), name, ReactModel())
+    with record_trace(Trace("t")) as trace:
+        prediction = agent(question="How many live in Rome?")
+    assert (prediction.final_answer, prediction.state["outputs"]["trajectory"]["observation_0"]) == ("2", "two million")
+    agents = [each for each in trace.spans if each.kind == "agent"]
+    assert [each.name for each in agents] == [*[f"{prefix}react"] * 3, f"{prefix}extract.predict"]
+    first, second = (each for each in trace.spans if each.kind == "tool")
+    assert (first.name, first.inputs, first.outputs) == ("search", {"city": "Rome"}, {"observation": "two million"})
+    assert second.error == "LookupError: no such city"
+    assert [each.parent for each in (first, second)] == [agents[0].id, agents[1].id]
+    assert {trace.find_agent(each) for each in (first, second)} == {f"{prefix}react"}
+
+
+def test_a_predictors_failure_is_its_own(tmp_path: Path) -> None:
+    source = FORWARD.replace("notes -> answer", "notes -> answer: int")
+    agent = program(tmp_path, source, "Program", AnyonesModel(notes="six", reasoning="so", answer="many"))
+    with record_trace(Trace("t")) as trace, pytest.raises(AdapterParseError, match="answer"):
+        agent(question="?")
+    assert [(each.name, bool(each.error)) for each in trace.spans if each.kind == "agent"] == [
+        ("draft", False),
+        ("solve.predict", True),
+    ]
+    assert trace.state["question"] == "?"
+
+
+def test_its_own_timeout_is_no_deadline_of_the_sample(tmp_path: Path) -> None:
+    source = FORWARD.replace("        notes = ", "        raise TimeoutError('socket')\n        notes = ")
+    with pytest.raises(AgentUnavailableError, match=r"gave up waiting \(TimeoutError: socket\)"):
+        program(tmp_path, source, "Program", solving())(question="?")
+
+
+def test_a_copy_can_be_changed_and_run_without_touching_the_original(tmp_path: Path) -> None:
+    """What an optimizer does to a program."""
+    model = solving()
+    agent = program(tmp_path, AFORWARD, "program", model)
+    copy = agent.deepcopy()
+    dict(copy.named_predictors())["draft"].signature = dspy.Signature("question -> notes", "Changed.")
+    assert copy.dump_state().keys() == {"draft", "solve.predict"}
+    for each, changed in ((copy, True), (agent, False)):
+        model.requests.clear()
+        with record_trace(Trace("t")) as trace:
+            assert each(question="How many?").final_answer == "42"
+        assert ("Changed." in system_text(model.requests[0][1])) == changed
+        assert [span.name for span in trace.spans if span.kind == "agent"] == ["draft", "solve.predict"]
+
+
+def test_one_runs_model_does_not_stay_on_the_users_module(tmp_path: Path) -> None:
+    """`-m model=a,b` runs both in one process, on one imported module."""
+    made = system(tmp_path, AFORWARD, "program")
+    first, second = (AnyonesModel(notes="six", reasoning="so", answer=answer) for answer in ("1", "2"))
+    assert made.build(first, None, Resources())(question="?").final_answer == "1"
+    assert made.build(second, None, Resources())(question="?").final_answer == "2"
+
+
+def test_a_predictor_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:
+    source = f"{FORWARD}\nfrom dspy import LM\nprogram.draft.lm = LM('openai/mine', api_key='none')\n"
+    agent = program(tmp_path, source, "program", solving())
+    assert {name: predictor.lm.model for name, predictor in agent.named_predictors()} == {
+        "draft": "openai/mine",
+        "solve.predict": "scripted/scripted",
+    }
+
+
+def test_the_target_is_loaded_once(tmp_path: Path) -> None:
+    source = "import dspy\nmade = []\ndef make():\n    made.append(1)\n    return dspy.Predict('question -> answer')\n"
+    made = system(tmp_path, source, "make")
+    assert (agent_names(made), agent_names(made)) == (["self"], ["self"])
+    assert made.build(AnyonesModel(answer="42"), None, Resources())(question="?").final_answer == "42"
+    import sys
+
+    assert sys.modules[made.target.partition(":")[0]].made == [1]
+
+
+def save_state(folder: Path, source: str, change: Mapping[str, str]) -> Path:
+    """Return the state of a program with other instructions, as its owner saves it."""
+    owned: Any = system(folder, source).loaded.module.deepcopy()
+    for name, predictor in owned.named_predictors():
+        predictor.signature = predictor.signature.with_instructions(change[name])
+        predictor.lm = dspy.LM("openai/theirs", api_base="http://127.0.0.1:9/", api_key="none")
+    owned.save(folder / "program.json")
+    return folder / "program.json"
+
+
+def test_a_saved_state_is_loaded_and_its_model_is_not(tmp_path: Path) -> None:
+    state = save_state(tmp_path, FORWARD, {"draft": "Note it down.", "solve.predict": "Solve it."})
+    model = solving()
+    agent = program(tmp_path, FORWARD, "Program", model, state=str(state))
+    assert agent(question="?").final_answer == "42"
+    first, second = (system_text(request) for _, request in model.requests)
+    assert "Note it down." in first and "Solve it." in second
+
+
+def test_the_source_digest_changes_with_the_program_and_its_state(tmp_path: Path) -> None:
+    state = save_state(tmp_path, FORWARD, {"draft": "Note it down.", "solve.predict": "Solve it."})
+    made = system(tmp_path, FORWARD, state=str(state))
+    digests = [made.source_sha256, system(tmp_path, FORWARD).source_sha256]
+    state.write_text(state.read_text() + " ")
+    digests.append(made.source_sha256)
+    file = tmp_path / f"{made.target.partition(':')[0]}.py"
+    file.write_text(file.read_text() + "\n")
+    assert len({*digests, made.source_sha256}) == 4
+    with pytest.raises(UserError, match="was saved by another program"):
+        system(tmp_path, REACT.format(""), "program", state=str(state))
