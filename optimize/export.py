@@ -69,6 +69,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
         raise UserError(f"{PARENT} is the set that the run began with; choose a candidate, which --list shows.")
     prompts, parent = read_candidate_set(tuning.folder, candidate_id), read_candidate_set(tuning.folder, PARENT)
     leaks = (RunFiles(tuning.folder).read("leaks") or {}).get(candidate_id)
+    splits = RunFiles(tuning.folder).read("splits") or {}
     provenance = build_provenance(
         tuning.info,
         tuning.verdict,
@@ -77,9 +78,9 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
         parent=parent,
         candidate_id=candidate_id,
         gated=False,
+        labels=splits.get("labels") or (),
     )
     publish(prompts, folder, provenance)
-    splits = RunFiles(tuning.folder).read("splits") or {}
     console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
     tested = "not passed on" if provenance.scores else "not tested on"
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)

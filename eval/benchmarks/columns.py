@@ -5,9 +5,10 @@ find_columns({"answer": "gold"}, ["input", "target"], "x.csv")      # UserError:
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from eval.benchmarks.fingerprint import normalise_question
 from mas.runtime.errors import UserError
 
 GAIA_COLUMNS = {
@@ -39,6 +40,7 @@ class FoundColumns:
     ids_from_questions: bool = False  # without a column for ids; False: the rows are then numbered
     notes: tuple[str, ...] = ()
     inputs: Inputs = field(default_factory=dict)  # empty: the question alone
+    labels: tuple[str, ...] = ()  # that targets must be one of; empty: any target
 
     def list_used(self) -> list[str]:
         """Return the columns of the data that are read, each once."""
@@ -55,6 +57,7 @@ class ColumnSettings:
     columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
     inputs: Any = None  # [column, …] or {field: column}: named inputs instead of one question; None: the question
     target_column: str | None = None  # the same as columns.answer
+    labels: list[Any] = field(default_factory=list)  # the targets that there are; empty: any
 
     def check_columns(self) -> None:
         """Check the settings on their own, before the data are read.
@@ -63,6 +66,7 @@ class ColumnSettings:
             UserError: they contradict one another, or name something that does not exist.
         """
         complete_columns(self._merge_target(), parse_inputs(self.inputs))
+        parse_labels(self.labels)
 
     def find_columns(self, there: Collection[str], source: str, enough: Collection[str] = TABLE) -> FoundColumns:
         """Return the column of every key; see the function of this name.
@@ -70,7 +74,8 @@ class ColumnSettings:
         Raises:
             UserError: columns that should be there are not, or several might be meant.
         """
-        return find_columns(self._merge_target(), there, source, enough, parse_inputs(self.inputs))
+        found = find_columns(self._merge_target(), there, source, enough, parse_inputs(self.inputs))
+        return replace(found, labels=parse_labels(self.labels))
 
     def _merge_target(self) -> dict[str, str | None]:
         if self.target_column is None:
@@ -108,6 +113,27 @@ def parse_inputs(inputs: object) -> dict[str, str]:
             "its own."
         )
     return {str(name): str(column) for name, column in pairs}
+
+
+def parse_labels(labels: object) -> tuple[str, ...]:
+    """Return the labels of `data.labels` as texts, as targets are read.
+
+    Raises:
+        UserError: no list of at least two different texts or numbers.
+    """
+    names = [str(each).strip() for each in _list_names(labels) if isinstance(each, str | int | float)]
+    different = {normalise_question(name) for name in names}
+    if labels and (len(names) < 2 or "" in different or len(different) < len(_list_names(labels))):
+        raise UserError(
+            f"data.labels={labels} cannot be read; expected a list of at least two different labels, such as "
+            "data.labels=[billing,refund] (case and white space make no difference)."
+        )
+    return tuple(names)
+
+
+def read_labels(data: object) -> tuple[str, ...]:
+    """Return the labels that a dataset's settings name; empty: none."""
+    return parse_labels(getattr(data, "labels", ()))
 
 
 def _list_names(inputs: object) -> list[object]:

@@ -11,13 +11,14 @@ import hashlib
 import json
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from eval.benchmarks.columns import AS_GAIA, Columns, FoundColumns
 from eval.benchmarks.dataset import Sample, Split
+from eval.benchmarks.fingerprint import normalise_question
 from mas.runtime.errors import UserError
 
 ON_BAD_ROW = ("refuse", "skip")
@@ -121,9 +122,11 @@ def read_rows(
     samples: dict[str, Sample] = {}
     places: dict[str, str] = {}
     bad: list[str] = []
+    known_labels = {normalise_question(label) for label in columns.labels}
     for number, row in enumerate(rows, start=1):
         try:
             sample = _build_sample(row, number, attachments, columns)
+            _check_label(sample, columns.labels, known_labels)
             if sample.id in places:
                 raise BadRowError(_describe_duplicate(sample, places[sample.id], columns))
         except BadRowError as error:
@@ -138,8 +141,23 @@ def read_rows(
             f"No rows are left in {attachments.metadata or attachments.folder}: {reason}; correct the data."
         )
     nan = [places[id_] for id_, sample in samples.items() if (sample.target or "").casefold().lstrip("+-") == "nan"]
-    notes = (*columns.notes, *(f"{place}: {NAN_NOTE}" for place in nan[:MAX_LISTED]))
+    notes = (
+        *columns.notes,
+        *(f"{place}: {NAN_NOTE}" for place in nan[:MAX_LISTED]),
+        *_list_unused_labels(columns.labels, samples.values()),
+    )
     return Split(tuple(samples.values()), tuple(bad), notes)
+
+
+def _check_label(sample: Sample, labels: Sequence[str], known: Collection[str]) -> None:
+    if labels and sample.target is not None and normalise_question(sample.target) not in known:
+        raise BadRowError(f"the target {sample.target!r} is not one of data.labels={','.join(labels)}")
+
+
+def _list_unused_labels(labels: Sequence[str], samples: Iterable[Sample]) -> Iterator[str]:
+    used = {normalise_question(sample.target) for sample in samples if sample.target is not None}
+    if unused := [label for label in labels if normalise_question(label) not in used]:
+        yield f"no row here has the label {', '.join(map(repr, unused))}, which data.labels names"
 
 
 def _describe_bad_rows(bad: Sequence[str]) -> str:
@@ -242,7 +260,8 @@ class _Cell:
         return self.text().strip()
 
     def answer(self) -> str | None:
-        answer = self.number_or_text()
+        """Return the target; true and false are spelt as a program's typed output is."""
+        answer = str(self.value) if isinstance(self.value, bool) else self.number_or_text()
         return None if answer == NO_GOLD else answer
 
     def number_or_text(self) -> str | None:

@@ -4,6 +4,8 @@
     expectation.wordings[0]               # "Expected was a number with two decimals, without a unit."
     expectation.find_faults("88450.4187 cm")   # a unit next to the number; not rounded as asked
 
+A label (`eval.scorers.labels`) is no secret and is named: "The expected label was 'refund'."
+
 Every remark is a tuple of wordings, from the most specific to the vaguest: `optimize.feedback.feedback` uses the first
 one that does not happen to quote the target. Remarks do say that the content is right where only the form is wrong: an
 optimizer sees the system's output as well, uses training questions only, and the leak check finds what it copies.
@@ -14,10 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from eval.scorers.labels import LabelSet
 from eval.scorers.numeric import parse_quantity
-from optimize.feedback.target_matcher import NUMBER_WORDS, TargetMatcher, split_elements
+from optimize.feedback.target_matcher import NUMBER_WORDS, LabelMatcher, TargetMatcher, split_elements
 
-Kind = Literal["number", "list", "date", "decision", "word", "words", "text"]
+Kind = Literal["label", "number", "list", "date", "decision", "word", "words", "text"]
 Remark = tuple[str, ...]  # wordings of one thing, from the most specific to the vaguest
 
 _MONTH = (
@@ -56,12 +59,16 @@ class Expectation:
     kind: Kind
 
     @classmethod
-    def of(cls, target: str, question: str) -> "Expectation":
+    def of(cls, target: str, question: str, labels: LabelSet | None = None) -> "Expectation":
+        if labels is not None and (label := labels.find(target)) is not None:
+            return cls(LabelMatcher(label, labels), question, "label")
         return cls(TargetMatcher(target), question, classify_answer(target))
 
     @property
     def wordings(self) -> Remark:
         """A sentence about the expected kind of answer."""
+        if self.kind == "label":
+            return (f"The expected label was {self.matcher.text!r}.",)
         if self.kind == "number":
             return (f"Expected was {self._number()}.", "Expected was a number.", "A numeric answer was expected.")
         if self.kind == "list":
@@ -83,11 +90,18 @@ class Expectation:
         said = (answer or "").strip()
         if not said:
             return [("There was no answer.", "The answer was missing.")]
-        by_kind = {"number": self._number_faults, "list": self._list_faults}
+        by_kind = {"label": self._label_faults, "number": self._number_faults, "list": self._list_faults}
         found = list(by_kind.get(self.kind, self._text_faults)(said))
         if _MARKUP.search(said):
             found.append(("The answer had quotation marks, brackets or other markup around it.",))
         return found
+
+    def _label_faults(self, said: str) -> Iterator[Remark]:
+        named = self.matcher.find_names(said) if isinstance(self.matcher, LabelMatcher) else set()
+        if len(named) != 1 and not self.matcher.matches(said):
+            yield ("The answer named several labels." if named else "The answer was none of the labels.",)
+        elif len(said.split()) >= len(self.matcher.text.split()) + _PROSE:
+            yield _PROSE_REMARK
 
     def _number(self) -> str:
         decimals = self.decimals_asked

@@ -13,6 +13,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cached_property
 
 from eval.scorers.gaia import match_leniently
+from eval.scorers.labels import LabelSet
 from eval.scorers.numeric import parse_quantity
 
 _SEPARATORS = re.compile(r"\s*[,;\n]\s*(?:and\b\s*)?|\s+and\s+", re.IGNORECASE)
@@ -95,6 +96,46 @@ class TargetMatcher:
         return len(right) > 1 and said != right and sorted(said) == sorted(right)
 
 
+class LabelMatcher(TargetMatcher):
+    """A target that is one of a dataset's labels: no secret, and as evidence worth nothing."""
+
+    def __init__(self, label: str, labels: LabelSet) -> None:
+        super().__init__(label)
+        self._labels = labels
+        self._names = {name: phrase for name in labels.names if (phrase := _normalised(name))}
+
+    @cached_property
+    def is_weak(self) -> bool:
+        return True
+
+    def is_quoted_in(self, text: str) -> bool:
+        """Return False: a text may name it."""
+        return False
+
+    def matches(self, text: str) -> bool:
+        """Return whether the answer is this label apart from its form, and names no other."""
+        if (found := self._labels.find(text)) is not None:
+            return found == self.text
+        return self.find_names(text) == {self.text}
+
+    def is_contained_in(self, answer: str) -> bool:
+        return self.matches(answer)
+
+    def find_names(self, text: str) -> set[str]:
+        """Return the labels in a text; one that is part of another label there does not count."""
+        words = _Words(text)
+        places = [
+            (start, start + len(phrase), name)
+            for name, phrase in self._names.items()
+            for start in words.find_all(phrase)
+        ]
+        return {
+            name
+            for start, end, name in places
+            if not any(first <= start and end <= last and last - first > end - start for first, last, _ in places)
+        }
+
+
 class _Words:
     """A text as its letters and digits, with the boundaries of its words."""
 
@@ -107,12 +148,15 @@ class _Words:
             self._bounds.add(place)
 
     def contains(self, phrase: str, is_within: bool = False) -> bool:
+        return phrase in self._joined if is_within else any(True for _ in self.find_all(phrase))
+
+    def find_all(self, phrase: str) -> Iterator[int]:
+        """Yield where the phrase begins as whole words."""
         start = self._joined.find(phrase)
         while start >= 0:
-            if is_within or {start, start + len(phrase)} <= self._bounds:
-                return True
+            if {start, start + len(phrase)} <= self._bounds:
+                yield start
             start = self._joined.find(phrase, start + 1)
-        return False
 
 
 def split_elements(text: str) -> list[str]:

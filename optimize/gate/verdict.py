@@ -58,6 +58,7 @@ class Verdict(TypedDict, total=False):
     simulated: bool
     spend: dict[str, float]
     best_val: BestOnValidation | None
+    labels: list[str]  # known to the search; empty: the targets are answers
     gain: float | None  # in accuracy, -1 to 1
     gain_ci95: list[float] | None
     p: float | None

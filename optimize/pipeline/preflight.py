@@ -21,13 +21,16 @@ from dspy.utils.exceptions import LMError
 from eval.analysis.statistics.intervals import Interval, compute_accuracy_interval
 from eval.cli.console import Console
 from eval.runs.record import Record
+from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError
+from mas.runtime.text import format_count
 from mas.system import Program
 from optimize.gate.gate import GateSettings, describe_margin, describe_power
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import Estimate, build_plan
+from optimize.publishing.provenance import describe_labels
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.budget import Spend
 from optimize.search.objective import check_scorer
@@ -63,12 +66,22 @@ def prepare_splits(request: TuningRequest, console: Console) -> Splits:
     splits = make_splits(config.base.data, config.splits, request.resolved.get("split"))
     sizes = f"{len(splits.train)} training, {len(splits.val)} validation, {len(splits.sealed)} sealed test"
     _show(console, f"questions: {sizes}")
+    if splits.labels:
+        _show(console, _describe_labels(splits.labels))
     known = splits.describe_known_to(request.prompts.tuned_on)
     for warning in (*splits.warnings, *((known,) if known else ())):
         _show(console, f"warning: {warning}")
     if not _scoring_costs(request):
         _check_scorer(request, splits)
     return splits
+
+
+def _describe_labels(labels: LabelSet) -> str:
+    rare = ""
+    if labels.n_rare:
+        count = format_count(labels.n_rare, "question")
+        rare = f"; {count} with another target, which stays protected (data.labels=[…] names all labels)"
+    return describe_labels(labels.names) + rare
 
 
 def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> None:

@@ -79,6 +79,7 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
         parent=run.parent.prompts,
         candidate_id=tested.candidate_id,
         gated=verdict["published"],
+        labels=run.splits.labels.names,
         redact=run.config.redact,
     )
     try:
@@ -124,6 +125,7 @@ def _build_head(run: TuningRun, published: bool, finish_reason: FinishReason) ->
         "simulated": run.config.base.simulated,
         "spend": run.ledger.spend().to_dict(),
         "best_val": _find_best_on_validation(run),
+        "labels": list(run.splits.labels.names),
     }
 
 

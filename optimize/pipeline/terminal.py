@@ -15,6 +15,7 @@ from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.sealed_log import describe_earlier_uses
 from optimize.gate.verdict import SealedNumbers, Verdict, compute_exit_code
+from optimize.publishing.provenance import describe_labels
 from optimize.publishing.publish import describe_published
 from optimize.session.run_files import RESUME, RunFiles, find_tuning_run, format_command
 
@@ -56,6 +57,8 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
         run, chosen = shlex.quote(str(format_path(files.folder))), winner["candidate_id"]
         command = f"{format_command('export.py')} {run} --candidate {chosen} --name {shlex.quote(name)}"
         yield f"  to publish it all the same, ungated: {command}"
+    if labels := verdict.get("labels"):
+        yield f"  {describe_labels(labels)}"
     spend = verdict["spend"]
     yield (
         f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} by the reflection model), "

@@ -3,6 +3,9 @@
 Targets are short, so a plain hash could be reversed by guessing. Hence the salt, which is drawn for each object. All of
 it is kept in memory only and never written.
 
+A sample whose target is a label (`eval.scorers.labels`) has no secret target. Its question, id and file are protected
+as all others are, and its label with six words of its question.
+
     lookup = Lookup.of(train, val, sealed)
     lookup.find(Reading("The answer is Paveldel."))[0].form      # ProtectedForm("gold", "val", "q17", …)
 """
@@ -14,13 +17,25 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from eval.benchmarks.dataset import Sample
-from eval.contamination.forms import HINT, LONGEST, PASSAGE, SHORT, Form, are_common, derive_forms, extract_passages
+from eval.contamination.forms import (
+    HINT,
+    LONGEST,
+    PASSAGE,
+    SHORT,
+    Form,
+    are_common,
+    derive_forms,
+    derive_whole_forms,
+    extract_passages,
+)
 from eval.contamination.text import Piece, Reading, join_words
+from eval.scorers.labels import LabelSet
 
 Kind = Literal["gold", "question", "id", "file", "near"]  # near: four words of a question, only a hint
 SplitName = Literal["train", "val", "test"]
 
 _SHORTEST_ID, _SHORTEST_STEM = 6, 6  # characters
+_LABEL_HINT = 6  # words of a question whose target is a label: rules for a class use four of them by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +47,7 @@ class ProtectedForm:
     sample_id: str
     weak: bool = False  # so short or common that alone it proves nothing
     specific: bool = False  # so long that it is hardly found by chance
+    label: bool = False  # a whole label, as words
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +70,19 @@ class Lookup:
     _grams: set[int] = field(default_factory=lambda: {PASSAGE, HINT}, repr=False)  # how many words they have
     _sizes: dict[str, int] = field(default_factory=dict)
     _in_training: set[bytes] = field(default_factory=set, repr=False)  # keys that the training questions hold
+    _labels: frozenset[str] = frozenset()  # as a reading has them
 
     @staticmethod
-    def of(train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample]) -> "Lookup":
-        lookup = Lookup()
+    def of(
+        train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample], labels: LabelSet | None = None
+    ) -> "Lookup":
+        labels = labels or LabelSet()
+        lookup = Lookup(_labels=frozenset(Reading(name).text for name in labels.names))
         splits: tuple[tuple[SplitName, Sequence[Sample]], ...] = (("train", train), ("val", val), ("test", sealed))
         for split, samples in splits:
             lookup._sizes[split] = len(samples)
             for sample in samples:
-                lookup._add(split, sample)
+                lookup._add(split, sample, labels.find(sample.target) is not None)
         for sample in train:
             lookup._in_training |= lookup.keys(Reading(sample.question))
         lookup._forget_training_passages()
@@ -82,6 +102,11 @@ class Lookup:
 
     def keys(self, reading: Reading) -> set[bytes]:
         return {key for key, _, _ in self._find_keys(reading)}
+
+    def find_label_spans(self, reading: Reading, occurrences: Iterable[Occurrence]) -> set[tuple[int, int]]:
+        """Return where labels stand as they are written, apart from case: `Paris, office` is not `Paris office`."""
+        spans = {(each.start, each.end) for each in occurrences if each.form.label}
+        return {(start, end) for start, end in spans if reading.text[start:end] in self._labels}
 
     def is_in_training(self, occurrence: Occurrence) -> bool:
         """Return whether a training question contains it as well, and may be its source."""
@@ -126,19 +151,26 @@ class Lookup:
     def _key(self, how: str, text: str) -> bytes:
         return hashlib.blake2b(f"{how} {text}".encode("utf-8", "replace"), digest_size=12, key=self._salt).digest()
 
-    def _add(self, split: SplitName, sample: Sample) -> None:
+    def _add(self, split: SplitName, sample: Sample, has_label: bool) -> None:
         forms: list[tuple[Kind, Iterable[Form]]] = [
             ("question", extract_passages(sample.question, PASSAGE)),
-            ("near", extract_passages(sample.question, HINT)),
+            ("near", extract_passages(sample.question, _LABEL_HINT if has_label else HINT)),
             ("id", _id_forms(sample.id)),
         ]
-        if sample.target is not None and sample.target.strip() != "?":
+        if sample.target is not None and has_label:
+            self._add_label(split, sample.id, sample.target)
+        elif sample.target is not None and sample.target.strip() != "?":
             forms.append(("gold", derive_forms(sample.target)))
         if sample.file is not None:
             forms.append(("file", _file_forms(sample.file.stem, sample.file.suffix, sample.id)))
         for kind, each in forms:
             for form in set(each):
                 self._add_form(form, ProtectedForm(kind, split, sample.id, form.weak, form.specific))
+
+    def _add_label(self, split: SplitName, sample_id: str, target: str) -> None:
+        whole = {form for form in derive_whole_forms(target) if form.how == "word"}
+        for form in {*derive_forms(target)}:
+            self._add_form(form, ProtectedForm("gold", split, sample_id, weak=True, label=form in whole))
 
     def _add_form(self, form: Form, protected: ProtectedForm) -> None:
         if form.how == "word":

@@ -3,7 +3,8 @@
 Of a question, eight words in a row count. A hit from the validation or sealed questions blocks the set; one from the
 training questions is only reported. Not counted: what the parent's text of the same agent says as often, and the
 model's own work on a training question in a demo. A short or common target (`5`, `yes`, `2000`) counts only close to
-four words of its question, its id or its file name.
+four words of its question, its id or its file name; a label (`eval.scorers.labels`) only close to six. What is part of
+a label in the prompt, as `bug` is of `not a bug`, counts as the label.
 
     index = LeakIndex.of(splits.train, splits.val, splits.sealed)
     report = index.check(candidate.prompts, parent)
@@ -21,6 +22,7 @@ from typing import Any, Literal
 from eval.benchmarks.dataset import Sample
 from eval.contamination.text import Reading, read_variants
 from eval.runs.run_info import list_offered_tools
+from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.system import Program
 from optimize.publishing.leak_lookup import Kind, Lookup, Occurrence, SplitName
@@ -89,8 +91,10 @@ class LeakIndex:
         self._lookup = lookup
 
     @staticmethod
-    def of(train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample]) -> "LeakIndex":
-        return LeakIndex(Lookup.of(train, val, sealed))
+    def of(
+        train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample], labels: LabelSet | None = None
+    ) -> "LeakIndex":
+        return LeakIndex(Lookup.of(train, val, sealed, labels))
 
     def check(self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = ()) -> LeakReport:
         """Find leaks that `prompts` contains and `parent` does not.
@@ -129,6 +133,7 @@ class _Passage:
     agent: str
     reading: Reading
     occurrences: list[Occurrence]
+    labels: set[tuple[int, int]]  # where labels stand
     demo: int | None = None  # from 1
     field: str = ""
     top_level: bool = True  # the field is a text, not a conversation
@@ -149,6 +154,10 @@ class _Passage:
             (hint.start >= occurrence.end or hint.end <= occurrence.start) and self._together(occurrence, hint)
             for hint in self._hints.get((occurrence.form.split, occurrence.form.sample_id), ())
         )
+
+    def is_in_label(self, occurrence: Occurrence) -> bool:
+        """Return whether it is a label, or a part of one."""
+        return any(start <= occurrence.start and occurrence.end <= end for start, end in self.labels)
 
     def excerpt(self, occurrence: Occurrence) -> str:
         """Return the words around it, with everything that was found on the line masked."""
@@ -219,14 +228,18 @@ def _findings(lookup: Lookup, prompts: PromptSet, agent: str, common_keys: set[b
 def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: object) -> list[_Passage]:
     top_level = isinstance(value, str | int | float)
     text = "\n".join(_flat(value))
-    return [_Passage(agent, each, lookup.find(each), demo, name, top_level) for each in read_variants(text)]
+    found = [(each, lookup.find(each)) for each in read_variants(text)]
+    return [
+        _Passage(agent, each, occurrences, lookup.find_label_spans(each, occurrences), demo, name, top_level)
+        for each, occurrences in found
+    ]
 
 
 def _find_in_text(lookup: Lookup, passages: Iterable[_Passage], common_keys: set[bytes]) -> Iterator[_Finding]:
     for passage in passages:
         for occurrence in passage.occurrences:
             if occurrence.form.kind != "near" and (
-                not _needs_hint(lookup, occurrence, common_keys) or passage.has_hint(occurrence)
+                not _needs_hint(lookup, passage, occurrence, common_keys) or passage.has_hint(occurrence)
             ):
                 yield _Finding(passage, occurrence)
 
@@ -254,7 +267,7 @@ def _find_in_demo(
             elif occurrence.form.kind == "gold" and not (occurrence.form.specific or passage.is_all(occurrence)):
                 if passage.has_hint(occurrence):
                     yield _Finding(passage, occurrence)
-            elif not _needs_hint(lookup, occurrence, common_keys) or passage.has_hint(occurrence):
+            elif not _needs_hint(lookup, passage, occurrence, common_keys) or passage.has_hint(occurrence):
                 yield _Finding(passage, occurrence)
 
 
@@ -269,13 +282,13 @@ def _training_examples(passages: Iterable[_Passage]) -> set[str]:
     }
 
 
-def _needs_hint(lookup: Lookup, occurrence: Occurrence, common_keys: set[bytes]) -> bool:
+def _needs_hint(lookup: Lookup, passage: _Passage, occurrence: Occurrence, common_keys: set[bytes]) -> bool:
     if occurrence.form.kind != "gold":
         return False
     elsewhere = occurrence.key in common_keys or (
         occurrence.form.split != "train" and lookup.is_in_training(occurrence)
     )
-    return occurrence.form.weak or elsewhere
+    return occurrence.form.weak or elsewhere or passage.is_in_label(occurrence)
 
 
 def _flat(value: object) -> Iterator[str]:

@@ -10,7 +10,7 @@ It contains no paths, no users and no secrets, so that a set can be shared.
 import platform
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -25,6 +25,8 @@ _PACKAGES = ("dspy", "gepa", "langgraph", "openai")
 _SCORES = ("baseline", "winner", "gain", "gain_ci95", "p", "sealed")
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
 _COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
+
+_MAX_LABELS = 20  # in a sentence
 
 Redact = Callable[[str], str]
 
@@ -49,6 +51,7 @@ class Provenance:
     spend: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     finish_reason: str | None = None
+    labels: list[str] = field(default_factory=list)  # known to the search, so that the prompts may name them
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,6 +66,7 @@ def build_provenance(
     parent: PromptSet,
     candidate_id: str,
     gated: bool,
+    labels: Sequence[str] = (),
     redact: Redact = str,
 ) -> Provenance:
     """Build the provenance of a candidate from the files of its run.
@@ -75,6 +79,7 @@ def build_provenance(
         parent: the set that the search started from.
         candidate_id: scores are left out if another candidate was tested.
         gated: it passed the gate.
+        labels: known to the search.
         redact: removes secrets from a text.
     """
     tested = (verdict.get("winner") or {}).get("candidate_id") == candidate_id
@@ -97,6 +102,7 @@ def build_provenance(
         spend=dict(verdict.get("spend") or info.state.spend),
         versions=collect_versions(info.origin),
         finish_reason=verdict.get("finish_reason"),
+        labels=list(labels),
     )
     return Provenance(**_portable(provenance.to_dict(), redact))
 
@@ -140,7 +146,14 @@ def describe_provenance(provenance: Provenance) -> str:
         state = f"UNGATED ({provenance.finish_reason}): "
     note = " With a simulated model: the numbers say nothing about a real one." if provenance.simulated else ""
     gain = f"; {describe_gain(provenance.scores)}" if provenance.scores.get("gain") is not None else ""
-    return f"{state}{source}{gain}.{note}"
+    labels = f" {describe_labels(provenance.labels)}." if provenance.labels else ""
+    return f"{state}{source}{gain}.{labels}{note}"
+
+
+def describe_labels(labels: Sequence[str]) -> str:
+    """Return `Labels known to the search: billing, refund`, cut where there are many."""
+    more = f", and {len(labels) - _MAX_LABELS} more" if len(labels) > _MAX_LABELS else ""
+    return f"Labels known to the search: {', '.join(map(str, labels[:_MAX_LABELS]))}{more}"
 
 
 def build_headline(provenance: Mapping[str, Any]) -> str:

@@ -22,12 +22,13 @@ By hash of the ids, alike in each stratum (level and kind of attachment):
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate
 from math import floor
 from typing import Any
 
+from eval.benchmarks.columns import read_labels
 from eval.benchmarks.dataset import Dataset, Sample
 from eval.benchmarks.fingerprint import (
     compute_file_digest,
@@ -35,6 +36,7 @@ from eval.benchmarks.fingerprint import (
     compute_unordered_digest,
     normalise_question,
 )
+from eval.scorers.labels import LabelSet, find_labels
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
 
@@ -98,10 +100,23 @@ class Splits:
     tuned_on: TunedOn | None = None  # train and val, for the sets that are made with them
     sealed_marks: frozenset[str] = frozenset()
     sealed_option: str | None = None  # of eval/run.py, to ask sealed questions alone; None: there is none
+    labels: LabelSet = field(default_factory=LabelSet)  # vocabulary of the targets; never from the sealed questions
 
     @classmethod
-    def of(cls, parts: Sequence[Part], warnings: Iterable[str] = (), sealed_option: str | None = None) -> "Splits":
+    def of(
+        cls,
+        parts: Sequence[Part],
+        warnings: Iterable[str] = (),
+        sealed_option: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> "Splits":
         """
+        Args:
+            parts: training, validation and sealed test questions.
+            warnings: for the user.
+            sealed_option: see the field.
+            labels: as the user names them; empty: found in the training and validation questions.
+
         Raises:
             UserError: an attachment cannot be read.
         """
@@ -113,7 +128,16 @@ class Splits:
             raise _unreadable(error) from error
         digest = sha256("\n".join(digests).encode()).hexdigest()
         return cls(
-            train, val, sealed, digest, digests[2], tuple(warnings), TunedOn(*marks[:2]), marks[2], sealed_option
+            train,
+            val,
+            sealed,
+            digest,
+            digests[2],
+            tuple(warnings),
+            TunedOn(*marks[:2]),
+            marks[2],
+            sealed_option,
+            find_labels(train, val, labels),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,6 +149,7 @@ class Splits:
             "warnings": list(self.warnings),
             "tuned_on": self.tuned_on.to_dict() if self.tuned_on else None,
             "sealed_option": self.sealed_option,
+            "labels": list(self.labels.names),
         }
 
     def count_known_to(self, parent: TunedOn | None) -> int:
@@ -192,7 +217,7 @@ def _own(data: Dataset, names: Sequence[str]) -> Splits:
         warnings += unscored
     _check_apart(dict(zip(names, parts, strict=True)))
     _check_sizes(parts, f"data={data.name}")
-    return Splits.of(parts, warnings, f"split={names[-1]}")
+    return Splits.of(parts, warnings, f"split={names[-1]}", read_labels(data))
 
 
 def _shared_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
@@ -209,14 +234,14 @@ def _shared_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
                 f"splits.train={settings.train:g} and splits.val={settings.val:g} leave nothing to be sealed; make "
                 "them smaller."
             )
-        return Splits.of(_enough(samples, (*shares, rest), settings.seed, where), warnings)
+        return Splits.of(_enough(samples, (*shares, rest), settings.seed, where), warnings, labels=read_labels(data))
     sealed = tuple(sorted((each for each in samples if each.level == level), key=lambda each: each.id))
     others, twice = _without(samples, sealed, level)
     warnings += twice
     train, val = _enough(others, shares, settings.seed, f"{where}, without level {level}")
     _check_sizes((train, val, sealed), where)
     options = [f"level={level}"] if split == data.default_split else [f"split={split}", f"level={level}"]
-    return Splits.of((train, val, sealed), warnings, shlex.join(options))
+    return Splits.of((train, val, sealed), warnings, shlex.join(options), read_labels(data))
 
 
 def _level_to_seal(samples: Part, data: Dataset, settings: SplitSettings) -> str | None:

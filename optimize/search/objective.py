@@ -16,6 +16,7 @@ import dspy
 
 from eval.benchmarks.dataset import Sample
 from eval.execution.scoring import SCORER, describe_answered
+from eval.scorers.labels import LabelSet
 from eval.scorers.score import SampleScorer, Score, Scorer
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
@@ -36,9 +37,23 @@ class Objective:
     their share is large, the search is blind.
     """
 
-    def __init__(self, train: Sequence[Sample], val: Sequence[Sample] = (), scorer: Scorer | None = None) -> None:
-        """Create a metric; `scorer` may give feedback of its own."""
+    def __init__(
+        self,
+        train: Sequence[Sample],
+        val: Sequence[Sample] = (),
+        scorer: Scorer | None = None,
+        labels: LabelSet | None = None,
+    ) -> None:
+        """Create a metric.
+
+        Args:
+            train: training questions.
+            val: validation questions.
+            scorer: that may give feedback of its own.
+            labels: of the targets, which feedback may name.
+        """
         self._scorer = scorer if isinstance(scorer, SampleScorer) else None
+        self.labels = labels or LabelSet()
         self.train_ids = [sample.id for sample in train]
         self.val_ids = [sample.id for sample in val]
         self.samples = {sample.id: sample for sample in (*train, *val)}
@@ -87,7 +102,7 @@ class Objective:
         sample = self.samples[sample_id]
         if sample.target is None:
             raise ValueError(f"question {sample_id} has no target")
-        expectation = Expectation.of(sample.target, sample.question)
+        expectation = Expectation.of(sample.target, sample.question, self.labels)
         if self._scorer is not None and trial.record.error is None:
             answered = describe_answered(trial.record)
             own = self._scorer.give_feedback(answered, agent, trace, own_trace)

@@ -70,7 +70,7 @@ class TuningRun:
         self._program = base.system.build(base.model, self.parent.prompts, self.resources)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
-        self.objective = Objective(splits.train, splits.val, self.config.base.scorer)
+        self.objective = Objective(splits.train, splits.val, self.config.base.scorer, splits.labels)
         self.stop = StopController(self.config.run.drain_seconds)
         at_once = self.config.run.concurrency
         self.trials = Trials(
@@ -234,7 +234,7 @@ class TuningRun:
 
     @functools.cached_property
     def _leak_index(self) -> LeakIndex:
-        return LeakIndex.of(self.splits.train, self.splits.val, self.splits.sealed)
+        return LeakIndex.of(self.splits.train, self.splits.val, self.splits.sealed, self.splits.labels)
 
     def save_state(self, phase: str, **facts: object) -> None:
         """Write the phase and the spend to tuning.json."""

@@ -73,7 +73,9 @@ class GepaOptimizer:
         from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 
         events = GepaEvents(student, objective, context, report)
-        rewriter = PromptRewriter(student.initial_prompts, context.get_stop_reason, self.max_instruction_chars)
+        rewriter = PromptRewriter(
+            student.initial_prompts, context.get_stop_reason, self.max_instruction_chars, objective.labels.names
+        )
 
         def is_over(state: object) -> bool:
             return bool(context.get_stop_reason() or rewriter.failure or events.failure)

@@ -8,6 +8,7 @@ which leaks answers. And GEPA goes on silently when no reply can be read.
     rewriter.requests, rewriter.unparsable       # 1, 0
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -31,6 +32,12 @@ replies, which form its reply must have. Keep what already works in the present 
 The new instructions will be used for other questions than these. They must hold general rules only: no fact, name, \
 number, date, quotation, question or answer from the examples or the feedback, not even as an illustration."""
 
+# Added to the brief where the targets are labels (`eval.scorers.labels`), which are then known to the search.
+LABELS_BRIEF = """
+
+The answer to every question is one of these labels: {labels}. They are no secret: the new instructions may name \
+them, and say in general terms when each of them is right."""
+
 TRIES = 2  # requests until a reply can be read
 MAX_FAILURES_IN_A_ROW = 10  # requests without a usable reply, after which the search gives up
 USELESS_REPLY = (AdapterParseError, EmptyReplyError, RefusedReplyError, TruncatedReplyError, ValueError)
@@ -39,19 +46,33 @@ _REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # every later r
 Feedback = Mapping[str, Sequence[Mapping[str, object]]]  # agent → its calls with inputs, outputs, feedback
 
 
+def build_brief(labels: Sequence[str]) -> str:
+    """Return the brief for data with these labels, which are quoted as data: JSON."""
+    if not labels:
+        return BRIEF
+    return BRIEF + LABELS_BRIEF.format(labels=", ".join(json.dumps(each, ensure_ascii=False) for each in labels))
+
+
 class PromptRewriter(InstructionProposer):
     """DSPy's proposer. An agent without a usable reply keeps its text; if no agent has one, nothing is proposed."""
 
-    def __init__(self, prompts: PromptSet, get_stop_reason: Callable[[], str | None], max_chars: int | None) -> None:
+    def __init__(
+        self,
+        prompts: PromptSet,
+        get_stop_reason: Callable[[], str | None],
+        max_chars: int | None,
+        labels: Sequence[str] = (),
+    ) -> None:
         """Create a proposer.
 
         Args:
             prompts: new texts are normalized as this set's are, because GEPA looks agents up by their text.
             get_stop_reason: returns why no more requests are to be sent, or None.
             max_chars: maximum length of one agent's text; None: no limit.
+            labels: that the targets are; empty: they are answers.
         """
         super().__init__(
-            base_instructions=BRIEF,
+            base_instructions=build_brief(labels),
             max_chars=max_chars,
             truncate_history_outputs=True,
             adapter=ChatAdapter(),  # falls back to JSON; DSPy's default here reads JSON only

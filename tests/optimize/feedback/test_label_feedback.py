@@ -1,0 +1,80 @@
+"""Feedback names the expected label, and still no answer that is none."""
+
+from types import SimpleNamespace
+
+import dspy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eval.benchmarks.dataset import Sample
+from eval.scorers.labels import LabelSet
+from optimize.feedback.expectation import Expectation
+from optimize.feedback.feedback import build_feedback
+from optimize.feedback.target_matcher import LabelMatcher
+from optimize.search.objective import Objective
+from tests.optimize.simulated_runs import record, step
+
+LABELS = LabelSet(("-1", "1", "Paris", "billing", "bug", "not a bug", "refund"))
+
+
+def tell(target: str, answer: str, labels: LabelSet = LABELS, agent: str = "label") -> str:
+    made = record(target, answer, [step("read", summary="x"), step("label", label=answer)], explanation="another text")
+    return build_feedback(agent, made, Expectation.of(target, made.question, labels))
+
+
+def test_the_expected_label_is_named_in_its_usual_spelling() -> None:
+    for agent in ("read", "label"):
+        assert "The expected label was 'refund'." in tell(" REFUND", "billing", agent=agent)
+    assert "The expected label was" not in tell("refund", "refund"), "a right answer has nothing to learn"
+    assert "right kind of answer, but not the right value" in tell("refund", "billing")
+    assert "The answer was none of the labels." in tell("refund", "money back")
+    assert "The answer named several labels." in tell("refund", "refund or billing")
+    said = tell("refund", "I think that it is a refund.")
+    assert "Prose stood around the answer" in said and "What it said was right; only its form was wrong." in said
+
+
+def test_an_answer_that_is_no_label_is_never_named() -> None:
+    for target in ("Paveldel", "Paris office", "bugs"):
+        said = tell(target, "refund")
+        assert target.lower() not in said.lower() and "label" not in said
+        assert said == tell(target, "refund", LabelSet())
+    assert "label" not in tell("refund", "billing", LabelSet())
+
+
+def test_the_objective_knows_the_labels_of_its_run() -> None:
+    made = record("refund", "billing", [step("label", label="billing")])
+    sample = Sample(made.sample_id, made.question, target="refund")
+    prediction = dspy.Prediction(trial=SimpleNamespace(record=made, completed=True))
+    for labels, named in ((LABELS, True), (None, False)):
+        learnt = Objective([sample], labels=labels)(dspy.Example(sample_id=sample.id), prediction, pred_name="label")
+        assert ("'refund'" in learnt.feedback) is named
+
+
+@pytest.mark.parametrize(
+    ("label", "answer", "right"),
+    [
+        ("bug", "BUG", True),
+        ("bug", "not a bug", False),
+        ("not a bug", "It is not a bug.", True),
+        ("bug", "It is not a bug.", False),
+        ("bug", "not a bug, or a bug", False),
+        ("bug", "debugging", False),
+        ("1", "-1", False),
+        ("-1", "-1", True),
+        ("1", "1.0", False),
+        ("1", "11", False),
+        ("refund", "", False),
+    ],
+)
+def test_an_answer_is_right_in_content_if_it_names_this_label_alone(label: str, answer: str, right: bool) -> None:
+    matcher = LabelMatcher(label, LABELS)
+    assert (matcher.matches(answer), matcher.is_contained_in(answer)) == (right, right)
+    assert not matcher.is_quoted_in(label) and not matcher.is_within(label), "no secret, and no evidence"
+
+
+@given(st.text("abcde -1,.", max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_targets_that_are_no_labels_have_the_feedback_that_they_have_without_labels(target: str) -> None:
+    if LABELS.find(target) is None:
+        assert tell(target, "refund") == tell(target, "refund", LabelSet())
