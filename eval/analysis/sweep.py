@@ -8,6 +8,7 @@ from eval.analysis.summary.summary import Summary
 
 _SUMMARY_KEYS = (
     *("accuracy", "accuracy_ci95", "n", "n_scored", "n_correct", "n_error", "wall_seconds", "stopped"),
+    *("metric", "score", "score_ci95"),
     *("used_to_tune", "incomplete", "n_not_run"),
 )
 

@@ -23,6 +23,7 @@ from eval.mlflow_export.tracked_run import TrackedRun, to_ms
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Usage
 from eval.runs.run_info import RunInfo, RunState
+from eval.scorers.score import ACCURACY, GRADED_SCORERS, MEAN_SCORE
 from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
 
 JsonObject = Mapping[str, Any]  # of the configuration
@@ -46,11 +47,13 @@ _COUNTS = (
     *("epochs", "format_loss", "mean_score", "waited_seconds", "peak_memory_mb"),
 )
 
+_GRADED = tuple(metric.replace(" ", "_") for metric in (MEAN_SCORE, *GRADED_SCORERS.values()))
+_GRADED_FIGURES = tuple(f"{name}{end}" for name in _GRADED for end in ("", "_ci95_low", "_ci95_high"))
 _FAMILIES = (
     *("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs"),
-    *("leaks", "tuned_on"),
+    *("leaks", "tuned_on", *_GRADED),
 )
-_PLAIN_METRICS = {*_FIRST, *_COUNTS, *vars(Usage())}
+_PLAIN_METRICS = {*_FIRST, *_COUNTS, *_GRADED_FIGURES, *vars(Usage())}
 
 
 @dataclass(frozen=True)
@@ -244,10 +247,14 @@ def _metrics(summary: Summary | None) -> dict[str, float]:
     usage = vars(summary.usage)
     every = {**vars(summary), **usage, **_interval("accuracy", summary.accuracy_ci95)}
     found: dict[str, object] = {key: every.get(key) for key in (*_FIRST, *_COUNTS)}
+    metric = summary.metric.replace(" ", "_")
+    graded = summary.metric != ACCURACY
+    if graded:
+        found |= {metric: summary.score, **_interval(metric, summary.score_ci95)}
     for level, counts in summary.by_level.items():
-        found[f"accuracy/level_{level}"] = counts.accuracy
-        found |= _interval(f"accuracy/level_{level}", counts.accuracy_ci95)
-        found[f"accuracy/level_{level}_n"] = counts.n
+        found[f"{metric}/level_{level}"] = counts.score if graded else counts.accuracy
+        found |= _interval(f"{metric}/level_{level}", counts.score_ci95 if graded else counts.accuracy_ci95)
+        found[f"{metric}/level_{level}_n"] = counts.n
     found |= {f"errors/{name}": count for name, count in summary.errors_by_class.items()}
     found |= {f"limits/{name}": count for name, count in summary.limits.items()}
     found |= {f"agents/{name}_seconds": seconds for name, seconds in summary.by_agent.items()}

@@ -8,7 +8,14 @@ The page holds targets, and so is for the runs' owner.
 from pathlib import Path
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, RunComparison, describe_answers
-from eval.reports.comparison_table import describe_run, describe_verdict, list_differences, list_numbers, shorten_ids
+from eval.reports.comparison_table import (
+    describe_marks,
+    describe_run,
+    describe_verdict,
+    list_differences,
+    list_numbers,
+    shorten_ids,
+)
 from eval.reports.templates import load_template
 from eval.runs.folder import write_atomically
 from mas.runtime.terminal import escape_controls
@@ -38,6 +45,7 @@ def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]
         "pair": pair,
         "numbers": list(list_numbers(pair)),
         "lines": [*describe_verdict(pair, n_comparisons), *pair.notes],
+        "legend": describe_marks(pair),
         "differing": list(list_differences(pair)),
         "flips": [(flip, *describe_answers(flip)) for flip in flips[:MAX_FLIPS]],
         "short_ids": shorten_ids([flip.id for flip in flips]),

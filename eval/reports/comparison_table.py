@@ -15,6 +15,7 @@ from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.cli.console import Console
 from eval.reports.notes import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
+from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
@@ -23,6 +24,7 @@ SHORT_CHARS = 200  # of a question, an answer
 MIN_ID_CHARS = 8
 MAX_CHARS = 240  # of a setting
 _LEGEND = "✓ right, ✗ wrong, ! error"
+_GRADED_LEGEND = "✓ right, ◐ partly right, ✗ wrong, ! error"
 _SIDES_INTERVAL = "its 95% interval"
 # Columns that a terminal must have for: the sides' intervals, padding, the question's text, its level.
 _FOR_SIDES_INTERVAL, _FOR_PADDING, _FOR_QUESTION, _FOR_LEVEL = 90, 80, 80, 100
@@ -64,27 +66,29 @@ def describe_run(run: ComparedRun) -> str:
 def list_numbers(pair: RunComparison) -> Iterator[Numbers]:
     """Yield the rows of a pair's table."""
     comparison = pair.comparison
-    first, second, accuracy = comparison.first, comparison.second, comparison.accuracy
+    first, second, score = comparison.first, comparison.second, comparison.score
     yield (
-        "accuracy",
-        format_percent(first.accuracy),
-        format_percent(second.accuracy),
-        f"{format_points(accuracy.difference)} points",
-        _format_interval(accuracy.ci95, format_points),
+        comparison.metric,
+        format_percent(first.score),
+        format_percent(second.score),
+        f"{format_points(score.difference)} points",
+        _format_interval(score.ci95, format_points),
     )
     yield (
         _SIDES_INTERVAL,
-        _format_interval(first.ci95, format_percent),
-        _format_interval(second.ci95, format_percent),
+        _format_interval(first.score_ci95, format_percent),
+        _format_interval(second.score_ci95, format_percent),
         "",
         "",
     )
     held_out = pair.used_to_tune
-    if held_out and held_out.without and held_out.accuracies:
-        before, after = map(format_percent, held_out.accuracies)
+    if held_out and held_out.without and held_out.scores:
+        before, after = map(format_percent, held_out.scores)
         change = f"{format_points(held_out.without.difference)} points"
         bounds = _format_interval(held_out.without.ci95, format_points)
         yield f"on the {held_out.n_without} not tuned on", before, after, change, bounds
+    if comparison.metric != ACCURACY:
+        yield "fully right", format_percent(first.accuracy), format_percent(second.accuracy), "", ""
     yield _build_row("lost by format", comparison.format_losses, format_percent, format_points, " points")
     cost = comparison.cost_usd
     if cost is None or cost.first or cost.second:  # a simulated model costs nothing
@@ -98,17 +102,17 @@ def list_numbers(pair: RunComparison) -> Iterator[Numbers]:
 
 def describe_verdict(pair: RunComparison, n_comparisons: int) -> Iterator[str]:
     """Yield sentences about p and its basis."""
-    accuracy = pair.comparison.accuracy
-    n, epochs, shows = accuracy.n_questions, accuracy.epochs, accuracy.smallest_difference
+    score = pair.comparison.score
+    n, epochs, shows = score.n_questions, score.epochs, score.smallest_difference
     times = "" if epochs == 1 else f", each answered at least {epochs} times"
     adjusted = ""
     if n_comparisons > 1:
         adjusted = f", {format_p_value(pair.p_holm)} as one of {n_comparisons} comparisons (Holm)"
-    yield f"p {format_p_value(accuracy.p)} by {accuracy.test}{adjusted}; {format_count(n, 'question')}{times}"
+    yield f"p {format_p_value(score.p)} by {score.test}{adjusted}; {format_count(n, 'question')}{times}"
     if pair.used_to_tune:
         yield from _describe_held_out(pair.used_to_tune, n, n_comparisons)
-    won = f"{pair.run} is better on {format_count(accuracy.wins, 'question')}, worse on {accuracy.losses}"
-    yield f"{won}, equal on {accuracy.ties}"
+    won = f"{pair.run} is better on {format_count(score.wins, 'question')}, worse on {score.losses}"
+    yield f"{won}, equal on {score.ties}"
     if shows is None:
         yield "too few questions to show any difference reliably"
     else:
@@ -174,7 +178,8 @@ def build_flips_table(pair: RunComparison, width: int) -> Table:
     flips = pair.comparison.flips
     short = shorten_ids([flip.id for flip in flips])
     cut = any(id != shown for id, shown in short.items())
-    caption = f"{_LEGEND}; whole ids: --json FILE" if cut else _LEGEND
+    legend = describe_marks(pair)
+    caption = f"{legend}; whole ids: --json FILE" if cut else legend
     table = Table(title=Text("questions that flipped"), caption=caption, caption_justify="left")
     optional = [name for name, least in (("asked", _FOR_QUESTION), ("level", _FOR_LEVEL)) if width >= least]
     table.add_column("question", no_wrap=True)  # ids that are cut look alike
@@ -186,6 +191,11 @@ def build_flips_table(pair: RunComparison, width: int) -> Table:
         cells = (short[flip.id], *answers, flip.target, *(optional_cells[name] for name in optional))
         table.add_row(*map(build_cell, cells))
     return table
+
+
+def describe_marks(pair: RunComparison) -> str:
+    """Return the meaning of the marks before the answers."""
+    return _LEGEND if pair.comparison.metric == ACCURACY else _GRADED_LEGEND
 
 
 def build_cell(text: str) -> Text:

@@ -75,7 +75,7 @@ def _build_group(counts: Counts, incomplete: bool) -> dict[str, object]:
     """Return the counts of all samples or of one level, as the page shows them."""
     return {
         **vars(counts),
-        "share": format_floor(counts.accuracy, incomplete),
+        "share": format_floor(counts.score, incomplete),
         "n_failed": counts.n_error - counts.n_not_run,
         "n_answered": counts.n - counts.n_error,
     }

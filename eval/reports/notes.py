@@ -23,6 +23,7 @@ from eval.analysis.summary.summary import (
 from eval.analysis.tuned_on import describe_unknown, format_questions
 from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import RunInfo
+from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
@@ -145,7 +146,7 @@ def _list_agent_models(info: RunInfo) -> Iterator[str]:
 def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield names and sentences; a line that would only say "none" is left out, except errors."""
     if summary.used_to_tune:
-        yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete)
+        yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete, summary.metric)
     yield from _list_failures(summary)
     yield from _list_answers(summary)
     yield from _list_leaks(summary)
@@ -154,43 +155,43 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     yield from _list_sessions(summary)
 
 
-def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False) -> str:
-    """Return how many samples the prompts were tuned on, and the accuracy without them."""
+def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: str = ACCURACY) -> str:
+    """Return how many samples the prompts were tuned on, and the metric without them."""
     unknown = describe_unknown(overlap.edited)
     if unknown and not overlap.n_questions:
         return unknown
-    known = _describe_overlap(overlap, incomplete)
+    known = _describe_overlap(overlap, incomplete, metric)
     return f"{known}; {unknown}" if unknown else known
 
 
-def _describe_overlap(overlap: TuningOverlap, incomplete: bool) -> str:
+def _describe_overlap(overlap: TuningOverlap, incomplete: bool, metric: str) -> str:
     n, n_all = overlap.n_questions, overlap.n_all
     questions = format_questions(n_all, overlap.n_unscored)
     used = f"used to tune {overlap.prompts}"
     roles = f"({overlap.n_learnt_from} for training, {overlap.n_picked_by} for validation)"
-    used_for = f"{used} {roles}, so the accuracy is inflated"
+    used_for = f"{used} {roles}, so the {metric} is inflated"
     if not n:
         return f"the one {questions} was not {used}" if n_all == 1 else f"none of the {questions} was {used}"
     if n == n_all:
         every = f"the one {questions} was" if n == 1 else f"all {questions} were"
         return f"{every} {used_for}"
-    without = _describe_without(overlap, n, incomplete)
+    without = _describe_without(overlap, n, incomplete, metric)
     return f"{n} of the {questions} {'was' if n == 1 else 'were'} {used_for}; {without}"
 
 
-def _describe_without(numbers: AccuracyWithout, n: int, incomplete: bool) -> str:
-    """Return the accuracy without n samples."""
-    bounds = numbers.accuracy_without_ci95
+def _describe_without(numbers: AccuracyWithout, n: int, incomplete: bool, metric: str) -> str:
+    """Return the metric without n samples."""
+    bounds = numbers.score_without_ci95
     interval = f" ({format_interval(bounds)})" if bounds else ""
-    share = format_floor(numbers.accuracy_without, incomplete)
-    return f"accuracy without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{interval}"
+    share = format_floor(numbers.score_without, incomplete)
+    return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{interval}"
 
 
 def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.stopped:
         yield "stopped", summary.stopped
     if summary.incomplete:
-        floor = "what has no answer yet counts as wrong, so the accuracy is a floor"
+        floor = f"what has no answer yet counts as wrong, so the {summary.metric} is a floor"
         yield "incomplete", f"{_count_so_far(summary)}; {floor}"
     errors = {name: count for name, count in summary.errors_by_class.items() if name != NOT_RUN}
     yield "errors", _format_tally(errors) or "none"
@@ -202,8 +203,8 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.limits:
         yield "ended by a limit", _format_tally(summary.limits)
     if (retried := summary.retried).n:
-        share = format_floor(retried.accuracy_first_tries, summary.incomplete)
-        before = f"on first tries the accuracy was {share}"
+        share = format_floor(retried.score_first_tries, summary.incomplete)
+        before = f"on first tries the {summary.metric} was {share}"
         yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now; {before}"
 
 
@@ -218,15 +219,16 @@ def _count_so_far(summary: Summary) -> str:
 def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.format_loss:
         yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
-    if summary.mean_score is not None:
-        mean = f"{'at least ' if summary.incomplete else ''}{summary.mean_score:.3f}"
-        yield "mean score", f"{mean} with partial credit; the accuracy counts full credit only"
+    if summary.metric != ACCURACY:
+        share, interval = format_floor(summary.accuracy, summary.incomplete), format_interval(summary.accuracy_ci95)
+        bounds = f" ({interval})" if summary.accuracy_ci95 else ""
+        yield "fully right", f"{share}{bounds} of the answers; the {summary.metric} counts partly right ones in part"
     if judge := summary.judge_agreement:
         rules = (("the GAIA rule", judge.rule), ("exact text", judge.exact))
         agreements = "; ".join(_format_agreement(name, numbers) for name, numbers in rules)
         yield "the judge agrees", f"{agreements}, on {format_count(judge.rule.n, 'answer')}"
     if summary.n_unscored:
-        yield "unscored", f"{summary.n_unscored} without a gold answer, outside the accuracy"
+        yield "unscored", f"{summary.n_unscored} without a gold answer, outside the {summary.metric}"
     if summary.n_outside_plan:
         why = "of questions or epochs that the run's plan no longer has; only their calls and cost count"
         yield "left out", f"{format_count(summary.n_outside_plan, 'answer')} {why}"
@@ -239,7 +241,7 @@ def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
     leaks, blocked = summary.leaks, summary.blocked_pages
     if n := leaks.n_questions:
         sources = _cut_list(list(dict.fromkeys(each.source for each in leaks.results)), "; ")
-        without = _describe_without(leaks, n, summary.incomplete)
+        without = _describe_without(leaks, n, summary.incomplete, summary.metric)
         met = f"{n} question{'' if n == 1 else 's'} met a page that gives the benchmark away"
         yield "benchmark leaks", f"{met}: {sources}; {without}"
     if blocked.n:

@@ -28,15 +28,15 @@ from mas.runtime.terminal import shorten_line
 
 
 def print_summary(summary: Summary, console: Console) -> None:
-    """Print accuracy with its interval, by level and by epochs too, then errors, tokens, cost and time.
+    """Print the metric with its interval, by level and by epochs too, then errors, tokens, cost and time.
 
-    If the run is not complete, the accuracy is a floor without an interval, and the missing answers are counted.
+    If the run is not complete, the metric is a floor without an interval, and the missing answers are counted.
     Names from data (levels, error classes) are printed as they are: rich's markup in them has no effect.
     """
     if summary.notice:
         console.print(Text(summary.notice, style="bold yellow"))
     console.print(Text(format_title(summary), style="bold"))
-    console.print(_build_accuracy_table(summary))
+    console.print(_build_counts_table(summary))
     if summary.by_epochs:
         console.print(_build_epochs_table(summary.by_epochs))
     for name, value in list_notes(summary):
@@ -55,16 +55,16 @@ def choose_exit_code(summary: Summary, fail_under: float | None, console: Consol
     """Return the exit code of a command that ran or showed the run, and print why it is not 0."""
     if summary.stopped:
         return STOPPED
-    accuracy = summary.accuracy or 0.0
-    below = fail_under is not None and accuracy < fail_under
+    score = summary.score or 0.0
+    below = fail_under is not None and score < fail_under
     if below:
-        _print_line(f"accuracy {accuracy:.4g} is below run.fail_under={fail_under}", console)
+        _print_line(f"{summary.metric} {score:.4g} is below run.fail_under={fail_under}", console)
     return FAILURES if below or summary.n_error else FINISHED
 
 
-def _build_accuracy_table(summary: Summary) -> Table:
+def _build_counts_table(summary: Summary) -> Table:
     table, incomplete = Table(""), summary.incomplete
-    for heading in ("accuracy", *(("right", "not run") if incomplete else ("95% interval", "right")), "errors"):
+    for heading in (summary.metric, *(("right", "not run") if incomplete else ("95% interval", "right")), "errors"):
         table.add_column(heading, justify="right")
     table.add_row(*_build_row("all", summary, incomplete), end_section=bool(summary.by_level))
     for level, counts in summary.by_level.items():
@@ -75,8 +75,8 @@ def _build_accuracy_table(summary: Summary) -> Table:
 def _build_row(name: str, counts: Counts, incomplete: bool) -> Iterator[Text]:
     right = f"{counts.n_correct}/{counts.n_scored}"
     yield Text(shorten_line(name, MAX_NAME_CHARS))
-    yield Text(format_floor(counts.accuracy, incomplete))
-    cells = (right, str(counts.n_not_run)) if incomplete else (format_interval(counts.accuracy_ci95), right)
+    yield Text(format_floor(counts.score, incomplete))
+    cells = (right, str(counts.n_not_run)) if incomplete else (format_interval(counts.score_ci95), right)
     yield from map(Text, cells)
     yield Text(str(counts.n_error - counts.n_not_run))
 

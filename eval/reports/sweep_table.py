@@ -22,9 +22,10 @@ from eval.reports.notes import (
     format_points,
     format_usd,
 )
+from eval.scorers.score import ACCURACY, join_metrics
 from mas.simulation import SIMULATED_NOTICE
 
-JOBS = ("job", "what differs", "accuracy", "95% interval", "errors", "cost", "time", "run")
+JOBS = ("job", "what differs", ACCURACY, "95% interval", "errors", "cost", "time", "run")
 COMPARISONS = ("job", "difference", "95% interval", "p", "p (Holm)", "won/lost/equal", "detectable difference")
 _LEFT = ("what differs", "run")
 
@@ -34,7 +35,7 @@ def print_sweep(result: SweepResult, console: Console) -> None:
     if result.simulated:
         console.print(Text(SIMULATED_NOTICE, style="bold yellow"))
     jobs = list(map(_list_cells, result.jobs))
-    console.print(_build_table("sweep", JOBS[:-1], (row[:-1] for row in jobs)))
+    console.print(_build_table("sweep", _list_headings(result)[:-1], (row[:-1] for row in jobs)))
     for number, *_, run in jobs:  # a folder's name is too long for a column
         if run:
             console.print(Text(f"job {number}: {run}"), soft_wrap=True)
@@ -47,7 +48,7 @@ def print_sweep(result: SweepResult, console: Console) -> None:
 def render_markdown(result: SweepResult) -> str:
     """Return the same in Markdown."""
     parts = [f"**{SIMULATED_NOTICE}**"] if result.simulated else []
-    parts.append("\n".join(_render_rows(JOBS, map(_list_cells, result.jobs))))
+    parts.append("\n".join(_render_rows(_list_headings(result), map(_list_cells, result.jobs))))
     if rows := list(_list_comparisons(result)):
         parts += ["Compared with job 0:", "\n".join(_render_rows(COMPARISONS, rows))]
     return "\n\n".join([*parts, *list_remarks(result)]) + "\n"
@@ -60,7 +61,7 @@ def list_remarks(result: SweepResult) -> Iterator[str]:
             yield f"job {row.job}: {why}"
         overlap = row.summary.used_to_tune if row.summary else None
         if row.summary and overlap and (overlap.n_questions or overlap.edited):
-            line = describe_tuned_on(overlap, row.summary.incomplete)
+            line = describe_tuned_on(overlap, row.summary.incomplete, row.summary.metric)
             yield f"job {row.job}: {line}; eval/compare.py compares the others alone"
     for each in result.comparisons:
         if each.reason:
@@ -69,13 +70,22 @@ def list_remarks(result: SweepResult) -> Iterator[str]:
     if not made:
         return
     tests = " and ".join(sorted({each.test for each in made}))
-    yield f"{_describe_questions(made[0])}; p by {tests}; the interval is clustered by question"
+    yield f"{_describe_questions(made[0], _name_metric(result))}; p by {tests}; the interval is clustered by question"
     if len(made) > 1:
         yield (
             f"{len(made)} comparisons were made, so that one may look good by luck: p (Holm) allows for it, "
             "the intervals do not"
         )
     yield "detectable difference: the smallest true one that these questions would show in 80 of 100 such comparisons"
+
+
+def _list_headings(result: SweepResult) -> Sequence[str]:
+    metric = _name_metric(result)
+    return [metric if heading == ACCURACY else heading for heading in JOBS]
+
+
+def _name_metric(result: SweepResult) -> str:
+    return join_metrics(job.summary.metric for job in result.jobs if job.summary is not None)
 
 
 def _list_cells(row: JobResult) -> Sequence[str]:
@@ -87,8 +97,8 @@ def _list_cells(row: JobResult) -> Sequence[str]:
     return (
         job,
         differs,
-        format_floor(summary.accuracy, summary.incomplete),
-        format_interval(summary.accuracy_ci95),
+        format_floor(summary.score, summary.incomplete),
+        format_interval(summary.score_ci95),
         str(summary.n_error - summary.n_not_run),
         format_usd(summary.usage.cost_usd),
         f"{summary.wall_seconds:,.1f} s",
@@ -110,9 +120,9 @@ def _list_comparisons(result: SweepResult) -> Iterator[Sequence[str]]:
             )
 
 
-def _describe_questions(made: PairedResult) -> str:
+def _describe_questions(made: PairedResult, metric: str) -> str:
     times = "" if made.epochs == 1 else f", each answered {made.epochs} times"
-    return f"{made.n_questions} questions with a gold answer{times}; differences in points of accuracy"
+    return f"{made.n_questions} questions with a gold answer{times}; differences in points of {metric}"
 
 
 def _build_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -16,6 +16,7 @@ from typing import Any
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.sqlite_file import compute_crc
+from eval.scorers.score import read_value
 from mas.runtime.text import to_jsonable
 
 
@@ -92,8 +93,13 @@ class Record:
     trajectory: list[dict[str, Any]] = field(default_factory=list)  # mas.runtime.trace.Span, as dictionaries
 
     @property
+    def value(self) -> float:
+        """Share of a point that the answer adds to the metric, 0 to 1; in error it is 0."""
+        return read_value(self.score)
+
+    @property
     def correct(self) -> bool:
-        return self.score is not None and self.score >= 1.0
+        return self.value == 1.0
 
     @property
     def scored(self) -> bool:

@@ -1,9 +1,24 @@
-"""Contracts of scoring: the verdict on one answer, and the rule that reaches it."""
+"""Contracts of scoring: the verdict on one answer, the rule that reaches it, and the metric, the mean of its values.
 
+Search, shortlist, gate, comparison and summary all use the same metric: the mean of the deciding scorer's values, 0 to
+1 for each answer; one in error or missing is 0. Where every value is 0 or 1 it is the accuracy; otherwise it never has
+that name.
+
+    read_value(None), read_value(0.5)                        # 0.0, 0.5
+    name_metric("exact", [0.0, 1.0])                         # "accuracy"
+    name_metric("token_f1", [0.0, 1.0])                      # "mean token F1"
+    name_metric("function", [0.5])                           # "mean score"
+"""
+
+import math
 from abc import abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
+
+ACCURACY, MEAN_SCORE = "accuracy", "mean score"
+GRADED_SCORERS = {"token_f1": "mean token F1", "rouge_l": "mean ROUGE-L"}  # give parts of a point by their nature
+_OUR_SCORERS = "eval.scorers."
 
 
 @dataclass(frozen=True)
@@ -68,3 +83,43 @@ class SampleScorer(Scorer, Protocol):
             trace: of the whole program, as `dspy.settings.trace` holds it.
             own_trace: of the predictor.
         """
+
+
+def read_value(score: float | None) -> float:
+    """Return what one answer counts, 0 to 1, by its score; None and what is not finite count 0."""
+    return min(max(score, 0.0), 1.0) if score is not None and math.isfinite(score) else 0.0
+
+
+def has_partial_credit(values: Iterable[float]) -> bool:
+    """Return whether any value is strictly between 0 and 1."""
+    return any(0 < value < 1 for value in values)
+
+
+def name_metric(scorer: str | None, values: Iterable[float]) -> str:
+    """Return the name of the mean of some values.
+
+    Args:
+        scorer: as `read_scorer_name` returns it; None: unknown.
+        values: 0 to 1, of all answers that the mean is shown for.
+    """
+    if scorer in GRADED_SCORERS:
+        return GRADED_SCORERS[scorer]
+    return MEAN_SCORE if has_partial_credit(values) else ACCURACY
+
+
+def join_metrics(names: Iterable[str]) -> str:
+    """Return one name for several runs: theirs, or `mean score` where these differ; `accuracy` without any."""
+    found = set(names) or {ACCURACY}
+    return found.pop() if len(found) == 1 else MEAN_SCORE
+
+
+def read_scorer_name(scorer: object) -> str | None:
+    """Return the word of the command line, such as `gaia`; scorers that are not ours keep their whole target.
+
+    Args:
+        scorer: its part of a run's configuration.
+    """
+    target = str(scorer.get("_target_") or "") if isinstance(scorer, Mapping) else ""
+    if target.startswith(_OUR_SCORERS):
+        return target.removeprefix(_OUR_SCORERS).partition(".")[0]
+    return target or None

@@ -146,7 +146,7 @@ def _read_job(job: Job, run: Path | None) -> tuple[JobResult, Answers | None]:
 def _choose_exit_code(summary: Summary, floor: float | None) -> int:
     if summary.stopped:
         return STOPPED
-    below = floor is not None and (summary.accuracy or 0.0) < floor
+    below = floor is not None and (summary.score or 0.0) < floor
     return FAILURES if below or summary.n_error else FINISHED
 
 

@@ -10,7 +10,7 @@
 
 | objective | published if |
 |---|---|
-| accuracy | the gain's 95% interval lies above `min_gain`, and p is at most 0.05 |
+| score | the gain's 95% interval lies above `min_gain`, and p is at most 0.05 |
 | cost | the gain's 95% interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
 
 Both require no new format losses; leaks and long prompts were excluded from the shortlist. The interval alone is not
@@ -18,9 +18,9 @@ enough: where the parent never wins and the winner wins few questions, it contai
 cases (`eval.analysis.statistics.paired_tests`); p is exact there.
 
 Format losses are answers that could not be read (parse errors, truncated replies). They already count as wrong in the
-accuracy; they are new if the winner has more of them than the parent beyond chance (the interval of the difference lies
-above 0). With objective=accuracy, answers that are wrong only in their format do not count here: the more answers are
-right in content, the more can be wrong only in form. With objective=cost they do: accuracy need not rise there, and a
+metric; they are new if the winner has more of them than the parent beyond chance (the interval of the difference lies
+above 0). With objective=score, answers that are wrong only in their format do not count here: the more answers are
+right in content, the more can be wrong only in form. With objective=cost they do: the metric need not rise there, and a
 cheaper prompt that omits instructions about the form must not pass within the margin.
 
 Power: with n questions, k answers per question and side, and accuracies p and q, the variance of a question's
@@ -63,7 +63,7 @@ FinishReason = Literal[
     "reflection_unparsable",
 ]
 
-OBJECTIVES = ("accuracy", "cost")
+OBJECTIVES = ("score", "cost")
 MAX_P = 0.05
 
 # Assumptions of the power analysis
@@ -80,9 +80,9 @@ _MOST_QUESTIONS = 1_000_000
 class GateSettings:
     """The `gate` section of the configuration."""
 
-    objective: str = "accuracy"  # accuracy: better by more than min_gain | cost: not worse by more than margin, cheaper
+    objective: str = "score"  # score: better by more than min_gain | cost: not worse by more than margin, cheaper
     min_gain: float = 0.0  # the gain's 95% interval must lie above it
-    margin: float = 0.02  # with objective=cost: how much accuracy may be lost, at the interval's lower end
+    margin: float = 0.02  # with objective=cost: how much of the metric may be lost, at the interval's lower end
     epochs: int = 5  # answers to each sealed question, of the parent and of the winner
     max_prompt_chars: int = 12_000  # of one agent's prompt with its demos
     max_metric_error_share: float = 0.1  # of 10 answers or more; above it the scorer is considered broken
@@ -114,7 +114,7 @@ class GateVerdict:
     published: bool
     finish_reason: FinishReason
     reasons: list[str]  # the failed checks as sentences; of a published set, the passed ones
-    gain: float  # in accuracy, -1 to 1
+    gain: float  # in the metric, -1 to 1
     gain_ci95: Interval | None
     p: float
     questions_needed: int | None  # to show this gain in 80 of 100 cases; None: no gain
@@ -122,8 +122,8 @@ class GateVerdict:
 
 def judge(settings: GateSettings, comparison: Comparison) -> GateVerdict:
     """Judge the winner, compared with its parent on the sealed questions."""
-    sealed = comparison.accuracy
-    passed, failed = _gain(settings, sealed, comparison.cost_usd)
+    sealed = comparison.score
+    passed, failed = _gain(settings, comparison)
     failures: list[tuple[FinishReason, str]] = [("not_significant", sentence) for sentence in failed]
     if sentence := _new_format_losses(settings, comparison):
         failures.append(("format_loss", sentence))
@@ -156,19 +156,20 @@ def _questions_needed(sealed: PairedResult) -> int | None:
     return compute_questions_needed(sealed.difference, sd=sealed.standard_error * math.sqrt(sealed.n_questions))
 
 
-def _gain(settings: GateSettings, sealed: PairedResult, cost: MeanDifference | None) -> tuple[list[str], list[str]]:
+def _gain(settings: GateSettings, comparison: Comparison) -> tuple[list[str], list[str]]:
     """Return the passed and the failed checks as sentences."""
+    sealed, metric = comparison.score, comparison.metric
     if settings.objective == "cost":
-        checks = [_not_worse(settings, sealed), _cheaper(cost, sealed.n_questions)]
+        checks = [_not_worse(settings, sealed, metric), _cheaper(comparison.cost_usd, sealed.n_questions)]
     else:
-        checks = [_better(settings, sealed), _not_by_luck(sealed)]
+        checks = [_better(settings, sealed, metric), _not_by_luck(sealed)]
     return [sentence for holds, sentence in checks if holds], [sentence for holds, sentence in checks if not holds]
 
 
-def _better(settings: GateSettings, sealed: PairedResult) -> tuple[bool, str]:
+def _better(settings: GateSettings, sealed: PairedResult, metric: str) -> tuple[bool, str]:
     holds = sealed.ci95 is not None and sealed.ci95[0] > settings.min_gain
     above = f"{'lies' if holds else 'does not lie'} above {_points(settings.min_gain)}"
-    return holds, f"The gain on the sealed questions is {_describe_gain(sealed)}; the interval {above}."
+    return holds, f"The gain in {metric} on the sealed questions is {_describe_gain(sealed)}; the interval {above}."
 
 
 def _not_by_luck(sealed: PairedResult) -> tuple[bool, str]:
@@ -177,10 +178,10 @@ def _not_by_luck(sealed: PairedResult) -> tuple[bool, str]:
     return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {MAX_P:g}."
 
 
-def _not_worse(settings: GateSettings, sealed: PairedResult) -> tuple[bool, str]:
+def _not_worse(settings: GateSettings, sealed: PairedResult, metric: str) -> tuple[bool, str]:
     holds = sealed.ci95 is not None and sealed.ci95[0] > -settings.margin
     above = f"{'lies' if holds else 'does not lie'} above {_points(-settings.margin)} (gate.margin)"
-    return holds, f"The change in accuracy on the sealed questions is {_describe_gain(sealed)}; the interval {above}."
+    return holds, f"The change in {metric} on the sealed questions is {_describe_gain(sealed)}; the interval {above}."
 
 
 def _cheaper(cost: MeanDifference | None, n_questions: int) -> tuple[bool, str]:

@@ -20,8 +20,10 @@ class SideNumbers(TypedDict, total=False):
     """Results of the parent or of the winner in the sealed test."""
 
     candidate_id: str  # of the winner
-    accuracy: float
+    accuracy: float  # share of right answers
     ci95: list[float] | None
+    score: float  # the metric; where all answers are right or wrong, the accuracy
+    score_ci95: list[float] | None
     errors: dict[str, int]  # by error class
 
 
@@ -59,7 +61,9 @@ class Verdict(TypedDict, total=False):
     spend: dict[str, float]
     best_val: BestOnValidation | None
     labels: list[str]  # known to the search; empty: the targets are answers
-    gain: float | None  # in accuracy, -1 to 1
+    metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
+    gain: float | None  # in the metric, -1 to 1
+    gain: float | None  # in the metric, -1 to 1
     gain_ci95: list[float] | None
     p: float | None
     baseline: SideNumbers
@@ -70,6 +74,11 @@ class Verdict(TypedDict, total=False):
     gate: dict[str, object]
     questions_needed: int | None
     set: str  # folder of the published or rejected set
+
+
+def get_score(side: SideNumbers) -> float:
+    """Return a side's result in the metric; verdicts of earlier versions hold the accuracy alone."""
+    return side.get("score", side["accuracy"])
 
 
 def compute_exit_code(verdict: Verdict) -> int:

@@ -15,6 +15,7 @@ from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage,
 from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import clean_text, truncate
 from eval.runs.run_info import RunInfo, dump_config
+from eval.scorers.score import ACCURACY
 from optimize.mlflow_export.folder import CONFIG, SOURCES, TuningSnapshot
 from optimize.mlflow_export.report import build_report, describe_tuning
 from optimize.search.candidate import PARENT
@@ -107,6 +108,10 @@ def _metrics(tuning: TuningSnapshot) -> dict[str, float]:
         scores = verdict.get(arm) or {}
         found |= select_finite({f"{arm}_accuracy": scores.get("accuracy")})
         found |= build_interval_metrics(f"{arm}_accuracy_ci95", scores.get("ci95"))
+        if (metric := verdict.get("metric", ACCURACY)) != ACCURACY:
+            name = f"{arm}_{metric.replace(' ', '_')}"
+            found |= select_finite({name: scores.get("score")})
+            found |= build_interval_metrics(f"{name}_ci95", scores.get("score_ci95"))
     fresh = tuning.shortlist.get(PARENT) or {}
     found |= select_finite({f"baseline_{name}": fresh.get(name) for name in ("val_score", "fresh_score")})
     found |= {

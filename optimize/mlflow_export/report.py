@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+from eval.scorers.score import ACCURACY
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.verdict import Verdict
@@ -64,10 +65,12 @@ def _outcome(tuning: TuningSnapshot) -> str:
 
 def _result(verdict: JsonObject) -> str:
     sealed, baseline, winner = (verdict.get(name) or {} for name in ("sealed", "baseline", "winner"))
+    # Verdicts of earlier versions hold the accuracy alone.
+    score, bounds = ("score", "score_ci95") if "score" in winner else ("accuracy", "ci95")
     return (
         f"On {sealed.get('n_questions')} sealed questions, {sealed.get('epochs')} answers each: "
-        f"{_share(baseline.get('accuracy'))} before{_within(baseline.get('ci95'))}, "
-        f"{_share(winner.get('accuracy'))} with {winner.get('candidate_id')}{_within(winner.get('ci95'))}; "
+        f"{verdict.get('metric', ACCURACY)} {_share(baseline.get(score))} before{_within(baseline.get(bounds))}, "
+        f"{_share(winner.get(score))} with {winner.get('candidate_id')}{_within(winner.get(bounds))}; "
         f"gain {_share(verdict.get('gain'), '+')}{_within(verdict.get('gain_ci95'))}, p = {_number(verdict.get('p'))}; "
         f"{sealed.get('wins')} questions won, {sealed.get('losses')} lost, {sealed.get('ties')} tied."
     )

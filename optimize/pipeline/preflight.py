@@ -18,7 +18,8 @@ from statistics import fmean
 import dspy
 from dspy.utils.exceptions import LMError
 
-from eval.analysis.statistics.intervals import Interval, compute_accuracy_interval
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.cli.console import Console
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
@@ -286,10 +287,10 @@ def measure_baseline(run: TuningRun) -> Baseline:
     if found is not None:
         return Baseline(**{**found, "ci95": tuple(found["ci95"])})
     records = [trial.record for trial in run.answer_validation(run.parent.prompts)]
-    interval = compute_accuracy_interval(sum(record.correct for record in records), len(records))
+    interval = compute_metric_interval([[record.value] for record in records])
     assert interval is not None, "splits have at least two validation questions"
     measured = Baseline(
-        val_score=fmean(record.score or 0.0 for record in records),
+        val_score=fmean(record.value for record in records),
         ci95=interval,
         n_questions=len(records),
         **asdict(AnswerMeans.of(records)),

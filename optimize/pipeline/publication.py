@@ -6,11 +6,12 @@
 `verdict.json` is written last: a run that has it is finished.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Side, compare_answers
 from eval.execution.termination import RunStoppedError
+from eval.scorers.score import ACCURACY
 from mas.runtime.errors import UserError
 from optimize.gate.failed_answers import AGAINST, impute_failures
 from optimize.gate.gate import FinishReason, judge
@@ -25,26 +26,30 @@ from optimize.session.tuning_run import TuningRun
 def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
     """Compare both sides of the sealed test, and return the gate's verdict. The answers become final."""
     imputed = impute_failures(tested.parent_records, tested.winner_records)
-    comparison = compare_answers(build_answers(imputed.parent), build_answers(imputed.winner))
+    scorer = run.request.stored_config.get("scorer")
+    comparison = compare_answers(build_answers(imputed.parent, scorer), build_answers(imputed.winner, scorer))
+    if comparison.metric == ACCURACY:  # the search may have met partly right answers
+        comparison = replace(comparison, metric=run.metric)
     mark_judged(run)
     gate = judge(run.config.gate, comparison)
     run.files.write("flips", [asdict(flip) for flip in comparison.flips])
-    accuracy = comparison.accuracy
+    paired = comparison.score
     return {
         **_build_head(run, gate.published, gate.finish_reason),
+        "metric": comparison.metric,
         "gain": gate.gain,
         "gain_ci95": list(gate.gain_ci95) if gate.gain_ci95 else None,
         "p": gate.p,
         "baseline": _build_side(comparison.first),
         "winner": {"candidate_id": tested.candidate_id, **_build_side(comparison.second)},
         "sealed": {
-            "n_questions": accuracy.n_questions,
+            "n_questions": paired.n_questions,
             "epochs": run.config.gate.epochs,
-            "wins": accuracy.wins,
-            "losses": accuracy.losses,
-            "ties": accuracy.ties,
-            "test": accuracy.test,
-            "smallest_difference": accuracy.smallest_difference,
+            "wins": paired.wins,
+            "losses": paired.losses,
+            "ties": paired.ties,
+            "test": paired.test,
+            "smallest_difference": paired.smallest_difference,
             "opened_before": tested.earlier.runs,
             "questions_opened_before": tested.earlier.questions,
             "known_to_parent": run.splits.count_known_to(run.parent.prompts.tuned_on),
@@ -138,4 +143,10 @@ def _find_best_on_validation(run: TuningRun) -> BestOnValidation | None:
 
 
 def _build_side(side: Side) -> SideNumbers:
-    return {"accuracy": side.accuracy, "ci95": list(side.ci95) if side.ci95 else None, "errors": side.errors_by_class}
+    return {
+        "accuracy": side.accuracy,
+        "ci95": list(side.ci95) if side.ci95 else None,
+        "score": side.score,
+        "score_ci95": list(side.score_ci95) if side.score_ci95 else None,
+        "errors": side.errors_by_class,
+    }

@@ -41,7 +41,7 @@ def _search(run: TuningRun) -> SearchOutcome:
 
     def report(proposal: Proposal) -> None:
         run.files.add_proposal(proposal)
-        score = "" if proposal.val_score is None else f", {proposal.val_score:.1%} on validation"
+        score = "" if proposal.val_score is None else f", {run.metric} {proposal.val_score:.1%} on validation"
         candidate, decision = proposal.candidate, proposal.decision.replace("_", " ")
         run.show(f"  {candidate.id} ({describe_candidate(candidate)}): {decision}{score}; {proposal.reason}")
 

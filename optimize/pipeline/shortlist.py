@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from eval.analysis.statistics.intervals import Interval, compute_mean_interval
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import digest
 from optimize.gate.gate import FinishReason, GateSettings, find_long_prompts
@@ -61,7 +62,8 @@ def choose_winner(run: TuningRun, proposals: Sequence[ProposalLine], measured: B
         raise EarlyVerdictError(
             "no_accepted_candidate",
             f"after re-evaluation {_none_of_the_best(others)} better than the starting prompts "
-            f"({best.fresh_score:.1%} against {parent.fresh_score:.1%} on validation); the sealed test was not run",
+            f"({run.metric} {best.fresh_score:.1%} against {parent.fresh_score:.1%} on validation); the sealed "
+            "test was not run",
         )
     return best
 
@@ -105,7 +107,7 @@ def _rank(run: TuningRun, proposals: Sequence[ProposalLine], measured: Baseline)
     if not better:
         none = "the only proposal" if len(proposals) == 1 else f"none of {len(proposals)} proposals"
         was = "was not" if len(proposals) == 1 else "was"
-        began = f"the starting prompts ({measured.val_score:.1%})"
+        began = f"the starting prompts ({run.metric} {measured.val_score:.1%})"
         gate = run.config.gate
         enough = f"better than {began}"
         if gate.objective == "cost":
@@ -165,12 +167,12 @@ def _re_evaluate(run: TuningRun, candidate_id: str, val_score: float, measured: 
     records: list[Record] = []
     for epoch in range(_FIRST_NEW_EPOCH, _FIRST_NEW_EPOCH + epochs):
         for sample_id, trial in zip(scores, run.answer_validation(prompts, epoch), strict=True):
-            scores[sample_id].append(trial.record.score or 0.0)
+            scores[sample_id].append(trial.record.value)
             records.append(trial.record)
     means = [fmean(each) for each in scores.values()]
     usage = AnswerMeans.of(records)
     usage = replace(usage, seconds=max(usage.seconds, measured.seconds))  # replayed answers took no time
-    interval = compute_mean_interval(means, len(means) * epochs)
+    interval = compute_metric_interval(list(scores.values()))
     entry = ShortlistEntry(candidate_id, val_score, fmean(means), interval, **asdict(usage))
-    run.show(f"  {candidate_id}: {entry.fresh_score:.1%} re-evaluated ({val_score:.1%} in the search)")
+    run.show(f"  {candidate_id}: {run.metric} {entry.fresh_score:.1%} re-evaluated ({val_score:.1%} in the search)")
     return entry

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from eval.cli.console import Console
 from eval.cli.paths import format_path
+from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.sealed_log import describe_earlier_uses
-from optimize.gate.verdict import SealedNumbers, Verdict, compute_exit_code
+from optimize.gate.verdict import SealedNumbers, Verdict, compute_exit_code, get_score
 from optimize.publishing.provenance import describe_labels
 from optimize.publishing.publish import describe_published
 from optimize.session.run_files import RESUME, RunFiles, find_tuning_run, format_command
@@ -68,9 +69,10 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
 
 def _format_test(files: RunFiles, verdict: Verdict) -> Iterator[str]:
     sealed, low_high, gain = verdict["sealed"], verdict["gain_ci95"], _format_points(verdict["gain"] or 0.0)
+    metric = verdict.get("metric", ACCURACY)
     interval = f" (95% interval {_format_points(low_high[0])} to {_format_points(low_high[1])})" if low_high else ""
     yield (
-        f"sealed test: {verdict['baseline']['accuracy']:.1%} → {verdict['winner']['accuracy']:.1%} with "
+        f"sealed test: {metric} {get_score(verdict['baseline']):.1%} → {get_score(verdict['winner']):.1%} with "
         f"{verdict['winner']['candidate_id']}: {gain} points{interval}, p = {verdict['p']:.3g} "
         f"({sealed['test']}; {format_count(sealed['n_questions'], 'question')}, "
         f"{format_count(sealed['epochs'], 'answer')} each)"
@@ -84,7 +86,7 @@ def _format_test(files: RunFiles, verdict: Verdict) -> Iterator[str]:
     if known := sealed.get("known_to_parent"):
         yield (
             f"  {known} of the sealed questions were used to tune the prompts that it began with: "
-            "both accuracies are biased upwards"
+            "both scores are biased upwards"
         )
     flips = files.read("flips") or []
     for flip in flips[:_SHOWN_FLIPS]:

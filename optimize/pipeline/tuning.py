@@ -103,7 +103,7 @@ def run_phases(run: TuningRun) -> None:
         check_reflection_model(run)
     _begin(run, "baseline", "2/8 baseline on validation")
     measured = measure_baseline(run)
-    run.show(f"  {measured.val_score:.1%} of {measured.n_questions} questions")
+    run.show(f"  {run.metric} {measured.val_score:.1%} on {measured.n_questions} questions")
     _begin(run, "search", "3/8 search")
     reserve_test_budget(run, measured)
     proposals = run_search(run)

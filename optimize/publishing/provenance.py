@@ -18,11 +18,12 @@ from typing import Any
 
 from eval.config.tracking import remove_passwords
 from eval.runs.tuning_info import TuningInfo
+from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.text import to_jsonable
 
 _PACKAGES = ("dspy", "gepa", "langgraph", "openai")
-_SCORES = ("baseline", "winner", "gain", "gain_ci95", "p", "sealed")
+_SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "p", "sealed")
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
 _COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
 
@@ -170,8 +171,10 @@ def build_headline(provenance: Mapping[str, Any]) -> str:
 
 
 def describe_gain(scores: Mapping[str, Any]) -> str:
-    """Return `gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`."""
-    line = f"gain {_points(scores['gain'])} points on sealed questions"
+    """Return `gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`; a metric that is not the
+    accuracy is named."""
+    metric = scores.get("metric") or ACCURACY
+    line = f"gain {'' if metric == ACCURACY else f'in {metric} '}{_points(scores['gain'])} points on sealed questions"
     if known := (scores.get("sealed") or {}).get("known_to_parent"):
         line += f", {known} of which its parent was tuned on"
     if bounds := scores.get("gain_ci95"):

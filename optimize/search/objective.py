@@ -120,7 +120,7 @@ def _score(trial: Trial) -> tuple[float, str | None]:
         return 0.0, record.error if record.error_class == SCORER else None
     if record.score is None or not math.isfinite(record.score):
         return 0.0, f"question {record.sample_id} has no score"
-    return float(record.score), None
+    return record.value, None
 
 
 def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> str | None:

@@ -99,6 +99,12 @@ class TrialRows:
         with self._lock:
             self._database.execute(_ADD, (*key, *values))
 
+    def list_scores(self) -> list[float]:
+        """Return the different scores of all answers."""
+        with self._lock:
+            found = self._database.execute("SELECT DISTINCT score FROM trials WHERE score IS NOT NULL").fetchall()
+        return [score for (score,) in found]
+
     def close(self) -> None:
         with self._lock:
             self._database.close()
@@ -166,6 +172,10 @@ class Trials:
     def stop(self, reason: str) -> None:
         """Send no more requests; the first reason is kept."""
         self.own_stop_reason = self.own_stop_reason or reason
+
+    def list_scores(self) -> list[float]:
+        """Return the different scores of all answers, also of earlier sessions."""
+        return self._rows.list_scores()
 
     def cancel(self) -> None:
         """Send no more requests, and cancel those in flight."""

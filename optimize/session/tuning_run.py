@@ -27,6 +27,7 @@ from eval.runs.folder import RunInUseError, RunLock, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.run_info import dump_config
 from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
+from eval.scorers.score import name_metric, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
@@ -97,6 +98,11 @@ class TuningRun:
         return self.files.read_info().run_id
 
     # Programs and answers
+
+    @property
+    def metric(self) -> str:
+        """The name of what is compared, by the scorer and the answers so far."""
+        return name_metric(read_scorer_name(self.request.stored_config.get("scorer")), self.trials.list_scores())
 
     def build_program(self, prompts: PromptSet) -> Program:
         """Return a copy of the system's program with these prompts."""

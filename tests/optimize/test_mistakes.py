@@ -118,7 +118,7 @@ BUDGETS = [
     (["budget=5"], ["budget=5", "budget.usd"]),
 ]
 RANGES = [
-    (["gate.objective=speed"], ["gate.objective=speed", "accuracy, cost"]),
+    (["gate.objective=speed"], ["gate.objective=speed", "score, cost"]),
     (["gate.min_gain=5"], ["gate.min_gain=5", "0.05 for 5 points"]),
     (["gate.min_gain=-0.1"], ["gate.min_gain=-0.1", "out of range"]),
     (["gate.margin=2"], ["gate.margin=2", "out of range"]),

@@ -22,7 +22,7 @@ class GivenAnswer:
     """The answer to one sample in one epoch: verdict of the last attempt, usage of all, since all were paid for."""
 
     attempt: int
-    correct: bool
+    value: float  # 0 to 1; in error 0
     text: str  # cut; empty: in error, or no answer
     error_class: str | None  # None: no error
     unreadable: bool  # a reply could not be read
@@ -40,7 +40,7 @@ class GivenAnswer:
         usage = record.usage
         return cls(
             attempt=record.attempt,
-            correct=record.correct,
+            value=record.value,
             text="" if failed or record.answer is None else str(record.answer)[:MAX_TEXT_CHARS],
             error_class=intern(record.error_class or "unknown") if failed else None,
             unreadable=record.error_class in UNREADABLE,
@@ -52,6 +52,10 @@ class GivenAnswer:
             leaked=bool(record.leaks),
             cached_tool_calls=usage.cached_tool_calls,
         )
+
+    @property
+    def correct(self) -> bool:
+        return self.value == 1.0
 
     def add_usage(self, other: "GivenAnswer") -> None:
         """Add the usage of another attempt."""
@@ -97,8 +101,8 @@ class Answers:
         return sum(any(each and each.leaked for each in self.list_epochs(sample_id)) for sample_id in ids)
 
     def list_scores(self, sample_id: str, with_missing: bool = True) -> tuple[float, ...]:
-        """Return 1 (right) or 0 (wrong, in error or missing) by epoch."""
-        return tuple(float(each is not None and each.correct) for each in self.list_epochs(sample_id, with_missing))
+        """Return the value of each epoch's answer, 0 to 1; in error or missing it is 0."""
+        return tuple(0.0 if each is None else each.value for each in self.list_epochs(sample_id, with_missing))
 
 
 def read_answers(store: RunStore) -> Answers:
@@ -120,15 +124,15 @@ def read_answers(store: RunStore) -> Answers:
     )
 
 
-def build_answers(records: Iterable[Record]) -> Answers:
-    """Return the answers of a finished run from its records."""
+def build_answers(records: Iterable[Record], scorer: object = None) -> Answers:
+    """Return the answers of a finished run from its records, and the configuration of its scorer if it is known."""
     kept = list(records)
     questions = {
         each.sample_id: PlannedQuestion(each.sample_id, each.question, each.file, each.target, each.level)
         for each in kept
         if each.target is not None
     }
-    return Answers(questions, collect_answers(kept), max((each.epoch for each in kept), default=1))
+    return Answers(questions, collect_answers(kept), max((each.epoch for each in kept), default=1), scorer)
 
 
 def collect_answers(records: Iterable[Record]) -> Given:

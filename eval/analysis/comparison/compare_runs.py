@@ -121,7 +121,7 @@ def compare_runs(folders: Sequence[Path], intersection: bool) -> ComparisonResul
     _check(folders)
     runs = [_read_run(label, folder) for label, folder in zip(_LABELS, folders, strict=False)]
     pairs = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
-    p_values = adjust_p_values([pair.comparison.accuracy.p for pair in pairs])
+    p_values = adjust_p_values([pair.comparison.score.p for pair in pairs])
     return ComparisonResult(
         [_describe_run(run) for run in runs],
         [replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True)],
@@ -230,7 +230,7 @@ def _list_pair_notes(first: _ReadRun, second: _ReadRun, common: CommonSamples | 
 
 
 def _list_price_notes(first: _ReadRun, second: _ReadRun, comparison: Comparison) -> Iterator[str]:
-    known, n = comparison.cost_usd.n_questions if comparison.cost_usd else 0, comparison.accuracy.n_questions
+    known, n = comparison.cost_usd.n_questions if comparison.cost_usd else 0, comparison.score.n_questions
     if known < n:
         yield f"the cost of {n - known} of {n} questions is unknown to one of them; they are not in its difference"
     for run, side in ((first, comparison.first), (second, comparison.second)):
@@ -255,7 +255,7 @@ def _list_run_notes(run: _ReadRun, ids: Sequence[str]) -> Iterator[str]:
 
 
 def describe_answers(flip: Flip) -> tuple[list[str], list[str]]:
-    """Return both sides' answers by epoch: "✓ 17", "✗ 18", "! malformed", "! not_run"."""
+    """Return both sides' answers by epoch: "✓ 17", "✗ 18", "◐ 17 or 18", "! malformed", "! not_run"."""
     return list(map(_describe_answer, flip.first)), list(map(_describe_answer, flip.second))
 
 
@@ -264,4 +264,5 @@ def _describe_answer(answer: GivenAnswer | None) -> str:
         return f"! {NOT_RUN}"
     if answer.error_class:
         return f"! {answer.error_class}"
-    return f"{'✓' if answer.correct else '✗'} {answer.text}"
+    mark = "✓" if answer.correct else "✗" if answer.value == 0 else "◐"
+    return f"{mark} {answer.text}"

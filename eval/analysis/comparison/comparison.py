@@ -1,7 +1,7 @@
-"""One run compared with another, sample by sample: accuracy, cost, time, tokens, format, and which answers flipped.
+"""One run compared with another, sample by sample: the metric, cost, time, tokens, format, and which answers flipped.
 
     made = compare_answers(read_answers(store), read_answers(other))
-    made.accuracy.difference, made.cost_usd.ci95, made.format_losses.difference
+    made.metric, made.score.difference, made.cost_usd.ci95, made.format_losses.difference
     compare_answers(*map(build_answers, (parent_records, winner_records)))      # records without their store
 
 Differences are the second's minus the first's. Cost, time and tokens are per answer, all attempts included.
@@ -13,18 +13,20 @@ from dataclasses import asdict, dataclass
 
 from eval.analysis.comparison.answers import Answers, GivenAnswer
 from eval.analysis.comparison.pairing import pair_scores
-from eval.analysis.statistics.intervals import Interval, compute_clustered_interval
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.analysis.statistics.paired_means import MeanDifference, compare_means
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import NOT_RUN, PlannedQuestion
+from eval.scorers.score import join_metrics, name_metric, read_scorer_name
 
 
 @dataclass(frozen=True)
 class Side:
     """One of the two runs, on the samples that are compared."""
 
-    accuracy: float  # mean over samples
+    accuracy: float  # share of right answers, mean over samples
     ci95: Interval | None
     n_answers: int
     n_correct: int
@@ -32,6 +34,8 @@ class Side:
     tokens: int
     cost_usd: float | None  # None: unknown for some answer
     cached_calls: int  # that cost nothing, since another run had paid for them
+    score: float  # mean value of the answers, mean over samples; where all are right or wrong, the accuracy
+    score_ci95: Interval | None
     cached_tool_calls: int = 0  # that another run had made
 
 
@@ -52,7 +56,8 @@ class Flip:
 class Comparison:
     """The second run compared with the first."""
 
-    accuracy: PairedResult
+    metric: str  # name of what the scores of both are: see `eval.scorers.score`
+    score: PairedResult
     first: Side
     second: Side
     cost_usd: MeanDifference | None  # over the samples whose cost is known on both sides; None: there are none
@@ -65,7 +70,8 @@ class Comparison:
     def to_dict(self) -> dict[str, object]:
         means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")}
         return {
-            **self.accuracy.to_dict(),
+            "metric": self.metric,
+            **self.score.to_dict(),
             "first": asdict(self.first),
             "second": asdict(self.second),
             **{name: each.to_dict() if each else None for name, each in means.items()},
@@ -81,6 +87,7 @@ class HeldOut:
     n_questions: int  # that prompts were tuned on
     n_without: int
     accuracies: tuple[float, float] | None  # of both on the others; None: none is left
+    scores: tuple[float, float] | None  # the same of the metric
     without: PairedResult | None
 
     def to_dict(self) -> dict[str, object]:
@@ -102,8 +109,10 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
     scores = pair_scores(first, second, ids)
     asked = [(first.list_epochs(each, whole), second.list_epochs(each, whole)) for each in chosen]
     questions = [first.questions[each] for each in chosen]
+    values = [value for pair in scores for side in pair for value in side]
     return Comparison(
-        accuracy=run_paired_test(scores),
+        metric=join_metrics(name_metric(read_scorer_name(each.scorer), values) for each in (first, second)),
+        score=run_paired_test(scores),
         first=_side([pair.first for pair in scores], [given for given, _ in asked]),
         second=_side([pair.second for pair in scores], [given for _, given in asked]),
         cost_usd=_means(asked, lambda each: each.cost_usd),
@@ -132,12 +141,13 @@ def compare_held_out(
         return None
     known = frozenset[str]().union(*(each.ids for each in found.values()))
     scores = pair_scores(first, second, [each for each in ids if each not in known])
-    accuracies = (_average([pair.first for pair in scores]), _average([pair.second for pair in scores]))
+    sides = [pair.first for pair in scores], [pair.second for pair in scores]
     return HeldOut(
         sets=sets,
         n_questions=len(known),
         n_without=len(scores),
-        accuracies=accuracies if scores else None,
+        accuracies=(_average(_mark_right(sides[0])), _average(_mark_right(sides[1]))) if scores else None,
+        scores=(_average(sides[0]), _average(sides[1])) if scores else None,
         without=run_paired_test(scores) if scores else None,
     )
 
@@ -145,6 +155,11 @@ def compare_held_out(
 def _average(scores: Sequence[Sequence[float]]) -> float:
     """Return the mean over samples of each sample's mean."""
     return sum(sum(each) / len(each) for each in scores) / len(scores) if scores else 0.0
+
+
+def _mark_right(scores: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return 1 for each answer with full credit, 0 for the others."""
+    return [[float(value == 1) for value in values] for values in scores]
 
 
 _Epochs = Sequence[GivenAnswer | None]
@@ -155,10 +170,13 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
     answers = [each for epochs in given for each in epochs]
     there = [each for each in answers if each is not None]
     costs = [each.cost_usd for each in there]
+    right = _mark_right(scores)
     errors = Counter(NOT_RUN if each is None else each.error_class for each in answers)
     return Side(
-        accuracy=_average(scores),
-        ci95=compute_clustered_interval([(round(sum(each)), len(each)) for each in scores]),
+        accuracy=_average(right),
+        ci95=compute_metric_interval(right),
+        score=_average(scores),
+        score_ci95=compute_metric_interval(scores),
         n_answers=len(answers),
         n_correct=sum(each.correct for each in there),
         errors_by_class={name: count for name, count in errors.most_common() if name is not None},

@@ -17,10 +17,10 @@ from eval.runs.folder import is_in_use
 from eval.runs.record import Record, Usage, build_missing_record
 from eval.runs.run_info import SILENT, RunInfo, SessionInfo
 from eval.runs.store import RunStore
+from eval.scorers.score import read_scorer_name
 
 GOING_ON = "it is still going on"
 WITHOUT_RECORD = "some questions ended without a record"
-_OUR_SCORERS = "eval.scorers."
 
 
 def summarise_store(store: RunStore) -> Summary:
@@ -67,15 +67,8 @@ def read_names(info: RunInfo, folder_name: str) -> RunNames:
         data=info.part("data").get("name"),
         split=config.get("split"),
         prompts=info.prompts_name or prompts,  # the arms of a tuning run use others than their configuration names
-        scorer=_shorten_target(str(info.part("scorer").get("_target_") or "")),
+        scorer=read_scorer_name(info.part("scorer")),
     )
-
-
-def _shorten_target(target: str) -> str | None:
-    """Return the word of the command line, such as `gaia`; scorers that are not ours keep their whole target."""
-    if target.startswith(_OUR_SCORERS):
-        return target.removeprefix(_OUR_SCORERS).partition(".")[0]
-    return target or None
 
 
 def _find_stop_reason(sessions: Sequence[SessionInfo], store: RunStore) -> str | None:

@@ -29,7 +29,7 @@ class Row:
     level: str | None
     scored: bool
     correct: bool
-    score: float | None
+    value: float  # 0 to 1; in error or unscored 0
     error_class: str | None  # None: no error
     error: str | None  # its message, cut
     limit: str | None
@@ -52,7 +52,7 @@ def build_row(record: Record) -> Row:
         level=None if record.level is None else intern(record.level),
         scored=record.scored,
         correct=record.scored and record.correct,
-        score=record.score,
+        value=record.value if record.scored else 0.0,
         error_class=intern(record.error_class or "unknown") if failed else None,
         error=None if record.error is None else intern(record.error[:MAX_ERROR_CHARS]),
         limit=None if record.limit is None else intern(record.limit),

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol, TypeVar
 
-from eval.analysis.statistics.intervals import compute_clustered_interval
+from eval.analysis.statistics.intervals import Interval, compute_clustered_interval
+from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.analysis.summary.epochs import count_correct, group_by_sample, measure_agreement, summarise_epochs
 from eval.analysis.summary.rows import Row, Spending, build_row
 from eval.analysis.summary.summary import (
@@ -30,6 +31,7 @@ from eval.analysis.summary.summary import (
 from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import NOT_RUN, Record, Usage
 from eval.runs.store import UNFINISHED
+from eval.scorers.score import has_partial_credit, name_metric
 from mas.simulation import SIMULATED_NOTICE
 
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
@@ -95,6 +97,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         stopped=run.stopped,
         incomplete=incomplete,
         **vars(_count(final, incomplete)),
+        metric=name_metric(run.names.scorer, [each.value for each in final]),
         n_unscored=sum(not each.scored for each in final),
         n_questions=len({each.sample_id for each in final}),
         epochs=epochs,
@@ -155,6 +158,8 @@ def _count(rows: Sequence[Row], incomplete: bool) -> Counts:
         n_wrong=sum(not each.correct and each.error_class is None for each in scored),
         accuracy=n_correct / len(scored) if scored else None,
         accuracy_ci95=None if incomplete else compute_clustered_interval(tallies),
+        score=_compute_mean(scored),
+        score_ci95=None if incomplete else _compute_interval(scored),
         n_error=sum(each.error_class is not None for each in rows),
         n_infrastructure=sum(each.error_class == INFRASTRUCTURE for each in rows),
         n_not_run=sum(each.error_class == NOT_RUN for each in rows),
@@ -195,12 +200,21 @@ def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried
         n=len(again),
         recovered=sum(each.error_class is None for each in again),
         accuracy_first_tries=sum(each.correct for each in scored) / len(scored) if scored else None,
+        score_first_tries=_compute_mean(scored),
     )
 
 
 def _mean_score(rows: Sequence[Row]) -> float | None:
-    scores = [each.score or 0.0 for each in rows if each.scored]
-    return sum(scores) / len(scores) if any(0 < score < 1 for score in scores) else None
+    scored = [each for each in rows if each.scored]
+    return _compute_mean(scored) if has_partial_credit(each.value for each in scored) else None
+
+
+def _compute_mean(scored: Sequence[Row]) -> float | None:
+    return sum(each.value for each in scored) / len(scored) if scored else None
+
+
+def _compute_interval(scored: Sequence[Row]) -> Interval | None:
+    return compute_metric_interval([[each.value for each in attempts] for attempts in group_by_sample(scored)])
 
 
 def _measure_judge(rows: Sequence[Row]) -> JudgeAgreement | None:
@@ -219,6 +233,8 @@ def _measure_without(final: Sequence[Row], left_out: Collection[str], incomplete
     return AccuracyWithout(
         accuracy_without=sum(each.correct for each in others) / len(others) if left_out and others else None,
         accuracy_without_ci95=compute_clustered_interval(tallies) if left_out and not incomplete else None,
+        score_without=_compute_mean(others) if left_out else None,
+        score_without_ci95=_compute_interval(others) if left_out and not incomplete else None,
         n_without=len(others),
     )
 

@@ -16,6 +16,7 @@ from typing import TypeVar, cast, get_args, get_origin, get_type_hints
 
 from eval.analysis.statistics.intervals import Interval
 from eval.runs.record import Usage
+from eval.scorers.score import ACCURACY
 
 SUMMARY_VERSION = 2  # increased whenever a field changes its name or its meaning
 
@@ -45,6 +46,8 @@ class Counts:
     n_wrong: int  # answered, and wrongly
     accuracy: float | None
     accuracy_ci95: Interval | None
+    score: float | None = None  # mean value of the answers: the metric; where all are right or wrong, the accuracy
+    score_ci95: Interval | None = None
     n_error: int
     n_infrastructure: int  # of the errors
     n_not_run: int  # of the errors
@@ -76,6 +79,7 @@ class Retried:
     n: int
     recovered: int
     accuracy_first_tries: float | None  # the accuracy had nothing been run again
+    score_first_tries: float | None = None  # the same of the metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +105,8 @@ class AccuracyWithout:
 
     accuracy_without: float | None
     accuracy_without_ci95: Interval | None
+    score_without: float | None = None  # the same of the metric
+    score_without_ci95: Interval | None = None
     n_without: int  # answers
 
 
@@ -189,6 +195,7 @@ class RunFacts(RunNames):
 class Summary(Counts, RunFacts):
     """The numbers of a run."""
 
+    metric: str = ACCURACY  # name of what `score` is: see `eval.scorers.score`
     n_unscored: int
     n_questions: int
     epochs: int  # as planned

@@ -66,9 +66,11 @@ def test_a_floor_is_told_as_one_wherever_a_share_of_right_answers_stands(record:
         record("d", **NOT_RUN),
     ]
     text = shown(records, stopped="x")
-    assert "on first tries the accuracy was at least 25.0%" in text
-    assert "mean score: at least 0.625 with" in text
-    assert "accuracy without it: at least 33.3% of 3\n" in text
+    assert "on first tries the mean score was at least 37.5%" in text
+    assert row(text, "all") == ["all", "at least 62.5%", "2/4", "1", "0"]
+    assert "fully right: at least 50.0% of the answers; the mean score counts" in text
+    assert "mean score without it: at least 50.0% of 3\n" in text
+    assert "accuracy" not in text, "a mean of graded scores is no accuracy"
     assert "at least" not in shown(records[:-1])
 
 

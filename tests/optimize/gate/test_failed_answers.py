@@ -54,7 +54,7 @@ def made(counted: ImputedAnswers) -> Comparison:
 
 def gain(parent: Sequence[bool | None], winner: Sequence[bool | None]) -> float:
     """On one question."""
-    return made(impute_failures(side(parent), side(winner))).accuracy.difference
+    return made(impute_failures(side(parent), side(winner))).score.difference
 
 
 def test_five_ids_are_all_shown_and_of_six_one_is_counted() -> None:

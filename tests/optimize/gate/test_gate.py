@@ -89,6 +89,26 @@ def test_an_unclear_gain_is_not_and_how_many_questions_it_would_take_is_told() -
     assert verdict.questions_needed > 53
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "means", "published"),
+    [
+        ([0.3] * 20, [0.9] * 20, (0.3, 0.9), True),  # no answer is fully right, before or after
+        ([0.95] * 18 + [1.0] * 2, [0.0] * 15 + [1.0] * 5, (0.955, 0.25), False),  # more are fully right
+    ],
+)
+def test_graded_scores_are_judged_by_their_mean(
+    before: list[float], after: list[float], means: tuple[float, float], published: bool
+) -> None:
+    sides = [[replace(record, score=score) for record, score in zip(records([[True]] * 20), scores, strict=True)]
+             for scores in (before, after)]  # fmt: skip
+    found = compare_answers(*(build_answers(side, {"_target_": "my_rules.grade"}) for side in sides))
+    assert (found.metric, found.first.score, found.second.score) == ("mean score", *map(pytest.approx, means))
+    verdict = judge(GateSettings(), found)
+    assert verdict.published is published
+    assert verdict.gain == pytest.approx(means[1] - means[0])
+    assert verdict.reasons[0].startswith("The gain in mean score on the sealed questions is ")
+
+
 def test_no_gain_needs_no_number_of_questions() -> None:
     for found in (made(0, 0, 20), made(1, 5, 14)):
         verdict = judge(GateSettings(), found)
@@ -97,8 +117,8 @@ def test_no_gain_needs_no_number_of_questions() -> None:
 
 def test_the_interval_alone_is_not_enough() -> None:
     found = made(5, 0, 48)
-    assert found.accuracy.ci95
-    assert found.accuracy.ci95[0] > 0
+    assert found.score.ci95
+    assert found.score.ci95[0] > 0
     verdict = judge(GateSettings(), found)
     assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
     assert verdict.reasons == ["p is 0.0625 (exact McNemar), above the required 0.05."]
@@ -106,8 +126,8 @@ def test_the_interval_alone_is_not_enough() -> None:
 
 def test_the_gain_must_be_above_the_least_one() -> None:
     found = made(12, 1, 40)
-    assert found.accuracy.ci95
-    below, above = (GateSettings(min_gain=found.accuracy.ci95[0] + step) for step in (-0.001, 0.001))
+    assert found.score.ci95
+    below, above = (GateSettings(min_gain=found.score.ci95[0] + step) for step in (-0.001, 0.001))
     assert judge(below, found).published
     assert not judge(above, found).published
 
@@ -152,7 +172,7 @@ def test_for_cost_no_questions_cost_may_be_unknown() -> None:
     assert verdict.reasons[0].startswith("The cost of 3 of the 100 sealed questions is unknown")
 
 
-@pytest.mark.parametrize(("objective", "published"), [("accuracy", True), ("cost", False)])
+@pytest.mark.parametrize(("objective", "published"), [("score", True), ("cost", False)])
 def test_answers_wrong_in_their_form_alone_are_losses_where_nothing_has_to_become_better(
     objective: str, published: bool
 ) -> None:
@@ -169,7 +189,7 @@ def test_answers_wrong_in_their_form_alone_are_losses_where_nothing_has_to_becom
 
 
 def test_one_question_passes_no_gate() -> None:
-    for objective in ("accuracy", "cost"):
+    for objective in ("score", "cost"):
         verdict = judge(GateSettings(objective), made(1, 0, 0, cost_usd=0.01))
         assert not verdict.published
 
@@ -353,8 +373,8 @@ def test_a_p_of_exactly_the_limit_passes(p: float, holds: bool) -> None:
 def test_an_interval_that_touches_the_limit_does_not_pass() -> None:
     settings = GateSettings(min_gain=0.125, margin=0.25)
     above = math.nextafter(0.125, 1.0), math.nextafter(-0.25, 1.0)
-    assert [gate._better(settings, sealed_result(low))[0] for low in (0.125, above[0])] == [False, True]
-    assert [gate._not_worse(settings, sealed_result(low))[0] for low in (-0.25, above[1])] == [False, True]
+    assert [gate._better(settings, sealed_result(low), "accuracy")[0] for low in (0.125, above[0])] == [False, True]
+    assert [gate._not_worse(settings, sealed_result(low), "accuracy")[0] for low in (-0.25, above[1])] == [False, True]
     costs = [MeanDifference(53, 0.5, 0.25, -0.25, (-0.5, high)) for high in (0.0, math.nextafter(0.0, -1.0))]
     assert [gate._cheaper(cost, 53)[0] for cost in costs] == [False, True]
     losses = [MeanDifference(53, 0.25, 0.5, 0.25, (low, 0.5)) for low in (0.0, math.nextafter(0.0, 1.0))]

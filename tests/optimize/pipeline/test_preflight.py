@@ -98,7 +98,7 @@ class Modest:
 
 @dataclass
 class Gate:
-    objective: str = "accuracy"
+    objective: str = "score"
     min_gain: float = 0.0
     margin: float = 0.02
     epochs: int = 5
@@ -363,7 +363,7 @@ def test_each_validation_question_is_asked_once_and_what_it_took_is_known(tmp_pa
     assert len(model.requests) == 30
     assert measured["cost_usd"] == pytest.approx(tuned.verdict["spend"]["cost_usd"] / 10)
     assert measured["cost_usd"] > 0
-    assert "  20.0% of 10 questions" in tuned.out
+    assert "  accuracy 20.0% on 10 questions" in tuned.out
 
 
 def test_means_are_of_all_answers_and_one_unknown_cost_makes_the_mean_unknown() -> None:

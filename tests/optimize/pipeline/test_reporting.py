@@ -51,8 +51,8 @@ def test_a_refusal_says_why_what_it_would_have_taken_and_what_can_be_done(
     text = shown(tmp_path, TESTED, width, terminal)
     lines = text.splitlines()
     assert lines[0] == (
-        "sealed test: 40.0% → 45.0% with c004: +5.0 points (95% interval -1.0 to +11.0), p = 0.09 (exact sign-flip; "
-        "60 questions, 5 answers each)"
+        "sealed test: accuracy 40.0% → 45.0% with c004: +5.0 points (95% interval -1.0 to +11.0), p = 0.09 "
+        "(exact sign-flip; 60 questions, 5 answers each)"
     )
     assert lines[1] == "  9 questions better, 4 worse, 47 the same; -$0.00012 per answer"
     assert lines[2].startswith("  + q0: How many words") and lines[2].endswith(" …") and len(lines[2]) < 80

@@ -62,7 +62,7 @@ def test_it_is_the_fresh_answers_that_decide(tmp_path: Path) -> None:
     assert all(each["cost_usd"] > 0 for each in (first, second, third))
     assert tuned.verdict["winner"]["candidate_id"] == "c002"
     assert tuned.verdict["best_val"]["candidate_id"] == "c001"
-    assert "  c001: 20.0% re-evaluated (100.0% in the search)" in tuned.out
+    assert "  c001: accuracy 20.0% re-evaluated (100.0% in the search)" in tuned.out
 
 
 def test_the_room_for_the_sealed_test_is_that_of_both_sides(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_shortlist_that_is_there_is_not_asked_again(tmp_path: Path) -> None:
     assert len(model.requests) == 2 * 30 * 3, "the sealed test alone"
 
 
-@pytest.mark.parametrize(("objective", "good"), [("accuracy", "better"), ("cost", "good enough")])
+@pytest.mark.parametrize(("objective", "good"), [("score", "better"), ("cost", "good enough")])
 def test_candidates_with_the_parent_s_prompts_alone_are_no_candidates(
     tmp_path: Path, objective: str, good: str
 ) -> None:

@@ -27,7 +27,8 @@ def summary_of(*records: Record, **facts: Any) -> Summary:
 def test_without_any_there_is_no_line_and_no_second_accuracy(record: Make) -> None:
     summary = summary_of(record("a", score=1.0), record("b"))
     assert asdict(summary.leaks) == {
-        "n_questions": 0, "results": (), "accuracy_without": None, "accuracy_without_ci95": None, "n_without": 2,
+        "n_questions": 0, "results": (), "accuracy_without": None, "accuracy_without_ci95": None, "score_without": None,
+        "score_without_ci95": None, "n_without": 2,
     }  # fmt: skip
     assert asdict(summary.blocked_pages) == {"n": 0, "hosts": {}}
     assert not {"benchmark leaks", "blocked pages"} & set(dict(list_notes(summary)))

@@ -108,7 +108,8 @@ def test_levels_are_summed_up_apart(record: Make) -> None:
     assert list(levels) == ["1", "2"]
     assert asdict(levels["1"]) == {
         "n": 1, "n_scored": 1, "n_correct": 1, "n_wrong": 0, "accuracy": 1.0,
-        "accuracy_ci95": (pytest.approx(0.2065, abs=1e-4), 1.0), "n_error": 0, "n_infrastructure": 0,
+        "accuracy_ci95": (pytest.approx(0.2065, abs=1e-4), 1.0), "score": 1.0,
+        "score_ci95": levels["1"].accuracy_ci95, "n_error": 0, "n_infrastructure": 0,
         "n_not_run": 0,
     }  # fmt: skip
     assert (levels["2"].accuracy, levels["2"].n_error) == (0.0, 1)
@@ -242,9 +243,11 @@ def test_what_trying_again_changed_is_told_apart(record: Make) -> None:
     ]
     summary = summarise(records, RunDetails(run_id="run-1"))
     assert summary.accuracy == pytest.approx(2 / 3)
-    assert summary.retried == Retried(n=2, recovered=1, accuracy_first_tries=pytest.approx(1 / 3))
+    assert summary.retried == Retried(
+        n=2, recovered=1, accuracy_first_tries=pytest.approx(1 / 3), score_first_tries=pytest.approx(1 / 3)
+    )
     untouched = summarise(records[2:3], RunDetails(run_id="run-1")).retried
-    assert untouched == Retried(n=0, recovered=0, accuracy_first_tries=1.0)
+    assert untouched == Retried(n=0, recovered=0, accuracy_first_tries=1.0, score_first_tries=1.0)
 
 
 def test_repeats_of_a_question_do_not_narrow_the_interval_by_agreeing(record: Make) -> None:

@@ -31,6 +31,7 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
         "prompts": "mine", "n_questions": 2, "n_all": 4, "n_learnt_from": 1, "n_picked_by": 1,
         "n_unscored": 0, "edited": (), "accuracy_without": 0.5, "n_without": 4,
         "accuracy_without_ci95": (pytest.approx(0.095, abs=1e-3), pytest.approx(0.905, abs=1e-3)),
+        "score_without": 0.5, "score_without_ci95": summary.used_to_tune.accuracy_without_ci95,
     }  # fmt: skip
     name, line = next(list_notes(summary))
     assert (name, line) == (

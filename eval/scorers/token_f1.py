@@ -1,0 +1,46 @@
+"""Scorer: the share of words that answer and target have in common, as a token F1 from 0 to 1.
+
+    TokenF1Scorer()("?", "The Eiffel Tower, Paris", "Eiffel tower").value      # 0.8: 2 of 3 and 2 of 2 words
+
+Normalisation and formula are those of SQuAD's official script (P. Rajpurkar et al., "SQuAD: 100,000+ Questions for
+Machine Comprehension of Text", EMNLP 2016; evaluate-v2.0.py): lower case, without ASCII punctuation and the articles a,
+an, the; words in any order, each as often as it occurs in both.
+"""
+
+import re
+import string
+from collections import Counter
+from dataclasses import dataclass
+
+from eval.scorers.score import Score, Scorer
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass
+class TokenF1Scorer(Scorer):
+    """Without options. Two texts that have no word left are compared as wholes."""
+
+    def __call__(self, question: str, answer: str | None, target: str) -> Score:
+        said, wanted = split_words(answer or ""), split_words(target)
+        if not (answer or "").strip():
+            return Score(0.0, "there is no answer", {"precision": 0.0, "recall": 0.0})
+        if not said or not wanted:
+            same = (answer or "").strip().casefold() == target.strip().casefold()
+            return score_overlap(float(same), float(same), "words")
+        common = (Counter(said) & Counter(wanted)).total()
+        return score_overlap(common / len(said), common / len(wanted), "words")
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text as SQuAD's script compares them."""
+    return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
+
+
+def score_overlap(precision: float, recall: float, unit: str) -> Score:
+    """Return the F1 of two shares as a score, explained without the target."""
+    value = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    word = "right" if value == 1 else "partly right" if value else "wrong"
+    shares = f"{precision:.0%} of the answer's {unit} are expected, {recall:.0%} of the expected ones are in it"
+    return Score(value, f"{word}: {shares}", {"precision": precision, "recall": recall})

@@ -1,0 +1,35 @@
+"""The interval of a mean of values from 0 to 1."""
+
+from random import Random
+
+import pytest
+
+from eval.analysis.statistics.intervals import compute_clustered_interval
+from eval.analysis.statistics.metric_interval import compute_metric_interval
+
+
+def test_right_or_wrong_answers_have_the_interval_of_the_accuracy() -> None:
+    assert compute_metric_interval([(1.0, 0.0), (1.0, 1.0), (0.0, 0.0)]) == compute_clustered_interval(
+        [(1, 2), (2, 2), (0, 2)]
+    )
+    assert compute_metric_interval([]) is None
+    assert compute_metric_interval([(), (1.0,)]) == compute_clustered_interval([(1, 1)])
+
+
+def test_graded_answers_have_one_with_a_width_within_0_to_1() -> None:
+    bounds = compute_metric_interval([(0.5,)] * 20)
+    assert bounds and 0.4 < bounds[0] < 0.5 < bounds[1] < 0.6
+    high = compute_metric_interval([(0.99,)] * 5)
+    assert high and high[1] == 1.0
+    assert compute_metric_interval([(0.5, 0.25)]) is None, "one sample says nothing about others"
+
+
+@pytest.mark.parametrize("n", [10, 40])
+def test_it_contains_the_true_mean_in_95_of_100_cases(n: int) -> None:
+    draw, held = Random(1), 0
+    for _ in range(400):
+        values = [(draw.betavariate(0.8, 1.2),) for _ in range(n)]
+        bounds = compute_metric_interval(values)
+        assert bounds
+        held += bounds[0] <= 0.4 <= bounds[1]
+    assert 0.92 <= held / 400 <= 0.995

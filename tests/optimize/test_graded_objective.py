@@ -1,0 +1,77 @@
+"""A graded scorer decides by its mean, under its name, from the search to the set that is published."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from dspy.lm15 import Request as LMRequest
+from dspy.lm15 import Response, Usage
+
+from eval.scorers.token_f1 import split_words
+from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
+from tests.scripted_model import _response, all_text, system_text
+
+METRIC = "mean token F1"
+WordsMore = Callable[[bool, int, bool], int | None]  # tuned, number of the question, sealed → None: a wrong answer
+
+
+class Wordy(Obedient):
+    """Gives the gold answer and k words more for each of its own: the token F1 is 2/(2+k)."""
+
+    def __init__(self, words_more: WordsMore) -> None:
+        super().__init__()
+        self._words_more = words_more
+
+    def respond(self, request: LMRequest) -> Response:
+        system = system_text(request)
+        number, gold, sealed = next(self.golds[question] for question in self.golds if question in all_text(request))
+        more = self._words_more("ALWAYS" in system, number, sealed)
+        answer = "wrong" if more is None else " ".join([gold, *["more"] * more * len(split_words(gold))])
+        values = {"final_answer": answer, "steps": '["count"]', "result": "?"}
+        return replace(_response(request, values), usage=Usage(input_tokens=9, output_tokens=1, total_tokens=10))
+
+
+def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(tmp_path: Path) -> None:
+    tuned = planted_run(
+        tmp_path,
+        "scorer=token_f1",
+        texts={"finalize": ALWAYS},
+        model=Wordy(lambda is_tuned, number, _: (number % 10 > 6) if is_tuned else 5),
+    )
+    verdict = tuned.verdict
+    assert (verdict["published"], verdict["metric"]) == (True, METRIC)
+    assert [round(verdict[side]["score"], 3) for side in ("baseline", "winner")] == [0.286, 0.9]
+    assert (verdict["baseline"]["accuracy"], verdict["winner"]["accuracy"]) == (0.0, 0.7), "keys keep their meaning"
+    for line in (
+        f"  {METRIC} 28.6% on 10 questions",
+        f", {METRIC} 100.0% on validation; planted",
+        f"  c001: {METRIC} 90.0% re-evaluated",
+        f"sealed test: {METRIC} 28.6% → 90.0% with c001: +61.4 points",
+        f"  The gain in {METRIC} on the sealed questions is +61.4 points",
+    ):
+        assert line in tuned.out, tuned.out
+    assert "accuracy" not in tuned.out
+    published = next((tmp_path / "prompts").glob("*/set.yaml")).read_text("utf-8")
+    assert f"gain in {METRIC} +61.4 points" in " ".join(published.split())
+    summary = json.loads((tuned.folder / "sealed" / "winner" / "summary.json").read_text("utf-8"))
+    assert (summary["metric"], round(summary["score"], 3)) == (METRIC, 0.9)
+
+
+def test_a_mean_that_falls_is_not_published_though_more_answers_are_fully_right(tmp_path: Path) -> None:
+    """The candidate was good in search and shortlist, and is not on the sealed questions."""
+    tuned = planted_run(
+        tmp_path,
+        "scorer=token_f1",
+        texts={"finalize": ALWAYS},
+        model=Wordy(
+            lambda is_tuned, number, sealed: (
+                (0 if number % 4 == 0 or not sealed else None) if is_tuned else 0 if number == 0 else 1
+            )
+        ),
+    )
+    verdict = tuned.verdict
+    assert (verdict["published"], verdict["finish_reason"]) == (False, "not_significant")
+    assert verdict["winner"]["accuracy"] > verdict["baseline"]["accuracy"]
+    assert verdict["gain"] < -0.3
+    assert f"sealed test: {METRIC} 67.8% → 26.7% with c001" in tuned.out
