@@ -1,10 +1,9 @@
 """Every file in `conf/` composes and builds; two questions run with each that needs no key and no gate."""
 
-import importlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, is_dataclass
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,22 @@ MANDATORY = {  # what the user must give to a choice
     ("data", "hf"): ["data.repo=owner/name"],
     ("scorer", "function"): ["scorer.target=my_rules:judge"],
 }
+CHOSEN: dict[tuple[str, str], set[str]] = {  # where a choice's value is not the default of its dataclass
+    ("data", "gaia"): {"config"},
+    ("data", "gaia_level1"): {"name"},
+    ("model", "ollama"): {"context_tokens", "call_deadline_seconds"},
+    ("model", "vllm"): {"context_tokens", "call_deadline_seconds"},
+    ("model", "openai"): {"base_url", "api_key_env", "takes_images"},
+    ("model", "openai_compatible"): {"base_url", "max_tokens_field"},
+    ("system", "gaia"): {"tools", "agents"},
+    ("system", "single_agent"): {"tools", "agents"},
+    ("system", "toy"): {"agents"},
+}
+PART_FILES = [
+    each
+    for each in OPTIONS
+    if each[0] in (*PARTS, "optimizer") and "\n_target_:" in (CONF / f"{each[0]}/{each[1]}.yaml").read_text("utf-8")
+]
 COMMAND = re.compile(r"python (eval|optimize)/run\.py((?: [\w.]+=\S+)+)")
 SELF_EXPLAINING = {  # one line above them says it
     "optimize.yaml": ["working_seconds: null", "lm_calls: null", "tokens: null", "tool_calls: null", "cost_usd: null"],
@@ -148,16 +163,20 @@ def test_both_commands_take_the_tools_file_and_single_values(command: str) -> No
     assert tools == expected
 
 
-@pytest.mark.parametrize("option", ["gepa", "bootstrap"])
-def test_an_optimizers_file_says_what_its_dataclass_says(option: str) -> None:
-    node = OmegaConf.load(CONF / "optimizer" / f"{option}.yaml")
-    assert isinstance(node, DictConfig)
-    told: dict[str, Any] = OmegaConf.to_container(node)  # type: ignore[assignment]
-    module, _, name = told.pop("_target_").rpartition(".")
-    optimizer = getattr(importlib.import_module(module), name)
-    assert is_dataclass(optimizer)
-    known = {key: value for key, value in asdict(optimizer()).items() if key != "needs_reflection"}  # type: ignore[operator]
-    assert told == known
+@pytest.mark.parametrize(("group", "option"), PART_FILES)
+def test_a_choices_file_says_what_its_dataclass_says(group: str, option: str) -> None:
+    """The same default for each option, except where the choice is another value."""
+    told: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{option}.yaml"))  # type: ignore[assignment]
+    told.pop("defaults", None)
+    known = {
+        each.name: each.default if each.default_factory is MISSING else each.default_factory()
+        for each in fields(get_class(told.pop("_target_")))
+    }
+    rate = known.pop("rate", None), told.pop("rate", None)
+    assert rate[0] is None or rate[1] == asdict(rate[0])
+    chosen = {key for key, value in told.items() if known[key] is not MISSING and value != known[key]}
+    assert chosen == CHOSEN.get((group, option), set())
+    assert known.keys() - told.keys() <= {"needs_reflection", "prices", "judge"}, "each option is in the file"
 
 
 def uncommented(text: str) -> Iterator[str]:

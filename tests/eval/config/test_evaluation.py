@@ -84,6 +84,7 @@ def test_ids_stay_as_they_were_typed() -> None:
         ("run.max_errors=1.5", "run.max_errors=1.5"),
         ("run.max_errors=nan", "run.max_errors=nan"),
         ("run.max_errors=inf", "run.max_errors=inf"),
+        ("run.max_same_errors=0", "run.max_same_errors=0"),
         ("limits.working_seconds=0", "limits.working_seconds=0"),
         ("limits.lm_calls=0", "limits.lm_calls=0"),
         ("limits.tokens=-1", "limits.tokens=-1"),
@@ -107,6 +108,14 @@ def test_a_value_out_of_range_is_refused_with_what_is_expected(override: str, ke
 )  # fmt: skip
 def test_the_ends_of_a_range_are_allowed(override: str) -> None:
     assert config(override)
+
+
+def test_more_ends_of_ranges_are_allowed() -> None:
+    tiny = ("run.deadline_seconds", "run.max_seconds", "run.max_cost_usd", "limits.cost_usd", "limits.working_seconds")
+    whole = ("run.max_same_errors", "run.epochs", "tools.max_output_chars", "limits.tokens", "limits.tool_calls")
+    assert config(*(f"{key}=1e-9" for key in tiny), *(f"{key}=1" for key in whole), "run.max_errors=null")
+    nothing = ("limit", "run.max_same_errors", "run.max_seconds", "run.max_cost_usd", "run.fail_under")
+    assert config(*(f"{key}=null" for key in nothing), "run.max_errors=2")
 
 
 @pytest.mark.parametrize(
