@@ -63,7 +63,6 @@ class Verdict(TypedDict, total=False):
     labels: list[str]  # known to the search; empty: the targets are answers
     metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
     gain: float | None  # in the metric, -1 to 1
-    gain: float | None  # in the metric, -1 to 1
     gain_ci95: list[float] | None
     p: float | None
     baseline: SideNumbers
