@@ -88,6 +88,11 @@ ATTACKS: dict[str, tuple[str, ...]] = {
         "tests/test_mlflow_pages.py::test_no_picture_of_another_host_is_loaded",
     ),
     "The gold answer is in a candidate prompt": ("tests/optimize/publishing/test_leaks.py",),
+    "A unique gold answer passes for a label": (
+        "tests/eval/scorers/test_labels.py",
+        "tests/optimize/publishing/test_label_leaks.py",
+        "tests/optimize/feedback/test_label_feedback.py",
+    ),
 }
 
 
