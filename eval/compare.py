@@ -46,7 +46,7 @@ def task(arguments: list[str]) -> int:
     folders = [find_run(run) for run in given.runs]
 
     from eval.analysis.comparison.compare_runs import compare_runs
-    from eval.cli.console import Console  # heavier, and only needed for runs that exist
+    from eval.execution.console import Console  # heavier, and only needed for runs that exist
     from eval.reports.comparison_page import write_comparison
     from eval.reports.comparison_table import print_comparison
     from eval.runs.folder import write_lines

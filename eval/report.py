@@ -33,7 +33,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 def task(arguments: list[str]) -> int:
     folder = find_run(read_arguments(arguments).run)
 
-    from eval.cli.console import Console  # heavier, and only needed for a run that exists
+    from eval.execution.console import Console  # heavier, and only needed for a run that exists
     from eval.reports.files import write_reports
     from eval.reports.summary_table import choose_exit_code, print_results
     from eval.runs.foreign_run import refuse_unreadable

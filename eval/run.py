@@ -19,18 +19,20 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.command import exit_now, run_cli, run_command
-from eval.cli.hydra_compat import get_task_overrides, get_typed_list
+from eval.cli.hydra_compat import get_multirun_job, get_task_overrides, get_typed_list
 from eval.config.evaluation import read_config
+from eval.config.measured import RESUME
 from eval.runs.store import check_free
-from eval.workflows.resume import add_original_arguments, show_finished_run
-from eval.workflows.sweep import end_sweep, run_as_job
+from eval.workflows.resume import read_original_arguments, show_finished_run
+from eval.workflows.sweep import AddToSweep, add_run_to_sweep, end_sweep, run_as_job
 
 
 def task(composed: DictConfig) -> int:
-    return run_as_job(lambda: _run_job(composed))
+    place = get_multirun_job()
+    return run_as_job(place, lambda: _run_job(composed, add_run_to_sweep)) if place else _run_job(composed)
 
 
-def _run_job(composed: DictConfig) -> int:
+def _run_job(composed: DictConfig, add_to_sweep: AddToSweep | None = None) -> int:
     config = read_config(composed, raw_ids=get_typed_list("ids"))
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     if config.run.resume and (code := show_finished_run(config, resolved)) is not None:
@@ -40,11 +42,11 @@ def _run_job(composed: DictConfig) -> int:
     prompts = config.check()
     from eval.workflows.evaluate import Request, evaluate
 
-    return evaluate(Request(config, resolved, prompts, get_task_overrides()))
+    return evaluate(Request(config, resolved, prompts, get_task_overrides(), add_to_sweep))
 
 
 def _run_jobs() -> int:
-    code = run_command(task, "eval", add_original_arguments)
+    code = run_command(task, "eval", RESUME, read_original_arguments)
     if sweep := end_sweep():
         from eval.workflows.sweep_table import finish_sweep
 

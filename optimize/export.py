@@ -19,8 +19,8 @@ from typing import Any
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
-from eval.cli.console import Console
 from eval.cli.paths import PROJECT_ROOT, format_path
+from eval.execution.console import Console
 from mas.runtime.errors import UserError
 from optimize.mlflow_export.folder import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.publishing.leaks import LeakReport

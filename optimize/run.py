@@ -23,7 +23,7 @@ from eval.cli.command import exit_now, run_cli, run_command
 from eval.cli.hydra_compat import get_task_overrides
 from optimize.pipeline.terminal import show_finished_run
 from optimize.session.config import TuningRequest, read_config
-from optimize.session.run_files import find_parent_set, restore_arguments
+from optimize.session.run_files import RESUME, find_parent_set, read_original_arguments
 
 
 def task(composed: DictConfig, given: Sequence[str]) -> int:
@@ -41,7 +41,8 @@ def task(composed: DictConfig, given: Sequence[str]) -> int:
 
 def main() -> int:
     given = sys.argv[1:]
-    return run_cli(lambda: run_command(functools.partial(task, given=given), "optimize", restore_arguments))
+    job = functools.partial(task, given=given)
+    return run_cli(lambda: run_command(job, "optimize", RESUME, read_original_arguments))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """From a command line to an exit code: resuming, jobs composed by Hydra, signals, errors, and unread output.
 
     run_cli(lambda: task(sys.argv[1:]))                                 # a command with arguments of its own
-    run_cli(lambda: run_command(task, "eval", add_original_arguments))  # a command configured by conf/eval.yaml
+    # a command configured by conf/eval.yaml, whose option run.resume names a run to continue:
+    run_cli(lambda: run_command(task, "eval", "run.resume", read_original_arguments))
 
 Exit codes: 0 finished · 1 the user's mistake, nothing spent · 2 finished, but some questions failed by error, or the
 accuracy is below `run.fail_under` · 3 stopped before the end. Of a multirun, the first that is not 0 in the
@@ -33,13 +34,16 @@ _PRIVATE = 0o077  # umask: a run holds questions, answers and replies that were 
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
 
 Task = Callable[[DictConfig], int]
+ReadOriginal = Callable[[str, Sequence[str]], Sequence[str]]  # see `add_original_arguments`
 
 
 class InterruptedRunError(KeyboardInterrupt):
     """A Ctrl-C that the run has handled; a message, if there is one, is still to be printed."""
 
 
-def run_command(task: Task, config_name: str, edit: Callable[[Sequence[str]], list[str]] = list) -> int:
+def run_command(
+    task: Task, config_name: str, resume_key: str = "", read_original: ReadOriginal = lambda run, arguments: ()
+) -> int:
     """Compose the configuration from `conf/` and the command line, and run `task` once for each job.
 
     Called inside `run_cli`.
@@ -47,12 +51,16 @@ def run_command(task: Task, config_name: str, edit: Callable[[Sequence[str]], li
     Args:
         task: does one job and returns its exit code.
         config_name: of the file in `conf/`.
-        edit: changes the command line first, such as by adding that of a run to resume.
+        resume_key: option that names a run to resume, whose command line is then added first.
+        read_original: see `add_original_arguments`.
 
     Returns:
         The exit code.
     """
     codes: list[int] = []
+
+    def edit(arguments: Sequence[str]) -> list[str]:
+        return add_original_arguments(arguments, resume_key, read_original)
 
     def run_all() -> int:
         try:
@@ -86,6 +94,21 @@ def find_resume_argument(arguments: Sequence[str], key: str) -> tuple[int | None
     if here is not None and {"-m", "--multirun"} & set(arguments):  # an empty one is refused with the other values
         raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
     return here, run
+
+
+def add_original_arguments(arguments: Sequence[str], key: str, read_original: ReadOriginal) -> list[str]:
+    """Return the command line with that of the run to resume before what is given now, if `key` names a run.
+
+    Args:
+        arguments: the command line.
+        key: of the option, such as `run.resume`.
+        read_original: returns the command line that a run was started with, from its name and what is given now.
+
+    Raises:
+        UserError: there is no such run, or it is to be resumed by several jobs at once, or its command line is refused.
+    """
+    here, run = find_resume_argument(arguments, key)
+    return list(arguments) if here is None else insert_arguments(arguments, here, read_original(run, arguments))
 
 
 def insert_arguments(arguments: Sequence[str], here: int, original: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ import traceback
 from argparse import Namespace
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import hydra
 import yaml
@@ -26,6 +27,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -258,6 +260,21 @@ def _show_logs(job: Callable[[DictConfig], None]) -> Callable[[DictConfig], None
         job(composed)
 
     return run_verbosely
+
+
+class MultirunJob(NamedTuple):
+    """Place of the job that is running in its multirun."""
+
+    folder: Path  # of the multirun
+    number: int  # from 0
+
+
+def get_multirun_job() -> MultirunJob | None:
+    """Return the place of the job that is running; None outside of a multirun."""
+    hydra_config = HydraConfig.get() if HydraConfig.initialized() else None
+    if hydra_config is None or hydra_config.mode != RunMode.MULTIRUN:
+        return None
+    return MultirunJob(Path(hydra_config.sweep.dir).absolute(), int(hydra_config.job.num))
 
 
 def get_task_overrides() -> list[str]:

@@ -21,13 +21,12 @@ from typing import Self
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
-from eval.cli.console import Console
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.execution.budget import Budget, SampleBudget, add_unseen_usage
+from eval.execution.console import Console, RunProgress
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor, SampleHooks
-from eval.execution.progress import RunProgress
 from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog, SharedCache, ToolCache, remove_tool_results
 from eval.runs.folder import keep_prompts, read_kept_prompts
@@ -38,7 +37,6 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import RunBudget, SampleContext, SampleKey
-from mas.runtime.terminal import print_line
 
 CALL_LOG = "calls.db"
 GC_THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collections of the younger generation
@@ -316,22 +314,3 @@ def run_to_end(work: Sequence[Coroutine[object, object, None]], stop: StopContro
         stop.interrupted = True
         return str(stop.reason or f"interrupted by {get_signal_name(interrupt)}")
     return str(stop.reason) if stop.reason else None
-
-
-class MissingServices:
-    """Notes about services that are missing, printed before the first sample; until then a mistake is shown alone.
-
-    With a simulated model, which uses no service, nothing is printed.
-    """
-
-    def __init__(self, config: EvalConfig) -> None:
-        self._silent = config.simulated
-        self._sentences: list[str] = []
-
-    def note(self, sentence: str) -> None:
-        self._sentences.append(sentence)
-
-    def print_notes(self) -> None:
-        for sentence in [] if self._silent else self._sentences:
-            print_line(f"note: {sentence}", error=True)
-        self._sentences.clear()

@@ -13,7 +13,7 @@ from eval.analysis.comparison.compare_runs import ComparedRun, ComparisonResult,
 from eval.analysis.comparison.comparison import HeldOut, Side
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_means import MeanDifference
-from eval.cli.console import Console
+from eval.execution.console import Console
 from eval.reports.notes import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line

@@ -14,7 +14,7 @@ from typing import Self
 from rich.status import Status
 from rich.text import Text
 
-from eval.cli.console import Console
+from eval.execution.console import Console
 from eval.reports.step_tree import describe_failure, list_warnings
 from eval.runs.record import Record
 from mas.runtime.trace import Span

@@ -12,8 +12,8 @@ from rich.text import Text
 from eval.analysis.summary.from_store import GOING_ON
 from eval.analysis.summary.summary import Counts, EpochNumbers, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.cli.console import Console
 from eval.cli.paths import format_path
+from eval.execution.console import Console
 from eval.reports.notes import (
     MAX_NAME_CHARS,
     format_floor,

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from eval.analysis.statistics.paired_tests import PairedResult
 from eval.analysis.sweep import JobResult, SweepResult
-from eval.cli.console import Console
+from eval.execution.console import Console
 from eval.reports.notes import (
     NOT_AVAILABLE,
     describe_tuned_on,

@@ -18,7 +18,8 @@ import yaml
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest, compute_file_digest, compute_fingerprint
-from eval.config.measured import MAX_EPOCHS
+from eval.cli.command import read_option_name
+from eval.config.measured import MAX_EPOCHS, OF_THE_SESSION
 from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
@@ -172,6 +173,11 @@ def parse_versioned(text: str, kind: "type[DataclassInstance]") -> Config:
     if data.get("version") != VERSION or data.keys() != {each.name for each in fields(kind)}:
         raise ValueError(f"{kind.__name__} of version {data.get('version')}, this program reads version {VERSION}")
     return data
+
+
+def select_run_overrides(overrides: Iterable[str]) -> list[str]:
+    """Return the part of a command line that a later session of the run takes over."""
+    return [each for each in overrides if read_option_name(each) not in OF_THE_SESSION]
 
 
 def dump_config(config: Mapping[str, object]) -> str:

@@ -11,23 +11,23 @@ from eval.analysis.tuned_on import read_tuning_use
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
-from eval.cli.console import Console
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
+from eval.execution.console import Console, MissingServices
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.run_session import MissingServices, RunSession, SessionRecorder, begin_session, read_spent_usd
+from eval.execution.run_session import RunSession, SessionRecorder, begin_session, read_spent_usd
 from eval.execution.termination import StopController
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.files import write_reports, write_summary
 from eval.reports.summary_table import choose_exit_code, print_results
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts
-from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
+from eval.runs.run_info import RunInfo, describe_task, list_offered_tools, select_run_overrides
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.workflows.estimate import format_estimate
-from eval.workflows.resume import check_unchanged, find_run_to_resume, select_run_overrides
-from eval.workflows.sweep import add_run_to_sweep
+from eval.workflows.resume import check_unchanged, find_run_to_resume
+from eval.workflows.sweep import AddToSweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
@@ -42,6 +42,7 @@ class Request:
     resolved: dict[str, Any]  # config as plain dictionaries
     prompts: PromptSet | None
     command: Sequence[str]  # the overrides as typed
+    add_to_sweep: AddToSweep | None = None  # called with the run's folder, in a sweep
 
 
 def evaluate(request: Request) -> int:
@@ -62,12 +63,13 @@ def evaluate(request: Request) -> int:
     info = _describe(request, samples, split.bad_rows)
     resumed = find_run_to_resume(config.run.resume) if config.run.resume else None
     changes = _find_changes(resumed, config, info) if resumed else {}
-    missing = MissingServices(config)
+    missing = MissingServices(config.simulated)
     with config.system.open_resources(config.tools, missing.note) as resources:
         executor = LocalExecutor(config, request.prompts, resources)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
-        info = replace(info, tools=list_offered_tools(executor.program), sweep=add_run_to_sweep(folder, config))
+        sweep = request.add_to_sweep(folder, config) if request.add_to_sweep else None
+        info = replace(info, tools=list_offered_tools(executor.program), sweep=sweep)
         with _open_store(folder) as store:
             run = _Evaluation(request, folder, store, samples, missing)
             try:

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval.benchmarks.dataset import Sample
-from eval.cli.console import Console
 from eval.config.evaluation import EvalConfig
+from eval.execution.console import Console, RunProgress
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.progress import RunProgress
 from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.files import write_reports

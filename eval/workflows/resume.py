@@ -3,22 +3,21 @@
     python eval/run.py run.resume=latest                       # as it was started, and only what is missing
     python eval/run.py run.resume=latest run.concurrency=4     # the options given now take precedence
 
-    add_original_arguments(["run.resume=latest"])              # ["model=offline", "data=sample", "run.resume=latest"]
+    read_original_arguments("latest", ["run.resume=latest"])   # ["model=offline", "data=sample"]
 
 Nothing heavy is imported here: a finished run is shown again in a moment, however many samples it has.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from eval.analysis.summary.summary import Summary, read_summary
-from eval.cli.command import find_resume_argument, insert_arguments, read_option_name
 from eval.config.evaluation import EvalConfig
-from eval.config.measured import OF_THE_SESSION, RESUME, find_changes
+from eval.config.measured import RESUME, find_changes
 from eval.runs.folder import DATABASE, LATEST, find_run, list_runs
 from eval.runs.foreign_run import check_command, refuse_unreadable
-from eval.runs.run_info import RunInfo
+from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
@@ -26,16 +25,16 @@ from mas.runtime.errors import UserError
 _SHOWN = 10  # differences in one sentence
 
 
-def add_original_arguments(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with the original one of the run before what is given now.
+def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command line that a run was started with, as far as a later session takes it over.
+
+    Args:
+        run: its name.
+        arguments: given now.
 
     Raises:
-        UserError: there is no such run, it is to be resumed by several jobs at once, or it was made elsewhere and the
-            user has not said that it is trusted.
+        UserError: there is no such run, or it was made elsewhere and the user has not said that it is trusted.
     """
-    here, run = find_resume_argument(arguments, RESUME)
-    if here is None:
-        return list(arguments)
     folder = find_run_to_resume(run)
     try:
         with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
@@ -53,7 +52,7 @@ def add_original_arguments(arguments: Sequence[str]) -> list[str]:
         command = select_run_overrides(info.command)
         if not signed:
             check_command(command, arguments, "python eval/run.py", folder)
-    return insert_arguments(arguments, here, command)
+    return command
 
 
 def find_run_to_resume(run: str) -> Path:
@@ -73,11 +72,6 @@ def _is_rescored(folder: Path) -> bool:
             return bool(store.read_info().rescored_from)
     except StoreError:  # reported when it is opened
         return False
-
-
-def select_run_overrides(overrides: Iterable[str]) -> list[str]:
-    """Return the part of a command line that a later session of the run takes over."""
-    return [each for each in overrides if read_option_name(each) not in OF_THE_SESSION]
 
 
 def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo, allow: bool) -> dict[str, str]:
@@ -122,7 +116,7 @@ def show_finished_run(config: EvalConfig, resolved: Mapping[str, object]) -> int
     summary = _read_complete_summary(folder)
     if summary is None or not _is_complete(folder, config, resolved):
         return None
-    from eval.cli.console import Console
+    from eval.execution.console import Console
     from eval.reports.summary_table import choose_exit_code, print_results
 
     console = Console()

@@ -5,9 +5,8 @@ answer_sample(Sample("question", "What is 2 + 2?"), config, prompts, observer).a
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.cli.console import Console
 from eval.config.evaluation import EvalConfig
-from eval.execution.run_session import MissingServices
+from eval.execution.console import Console, MissingServices
 from eval.execution.runner import SampleRunner
 from eval.reports.live_steps import LiveSteps, print_answer
 from eval.runs.record import Record
@@ -44,7 +43,7 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
     Raises:
         UserError: the program cannot be built, such as with a tool that cannot be loaded.
     """
-    missing = MissingServices(config)
+    missing = MissingServices(config.simulated)
     with config.system.open_resources(config.tools, missing.note) as resources:
         runner = SampleRunner(
             run_id="ask",

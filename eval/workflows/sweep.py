@@ -1,8 +1,6 @@
 """A sweep while it goes on: Hydra's multirun, whose jobs are ordinary runs, one after the other in this process.
 
-    def task(composed):                           # Hydra calls it for each job
-        return run_as_job(lambda: evaluate(…))    # outside a multirun: evaluate, and nothing else
-
+    run_as_job(get_multirun_job(), lambda: evaluate(Request(…, add_run_to_sweep)))    # Hydra has called for this job
     add_run_to_sweep(folder, config)    # called by `evaluate` once the run has a folder; its result is `RunInfo.sweep`
     end_sweep()                         # after the last job; `eval.workflows.sweep_table` then makes the table
 
@@ -22,11 +20,8 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-
 from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError
-from eval.cli.hydra_compat import describe_mistake, get_task_overrides, is_mistake, list_sweep_jobs
+from eval.cli.hydra_compat import MultirunJob, describe_mistake, get_task_overrides, is_mistake, list_sweep_jobs
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import NoTracking, Tracking, remove_passwords
@@ -37,6 +32,7 @@ from mas.runtime.installation_key import is_signed, sign
 
 SWEEP_FILE = "sweep.json"
 SIGNED = "sweep"
+AddToSweep = Callable[[Path, EvalConfig], SweepJob]  # `add_run_to_sweep`
 _MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job
 
 
@@ -144,14 +140,10 @@ class RunningSweep:
 _running: RunningSweep | None = None
 
 
-def run_as_job(run: Callable[[], int]) -> int:
-    """Run one job; in a multirun, note how it ended, be it by a mistake, by Ctrl-C or by a defect."""
-    hydra = HydraConfig.get() if HydraConfig.initialized() else None
-    if hydra is None or hydra.mode != RunMode.MULTIRUN:
-        return run()
-    number = int(hydra.job.num)
-    running = _get_running(Path(hydra.sweep.dir).absolute(), number)
-    job = running.current = _get_job(running.sweep, number)
+def run_as_job(place: MultirunJob, run: Callable[[], int]) -> int:
+    """Run one job of a multirun and note how it ended, be it by a mistake, by Ctrl-C or by a defect."""
+    running = _get_running(*place)
+    job = running.current = _get_job(running.sweep, place.number)
     running.write()
     try:
         job.exit_code = run()
@@ -164,15 +156,10 @@ def run_as_job(run: Callable[[], int]) -> int:
     return job.exit_code
 
 
-def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob | None:
-    """Note the run's folder in the sweep.
-
-    Returns:
-        The place of the run in the sweep; None outside sweeps.
-    """
+def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob:
+    """Note the folder of the current job's run in the sweep, and return the place of the run in it."""
     running, job = _running, _running.current if _running else None
-    if running is None or job is None:
-        return None
+    assert running is not None and job is not None, "called by a job of the sweep"
     sweep = running.sweep
     job.folder = os.path.relpath(folder.resolve(), sweep.folder.resolve())  # so `outputs/` can be moved as a whole
     job.differs = [config.redact(each) for each in job.differs]

@@ -3,8 +3,8 @@
     print_line("stopped: the server said \\x1b[2J", error=True)     # stopped: the server said \\u001b[2J
     shorten_line("a\\n b\\x1b[31m", 60)                              # "a b\\u001b[31m"
 
-Tables and colours are printed by `eval.cli.console.Console`, which cleans what it prints by the same rule. The linter
-refuses every other way.
+Tables and colours are printed by `eval.execution.console.Console`, which cleans what it prints by the same rule. The
+linter refuses every other way.
 """
 
 import re

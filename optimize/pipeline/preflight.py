@@ -20,7 +20,7 @@ from dspy.utils.exceptions import LMError
 
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.metric_interval import compute_metric_interval
-from eval.cli.console import Console
+from eval.execution.console import Console
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
-from eval.cli.console import Console
 from eval.cli.paths import format_path
+from eval.execution.console import Console
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.runs.folder import make_run_folder

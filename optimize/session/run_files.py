@@ -29,7 +29,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-from eval.cli.command import find_resume_argument, insert_arguments
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
@@ -242,22 +241,23 @@ def to_line(proposal: Proposal) -> ProposalLine:
     }
 
 
-def restore_arguments(arguments: Sequence[str]) -> list[str]:
-    """Insert the overrides that the run was started with before those given now.
+def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
+    """Return the overrides that a run was started with, as far as a later session takes them over.
+
+    Args:
+        run: its name.
+        arguments: given now.
 
     Raises:
         UserError: there is no such run, its tuning.json cannot be read, or it was made elsewhere and the user has not
             said that it is trusted.
     """
-    here, run = find_resume_argument(arguments, RESUME)
-    if here is None:
-        return list(arguments)
     folder = find_tuning_run(run)
     info = RunFiles(folder).read_info()
     command = filter_overrides(info.command)
     if not info.is_signed:
         check_command(command, arguments, format_command("run.py"), folder)
-    return insert_arguments(arguments, here, command)
+    return command
 
 
 def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:

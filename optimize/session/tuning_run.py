@@ -17,9 +17,8 @@ from pathlib import Path
 import dspy
 from rich.text import Text
 
-from eval.cli.console import Console
 from eval.cli.paths import format_path
-from eval.execution.run_session import MissingServices
+from eval.execution.console import Console, MissingServices
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CallLog, SampleResults
@@ -66,7 +65,7 @@ class TuningRun:
         self.answers = AnswerLog(logs, self._stop_for_logs)
         self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
         self.ledger = BudgetLedger(self.config.budget, self._read_earlier_spend(seconds_before))
-        base, missing = self.config.base, MissingServices(self.config.base)
+        base, missing = self.config.base, MissingServices(self.config.base.simulated)
         self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         self._program = base.system.build(base.model, self.parent.prompts, self.resources)
         missing.print_notes()

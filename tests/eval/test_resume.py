@@ -15,16 +15,16 @@ from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
-from eval.cli.command import find_resume_argument, insert_arguments
+from eval.cli.command import add_original_arguments, find_resume_argument, insert_arguments
 from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
-from eval.config.measured import find_changes
+from eval.config.measured import RESUME, find_changes
 from eval.execution.run_session import SessionRecorder
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo
+from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import RunStore, list_pending
-from eval.workflows.resume import add_original_arguments, select_run_overrides
+from eval.workflows.resume import read_original_arguments
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset, question
@@ -41,19 +41,23 @@ def interrupted(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "old"
 
 
+def add_original(arguments: list[str]) -> list[str]:
+    return add_original_arguments(arguments, RESUME, read_original_arguments)
+
+
 def test_a_resumed_run_is_given_its_own_command_line_first(interrupted: Path) -> None:
     resume = f"run.resume={interrupted}"
     original = ["model=offline", "limit=3", "+x.y=1", "run.epochs=2", "~a.b"]
-    assert add_original_arguments([resume]) == [*original, resume]
-    assert add_original_arguments(["--cfg", "job", resume]) == ["--cfg", "job", *original, resume]
+    assert add_original([resume]) == [*original, resume]
+    assert add_original(["--cfg", "job", resume]) == ["--cfg", "job", *original, resume]
     given = ["limit=5", resume, "++x.y=2", "run.epochs=3", "+a.b=1"]
-    assert add_original_arguments(given) == ["limit=5", "model=offline", *given[1:]]
-    assert add_original_arguments([f"+run.resume='{interrupted}'"])[0] == "model=offline"
+    assert add_original(given) == ["limit=5", "model=offline", *given[1:]]
+    assert add_original([f"+run.resume='{interrupted}'"])[0] == "model=offline"
 
 
 @pytest.mark.parametrize("arguments", [[], ["limit=3"], ["run.resume=null"], ["-h"], ["-m", "a=1,2"]])
 def test_other_command_lines_stay_as_they_are(arguments: list[str]) -> None:
-    assert add_original_arguments(arguments) == arguments
+    assert add_original(arguments) == arguments
 
 
 def test_the_run_to_go_on_with_may_be_named_by_another_key() -> None:
@@ -76,18 +80,18 @@ def test_what_is_given_now_takes_the_place_of_what_was_given_then() -> None:
 
 def test_what_cannot_be_resumed_is_said(interrupted: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="leave --multirun out"):
-        add_original_arguments(["-m", f"run.resume={interrupted}"])
+        add_original(["-m", f"run.resume={interrupted}"])
     with pytest.raises(UserError, match=r"run\.resume is given 2 times"):
-        add_original_arguments([f"run.resume={interrupted}", "limit=3", "+run.resume=another"])
+        add_original([f"run.resume={interrupted}", "limit=3", "+run.resume=another"])
     with pytest.raises(UserError, match="nope is no run"):
-        add_original_arguments(["run.resume=nope"])
+        add_original(["run.resume=nope"])
     RunStore(tmp_path / "empty" / "run.db").close()
     with pytest.raises(UserError, match="ended before it began"):
-        add_original_arguments([f"run.resume={tmp_path / 'empty'}"])
+        add_original([f"run.resume={tmp_path / 'empty'}"])
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.db").write_bytes(b"no database at all, but long enough to look like one" * 40)
     with pytest.raises(UserError, match="is damaged"):
-        add_original_arguments([f"run.resume={tmp_path / 'broken'}"])
+        add_original([f"run.resume={tmp_path / 'broken'}"])
 
 
 def test_what_belongs_to_one_session_is_not_kept() -> None:
@@ -310,8 +314,8 @@ def test_nothing_heavy_is_loaded_for_a_complete_run(
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", told("a", "sleep 0 say 7")))
     code = (
         "import sys; from eval.cli.command import run_command; from eval.run import task\n"
-        "from eval.workflows.resume import add_original_arguments\n"
-        "code = run_command(task, 'eval', add_original_arguments)\n"
+        "from eval.workflows.resume import read_original_arguments\n"
+        "code = run_command(task, 'eval', 'run.resume', read_original_arguments)\n"
         f"print([name for name in {HEAVY} if name in sys.modules], code)"
     )
     command = [sys.executable, "-c", code, f"run.resume={finished.folder}"]

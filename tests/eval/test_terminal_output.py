@@ -9,7 +9,7 @@ import pytest
 
 from eval import compare, report
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, InterruptedRunError, run_cli
-from eval.cli.console import Console
+from eval.execution.console import Console
 from eval.execution.termination import print_to_stderr
 from eval.reports.live_steps import LiveSteps, print_answer
 from eval.runs.record import Usage

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from eval.execution.progress import RunProgress
+from eval.execution.console import RunProgress
 from eval.runs.record import Record, Usage
 from mas.llm.adaptive_pace import Traffic
 

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.execution.run_session import SILENT, MissingServices, begin_session, read_spent_usd, run_to_end
+from eval.execution.console import MissingServices
+from eval.execution.run_session import SILENT, begin_session, read_spent_usd, run_to_end
 from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog
 from eval.runs.run_info import RunInfo
@@ -81,14 +82,9 @@ def test_what_a_run_has_spent_includes_samples_without_a_record(tmp_path: Path) 
 def test_a_missing_service_is_noted_once_unless_the_model_is_simulated(
     simulated: bool, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    missing = MissingServices(_Config(simulated))  # type: ignore[arg-type]
+    missing = MissingServices(simulated)
     missing.note("no search")
     assert capsys.readouterr().err == ""
     missing.print_notes()
     missing.print_notes()
     assert capsys.readouterr().err == printed
-
-
-class _Config:
-    def __init__(self, simulated: bool) -> None:
-        self.simulated = simulated

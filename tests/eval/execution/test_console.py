@@ -10,7 +10,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from eval.cli.console import Console
+from eval.execution.console import Console
 
 HOSTILE = "a\x1b[2Jb\x9b1mc\x07\u202ed"
 OWN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of rich

@@ -1,7 +1,11 @@
-"""Progress of a run: a live bar on a terminal, plain lines anywhere else (a file, CI).
+"""Output of a command on the terminal: tables and live lines, a run's progress, notes about missing services.
 
-with RunProgress(66, Console(stderr=True)) as progress:
+console = Console()
+console.print(Text("a name\\x1b[2J"))      # "a name\\ufffd[2J": no text of others controls the terminal
+with RunProgress(66, console) as progress:
     progress.update(record)      # 12/66 done, 7 correct, 1 error, $0.0314, 3.2 s
+
+Progress is a live bar on a terminal, and plain lines anywhere else (a file, CI).
 
 After a minute without a finished answer, and after two, four and so on, a line tells what happens to the requests:
 
@@ -11,18 +15,33 @@ After a minute without a finished answer, and after two, four and so on, a line 
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
+import rich.console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 
-from eval.cli.console import Console
 from eval.runs.record import Record
 from mas.llm.adaptive_pace import Traffic
+from mas.runtime.terminal import UNSEEN, print_line
 
 SILENCE_SECONDS = 60.0  # without a finished answer, until a line tells why
 LINE_INTERVAL_SECONDS = 1.0  # a plain line at most this often, so that a fast run does not flood a CI log
+
+
+class Console(rich.console.Console):
+    """A console that replaces controls inside texts; those that rich adds for colours and live lines are its own."""
+
+    def render(
+        self, renderable: rich.console.RenderableType, options: rich.console.ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control is None and UNSEEN.search(segment.text):
+                yield Segment(UNSEEN.sub("\N{REPLACEMENT CHARACTER}", segment.text), segment.style)
+            else:
+                yield segment
 
 
 class RunProgress:
@@ -132,3 +151,20 @@ def _describe(before: Traffic, now: Traffic) -> str:
     if now.pace is not None and now.refused > before.refused:
         text += f"; the refusals allow {now.pace:.2g} requests a second"
     return text
+
+
+class MissingServices:
+    """Notes about services that are missing, printed before the first sample; until then a mistake is shown alone."""
+
+    def __init__(self, simulated: bool) -> None:
+        """`simulated`: the model is, and uses no service: nothing is printed."""
+        self._silent = simulated
+        self._sentences: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self._sentences.append(sentence)
+
+    def print_notes(self) -> None:
+        for sentence in [] if self._silent else self._sentences:
+            print_line(f"note: {sentence}", error=True)
+        self._sentences.clear()
