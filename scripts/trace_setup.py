@@ -33,6 +33,7 @@ class SetupTracer:
 
     def __init__(self) -> None:
         self.entered: Counter[str] = Counter()
+        self.has_first_sample = False
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         if event != "call" or not (path := own_path(frame.f_code)):
@@ -40,6 +41,7 @@ class SetupTracer:
         if frame.f_code.co_name == FIRST_SAMPLE:
             threading.setprofile(None)
             sys.setprofile(None)
+            self.has_first_sample = True
             raise FirstSampleError
         if is_body(frame):
             return
@@ -79,6 +81,9 @@ def main(arguments: list[str]) -> int:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
+    if not tracer.has_first_sample:
+        print("error: the run ended before its first sample, so nothing was counted", file=sys.stderr)
+        return 1
     replaceable = {path for path in tracer.entered if path.startswith(REPLACEABLE)}
     for path, times in sorted(tracer.entered.items(), key=lambda item: (item[0] in replaceable, item[0])):
         print(f"{times:5} {path}{' (through a contract)' if path in replaceable else ''}")
