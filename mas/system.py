@@ -22,7 +22,7 @@ from mas.tools.tool_context import Resources
 if TYPE_CHECKING:
     import dspy
 
-__all__ = ["Answerer", "Program", "Resources", "System", "agent_names"]
+__all__ = ["Answerer", "Program", "Resources", "System", "agent_names", "read_program_digest"]
 
 
 class Answerer(Protocol):
@@ -70,7 +70,10 @@ class Program(Answerer, Protocol):
 
 
 class System(Protocol):
-    """A dataclass whose fields are the keys of its file in `conf/system/`; it imports nothing heavy before `build`."""
+    """A dataclass whose fields are the keys of its file in `conf/system/`; it imports nothing heavy before `build`.
+
+    A system whose program is the user's may also have `source_sha256`, the digest of that program's source.
+    """
 
     name: str
     default_prompts: str | None  # folder under `prompts/`; None: the system has no prompts of ours
@@ -115,6 +118,11 @@ class System(Protocol):
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         """Build the program, with the prompts applied."""
         ...
+
+
+def read_program_digest(system: System) -> str:
+    """Return the digest of the user's program; empty for one of ours, or one behind an address."""
+    return str(getattr(system, "source_sha256", ""))
 
 
 def agent_names(system: System) -> list[str]:

@@ -54,6 +54,7 @@ class TuningInfo:
     parent_set: str = ""  # name of the set that it started from
     origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
     parent_sha256: str = ""  # of the prompts that it started from
+    program_sha256: str = ""  # as in RunInfo
     state: TuningState = field(default_factory=TuningState)
     signature: str = ""  # of all but `state`, by this installation
 

@@ -32,6 +32,7 @@ from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
+from mas.system import read_program_digest
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[st
         prompts_sha256=digest(prompts) if prompts else "",
         prompts_edited=list(prompts.edited) if prompts else [],
         origin=read_origin(),
+        program_sha256=read_program_digest(config.system),
         command=[each for each in overrides if config.redact(each) == each],  # a secret is given again when resuming
     )
 

@@ -272,12 +272,17 @@ def find_parent_set(run: str) -> str:
     return str(find_tuning_run(run) / "candidates" / PARENT)
 
 
-def check_unchanged(before: TuningInfo, now: Mapping[str, object]) -> None:
-    """Check that the configuration, without secrets, is the one that the run was started with.
+def check_unchanged(before: TuningInfo, now: Mapping[str, object], program_sha256: str) -> None:
+    """Check that the configuration, without secrets, and the program are those that the run was started with.
 
     Raises:
-        UserError: an option that belongs to the run differs.
+        UserError: an option that belongs to the run differs, or the user's program was changed.
     """
+    if before.program_sha256 != program_sha256:
+        raise UserError(
+            f"the source of system.target has changed since the tuning run began ({before.program_sha256[:12]} → "
+            f"{program_sha256[:12]}); restore it, or start a new run."
+        )
     found = {
         key: change
         for key, change in find_changes(before.config, now).items()

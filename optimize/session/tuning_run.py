@@ -32,7 +32,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import ReplyLog, SampleContext, SampleKey, use_context
 from mas.runtime.security.redaction import encode_secret
-from mas.system import Program, agent_names
+from mas.system import Program, agent_names, read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
@@ -350,7 +350,7 @@ def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origi
     before = read_tuning_info(files.folder)
     seconds_before = _sum_seconds(before, files.folder) if before else 0.0
     if before:
-        check_unchanged(before, request.stored_config)
+        check_unchanged(before, request.stored_config, read_program_digest(request.config.base.system))
         check_parent(before, request.prompts)
         splits.check_same(files.read("splits"))
         files.remove("verdict")  # it says that a budget was used up, which may be larger now
@@ -395,6 +395,7 @@ def _build_info(
         sealed_digest=splits.sealed_digest,
         origin=dict(origin),
         parent_sha256=digest(parent),
+        program_sha256=read_program_digest(config.base.system),
         state=replace(first.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None),
     ).sign()
 

@@ -9,7 +9,7 @@ from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.system import Program, Resources
-from mas.systems.external.target import Agent, load_agent
+from mas.systems.external.target import Agent, compute_source_digest, load_agent
 from mas.tools.settings import ToolSettings
 
 
@@ -49,6 +49,11 @@ class CallableSystem:
         if prompts is not None:
             apply_prompt_set(program, prompts)
         return program
+
+    @property
+    def source_sha256(self) -> str:
+        """Digest of the function's source: a resumed run must have the same."""
+        return compute_source_digest(self._agent.target)
 
     @cached_property
     def _agent(self) -> Agent:

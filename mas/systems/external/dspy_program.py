@@ -25,7 +25,6 @@ from mas.systems.external.dspy_target import (
     LoadedModule,
     choose_answer_field,
     describe_answer_choice,
-    name_predictors,
 )
 from mas.systems.external.program import TRACE_KEYS
 
@@ -33,7 +32,9 @@ CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the pro
 
 
 class DspyProgram(AgentProgram):
-    """A copy of the user's module; its predictors are this program's, under names that are safe for files."""
+    """A copy of the user's module; its predictors are this program's, under the same names."""
+
+    plain_demos = True  # as `dspy.Module.load` reads them
 
     def __init__(
         self, loaded: LoadedModule, answer: tuple[str | None, str | None], create_lm: CreateLM | None = None
@@ -56,7 +57,8 @@ class DspyProgram(AgentProgram):
                 predictor.lm = create_lm(name)
 
     def named_parameters(self) -> list[tuple[str, dspy.Predict]]:
-        return list(name_predictors(self.module).items())
+        parameters: list[tuple[str, dspy.Predict]] = self.module.named_parameters()
+        return parameters
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
         return await self.answer_inputs(question, file, thread_id, {})

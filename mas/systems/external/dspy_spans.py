@@ -15,7 +15,6 @@ import dspy
 from mas.prompt_sets.dspy_internals import BaseCallback
 from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.trace import Span, span, use_span
-from mas.systems.external.dspy_target import name_predictors
 
 MAX_OBSERVATION_CHARS = 20_000
 _FINISH = "finish"  # the tool with which dspy.ReAct ends: no work
@@ -103,4 +102,4 @@ def _name_all(module: dspy.Module) -> dict[int, str]:
         for name, each in module.named_sub_modules()
         if isinstance(each, dspy.Predict)
     }
-    return names | {id(predictor): name for name, predictor in name_predictors(module).items()}
+    return names | {id(predictor): name for name, predictor in module.named_predictors()}

@@ -16,10 +16,10 @@ from mas.systems.external.dspy_target import (
     LoadedModule,
     check_inputs,
     choose_answer_field,
-    compute_source_digest,
     describe_answer_choice,
     load_module,
 )
+from mas.systems.external.target import compute_source_digest
 from mas.tools.settings import ToolSettings
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class DspySystem:
     def check(self) -> None:
         """Check the target by loading it: a mistake in it would fail every sample."""
         loaded = self.loaded
-        check_inputs(loaded, self._list_fields())
+        if self._can_list_fields:  # else the data's own check says what is wrong with data.inputs
+            check_inputs(loaded, self._list_fields())
         if loaded.outputs is not None and choose_answer_field(loaded.outputs, *self._answer) is None:
             raise UserError(describe_answer_choice(f"system.target={self.target}", loaded.outputs, self.answer_field))
         without = [name for name, predictor in loaded.predictors.items() if predictor.lm is None]
@@ -87,17 +88,19 @@ class DspySystem:
     @property
     def source_sha256(self) -> str:
         """Digest of the program's source and state: a resumed run must have the same."""
-        loaded = self.loaded
-        return compute_source_digest(loaded.target, self.state)
+        return compute_source_digest(self.loaded.target, self.state)
 
     @property
     def _answer(self) -> tuple[str | None, str | None]:
         return self.answer_field, self.target_column
 
+    @property
+    def _can_list_fields(self) -> bool:
+        return self.data_inputs is None or (
+            isinstance(self.data_inputs, str | Mapping | list) and len(self.data_inputs) > 0
+        )
+
     def _list_fields(self) -> list[str] | None:
         if self.data_inputs is None:
             return None
-        if isinstance(self.data_inputs, str):
-            return [self.data_inputs]
-        found = self.data_inputs if isinstance(self.data_inputs, Mapping | list | tuple) else ()
-        return [str(each) for each in found]
+        return [self.data_inputs] if isinstance(self.data_inputs, str) else [str(each) for each in self.data_inputs]

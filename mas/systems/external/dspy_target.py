@@ -5,18 +5,16 @@ loaded.inputs, loaded.outputs          # ("title", "body"), ("label",)
 list(loaded.predictors)                # ["classify.predict", "steps.0"]: DSPy's names, safe for files
 """
 
-import hashlib
+import functools
 import inspect
 import json
-import re
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from mas.runtime.errors import UserError
-from mas.systems.external.target import describe_cause, find_module_name, is_dspy_module, load_target
+from mas.systems.external.target import describe_cause, is_dspy_module, load_target
 
 if TYPE_CHECKING:
     import dspy
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 EXPECTED = "expected a dspy.Module: its class, an instance, or a function without parameters that returns one"
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # added by dspy.ChainOfThought and dspy.ReAct; never the answer
 USUAL_ANSWERS = ("answer", "final_answer")
-_INDEX = re.compile(r"\[(['\"]?)(.*?)\1\]")
-_UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 _METADATA = "metadata"  # of a saved state: the versions that it was saved with
 _NOT_OF_NAME = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
 
@@ -44,8 +40,8 @@ class LoadedModule:
 
     @property
     def predictors(self) -> "dict[str, dspy.Predict]":
-        """Return the predictors that can be tuned, under the names of the run."""
-        return name_predictors(self.module)
+        """Return the predictors that can be tuned, under DSPy's names, which are those of the run's agents."""
+        return dict(self.module.named_predictors())
 
 
 def load_module(target: str, state: str | None = None) -> LoadedModule:
@@ -67,33 +63,6 @@ def load_module(target: str, state: str | None = None) -> LoadedModule:
         module = module.deepcopy()
         _load_state(target, module, state)
     return _describe(target, module, method)
-
-
-def name_predictors(module: "dspy.Module") -> "dict[str, dspy.Predict]":
-    """Return a module's predictors under DSPy's names, written such that they are names of files and metrics, too.
-
-    `steps[0].predict` is `steps.0.predict`, `parts['a b']` is `parts.a_b`; names that would then be equal are numbered.
-    """
-    named: dict[str, dspy.Predict] = {}
-    taken: set[str] = set()
-    for name, predictor in module.named_predictors():
-        safe = _UNSAFE.sub("_", _INDEX.sub(r".\2", name)).strip(".-") or "predictor"
-        free, number = safe, 1
-        while free.casefold() in taken:
-            free, number = f"{safe}_{number + 1}", number + 1
-        taken.add(free.casefold())
-        named[free] = predictor
-    return named
-
-
-def compute_source_digest(target: str, state: str | None) -> str:
-    """Return the SHA-256 of the source of the target's module and of its state; the target must have been loaded."""
-    digest = hashlib.sha256()
-    module = sys.modules.get(find_module_name(target))
-    for path in (getattr(module, "__file__", None), state):
-        content = Path(path).read_bytes() if path and Path(path).is_file() else b""
-        digest.update(hashlib.sha256(content).digest())
-    return digest.hexdigest()
 
 
 def choose_answer_field(outputs: Collection[str], answer_field: str | None, target_column: str | None) -> str | None:
@@ -186,7 +155,9 @@ def _make_module(target: str, found: object) -> "dspy.Module":
 
 def _list_required(factory: Callable[..., object]) -> list[str]:
     try:
-        parameters = inspect.signature(factory).parameters.values()
+        # Of a class, DSPy's metaclass hides the parameters.
+        called = functools.partial(factory.__init__, None) if inspect.isclass(factory) else factory
+        parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):
         return []
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

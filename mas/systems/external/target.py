@@ -6,6 +6,7 @@ The current folder is on the import path only while the target is imported: a fi
 the harness loads later.
 """
 
+import hashlib
 import importlib
 import inspect
 import re
@@ -50,9 +51,17 @@ def load_target(target: str) -> object:
     return found
 
 
-def find_module_name(target: str) -> str:
-    """Return the name of the target's module."""
-    return _split_target(target)[0]
+def compute_source_digest(target: str, *others: str | None) -> str:
+    """Return the SHA-256 of the source of the target's module and of other files; the target must have been loaded.
+
+    What the module imports is not part of it. An object in memory has no source: its name counts.
+    """
+    module = sys.modules.get(target.partition(":")[0])
+    digest = hashlib.sha256()
+    for path in (getattr(module, "__file__", None), *others):
+        content = Path(path).read_bytes() if path and Path(path).is_file() else target.encode()
+        digest.update(hashlib.sha256(content).digest())
+    return digest.hexdigest()
 
 
 def _split_target(target: str) -> tuple[str, str]:
@@ -74,7 +83,7 @@ def _import_module(name: str) -> ModuleType:
     _check_not_hidden(name, name)
     try:
         with _importable(Path.cwd()):
-            return importlib.import_module(name)
+            module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         _check_not_hidden(name, error.name or "")
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
@@ -87,6 +96,8 @@ def _import_module(name: str) -> ModuleType:
         if isinstance(error, ImportError):
             _check_not_hidden(name, error.name or "")
         raise _import_error(name, error) from error
+    _check_not_hiding(name)
+    return module
 
 
 def _check_not_hidden(target: str, imported: str) -> None:
@@ -95,12 +106,30 @@ def _check_not_hidden(target: str, imported: str) -> None:
     if top not in OURS:
         return
     found = [path for path in (Path.cwd() / top, Path.cwd() / f"{top}.py") if path.exists()]
-    own = [path for path in found if path.resolve() not in (_PROJECT / top, _PROJECT / f"{top}.py")]
-    if own:
-        raise UserError(
-            f"system.target: the module {target} needs your {own[0].name} in {Path.cwd()}, which is hidden by the "
-            f"harness's own package {top}; give yours another name."
-        )
+    if own := [path for path in found if not _is_ours(path, top)]:
+        raise _hidden_error(target, own[0])
+
+
+def _check_not_hiding(target: str) -> None:
+    """Refuse a package of the user's that was imported in place of one of ours, which later imports would miss."""
+    for top in OURS:
+        module = sys.modules.get(top)
+        places = list(getattr(module, "__path__", None) or filter(None, [getattr(module, "__file__", None)]))
+        if places and not _is_ours(Path(places[0]), top):
+            for name in [each for each in sys.modules if each.partition(".")[0] == top]:
+                del sys.modules[name]
+            raise _hidden_error(target, Path(places[0]))
+
+
+def _is_ours(path: Path, top: str) -> bool:
+    return path.resolve() in (_PROJECT / top, _PROJECT / f"{top}.py")
+
+
+def _hidden_error(target: str, own: Path) -> UserError:
+    return UserError(
+        f"system.target: the module {target} needs your {own.name} in {own.parent}, which has the name of the "
+        f"harness's own package {own.stem}; give yours another name."
+    )
 
 
 @contextmanager

@@ -1,0 +1,255 @@
+"""A user's DSPy program through the whole command: records of its predictors, resuming, and mistakes."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.eval.command_line import EvalCommand, Finished
+from tests.servers.running import RunningServer
+
+PROGRAM = """
+import dspy
+
+class Program(dspy.Module):
+    def __init__(self, size=1):
+        super().__init__()
+        self.summarise = dspy.Predict("title, body -> summary")
+        self.classify = [dspy.ChainOfThought("summary -> label")]
+
+    def forward(self, title, body):
+        summary = self.summarise(title=title, body=body).summary
+        return self.classify[0](summary=summary)
+
+single = dspy.Predict("title, body -> label, urgency")
+"""
+ROWS = "id,title,body,label\nt1,Refund,I want my money back,billing\nt2,Crash,It stops at once,bug\n"
+INPUTS = "data.inputs=[title,body]"
+TARGET = "system.target=triage:Program"
+
+
+@pytest.fixture(autouse=True)
+def own_modules() -> Iterator[None]:
+    """Forget the user's modules after each test: all tests have one of the same name."""
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.partition(".")[0] in ("triage", "helpers"):
+            del sys.modules[name]
+
+
+def write_files(files: Mapping[str, str]) -> None:
+    for name, text in {"triage.py": PROGRAM, "rows.csv": ROWS, **files}.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+
+
+def run(command: EvalCommand, *options: str) -> Finished:
+    data = ["data=csv", "data.path=rows.csv", "data.target_column=label", "scorer=exact"]
+    return command("system=dspy", TARGET, INPUTS, *data, "experiment=offline", *data, *options)
+
+
+def test_every_predictor_is_in_the_records_and_the_summary(eval_command: EvalCommand) -> None:
+    write_files({})
+    finished = run(eval_command)
+    assert (finished.code, finished.summary["n"], finished.summary["usage"]["lm_calls"]) == (0, 2, 4), finished.err
+    for record in finished.records.values():
+        agents = [each for each in record["trajectory"] if each["kind"] == "agent"]
+        assert [each["name"] for each in agents] == ["summarise", "classify[0].predict"]
+        calls = [each for each in record["trajectory"] if each["kind"] == "lm"]
+        assert [each["parent"] for each in calls] == [each["id"] for each in agents]
+        assert agents[0]["inputs"].keys() == {"title", "body"} and agents[1]["outputs"].keys() == {"reasoning", "label"}
+        assert record["seconds_by_agent"].keys() == {"summarise", "classify[0].predict"}
+        assert record["state"]["inputs"].keys() == {"title", "body"}
+        assert record["state"]["outputs"]["label"] == record["answer"]
+    assert finished.records["t1"]["question"] == "title: Refund\nbody: I want my money back"
+
+
+def test_a_changed_program_is_not_resumed(eval_command: EvalCommand) -> None:
+    write_files({})
+    first = run(eval_command, "limit=1")
+    sys.modules.pop("triage")
+    Path("triage.py").write_text(PROGRAM.replace("size=1", "size=2"))
+    resume = (f"run.resume={first.folder}", f"run.dir={first.folder}")
+    (first.folder / "summary.json").unlink()  # as after an interruption
+    refused = run(eval_command, "limit=1", *resume)
+    assert (refused.code, refused.out) == (1, "")
+    assert "source of system.target: " in refused.err and len(refused.err.splitlines()) == 1
+    Path("triage.py").write_text(PROGRAM)
+    sys.modules.pop("triage")
+    assert run(eval_command, "limit=1", *resume).code == 0
+
+
+OTHER = {"answer": {"signature": {"instructions": "x", "fields": []}, "demos": [], "lm": None}}
+
+
+def saved(*predictors: tuple[str, Sequence[str]]) -> str:
+    """Return a saved state of predictors with fields of these prefixes."""
+    state: dict[str, Any] = {"metadata": {"dependency_versions": {}}}
+    for name, prefixes in predictors:
+        fields = [{"prefix": prefix, "description": "d"} for prefix in prefixes]
+        signature = {"instructions": "Do it.", "fields": fields}
+        state[name] = {"traces": [], "train": [], "demos": [], "signature": signature, "lm": None}
+    return json.dumps(state)
+
+
+Mistake = tuple[dict[str, str], list[str], list[str]]  # files, options, words of the sentence
+MISTAKES: dict[str, Mistake] = {
+    "no colon": ({}, ["system.target=triage.Program"], ["system.target=triage:Program"]),
+    "a file": ({}, ["system.target=triage.py:Program"], ["names a file", "without .py"]),
+    "no such module": ({}, ["system.target=triag:Program"], ["no module triag", "current folder"]),
+    "no such name": ({}, ["system.target=triage:Programm"], ["no Programm in triage", "it defines: Program"]),
+    "raises at import": ({"triage.py": "1/0"}, [], ["cannot be imported", "ZeroDivisionError"]),
+    "no Python": ({"triage.py": "class Program(:"}, [], ["cannot be imported", "SyntaxError"]),
+    "imports what is not there": (
+        {"triage.py": "import no_such_library"},
+        [],
+        ["cannot be imported", "no_such_library"],
+    ),
+    "a constructor with arguments": (
+        {"triage.py": PROGRAM.replace("size=1", "size")},
+        [],
+        ["constructor needs size", "def make(): return Program(…)", "system.target=triage:make"],
+    ),
+    "a constructor that fails": (
+        {"triage.py": PROGRAM.replace("        super()", "        open('/no/disk')\n        super()")},
+        [],
+        ["cannot be called (FileNotFoundError:", "expected a dspy.Module"],
+    ),
+    "a function that answers": (
+        {"triage.py": "import dspy\ndef Program(title, body): ..."},
+        [],
+        ["needs title, body", "system=callable"],
+    ),
+    "a factory of something else": (
+        {"triage.py": "import dspy\ndef Program(): return 3"},
+        [],
+        ["returns a int", "expected a dspy.Module"],
+    ),
+    "another class": ({"triage.py": "class Program: ..."}, [], ["makes a Program", "expected a dspy.Module"]),
+    "an instance of another class": (
+        {"triage.py": "class Other: \n def __call__(self, q): ...\nProgram = Other()"},
+        [],
+        ["an instance of Other", "system=callable"],
+    ),
+    "a text": ({"triage.py": "Program = 'x'"}, [], ["is a str", "expected a dspy.Module"]),
+    "no predictors": (
+        {"triage.py": "import dspy\nclass Program(dspy.Module):\n def forward(self, title, body): ..."},
+        [],
+        ["without predictors", "__init__", "system=callable"],
+    ),
+    "no forward": (
+        {"triage.py": "import dspy\nclass Program(dspy.Module): ..."},
+        [],
+        ["without a forward method"],
+    ),
+    "an input field without a column": (
+        {},
+        ["data.inputs=[title]"],
+        ["triage:Program takes title, body", "data.inputs gives title", "no column for the input field body"],
+    ),
+    "a column without an input field": (
+        {},
+        ["data.inputs=[title,body,id]"],
+        ["triage:Program takes title, body", "gives title, body, id", "no input field id"],
+    ),
+    "no inputs": ({}, ["data.inputs=null"], ["takes title, body", "question, file", "data.inputs=[title,body]"]),
+    "inputs that are no list": ({}, ["data.inputs=3"], ["data.inputs=3", "data.inputs=[title,body]"]),
+    "a column that is not there": (
+        {},
+        ["data.inputs={title: title, body: bodi}"],
+        ["rows.csv has no column 'bodi' (body)", "its columns are: id, title, body, label"],
+    ),
+    "a column for two fields": ({}, ["data.inputs={title: body, body: body}"], ["'body' twice", "title, body"]),
+    "two columns of one name": (
+        {"rows.csv": ROWS.replace("id,title", "title,title")},
+        [],
+        ["two columns named 'title'"],
+    ),
+    "the target as an input": (
+        {},
+        ["data.inputs={title: title, body: label}"],
+        ["'label' to the field 'body'", "gold answers"],
+    ),
+    "no such target column": ({}, ["data.target_column=lable"], ["no column 'lable'", "id, title, body, label"]),
+    "no such data": ({}, ["data.path=row.csv"], ["data.path=row.csv does not exist"]),
+    "no such output": (
+        {},
+        ["system.target=triage:single", "system.answer_field=lable"],
+        ["system.answer_field=lable is no output", "label, urgency"],
+    ),
+    "several outputs": (
+        {},
+        ["system.target=triage:single", "data.target_column=id"],
+        ["several fields", "system.answer_field=NAME", "label, urgency"],
+    ),
+    "no such state": ({}, ["system.state=compiled.json"], ["compiled.json does not exist", "program.save"]),
+    "a pickled state": ({"p.pkl": "x"}, ["system.state=p.pkl"], ["p.pkl is a pickled program", "any code", "JSON"]),
+    "a pickled program": ({"saved/program.pkl": "x"}, ["system.state=saved"], ["saved is a pickled program"]),
+    "a pickle named JSON": ({"p.json": "\x80\x05"}, ["system.state=p.json"], ["p.json is not JSON", "not a pickle"]),
+    "the state of another program": (
+        {"p.json": saved(("answer", ["Question:"]))},
+        ["system.state=p.json"],
+        ["saved by another program", "it has answer", "triage:Program has classify[0].predict, summarise"],
+    ),
+    "the state of another version": (
+        {"p.json": saved(("summarise", ["Text:", "Summary:"]), ("classify[0].predict", ["Summary:", "Label:"]))},
+        ["system.state=p.json"],
+        ["saved by another program", "summarise has the fields Text: Summary: there", "Title: Body: Summary:"],
+    ),
+    "a state that is something else": ({"p.json": "[1]"}, ["system.state=p.json"], ["holds no saved program"]),
+    "a module as a callable": ({}, ["system=callable"], ["is a dspy.Module", f"system=dspy {TARGET}"]),
+    **{
+        f"a package named {name}": (
+            {f"{name}/__init__.py": "", f"{name}/triage.py": PROGRAM},
+            [f"system.target={name}.triage:Program"],
+            [f"{name}.triage needs your {name}", f"the harness's own package {name}", "another name"],
+        )
+        for name in ("eval", "optimize", "mas")
+    },
+    "a file named eval.py": (
+        {"eval.py": "RULE = 1", "triage.py": f"from eval import RULE\n{PROGRAM}"},
+        [],
+        ["triage needs your eval.py", "another name"],
+    ),
+    "a package named optimize that the program imports": (
+        {"optimize/__init__.py": "", "optimize/rules.py": "", "triage.py": f"import optimize.rules\n{PROGRAM}"},
+        [],
+        ["triage needs your optimize", "the harness's own package optimize"],
+    ),
+    "no key for the model": ({}, ["model=gpt-4o-mini"], ["OPENAI_API_KEY"]),
+    "no model at all": (
+        {},
+        ["system.needs_model=false"],
+        ["without a language model (summarise, classify[0].predict)", "system.needs_model=false"],
+    ),
+    "prompts of another system": ({}, ["prompts=baseline"], ["made for the system 'gaia', not for 'dspy'"]),
+    "a model for no predictor": (
+        {},
+        ["+model.agents={answer: {name: m}}"],
+        ["model.agents names answer", "summarise, classify[0].predict"],
+    ),
+}
+
+
+def test_there_are_enough_mistakes() -> None:
+    assert len(MISTAKES) >= 25
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_sentence_and_nothing_is_spent(
+    sure_command: EvalCommand, llm_server: RunningServer, mistake: str
+) -> None:
+    files, options, words = MISTAKES[mistake]
+    write_files(files)
+    llm_server.reset()
+    data = ["data=csv", "data.path=rows.csv", "data.target_column=label", "scorer=exact"]
+    inputs = [] if any(each.startswith("data.inputs") for each in options) else [INPUTS]
+    finished = sure_command("system=dspy", TARGET, *inputs, *data, *options)
+    assert (finished.code, finished.out) == (1, ""), finished.err
+    assert finished.err.startswith("error: ") and len(finished.err.splitlines()) == 1, finished.err
+    assert [word for word in words if word not in finished.err] == [], finished.err
+    assert llm_server.stats()["requests"] == 0 and not finished.folder.exists()
