@@ -20,8 +20,8 @@ from rich.text import Text
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
-from eval.cli.paths import format_path
 from eval.execution.console import Console
+from eval.runs.folder import format_path
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.diff_page import build_notes, write_page
 from optimize.publishing.prompt_diff import (

@@ -19,8 +19,9 @@ from typing import Any
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
-from eval.cli.paths import PROJECT_ROOT, format_path
+from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
+from eval.runs.folder import format_path
 from mas.runtime.errors import UserError
 from optimize.mlflow_export.folder import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.publishing.leaks import LeakReport

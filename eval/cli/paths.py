@@ -8,8 +8,3 @@ from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 OUTPUTS = PROJECT_ROOT / "outputs"  # git-ignored: run folders and the MLflow store
-
-
-def format_path(path: Path) -> str:
-    """Relative to the current folder where it lies below it."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

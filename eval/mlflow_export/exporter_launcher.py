@@ -24,8 +24,9 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple, Self, TextIO
 
-from eval.cli.paths import OUTPUTS, format_path
+from eval.cli.paths import OUTPUTS
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
+from eval.runs.folder import format_path
 from eval.runs.mlflow_state import STATE, read_link, read_state, reset_state
 from mas.runtime.installation_key import VARIABLE as KEY_VARIABLE
 from mas.runtime.security.child_environment import NETWORK, build_child_environment

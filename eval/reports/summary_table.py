@@ -12,7 +12,6 @@ from rich.text import Text
 from eval.analysis.summary.from_store import GOING_ON
 from eval.analysis.summary.summary import Counts, EpochNumbers, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.cli.paths import format_path
 from eval.execution.console import Console
 from eval.reports.notes import (
     MAX_NAME_CHARS,
@@ -23,7 +22,7 @@ from eval.reports.notes import (
     list_notes,
     select_ks,
 )
-from eval.runs.folder import format_resume_hint
+from eval.runs.folder import format_path, format_resume_hint
 from mas.runtime.terminal import shorten_line
 
 

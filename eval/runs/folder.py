@@ -21,7 +21,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TextIO
 
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_set_folder, write_prompt_set
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
@@ -273,6 +273,11 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines of ASCII; a reader sees the old file or the new one, also if two processes write it at once."""
     with write_atomically(path, "ascii") as file:  # JSON escapes the rest, surrogates too
         file.writelines(f"{line}\n" for line in lines)
+
+
+def format_path(path: Path) -> str:
+    """Return the path relative to the current folder, where it lies below it."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def format_resume_hint(folder: Path) -> str:

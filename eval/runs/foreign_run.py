@@ -18,8 +18,7 @@ from pathlib import Path
 
 from eval.cli.command import read_option_name
 from eval.cli.hydra_compat import CONF, is_mistake
-from eval.cli.paths import format_path
-from eval.runs.folder import DATABASE
+from eval.runs.folder import DATABASE, format_path
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line, shorten_line

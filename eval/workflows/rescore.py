@@ -23,14 +23,13 @@ from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from eval.cli.command import STOPPED
 from eval.cli.hydra_compat import MISTAKES, compose_config
-from eval.cli.paths import format_path
 from eval.config.evaluation import RunSettings, build_part
 from eval.contamination.web_results import find_web_leaks
 from eval.execution.console import Console
 from eval.execution.scoring import SCORER, Scoring
 from eval.reports.files import write_reports
 from eval.reports.summary_table import choose_exit_code, print_summary
-from eval.runs.folder import DATABASE, get_run_name, is_in_use, make_run_folder, read_kept_prompts
+from eval.runs.folder import DATABASE, format_path, get_run_name, is_in_use, make_run_folder, read_kept_prompts
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config

@@ -17,13 +17,12 @@ from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.analysis.sweep import JobComparison, JobResult, SweepResult
 from eval.cli.command import FAILURES, FINISHED, STOPPED, get_signal_name
-from eval.cli.paths import format_path
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
 from eval.execution.console import Console
 from eval.mlflow_export.exporter_launcher import SWEEP, ExporterLauncher
 from eval.reports.sweep_table import print_sweep, render_markdown
-from eval.runs.folder import DATABASE, check_entries, format_resume_hint
+from eval.runs.folder import DATABASE, check_entries, format_path, format_resume_hint
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.mlflow_state import read_link
 from eval.runs.run_info import Config

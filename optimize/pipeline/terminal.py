@@ -7,8 +7,8 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from eval.cli.paths import format_path
 from eval.execution.console import Console
+from eval.runs.folder import format_path
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count

@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
-from eval.cli.paths import format_path
 from eval.execution.console import Console
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
-from eval.runs.folder import make_run_folder
+from eval.runs.folder import format_path, make_run_folder
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, compute_exit_code

@@ -29,10 +29,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
-from eval.runs.folder import find_run, write_atomically
+from eval.runs.folder import find_run, format_path, write_atomically
 from eval.runs.foreign_run import TRUST, check_command
 from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, read_set_folder, write_prompt_set

@@ -17,12 +17,11 @@ from pathlib import Path
 import dspy
 from rich.text import Text
 
-from eval.cli.paths import format_path
 from eval.execution.console import Console, MissingServices
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CallLog, SampleResults
-from eval.runs.folder import RunInUseError, RunLock, read_origin
+from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.run_info import dump_config
 from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info

@@ -15,8 +15,7 @@ from eval.analysis.comparison.differences import Differences, Setup, find_differ
 from eval.analysis.comparison.pairing import CommonSamples, find_common, find_obstacle, have_same_scorer
 from eval.analysis.statistics.paired_tests import adjust_p_values
 from eval.analysis.tuned_on import UsedToTune, describe_unknown, read_tuning_use
-from eval.cli.paths import format_path
-from eval.runs.folder import DATABASE, format_resume_hint
+from eval.runs.folder import DATABASE, format_path, format_resume_hint
 from eval.runs.record import NOT_RUN
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError

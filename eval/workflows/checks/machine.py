@@ -10,8 +10,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from eval.benchmarks.sample_set import SAMPLE
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT, format_path
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.tracking import NoTracking
+from eval.runs.folder import format_path
 from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
 from mas.tools.files import ocr
 from mas.tools.files.kinds import BINARY_KINDS, READERS, read_document
