@@ -9,9 +9,11 @@ slowing down only costs time. Four rules follow:
 2. *Closed*: refusals in a row, more than the background explains, stop all sending. One probe is sent after each pause
    (0.25 to 1 s, or `Retry-After` from the second on) until one is not refused.
 3. *Background*: the share refused at a pace that was just measured, by 10 accepted requests or by a second cut. A limit
-   refuses nothing there, so it is chance, which slows nothing down. 2 % are taken for chance from the start.
+   refuses nothing there, so it is chance, which slows nothing down. 2 % are taken for chance from the start. The share
+   refused at any other pace that is kept for a while is an upper bound.
 4. *Growth*: while requests wait for it, the pace doubles every 2 s after a calm time, which is 1 s at first and doubles
-   up to 16 s as long as the measured rates agree.
+   up to 16 s as long as the measured rates agree. After a closure it is as long as the time since the one before, also
+   up to 16 s, so that the pace does not grow into the end of each window of a server that counts in windows.
 
 All rates count requests in the order of sending, so that replies that take minutes do not delay what refusals tell.
 Refusals of requests that were sent before the last decision belong to that decision. The tests simulate the policy with
@@ -31,7 +33,7 @@ from typing import Literal, TypedDict
 
 LENGTH = 1_000  # newest changes in the history; the start is always among them
 OPENING_REQUESTS, OPENING_PER_SECOND = 32, 500.0  # sent at once before anything is known, and the pace of further ones
-RESTART_PER_SECOND = 10.0  # first pace if the server was closed at first
+RESTART_PER_SECOND = 20.0  # first pace if the server was closed at first
 CREDIT_SECONDS = 0.1  # lateness of a timer that the pace makes up for
 DOUBLING_SECONDS = 2.0
 FIRST_CALM_SECONDS, LAST_CALM_SECONDS = 1.0, 16.0
@@ -45,7 +47,7 @@ MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.25, 1.0  # without Retry-After; longer 
 MAX_RETRY_AFTER_SECONDS = 60.0
 SERVER_FAULT_PAUSE_SECONDS = 10.0  # without growth, after a server error
 MIN_BACKGROUND = 0.02  # tolerated from the start
-PRIOR_REQUESTS, MEMORY_REQUESTS = 25.0, 500.0  # weight of an unknown background as 0; how long the background is kept
+PRIOR_REQUESTS, MEMORY_REQUESTS = 3.0, 500.0  # weight of an unknown background as 0; how long the background is kept
 EXCESS = 0.2  # the cut's test is sharpest if a fifth of what the background lets pass is refused as well
 CUT_EVIDENCE, CLOSED_EVIDENCE = 7.0, 10.0  # natural logarithms of likelihood ratios
 MAX_COUNTED_RUN = 5  # of refusals in a row the background counts so many
@@ -82,6 +84,7 @@ class SentRequest:
     number: int
     at: float
     is_steady: bool  # sent at a pace that was just measured: counts for the background
+    calm_number: int  # of the time without growth in which it was sent; 0: in none
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,9 @@ class AdaptivePace:
         self._run = 0  # refusals in a row
         self._excess = 0.0  # evidence against the background
         self._streak = self._closure = _Mark(0, 0.0, 0)  # begin of the present excess, of the last closure
+        self._calm_number, self._calm_sent, self._calm_refused = 1, 0, 0
         self._closed_since: float | None = None
+        self._cycle_seconds = 0.0  # between the last two closures
         self._is_probed = False
         self._refusal_seconds = 0.05  # that a refusal takes at most
         self._calm_seconds, self._calm_until = FIRST_CALM_SECONDS, 0.0
@@ -160,7 +165,9 @@ class AdaptivePace:
             self._next = max(self._next, now + max(0.1, 2 * self._refusal_seconds))
         if is_steady:
             self._count_steady()
-        return SentRequest(self._number, now, is_steady)
+        is_calm = is_steady or (self._phase == "trial" and not is_probe)
+        self._calm_sent += is_calm
+        return SentRequest(self._number, now, is_steady, self._calm_number if is_calm else 0)
 
     def _space(self, now: float) -> None:
         credit = OPENING_REQUESTS / OPENING_PER_SECOND if self._phase == "opening" else CREDIT_SECONDS
@@ -192,6 +199,7 @@ class AdaptivePace:
         here = _Mark(sent.number, sent.at, self.refused)
         self._refusal_seconds = max(0.98 * self._refusal_seconds, now - sent.at)
         self._run = 1 if accepted else self._run + 1
+        self._calm_refused += sent.calm_number == self._calm_number
         if sent.is_steady and self._run <= MAX_COUNTED_RUN:
             self._steady_refused += 1
         elif sent.is_steady:
@@ -224,6 +232,7 @@ class AdaptivePace:
         does_agree = self._measured > 0 and AGREEMENT <= rate / self._measured <= 1 / AGREEMENT
         self._calm_seconds = min(2 * self._calm_seconds, LAST_CALM_SECONDS) if does_agree else FIRST_CALM_SECONDS
         self._measured = rate
+        self._bound_background()
         half = self._measure_peak() / 2
         self._cuts += 1
         is_trusted = rate >= half and (accepted >= TRUSTED_REQUESTS or self._cuts > 1)
@@ -232,6 +241,13 @@ class AdaptivePace:
         self._next = now + 1 / self.pace
         self._keep_pace(now)
         self._decide(now)
+
+    def _bound_background(self) -> None:
+        """Lower the background to what was refused since the last cut, before the pace grew, and a margin of error."""
+        most = (self._calm_refused + 2 * math.sqrt(self._calm_refused + 1)) / max(1, self._calm_sent)
+        if self._calm_sent >= MIN_CALM_REQUESTS and most < self.background:
+            self._steady_refused = most * (self._steady_sent + PRIOR_REQUESTS)
+        self._calm_number, self._calm_sent, self._calm_refused = self._calm_number + 1, 0, 0
 
     def _keep_pace(self, now: float) -> None:
         """Begin a calm time."""
@@ -250,6 +266,7 @@ class AdaptivePace:
             self._cut(min((mean + self._measure_peak()) / 2, MAX_OVER_MEAN * mean), 0, now)
         else:
             self._decide(now)
+        self._cycle_seconds = now - self._closure.at if self._phase != "opening" else 0.0
         self._closure, self._closed_since = here, now
         self._pause(None, now)  # the first probe does not wait for Retry-After: one request's may be chance
 
@@ -275,6 +292,7 @@ class AdaptivePace:
             self._begin_trial(self._number - self.refused, now)
         else:
             self._keep_pace(now)
+            self._calm_until = max(self._calm_until, now + min(self._cycle_seconds, LAST_CALM_SECONDS))
         self._note("open again", now)
 
     def _begin_trial(self, accepted: int, now: float) -> None:

@@ -242,7 +242,7 @@ def test_a_server_that_refuses_a_declared_rate_is_obeyed():
         with await limiter.acquire(1):
             return limiter.now() - closed
 
-    assert run_in_virtual_time(two()) == pytest.approx(5.0, abs=0.02)
+    assert run_in_virtual_time(two()) == pytest.approx(5.0, abs=1e-3)
 
 
 class FixedRate:
@@ -291,7 +291,7 @@ def test_a_bucket_that_is_empty_at_first_says_nothing_of_the_rate(retry_after):
     duration = run_in_virtual_time(_send_through(limiter, server, 1000, random.Random(7)))
     assert server.good == 1000
     assert server.rejected < 80
-    assert duration < 28  # 20 s at the server's rate
+    assert duration < 22  # 20 s at the server's rate
 
 
 class Closed(FixedRate):
@@ -309,8 +309,8 @@ class Closed(FixedRate):
 def test_a_server_that_was_closed_at_first_is_used_to_the_full_once_it_opens():
     limiter, server = RateLimiter(64), Closed(None)
     duration = run_in_virtual_time(_send_through(limiter, server, 1000, random.Random(7)))
-    assert server.rejected < 80
-    assert duration < 5 + 28
+    assert server.rejected < 40
+    assert duration < 5 + 22
 
 
 def test_one_refusal_before_anything_has_got_through_delays_one_request():
