@@ -11,7 +11,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeGuard
 
 from mas.agents.spec import AgentSpec, Toolboxes
 from mas.llm.profiles.model import Model
@@ -22,7 +22,16 @@ from mas.tools.tool_context import Resources
 if TYPE_CHECKING:
     import dspy
 
-__all__ = ["Answerer", "Program", "Resources", "System", "agent_names", "read_program_digest"]
+__all__ = [
+    "Answerer",
+    "OwnProgramSystem",
+    "Program",
+    "Resources",
+    "System",
+    "agent_names",
+    "can_derive_prompts",
+    "read_program_digest",
+]
 
 
 class Answerer(Protocol):
@@ -123,6 +132,22 @@ class System(Protocol):
 def read_program_digest(system: System) -> str:
     """Return the digest of the user's program; empty for one of ours, or one behind an address."""
     return str(getattr(system, "source_sha256", ""))
+
+
+class OwnProgramSystem(System, Protocol):
+    """A system around a user's own program, which brings its prompts with it."""
+
+    def derive_prompts(self) -> PromptSet:
+        """Return the program's own prompts, with which tuning starts if no set is named."""
+        ...
+
+    def save_state(self, prompts: PromptSet, path: Path) -> None:
+        """Write the program with these prompts in its own format."""
+        ...
+
+
+def can_derive_prompts(system: System) -> TypeGuard[OwnProgramSystem]:
+    return hasattr(system, "derive_prompts")
 
 
 def agent_names(system: System) -> list[str]:

@@ -8,14 +8,16 @@ A prompt set holds instructions and demos. The fields of a signature, with their
 the module's own: they are code, and no optimizer changes them.
 """
 
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
-import dspy
-
-from mas.prompt_sets.demos import to_json
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, find_set_folder, read_set_folder
 from mas.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    import dspy
 
 OWN = "own"  # name of a derived set
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
@@ -27,10 +29,10 @@ class Stateful(Protocol):
     def save(self, path: str, save_program: bool = False) -> None: ...
 
 
-Module = TypeVar("Module", bound=dspy.Module)
+Module = TypeVar("Module", bound="dspy.Module")
 
 
-def derive_prompt_set(module: dspy.Module, system: str, target: str) -> PromptSet:
+def derive_prompt_set(module: "dspy.Module", system: str, target: str) -> PromptSet:
     """Return a set of the module's own instructions and demos.
 
     Args:
@@ -41,6 +43,8 @@ def derive_prompt_set(module: dspy.Module, system: str, target: str) -> PromptSe
     Raises:
         UserError: the module has no predictors, or one without instructions.
     """
+    from mas.prompt_sets.demos import to_json
+
     predictors = dict(module.named_predictors())
     if not predictors:
         raise UserError(
@@ -57,12 +61,12 @@ def derive_prompt_set(module: dspy.Module, system: str, target: str) -> PromptSe
     return PromptSet(OWN, system, texts, Path(OWN), description, demos)
 
 
-def apply_prompts(program: Module, name: str | Path, root: Path = PROJECT_ROOT) -> Module:
+def apply_prompts(program: Module, prompts: PromptSet | Path | str, root: Path = PROJECT_ROOT) -> Module:
     """Give a program the instructions and demos of a prompt set; models, fields and everything else stay its own.
 
     Args:
         program: of the class that the set was tuned for.
-        name: of a set under `prompts/`, or the path of its folder (anything with a `/`).
+        prompts: the set, its name under `prompts/`, or the path of its folder (anything with a `/`).
         root: the folder that contains `prompts/`.
 
     Returns:
@@ -72,15 +76,27 @@ def apply_prompts(program: Module, name: str | Path, root: Path = PROJECT_ROOT) 
         UserError: there is no such set, or it is for a program with other predictors or fields; nothing has been
             changed then.
     """
-    prompts = read_set_folder(find_set_folder(str(name), root))
-    names, agents = {each for each, _ in program.named_predictors()}, set(prompts.texts)
-    if names != agents:
+    if not isinstance(prompts, PromptSet):
+        prompts = read_set_folder(find_set_folder(str(prompts), root))
+    named, agents = _Named(dict(program.named_predictors())), set(prompts.texts)
+    if named.predictors.keys() != agents:
         raise UserError(
-            f"The prompt set {prompts.folder} is for the predictors {_list(agents)}, but this program has "
-            f"{_list(names)}; choose a set that was made for it."
+            f"The prompt set {prompts.name} is for the predictors {_list(agents)}, but this program has "
+            f"{_list(named.predictors.keys())}; choose a set that was made for it."
         )
-    apply_prompt_set(program, prompts, plain_demos=True)
+    apply_prompt_set(named, prompts)
     return program
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A program's predictors under the names of a prompt set."""
+
+    predictors: "Mapping[str, dspy.Predict]"
+    plain_demos: ClassVar[bool] = True
+
+    def named_predictors(self) -> "Iterable[tuple[str, dspy.Predict]]":
+        return self.predictors.items()
 
 
 def write_state(program: Stateful, path: Path) -> None:
@@ -102,5 +118,5 @@ def write_state(program: Stateful, path: Path) -> None:
         raise UserError(f"{path} cannot be written ({cause}); check the folder and the program.") from error
 
 
-def _list(names: set[str]) -> str:
+def _list(names: Collection[str]) -> str:
     return ", ".join(sorted(names)) or "none"

@@ -144,14 +144,11 @@ def name_prompt_file(agent: str) -> str:
     return _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", agent) + SUFFIX
 
 
-def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet, plain_demos: bool | None = None) -> None:
+def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet) -> None:
     """Set the instructions and demos of each agent's predictor; demos that the set does not have are removed.
 
-    Args:
-        program: its predictors are named like the set's agents.
-        prompt_set: its texts and demos.
-        plain_demos: demos may lack fields and keep their JSON values, as `dspy.Module.load` reads them; else they are
-            complete and typed, as our agents need them. None: as the program's attribute `plain_demos` says.
+    Demos are complete and typed, as our agents need them. A program with the attribute `plain_demos` gets them as
+    `dspy.Module.load` would read them: they may lack fields, and keep their JSON values.
 
     Raises:
         ValueError: the program's predictors are not exactly the set's agents; nothing has been changed then.
@@ -163,7 +160,7 @@ def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet, plain_demo
             f"predictors {sorted(predictors)} and agents {sorted(prompt_set.texts)} of the prompt set "
             f"{prompt_set.name!r} must have the same names"
         )
-    is_plain = bool(getattr(program, "plain_demos", False)) if plain_demos is None else plain_demos
+    is_plain = bool(getattr(program, "plain_demos", False))
     demos = {agent: _load_demos(agent, predictors[agent].signature, prompt_set, is_plain) for agent in predictors}
     for agent, text in prompt_set.texts.items():
         predictors[agent].signature = cache_signatures(predictors[agent].signature.with_instructions(text))

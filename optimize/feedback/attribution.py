@@ -6,8 +6,9 @@
 The rules, in this order: a reply that could not be read; exhausted retries; a right draft that was changed or rejected;
 an empty plan; an attachment that nobody opened; failed tools; values without a source; lost evidence. Evidence is text
 that contains the target. That is no criterion for answers that must be computed, or that are so short that they occur
-anywhere; then the author of the draft is named. Reasons are remarks (`optimize.feedback.expectation`): they never quote
-anybody.
+anywhere; then the author of the draft is named. A user's own program has other rules
+(`optimize.feedback.predictor_attribution`), since nobody has declared what its predictors do. Reasons are remarks
+(`optimize.feedback.expectation`): they never quote anybody.
 """
 
 import re
@@ -17,6 +18,13 @@ from dataclasses import dataclass
 from eval.runs.record import Record
 from optimize.feedback.agent_steps import AgentSteps, Step
 from optimize.feedback.expectation import Remark
+from optimize.feedback.predictor_attribution import (
+    PredictorFault,
+    RightAnswers,
+    attribute_to_predictor,
+    find_failed_predictor,
+    is_own_program,
+)
 from optimize.feedback.target_matcher import TargetMatcher, extract_numbers
 
 RETRY_LIMIT = "retry_limit:"
@@ -32,15 +40,33 @@ class Attribution:
     reason: Remark = ()  # about that agent
 
 
-def attribute_failure(record: Record, agent_steps: AgentSteps, matcher: TargetMatcher) -> Attribution:
-    """Return the agent responsible for a wrong or failed answer; no agent for a right one."""
+def attribute_failure(
+    record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, right_answers: RightAnswers | None = None
+) -> Attribution:
+    """Return the agent responsible for a wrong or failed answer; no agent for a right one.
+
+    Args:
+        record: of the answer.
+        agent_steps: of that record.
+        matcher: of its target.
+        right_answers: of the same program, if it is the user's own.
+    """
     if record.correct:
         return Attribution(None)
     if record.error is not None:
-        return _failed(record, agent_steps)
+        failed = _failed(record, agent_steps)
+        if failed.agent is None and is_own_program(record):
+            return _as_attribution(find_failed_predictor(record, agent_steps))
+        return failed
+    if is_own_program(record):
+        return _as_attribution(attribute_to_predictor(record, agent_steps, matcher, right_answers))
     case = _Case(record, agent_steps, matcher)
     found = (rule(case) for rule in _RULES)
     return next((attribution for attribution in found if attribution), Attribution(None))
+
+
+def _as_attribution(fault: PredictorFault | None) -> Attribution:
+    return Attribution(None) if fault is None else Attribution(fault.agent, fault.reason)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from eval.runs.record import Record
 from optimize.feedback.agent_steps import AgentSteps, Step
 from optimize.feedback.attribution import RETRY_LIMIT, Attribution, attribute_failure
 from optimize.feedback.expectation import Expectation, Remark
+from optimize.feedback.predictor_attribution import RightAnswers, is_own_program
 from optimize.feedback.target_matcher import TargetMatcher
 
 MAX_QUOTED_CHARS = 300  # of a message of an error or of the scorer
@@ -30,10 +31,13 @@ _HOLDS_REPLY = re.compile(r"LM response|input_value|AdapterParseError", re.IGNOR
 NOT_ASKED = "The question was not asked."
 
 
-def build_feedback(agent: str, record: Record, expectation: Expectation) -> str:
+def build_feedback(
+    agent: str, record: Record, expectation: Expectation, right_answers: RightAnswers | None = None
+) -> str:
     """Return the feedback for an agent, by the name of its predictor."""
     agent_steps = AgentSteps.of(record)
-    return join_unquoted(_remarks(agent, record, expectation, agent_steps), expectation.matcher)
+    attribution = attribute_failure(record, agent_steps, expectation.matcher, right_answers)
+    return join_unquoted(_remarks(agent, record, expectation, agent_steps, attribution), expectation.matcher)
 
 
 def join_unquoted(remarks: Iterable[Remark], matcher: TargetMatcher) -> str:
@@ -71,8 +75,9 @@ def remove_quotes(text: str, matcher: TargetMatcher) -> str:
     return kept.strip()
 
 
-def _remarks(agent: str, record: Record, expectation: Expectation, agent_steps: AgentSteps) -> Iterator[Remark]:
-    attribution = attribute_failure(record, agent_steps, expectation.matcher)
+def _remarks(
+    agent: str, record: Record, expectation: Expectation, agent_steps: AgentSteps, attribution: Attribution
+) -> Iterator[Remark]:
     own = list(_own(agent, record, agent_steps, expectation.matcher, attribution))
     yield _verdict(record)
     if record.correct:
@@ -86,7 +91,10 @@ def _remarks(agent: str, record: Record, expectation: Expectation, agent_steps: 
             list(_about_answer(agent, record, expectation, agent_steps, attribution)) if record.error is None else []
         )
         yield from differs
-        yield from _about_blame(agent, attribution, bool(own or differs))
+        own_program = is_own_program(record)
+        if own_program and record.explanation:
+            yield _explain(record)
+        yield from _about_blame(agent, attribution, own_program or bool(own or differs))
     yield from own
 
 
@@ -131,8 +139,12 @@ def _about_answer(
             "It was the right kind of answer, but not the right value." if not faults else "Nor was its content right."
         )
         yield (form, "The content was not right.", "Its content was at fault.")
-    if record.explanation:
-        yield (f"The scorer explains: {_cut(record.explanation)}",)
+    if record.explanation and not is_own_program(record):
+        yield _explain(record)
+
+
+def _explain(record: Record) -> Remark:
+    return (f"The scorer explains: {_cut(record.explanation)}",)
 
 
 def _about_blame(agent: str, attribution: Attribution, has_faults: bool) -> Iterator[Remark]:
@@ -159,7 +171,8 @@ def _own(
     for reason in [each for each in reasons if each != known][:MAX_FAILURES]:
         yield (f"A reply of this agent could not be used: {reason}", "A reply of this agent could not be used.")
     yield from _tool_failures(agent_steps.select_agent(agent))
-    yield from _as_critic(agent, record, agent_steps, matcher, attribution)
+    if not is_own_program(record):  # a field named `decision` makes no critic of a user's predictor
+        yield from _as_critic(agent, record, agent_steps, matcher, attribution)
     if (record.limit or "").startswith(RETRY_LIMIT) and not record.correct:
         yield from _at_the_limit(agent, record, agent_steps)
 

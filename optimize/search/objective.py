@@ -20,8 +20,10 @@ from eval.scorers.labels import LabelSet
 from eval.scorers.score import SampleScorer, Score, Scorer
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
+from optimize.feedback.agent_steps import AgentSteps
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import NOT_ASKED, build_feedback, remove_quotes
+from optimize.feedback.predictor_attribution import RightAnswers, is_own_program
 from optimize.feedback.target_matcher import TargetMatcher
 from optimize.search.trials import Trial
 
@@ -57,6 +59,7 @@ class Objective:
         self.train_ids = [sample.id for sample in train]
         self.val_ids = [sample.id for sample in val]
         self.samples = {sample.id: sample for sample in (*train, *val)}
+        self._right_answers = RightAnswers()
         self._lock = threading.Lock()
         self.calls = 0
         self.errors = 0
@@ -86,6 +89,7 @@ class Objective:
         try:
             trial: Trial = pred.trial
             score, error = _score(trial)
+            self._learn_from_right_answer(trial)
             if pred_name is not None:
                 feedback = self._feedback(gold.sample_id, pred_name, trial, trace, pred_trace)
         except Exception as raised:  # noqa: BLE001  the boundary of one answer: counted, and reported by the run
@@ -95,6 +99,13 @@ class Objective:
             self.errors += error is not None
             self.first_error = self.first_error or error
         return score if pred_name is None else dspy.Prediction(score=score, feedback=feedback)
+
+    def _learn_from_right_answer(self, trial: Trial) -> None:
+        """Note what right answers of the user's own program look like, to find the fault in wrong ones."""
+        record = trial.record
+        if trial.completed and record.correct and record.target is not None and is_own_program(record):
+            matcher = Expectation.of(record.target, record.question).matcher
+            self._right_answers.add(record, AgentSteps.of(record), matcher)
 
     def _feedback(self, sample_id: str, agent: str, trial: Trial, trace: object, own_trace: object) -> str:
         if not trial.completed:
@@ -108,7 +119,7 @@ class Objective:
             own = self._scorer.give_feedback(answered, agent, trace, own_trace)
             if own and (allowed := remove_quotes(own, expectation.matcher)):
                 return allowed
-        return build_feedback(agent, trial.record, expectation)
+        return build_feedback(agent, trial.record, expectation, self._right_answers)
 
 
 def _score(trial: Trial) -> tuple[float, str | None]:

@@ -30,7 +30,7 @@ from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
-from mas.system import agent_names
+from mas.system import agent_names, can_derive_prompts
 from mas.tools.settings import ToolSettings
 from optimize.gate.failed_answers import AGAINST, HALT
 from optimize.gate.gate import GateSettings
@@ -118,7 +118,9 @@ class OptimizeConfig:
         """
         self._check_resume()
         self._check_agents()
-        prompts = self.base.check_system()
+        prompts, system = self.base.check_system(), self.base.system
+        if prompts is None and can_derive_prompts(system):
+            prompts = system.derive_prompts()
         if prompts is None:
             raise UserError(
                 f"prompts=null leaves no prompts to start from; name a set of system={self.base.system.name}."

@@ -36,6 +36,8 @@ class DspyProgram(AgentProgram):
 
     plain_demos = True  # as `dspy.Module.load` reads them
 
+    plain_demos = True  # as DSPy itself reads them: not always all fields
+
     def __init__(
         self, loaded: LoadedModule, answer: tuple[str | None, str | None], create_lm: CreateLM | None = None
     ) -> None:
@@ -72,8 +74,7 @@ class DspyProgram(AgentProgram):
         """
         given: Mapping[str, str] = inputs or {"question": question}
         state: dict[str, object] = {"question": question, "file": file.name if file else None}
-        state |= {"inputs": dict(inputs)} if inputs else {}
-        state["correlation_id"] = thread_id
+        state |= {"inputs": dict(given), "correlation_id": thread_id}
         keep_state(state)
         try:
             value = await self._call(self._list_arguments(given, file))

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import AgentModel, Model
+from mas.prompt_sets.module_prompts import apply_prompts, derive_prompt_set, write_state
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.system import Program, Resources
@@ -80,6 +82,20 @@ class DspySystem:
         if prompts is not None:
             apply_prompt_set(program, prompts)
         return program
+
+    def derive_prompts(self) -> PromptSet:
+        """Return the module's own instructions and demos, with which tuning starts if no set is named."""
+        return derive_prompt_set(self.loaded.module, self.name, self.target)
+
+    def save_state(self, prompts: PromptSet, path: Path) -> None:
+        """Write the user's module with these prompts as the state that `program.load` of plain DSPy reads.
+
+        Raises:
+            UserError: the prompts are for other predictors, or the file cannot be written.
+        """
+        module = self.loaded.module.deepcopy()
+        apply_prompts(module, prompts)
+        write_state(module, path)
 
     @cached_property
     def loaded(self) -> LoadedModule:

@@ -1,0 +1,328 @@
+"""Attribution of a wrong answer to a predictor of the user's own program, whose roles nobody has declared.
+
+    right_answers.add(record, steps, matcher)                                  # of each right answer, as it comes
+    attribute_to_predictor(record, steps, matcher, right_answers).agent        # "extract"
+
+The evidence, in this order: fields of the target that a predictor got wrong; an output that held the target before a
+later predictor lost it; the first output that holds the wrong answer; evidence in a predictor's input that its output
+lacks; an output that says nothing; what an output that is an arithmetic expression yields; what the predictor's outputs
+are like in right answers. Without any, the author of the answer is named. Reasons are remarks
+(`optimize.feedback.expectation`): they never quote anybody.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from eval.runs.record import Record
+from mas.runtime.text import to_jsonable
+from mas.tools.calculator import calculator
+from mas.tools.results import ToolError
+from optimize.feedback.agent_steps import AgentSteps, Step
+from optimize.feedback.expectation import Remark
+from optimize.feedback.target_matcher import TargetMatcher
+
+INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state of a user's own program
+MIN_RIGHT = 3  # right answers from which a habit of a predictor can be read
+HABIT = 0.8  # share of right answers that makes a habit
+SIDE_OUTPUTS = ("reasoning", "trajectory")  # what a predictor thought or did before it replied
+_MAX_NOTHING = 80  # characters of an output that says that there is nothing
+_MIN_PASSED_ON = 8  # characters of an output that are found within another input; shorter ones must be a line of it
+_WORD = re.compile(r"\w+")
+_EXPRESSION = re.compile(r"(?=.*\d\s*[-+*/])[\d\s.+*/()%-]{3,200}")
+_NOTHING = re.compile(
+    r"(?:\W|none|null|n/?a|nothing(?: (?:was )?found)?|not found|unknown|no (?:answer|information|evidence|context)"
+    r"|(?:i )?(?:do not|don't) know|not (?:available|given|stated|mentioned)|(?:is|was|the|it|there)\b)*",
+    re.IGNORECASE,
+)
+
+
+def is_own_program(record: Record) -> bool:
+    """Return whether a user's own program answered, and not a system with known roles."""
+    return INPUTS in record.state or OUTPUTS in record.state
+
+
+@dataclass(frozen=True)
+class PredictorFault:
+    """The responsible predictor and the reason."""
+
+    agent: str
+    reason: Remark
+
+
+@dataclass(frozen=True)
+class _RightOutput:
+    sample_id: str
+    target: str
+    words: frozenset[str]
+    has_target: bool
+
+
+class RightAnswers:
+    """The predictors' outputs in right answers. Thread-safe; the order of adding does not matter."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._outputs: dict[str, set[_RightOutput]] = {}  # by predictor
+
+    def add(self, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher) -> None:
+        """Note the outputs of all predictors but the author of the answer."""
+        target, chain = matcher.text.casefold(), _find_chain(record, agent_steps)
+        found = [
+            (each.agent, _RightOutput(record.sample_id, target, _read_words(each), _holds(each, matcher)))
+            for each in chain[:-1]
+        ]
+        with self._lock:
+            for agent, output in found:
+                self._outputs.setdefault(agent, set()).add(output)
+
+    def usually_hold_target(self, agent: str) -> bool:
+        """Return whether the predictor's output holds the target in most right answers."""
+        found = self._list(agent)
+        return len(found) >= MIN_RIGHT and sum(each.has_target for each in found) >= HABIT * len(found)
+
+    def find_nearest_target(self, step: Step, targets: Sequence[str]) -> str | None:
+        """Return which of the targets the right answers with the most similar outputs have; None if it is not clear."""
+        words, best = _read_words(step), dict.fromkeys(targets, 0.0)
+        for each in self._list(step.agent):
+            if each.target in best:
+                best[each.target] = max(best[each.target], _compare(words, each.words))
+        first, *others = sorted(best, key=lambda target: (-best[target], target))
+        clear = best[first] > 0 and all(best[first] > best[other] for other in others)
+        known = {each.target for each in self._list(step.agent)}
+        return first if clear and known.issuperset(targets) else None
+
+    def _list(self, agent: str) -> list[_RightOutput]:
+        with self._lock:
+            return list(self._outputs.get(agent, ()))
+
+
+def attribute_to_predictor(
+    record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, right_answers: RightAnswers | None = None
+) -> PredictorFault | None:
+    """Return the predictor responsible for a wrong answer; None if none has worked."""
+    chain = _find_chain(record, agent_steps)
+    if not chain:
+        return None
+    case = _Case(record, agent_steps, chain, matcher, right_answers or RightAnswers())
+    found = (rule(case) for rule in _RULES)
+    return next((fault for fault in found if fault), None)
+
+
+def find_failed_predictor(record: Record, agent_steps: AgentSteps) -> PredictorFault | None:
+    """Return the predictor after which the program's own code failed; None if no predictor can be the cause."""
+    worked = [step for step in agent_steps.steps if step.outputs]
+    if record.error_class != "internal" or record.error_component != "system" or not worked:
+        return None
+    why = "The program's code failed on what this agent had replied, the last reply before the failure."
+    return PredictorFault(worked[-1].agent, (why, "The program failed after this agent's reply."))
+
+
+@dataclass(frozen=True)
+class _Case:
+    record: Record
+    agent_steps: AgentSteps
+    chain: Sequence[Step]  # the predictors that the answer is made of, its author last
+    matcher: TargetMatcher
+    right_answers: RightAnswers
+
+    @property
+    def author(self) -> Step:
+        return self.chain[-1]
+
+    @cached_property
+    def wrong(self) -> TargetMatcher | None:
+        """The wrong answer, to be found in outputs."""
+        answer = (self.record.answer or "").strip()
+        return TargetMatcher(answer) if answer else None
+
+
+def _find_chain(record: Record, agent_steps: AgentSteps) -> list[Step]:
+    """Return the last step of each predictor that contributed to the answer, its author last."""
+    worked = [step for step in agent_steps.steps if step.outputs]
+    if not worked:
+        return []
+    answer = (record.answer or "").strip()
+    authors = [step for step in worked if answer and answer in _list_texts(step)]
+    author = (authors or worked)[-1]
+    before = list({step.agent: step for step in worked[: worked.index(author)] if step.agent != author.agent}.values())
+    feeding, reached = [], [author]
+    for step in sorted(before, key=worked.index, reverse=True):
+        if any(_is_passed_on(step, later) for later in reached):
+            feeding.append(step)
+            reached.append(step)
+    return [*(reversed(feeding) if feeding else sorted(before, key=worked.index)), author]
+
+
+def _is_passed_on(step: Step, later: Step) -> bool:
+    lines = {line.strip() for line in later.request.split("\n")}
+    return any(
+        text in lines or (len(text) >= _MIN_PASSED_ON and text in later.request) for text in _list_texts(step) if text
+    )
+
+
+def _wrong_field(case: _Case) -> PredictorFault | None:
+    """Compare outputs with the fields of a target that is a JSON object."""
+    try:
+        fields = json.loads(case.matcher.text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    for step in case.agent_steps.steps:
+        if any(name in fields and _simplify(value) != _simplify(fields[name]) for name, value in step.outputs.items()):
+            why = "A field that this agent gave is not the one that was expected."
+            return PredictorFault(step.agent, (why, "One of its fields was wrong."))
+    return None
+
+
+def _target_lost(case: _Case) -> PredictorFault | None:
+    """Find the predictor after the last one whose output still held the target."""
+    holders = [number for number, step in enumerate(case.chain) if _holds(step, case.matcher)]
+    if not holders:
+        return None
+    at_fault = case.chain[min(holders[-1] + 1, len(case.chain) - 1)]
+    if holders[-1] == len(case.chain) - 1:
+        why = "This agent's own output held the right content, and its answer was not that in the right form."
+        return PredictorFault(at_fault.agent, (why, "The content was there, and this agent's answer was another."))
+    why = "What this agent was given held the right answer, and what it made of it did not."
+    return PredictorFault(at_fault.agent, (why, "A right intermediate result was spoilt by this agent."))
+
+
+def _wrong_introduced(case: _Case) -> PredictorFault | None:
+    """Find the first output that holds the wrong answer, if others took it over from there."""
+    wrong = case.wrong
+    first = next((step for step in case.chain if wrong is not None and _holds(step, wrong)), None)
+    if first is None or first is case.author:
+        return None
+    why = "The wrong answer first occurs in this agent's output, and the agents after it took it over."
+    return PredictorFault(first.agent, (why, "It was wrong from this agent on."))
+
+
+def _evidence_lost(case: _Case) -> PredictorFault | None:
+    """Find the predictor that read the target, where its output and all that the author read lack it."""
+    matcher = case.matcher
+    if matcher.is_within(case.author.seen):
+        if len(case.chain) == 1:
+            return None
+        why = "The evidence was in front of this agent, and it did not draw the right answer from it."
+        return PredictorFault(case.author.agent, (why, "This agent did not make the right use of its evidence."))
+    for step in case.chain[:-1]:
+        if matcher.is_within(step.seen) and not matcher.is_within("\n".join(_list_texts(step))):
+            why = "The evidence was in what this agent was given, and its output left it out."
+            return PredictorFault(step.agent, (why, "This agent lost the evidence."))
+    return None
+
+
+def _says_nothing(case: _Case) -> PredictorFault | None:
+    for step in case.chain[:-1]:
+        if all(len(text) <= _MAX_NOTHING and _NOTHING.fullmatch(text) for text in _list_texts(step)):
+            why = "This agent's output was empty or said that there is nothing, so the agents after it had nothing."
+            return PredictorFault(step.agent, (why, "This agent delivered nothing."))
+    return None
+
+
+def _calculates_wrongly(case: _Case) -> PredictorFault | None:
+    """Calculate intermediate outputs that are expressions."""
+    for step in case.chain[:-1]:
+        results = [result for text in _list_texts(step) if (result := _calculate(text)) is not None]
+        if any(map(case.matcher.matches, results)):
+            why = "What this agent was given yields the right number, and its own calculation went wrong."
+            return PredictorFault(case.author.agent, (why, "This agent's calculation was wrong."))
+        if results and case.wrong is not None and any(map(case.wrong.matches, results)):
+            why = "The wrong number follows from what this agent gave to the agents after it."
+            return PredictorFault(step.agent, (why, "It was wrong from this agent on."))
+    return None
+
+
+def _lacks_usual_content(case: _Case) -> PredictorFault | None:
+    for step in case.chain[:-1]:
+        if case.right_answers.usually_hold_target(step.agent):
+            why = "Where answers were right, this agent's output already held what the answer needs; here it did not."
+            return PredictorFault(step.agent, (why, "This agent's output lacked what the answer needs."))
+    return None
+
+
+def _is_like_another(case: _Case) -> PredictorFault | None:
+    """Compare intermediate outputs with those of right answers that have this target, or the wrong answer as target."""
+    right, wrong = case.matcher.text.casefold(), (case.record.answer or "").strip().casefold()
+    if right == wrong:
+        return None
+    found = {step.agent: case.right_answers.find_nearest_target(step, [right, wrong]) for step in case.chain[:-1]}
+    misled = next((agent for agent, target in found.items() if target == wrong), None)
+    if misled is not None:
+        why = "This agent's output was like those from which, in right answers, the answer given here follows."
+        return PredictorFault(misled, (why, "This agent's output led to the wrong answer."))
+    if right in found.values():
+        why = "What this agent was given was like what it is given in right answers, and its own result was another."
+        return PredictorFault(case.author.agent, (why, "This agent's own conclusion was wrong."))
+    return None
+
+
+def _author_is_wrong(case: _Case) -> PredictorFault:
+    why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
+    return PredictorFault(case.author.agent, (why, "As far as can be told, it went wrong here."))
+
+
+_RULES: tuple[Callable[[_Case], PredictorFault | None], ...] = (
+    _wrong_field,
+    _target_lost,
+    _wrong_introduced,
+    _evidence_lost,
+    _says_nothing,
+    _calculates_wrongly,
+    _lacks_usual_content,
+    _is_like_another,
+    _author_is_wrong,
+)
+
+
+def _holds(step: Step, matcher: TargetMatcher) -> bool:
+    """Return whether one of the results is the text, or they contain it, apart from its form."""
+    texts = _list_texts(step)
+    return any(map(matcher.is_contained_in, texts)) or matcher.is_within("\n".join(texts))
+
+
+def _read_words(step: Step) -> frozenset[str]:
+    return frozenset(_WORD.findall("\n".join(_list_texts(step)).casefold()))
+
+
+def _compare(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return the share of common words (Jaccard)."""
+    return len(one & other) / len(one | other) if one | other else 0.0
+
+
+def _list_texts(step: Step) -> list[str]:
+    """Return the results as texts, without what led to them."""
+    results = {name: value for name, value in step.outputs.items() if name not in SIDE_OUTPUTS}
+    return [_text(value) for value in (results or step.outputs).values()]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    value = to_jsonable(value)
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _calculate(text: str) -> str | None:
+    """Return the value of an arithmetic expression; None if the text is none."""
+    expression = text.partition("=")[0] if text.count("=") == 1 else text
+    if not _EXPRESSION.fullmatch(expression.strip()):
+        return None
+    try:
+        return str(calculator(expression))
+    except ToolError:
+        return None
+
+
+def _simplify(value: object) -> object:
+    """Return a value in a form in which fields of a target and of an output are comparable."""
+    if isinstance(value, Mapping):
+        return {str(key): _simplify(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return sorted(str(_simplify(each)) for each in value)
+    return str(value).strip().casefold()
