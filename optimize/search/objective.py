@@ -104,7 +104,7 @@ class Objective:
         """Note what right answers of the user's own program look like, to find the fault in wrong ones."""
         record = trial.record
         if trial.completed and record.correct and record.target is not None and is_own_program(record):
-            matcher = Expectation.of(record.target, record.question).matcher
+            matcher = Expectation.of(record.target, record.question, self.labels).matcher
             self._right_answers.add(record, AgentSteps.of(record), matcher)
 
     def _feedback(self, sample_id: str, agent: str, trial: Trial, trace: object, own_trace: object) -> str:

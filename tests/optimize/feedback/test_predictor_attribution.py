@@ -195,11 +195,12 @@ def test_a_planted_fault_is_attributed_to_its_predictor(
     agents = [f"{each}{'.predict' if kind == 'ChainOfThought' else ''}" for each in ("first", "second")]
     wrong = [record for record in records if record.score == 0.0]
     assert len(wrong) == N_WRONG and sum(record.correct for record in records) == N_RIGHT
-    objective = Objective(samples)
+    labels = find_labels(samples)
+    objective = Objective(samples, labels=labels)
     predictions = {each.sample_id: dspy.Prediction(final_answer=each.answer, trial=Trial(each)) for each in records}
     for record in records:
         objective(dspy.Example(sample_id=record.sample_id), predictions[record.sample_id])
-    found, labels = 0, find_labels(samples)
+    found = 0
     for record in wrong:
         told = {
             agent: str(
