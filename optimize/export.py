@@ -22,11 +22,12 @@ from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
 from eval.runs.folder import format_path
+from mas.prompt_sets.prompt_set import check_name_is_free
 from mas.runtime.errors import UserError
 from optimize.mlflow_export.folder import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.publishing.leaks import LeakReport
 from optimize.publishing.provenance import build_provenance
-from optimize.publishing.publish import check_free, describe_published, publish
+from optimize.publishing.publish import describe_published, publish
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import RunFiles, find_tuning_run, read_candidate_set
 
@@ -60,7 +61,7 @@ def task(arguments: list[str], shelf: Path = SHELF) -> int:
     if given.list:
         show_candidates(tuning, console)
     else:
-        export(tuning, given.candidate, check_free(given.name, shelf), console)
+        export(tuning, given.candidate, check_name_is_free(given.name, shelf), console)
     return FINISHED
 
 

@@ -14,6 +14,8 @@
     apply_prompt_set(program, prompts)
     program.planner.signature.instructions == prompts.texts["planner"]      # True, character for character
 
+    check_name_is_free("tuned", project_folder / "prompts")                  # before anything is spent on a new set
+
 Other files in the folder are not read.
 """
 
@@ -40,6 +42,7 @@ Demo = dict[str, object]  # one example as plain JSON: values by field
 SET_FILE = "set.yaml"
 DEMOS_FILE = "demos.json"
 SUFFIX = "_system_prompt.txt"
+_SET_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _UNFIT = re.compile(r"""[%/\\:*?"<>|\x00-\x1f]""")  # for a file's name on every system
 
 
@@ -246,6 +249,61 @@ def find_set_folder(name: str, root: Path) -> Path:
         f"There is no prompt set '{name}'; give the name of one in {shelf} (available: {known}) "
         "or the path of a folder, with a '/' in it."
     )
+
+
+class NameTakenError(UserError):
+    """Another set has that name."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"{folder.parent.name}/{folder.name} is there already, and no prompt set is ever overwritten; choose "
+            "another name, or remove that folder first."
+        )
+
+
+def check_set_name(name: str) -> None:
+    """Check that a name is a plain folder name.
+
+    Raises:
+        UserError: it is not.
+    """
+    if not _SET_NAME.fullmatch(name):
+        raise UserError(
+            f"name={name} is no plain name of a folder; use up to 100 letters, digits, '-', '_' and '.', with a "
+            "letter or digit first and no '.' at the end."
+        )
+
+
+def check_name_is_free(name: str, shelf: Path, run: str | None = None) -> Path:
+    """Return the folder for a set that is to be published.
+
+    Args:
+        name: name of the set.
+        shelf: folder of all sets.
+        run: folder name of the publishing run; the set may exist if that run has published it.
+
+    Raises:
+        UserError: the name is not a plain folder name.
+        NameTakenError: something has that name, in any letter case.
+    """
+    check_set_name(name)
+    try:
+        taken = next((each.name for each in shelf.iterdir() if each.name.lower() == name.lower()), None)
+    except FileNotFoundError:
+        taken = None
+    except OSError as error:
+        raise UserError(f"{shelf} cannot be read ({_cause(error)}); check its permissions.") from error
+    if taken and not (run and taken == name and _was_published_by(shelf / name, run)):
+        raise NameTakenError(shelf / taken)
+    return shelf / name
+
+
+def _was_published_by(folder: Path, run: str) -> bool:
+    try:
+        provenance = read_provenance(folder)
+    except UserError:
+        return False
+    return provenance.get("run") == run and provenance.get("gated") is True
 
 
 def _is_folder(path: Path) -> bool:

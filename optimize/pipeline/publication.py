@@ -12,13 +12,14 @@ from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Side, compare_answers
 from eval.execution.termination import RunStoppedError
 from eval.scorers.score import ACCURACY
+from mas.prompt_sets.prompt_set import NameTakenError
 from mas.runtime.errors import UserError
 from optimize.gate.failed_answers import AGAINST, impute_failures
 from optimize.gate.gate import FinishReason, judge
 from optimize.gate.verdict import BestOnValidation, EarlyVerdictError, SealedNumbers, SideNumbers, Verdict
 from optimize.pipeline.sealed_test import SealedTest, mark_judged
 from optimize.publishing.provenance import build_provenance
-from optimize.publishing.publish import REJECTED, NameTakenError, publish, reject
+from optimize.publishing.publish import REJECTED, publish, reject
 from optimize.session.run_files import filter_fully_scored
 from optimize.session.tuning_run import TuningRun
 

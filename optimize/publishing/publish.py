@@ -1,7 +1,7 @@
 """Publication of prompt sets: completely or not at all, and never over another one.
 
     shelf = PROJECT_ROOT / "prompts"
-    check_free("tuned", shelf)                                  # before anything is spent
+    check_name_is_free("tuned", shelf)                          # before anything is spent
     publish(candidate.prompts, shelf / "tuned", provenance)     # texts, demos, set.yaml, tuned_on.json, provenance.yaml
     reject(candidate.prompts, run_folder, "c004", provenance)   # the same, in the run's rejected/c004
 
@@ -10,7 +10,6 @@ A set is written to a hidden folder in the same place and then renamed, so that 
 
 import hashlib
 import os
-import re
 import shlex
 import shutil
 import stat
@@ -23,73 +22,18 @@ from typing import Any
 import yaml
 
 from mas.prompt_sets.prompt_set import (
+    NameTakenError,
     PromptSet,
+    check_name_is_free,
     digest,
     read_set_folder,
     write_prompt_set,
 )
-from mas.prompt_sets.provenance import PROVENANCE_FILE, read_provenance
+from mas.prompt_sets.provenance import PROVENANCE_FILE
 from mas.runtime.errors import UserError
 from optimize.publishing.provenance import Provenance, describe_provenance, format_provenance
 
 REJECTED = "rejected"
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
-
-
-class NameTakenError(UserError):
-    """Another set has that name."""
-
-
-def check_name(name: str) -> None:
-    """Check that a name is a plain folder name.
-
-    Raises:
-        UserError: it is not.
-    """
-    if not _NAME.fullmatch(name):
-        raise UserError(
-            f"name={name} is no plain name of a folder; use up to 100 letters, digits, '-', '_' and '.', with a "
-            "letter or digit first and no '.' at the end."
-        )
-
-
-def check_free(name: str, shelf: Path, run: str | None = None) -> Path:
-    """Return the folder for a set that is to be published.
-
-    Args:
-        name: name of the set.
-        shelf: folder of all sets.
-        run: folder name of the publishing run; the set may exist if that run has published it.
-
-    Raises:
-        UserError: the name is not a plain folder name.
-        NameTakenError: something has that name, in any letter case.
-    """
-    check_name(name)
-    try:
-        taken = next((each.name for each in shelf.iterdir() if each.name.lower() == name.lower()), None)
-    except FileNotFoundError:
-        taken = None
-    except OSError as error:
-        raise UserError(f"{shelf} cannot be read ({_cause(error)}); check its permissions.") from error
-    if taken and not (run and taken == name and _was_published_by(shelf / name, run)):
-        raise _name_taken_error(shelf / taken)
-    return shelf / name
-
-
-def _was_published_by(folder: Path, run: str) -> bool:
-    try:
-        provenance = read_provenance(folder)
-    except UserError:
-        return False
-    return provenance.get("run") == run and provenance.get("gated") is True
-
-
-def _name_taken_error(folder: Path) -> NameTakenError:
-    return NameTakenError(
-        f"{folder.parent.name}/{folder.name} is there already, and no prompt set is ever overwritten; choose another "
-        "name, or remove that folder first."
-    )
 
 
 def describe_published(place: str, splits: Mapping[str, Any]) -> str:
@@ -117,7 +61,7 @@ def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptS
     """
     if (mine := _find_published(prompts, folder, provenance)) is not None:
         return mine
-    check_free(folder.name, folder.parent)
+    check_name_is_free(folder.name, folder.parent)
     return _write_atomically(prompts, folder, provenance)
 
 
@@ -189,7 +133,7 @@ def _share(made: Path, shelf: Path) -> None:
 
 def _move(made: Path, folder: Path) -> None:
     if folder.exists():  # created meanwhile; an empty folder would be replaced silently
-        raise _name_taken_error(folder)
+        raise NameTakenError(folder)
     made.rename(folder)
 
 

@@ -27,14 +27,13 @@ from eval.config.evaluation import (
 from eval.runs.folder import DATABASE, check_empty
 from eval.runs.tuning_info import TUNING_FILE
 from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
-from mas.prompt_sets.prompt_set import PromptSet
+from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, check_set_name
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
 from mas.system import agent_names, can_derive_prompts
 from mas.tools.settings import ToolSettings
 from optimize.gate.failed_answers import AGAINST, HALT
 from optimize.gate.gate import GateSettings
-from optimize.publishing.publish import check_free, check_name
 from optimize.questions.splits import SplitSettings
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import Optimizer
@@ -135,7 +134,7 @@ class OptimizeConfig:
         self.base.check_budget()
         self._check_budget_in_usd()
         self._check_cost_is_known()
-        check_name(self.name)
+        check_set_name(self.name)
         self._check_places()
         return prompts
 
@@ -209,9 +208,9 @@ class OptimizeConfig:
     def _check_places(self) -> None:
         shelf = PROJECT_ROOT / "prompts"
         if self.resume:  # with another name than before, or one that is taken meanwhile
-            check_free(self.name, shelf, find_tuning_run(self.resume).name)
+            check_name_is_free(self.name, shelf, find_tuning_run(self.resume).name)
             return
-        check_free(self.name, shelf)
+        check_name_is_free(self.name, shelf)
         if self.run.dir is None:
             return
         folder = Path(self.run.dir)

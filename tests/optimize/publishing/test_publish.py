@@ -14,11 +14,11 @@ import yaml
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.tuning_info import TuningInfo
-from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
+from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
 from optimize.publishing.provenance import Provenance, build_headline, build_provenance
-from optimize.publishing.publish import check_free, publish, reject
+from optimize.publishing.publish import publish, reject
 
 AGENTS = ("plan", "solve")
 DEMOS: dict[str, list[dict[str, Any]]] = {
@@ -132,7 +132,7 @@ def test_an_edited_set_is_seen(tmp_path: Path) -> None:
 )
 def test_a_name_that_is_no_plain_folder_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="plain name"):
-        check_free(name, tmp_path)
+        check_name_is_free(name, tmp_path)
 
 
 def test_a_taken_name_is_refused_and_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_taken_name_is_refused_and_nothing_is_overwritten(tmp_path: Path) -> N
     before = {path: path.read_bytes() for path in (tmp_path / "tuned").iterdir()}
     for name in ("tuned", "Tuned"):
         with pytest.raises(UserError, match="ever overwritten"):
-            check_free(name, tmp_path)
+            check_name_is_free(name, tmp_path)
     with pytest.raises(UserError, match="ever overwritten"):
         publish(PARENT, tmp_path / "tuned", told())
     assert before == {path: path.read_bytes() for path in (tmp_path / "tuned").iterdir()}
@@ -148,8 +148,8 @@ def test_a_taken_name_is_refused_and_nothing_is_overwritten(tmp_path: Path) -> N
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
     for name in ("empty", "gone"):
         with pytest.raises(UserError, match="ever overwritten"):
-            check_free(name, tmp_path)
-    assert check_free("other", tmp_path / "no_shelf_yet") == tmp_path / "no_shelf_yet" / "other"
+            check_name_is_free(name, tmp_path)
+    assert check_name_is_free("other", tmp_path / "no_shelf_yet") == tmp_path / "no_shelf_yet" / "other"
 
 
 @pytest.fixture
