@@ -25,7 +25,7 @@ from omegaconf import OmegaConf
 from eval.cli.command import exit_now, run_cli
 from eval.cli.hydra_compat import MISTAKES
 from eval.config.tracking import Tracking
-from eval.runs.tuning_info import TUNING_FILE
+from eval.runs.run_info import TUNING_FILE
 from eval.workflows.sync import JsonObject, RunSource, run_sync
 from optimize.mlflow_export.folder import read_tuning
 from optimize.mlflow_export.tuning_export import TUNING, TuningExport

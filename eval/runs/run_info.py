@@ -5,13 +5,18 @@
     store.read_info().system            # "gaia"
     store.read_state().wall_seconds     # 12.5
 
-Reports, comparisons, resuming and MLflow read these fields and nothing else of a run but its records.
+Reports, comparisons, resuming and MLflow read these fields and nothing else of a run but its records. A tuning run has
+the like in its `tuning.json`, where `state` changes while the run goes on; a later session changes `name`, `command`
+and `origin`; the rest is fixed.
+
+    read_tuning_info(folder).state.phase         # "search"
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import yaml
@@ -24,6 +29,7 @@ from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
 from mas.runtime.errors import UserError
+from mas.runtime.installation_key import is_signed, sign
 from mas.system import Program
 
 if TYPE_CHECKING:
@@ -32,6 +38,8 @@ if TYPE_CHECKING:
 SILENT = "its process ended without notice"
 
 VERSION = 3  # of RunInfo, RunState and TuningInfo
+TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
+_TUNING_RUN = "tuning run"  # kind of what is signed
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
 
 
@@ -160,6 +168,92 @@ class RunState:
         """
         data = parse_versioned(text, cls)
         return cls(**{**data, "sessions": [SessionInfo(**each) for each in data["sessions"]]})
+
+
+@dataclass(frozen=True)
+class TuningState:
+    """The course of a tuning run so far."""
+
+    phase: str = "preflight"
+    session_started_at: str = ""  # UTC, ISO 8601, as are `ended_at` and `sealed_opened_at`
+    session_seconds_before: float = 0.0  # wall time of the sessions before
+    ended_at: str | None = None  # None: it is still running, or was killed
+    spend: dict[str, float] = field(default_factory=dict)  # `optimize.search.budget.Spend`, of all sessions
+    sealed_opened_at: str | None = None  # None: its sealed questions were not used yet, as with the next two
+    sealed_opened_before: int | None = None  # earlier runs that used some of them
+    sealed_questions_opened_before: int | None = None
+
+
+@dataclass(frozen=True)
+class TuningInfo:
+    """Everything known of a tuning run. An empty field is unknown."""
+
+    version: int = VERSION
+    run_id: str = ""
+    started_at: str = ""  # of the first session: UTC, ISO 8601
+    name: str = ""  # of the set that it is to publish
+    system: str = ""
+    model: str = ""
+    reflection_model: str = ""
+    optimizer: str = ""
+    simulated: bool = False
+    seed: int | None = None
+    config: Config = field(default_factory=dict)  # resolved, without secrets, of the first session
+    command: list[str] = field(default_factory=list)  # the overrides as typed, without secrets
+    split_digest: str = ""
+    sealed_digest: str = ""
+    parent_set: str = ""  # name of the set that it started from
+    origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
+    parent_sha256: str = ""  # of the prompts that it started from
+    program_sha256: str = ""  # as in RunInfo
+    state: TuningState = field(default_factory=TuningState)
+    signature: str = ""  # of all but `state`, by this installation
+
+    @property
+    def is_signed(self) -> bool:
+        """True if this installation wrote it, and nobody has changed it."""
+        return is_signed(_TUNING_RUN, self._list_signed(), self.signature)
+
+    def sign(self) -> Self:
+        return replace(self, signature=sign(_TUNING_RUN, self._list_signed()))
+
+    def _list_signed(self) -> Config:
+        """Return what the signature covers, as it is read from the file again."""
+        data: Config = json.loads(json.dumps(asdict(self)))
+        return {name: value for name, value in data.items() if name not in ("state", "signature")}
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """
+        Raises:
+            ValueError: it was written by another version of this program, or is not complete.
+        """
+        data = parse_versioned(text, cls)
+        try:
+            return cls(**{**data, "state": TuningState(**data["state"])})
+        except TypeError as error:
+            raise ValueError(f"its state cannot be read: {error}") from error
+
+
+def read_tuning_info(folder: Path) -> TuningInfo | None:
+    """Return what a folder's tuning.json says; None if there is none.
+
+    Raises:
+        UserError: it cannot be read, is damaged, or was written by another version of this program.
+    """
+    path = folder / TUNING_FILE
+    try:
+        return TuningInfo.from_json(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(
+            f"{folder.name}/{TUNING_FILE} cannot be read ({error}): restore the file, open the run with the program "
+            "that wrote it, or start a new one."
+        ) from error
 
 
 def parse_versioned(text: str, kind: "type[DataclassInstance]") -> Config:

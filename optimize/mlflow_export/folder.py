@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.mlflow_export.tracked_run import to_ms
-from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
+from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, read_set_folder
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from eval.config.tracking import remove_passwords
-from eval.runs.tuning_info import TuningInfo
+from eval.runs.run_info import TuningInfo
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.text import to_jsonable

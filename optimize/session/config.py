@@ -25,7 +25,7 @@ from eval.config.evaluation import (
     require,
 )
 from eval.runs.folder import DATABASE, check_empty
-from eval.runs.tuning_info import TUNING_FILE
+from eval.runs.run_info import TUNING_FILE
 from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, check_set_name
 from mas.runtime.errors import UserError

@@ -34,7 +34,7 @@ from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
 from eval.runs.folder import find_run, format_path, write_atomically
 from eval.runs.foreign_run import TRUST, check_command
-from eval.runs.tuning_info import TUNING_FILE, TuningInfo, read_tuning_info
+from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, read_set_folder, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
-from eval.runs.tuning_info import TuningInfo
+from eval.runs.run_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from optimize.export import task

@@ -9,7 +9,7 @@ import pytest
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
-from eval.runs.tuning_info import TUNING_FILE, read_tuning_info
+from eval.runs.run_info import TUNING_FILE, read_tuning_info
 from optimize.export import task as export
 from optimize.sync import sync
 from tests.eval.command_line import dataset, question

@@ -8,7 +8,7 @@ from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
 from eval.runs.folder import RunLock
 from eval.runs.mlflow_state import read_state
-from eval.runs.tuning_info import TUNING_FILE
+from eval.runs.run_info import TUNING_FILE
 from optimize.sync import sync
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, verdict
 

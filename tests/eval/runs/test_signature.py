@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from eval.runs.folder import JOURNAL
-from eval.runs.run_info import RunInfo, SweepJob, TaskInfo, TuningUse
+from eval.runs.run_info import RunInfo, SweepJob, TaskInfo, TuningInfo, TuningState, TuningUse
 from eval.runs.store import RunStore
-from eval.runs.tuning_info import TuningInfo, TuningState
 from mas.runtime.installation_key import is_signed, sign
 from tests.eval.foreign_folder import edit_info, edited
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.tuning_info import TUNING_FILE, TuningInfo, TuningState, read_tuning_info
+from eval.runs.run_info import TUNING_FILE, TuningInfo, TuningState, read_tuning_info
 from mas.runtime.errors import UserError
 
 INFO = TuningInfo(

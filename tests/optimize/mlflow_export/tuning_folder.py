@@ -15,7 +15,7 @@ from typing import Any
 
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.tracked_run import connect
-from eval.runs.tuning_info import TuningInfo, TuningState
+from eval.runs.run_info import TuningInfo, TuningState
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from optimize.mlflow_export.tuning_export import TuningExport
 from optimize.search.budget import Spend

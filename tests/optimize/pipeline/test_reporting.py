@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.tuning_info import TuningInfo
+from eval.runs.run_info import TuningInfo
 from mas.simulation import SIMULATED_NOTICE
 from optimize.pipeline.terminal import show_verdict
 from optimize.session.run_files import RunFiles

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.tuning_info import TuningInfo
+from eval.runs.run_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.tuning_info import TuningInfo, TuningState
+from eval.runs.run_info import TuningInfo, TuningState
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.prompt_sets.tuned_on import TunedOn
 from optimize.search.budget import Spend
