@@ -1,14 +1,27 @@
-"""The Python API: results of runs as data frames.
+"""The Python API: evaluate a program on samples, compare runs, and read results as data frames.
 
     import mas_harness
 
-    mas_harness.runs_df()
-    mas_harness.samples_df("latest")
+    run = mas_harness.evaluate(classify, samples, "exact", model="gpt-4o-mini")
+    run                                        # in a notebook: its table
+    mas_harness.compare("baseline", run).difference
+    mas_harness.samples_df(run)
 
 Reference: docs/reference/python.md.
 """
 
 from eval.reports.data_frames import calls_df, runs_df, samples_df
+from eval.workflows.python_api import Comparison, Run, compare, evaluate, open_run
 from mas.runtime.errors import UserError
 
-__all__ = ["UserError", "calls_df", "runs_df", "samples_df"]
+__all__ = [
+    "Comparison",
+    "Run",
+    "UserError",
+    "calls_df",
+    "compare",
+    "evaluate",
+    "open_run",
+    "runs_df",
+    "samples_df",
+]

@@ -42,7 +42,7 @@ def _run_job(composed: DictConfig, add_to_sweep: AddToSweep | None = None) -> in
     prompts = config.check()
     from eval.workflows.evaluate import Request, evaluate
 
-    return evaluate(Request(config, resolved, prompts, get_task_overrides(), add_to_sweep))
+    return evaluate(Request(config, resolved, prompts, get_task_overrides(), add_to_sweep)).code
 
 
 def _run_jobs() -> int:

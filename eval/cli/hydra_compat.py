@@ -15,8 +15,10 @@ import re
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import hydra
@@ -24,6 +26,7 @@ import yaml
 from dotenv import load_dotenv
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -148,18 +151,52 @@ def _describe_choices(group: str) -> str:
     return f"choose one of: {choices}; or leave it out"
 
 
-def compose_config(overrides: Sequence[str]) -> DictConfig:
+def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictConfig:
     """Return the configuration as `eval/run.py` would compose it, with `.env` read first.
+
+    Args:
+        overrides: as on a command line.
+        config_name: of the command's file in `conf/`: `optimize` for that of `optimize/run.py`.
 
     Raises:
         UserError: an argument is no override (a question without quotes, most likely), or a choice is unknown.
         HydraException, OmegaConfBaseException: the same mistakes as in `eval/run.py`; see
         `eval.cli.hydra_compat.describe_mistake`.
     """
-    check_overrides(overrides, "eval")
+    check_overrides(overrides, config_name)
     _prepare()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("eval", quote_texts(overrides))
+    with _COMPOSING, _lend_hydra(), initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose(config_name, quote_texts(overrides))
+
+
+_COMPOSING = Lock()  # Hydra has one state per process
+
+
+@contextmanager
+def _lend_hydra() -> Iterator[None]:
+    """Put the state of a Hydra application aside: the user's own may call this program."""
+    before = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        yield
+    finally:
+        GlobalHydra.instance().hydra = before  # Hydra has made another instance
+
+
+def format_override(name: str, value: object) -> str:
+    """Return an override whose value Hydra reads as the text, number, list or null that it is."""
+    return f"{name}={_format_value(value)}"
+
+
+def _format_value(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_format_value, value))}]"
+    escaped = re.sub(r'(\\*)("|$)', r"\1\1\2", str(value)).replace('"', '\\"').replace("${", "\\${")
+    return f'"{escaped}"'
 
 
 def _prepare() -> None:

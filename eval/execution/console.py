@@ -44,6 +44,35 @@ class Console(rich.console.Console):
                 yield segment
 
 
+class Output:
+    """Lines of a run, printed on the terminal as they come, and the console of its progress and results."""
+
+    shows_results = True
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console()
+
+    def print(self, text: str, error: bool = False, style: str | None = None) -> None:
+        """Show a line; `error`: on standard error."""
+        if error:
+            print_line(text, error=True)
+        else:
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+
+
+class KeptOutput(Output):
+    """Lines of a run that a Python program has started: kept for it. Only the progress is shown, on standard error."""
+
+    shows_results = False
+
+    def __init__(self, progress: bool) -> None:
+        super().__init__(Console(stderr=True) if progress else Console(quiet=True))
+        self.lines: list[str] = []
+
+    def print(self, text: str, error: bool = False, style: str | None = None) -> None:
+        self.lines.append(text)
+
+
 class RunProgress:
     """Counts finished records; `update` may be called from one thread or loop only."""
 
@@ -165,6 +194,10 @@ class MissingServices:
         self._sentences.append(sentence)
 
     def print_notes(self) -> None:
+        self.report(lambda line, error: print_line(line, error=error))
+
+    def report(self, show: Callable[[str, bool], None]) -> None:
+        """Call `show` with each note once; True: it belongs on standard error."""
         for sentence in [] if self._silent else self._sentences:
-            print_line(f"note: {sentence}", error=True)
+            show(f"note: {sentence}", True)
         self._sentences.clear()

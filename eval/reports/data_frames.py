@@ -2,7 +2,7 @@
 
     samples_df("latest").groupby("level")["score"].mean()
     calls_df(["baseline", "careful"]).groupby(["run", "agent"])["total_tokens"].sum()
-    runs_df()[["run", "model", "accuracy", "cost_usd"]]
+    runs_df()[["run", "model", "metric", "score", "cost_usd"]]
 
 Columns have Inspect's names where Inspect has them (`id`, `epoch`, `input`, `target`, `total_tokens`, `total_time`,
 `working_time`, `error`, `limit`). A folder is only read: nothing that it names is imported, resolved or followed.
@@ -38,7 +38,7 @@ CALL_COLUMNS = (
 )
 RUN_COLUMNS = (
     *("run", "run_id", "created", "status", "system", "model", "dataset_name", "dataset_split", "prompts", "scorer"),
-    *("epochs", "total_samples", "completed_samples", "accuracy", "ci_low", "ci_high", "mean_score", "n_scored"),
+    *("epochs", "total_samples", "completed_samples", "metric", "score", "ci_low", "ci_high", "accuracy", "n_scored"),
     *("n_error", "model_calls", "tool_calls", "input_tokens", "output_tokens", "total_tokens", "cost_usd"),
     *("total_time", "simulated", "error", "folder"),
 )
@@ -194,8 +194,8 @@ def _describe_run(folder: Path) -> Row:
 
 def _summarise_run(store: RunStore, info: RunInfo) -> Row:
     summary = summarise_store(store)
-    usage, interval = summary.usage, summary.accuracy_ci95
-    low, high = (None, None) if interval is None else interval
+    usage, interval = summary.usage, summary.score_ci95
+    low, high = interval or (None, None)
     return {
         "run_id": info.run_id,
         "created": info.started_at,
@@ -209,10 +209,11 @@ def _summarise_run(store: RunStore, info: RunInfo) -> Row:
         "epochs": summary.epochs,
         "total_samples": summary.n,
         "completed_samples": summary.n - summary.n_not_run,
-        "accuracy": summary.accuracy,
+        "metric": summary.metric,
+        "score": summary.score,
         "ci_low": low,
         "ci_high": high,
-        "mean_score": summary.mean_score,
+        "accuracy": summary.accuracy,
         "n_scored": summary.n_scored,
         "n_error": summary.n_error,
         "model_calls": usage.lm_calls,

@@ -21,10 +21,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from eval.scorers.dspy_metric import DspyMetric, read_dspy_metric
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
+from mas.agents.in_memory import find_object, is_in_memory
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.safe_call import await_safely, run_in_thread
@@ -182,6 +183,8 @@ def _explain_read_value(value: float) -> str:
 
 
 def _load(target: str) -> Callable[..., object]:
+    if is_in_memory(target):
+        return cast(Callable[..., object], find_object(target))
     module_name, _, name = target.partition(":") if ":" in target else target.rpartition(".")
     if not (module_name and name):
         raise UserError(f"scorer.target={target} names no function: give package.module:function.")

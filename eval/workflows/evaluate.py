@@ -13,7 +13,7 @@ from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
-from eval.execution.console import Console, MissingServices
+from eval.execution.console import MissingServices, Output
 from eval.execution.executors.contract import PendingSample
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import RunSession, SessionRecorder, begin_session, read_spent_usd
@@ -30,7 +30,6 @@ from eval.workflows.resume import check_unchanged, find_run_to_resume
 from eval.workflows.sweep import AddToSweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
-from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 from mas.system import read_program_digest
 
@@ -46,15 +45,26 @@ class Request:
     add_to_sweep: AddToSweep | None = None  # called with the run's folder, in a sweep
 
 
-def evaluate(request: Request) -> int:
+@dataclass(frozen=True)
+class Ended:
+    """The end of an evaluation."""
+
+    folder: Path
+    code: int  # exit code, see `eval.cli.command`
+    summary: Summary | None = None  # None: the run's files could not be written
+
+
+def evaluate(request: Request, output: Output | None = None) -> Ended:
     """Run the samples that are pending, keep their records, and show the results.
 
-    Returns:
-        The exit code (`eval.cli.command`).
+    Args:
+        request: the checked command line.
+        output: where its lines go; None: the terminal.
 
     Raises:
         UserError: a mistake that is seen only now, before the first sample: a bad row, a tool that cannot be loaded, a
             run that cannot be resumed like this.
+        InterruptedRunError: a signal stopped the run.
     """
     config = request.config
     split = config.data.load(config.split)
@@ -72,18 +82,18 @@ def evaluate(request: Request) -> int:
         sweep = request.add_to_sweep(folder, config) if request.add_to_sweep else None
         info = replace(info, tools=list_offered_tools(executor.program), sweep=sweep)
         with _open_store(folder) as store:
-            run = _Evaluation(request, folder, store, samples, missing)
+            run = _Evaluation(request, folder, store, samples, missing, output or Output())
             try:
                 summary, tracked = _run_session(run, executor, info, changes, split.notes)
-                code = run.show(summary, tracked)
+                ended = run.show(summary, tracked)
             except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
                 if not run.has_begun():
                     raise UserError(
                         f"{error}; nothing was begun: free space, then give the same command again."
                     ) from error
-                print_line(f"stopped: {error}; what is finished is in {folder / DATABASE}", error=True)
-                print_line(format_resume_hint(folder), error=True)
-                code = STOPPED
+                run.output.print(f"stopped: {error}; what is finished is in {folder / DATABASE}", error=True)
+                run.output.print(format_resume_hint(folder), error=True)
+                ended = Ended(folder, STOPPED)
             except InterruptedRunError:
                 raise
             except KeyboardInterrupt as interrupt:
@@ -91,7 +101,7 @@ def evaluate(request: Request) -> int:
                 raise InterruptedRunError(message) from interrupt
     if run.stop.interrupted:
         raise InterruptedRunError  # a multirun must not start its next job
-    return code
+    return ended
 
 
 def _run_session(
@@ -110,10 +120,10 @@ def _run_session(
     recorder = run.begin(info, changes)
     with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
         with RunLogs(folder, config.secrets(), config.log) as logs:
-            session = RunSession(config, recorder, folder, logs, run.console, run.stop)
+            session = RunSession(config, recorder, folder, logs, run.output.console, run.stop)
             log_parts(logs.entry_point, info.config, run.request.prompts, executor.program)
             pending = run.list_pending(config.run.retry_errors)
-            run.missing.print_notes()
+            run.missing.report(run.output.print)
             run.announce(len(pending), notes)
             logs.entry_point.info("run started", questions=len(pending), changes=dict(changes))
             with run.stop.handle_signals():
@@ -124,7 +134,7 @@ def _run_session(
                 "run ended", stopped=summary.stopped, accuracy=summary.accuracy, peak_memory_mb=summary.peak_memory_mb
             )
         run.store.close()
-        return summary, exporter.finish(run.print_line)
+        return summary, exporter.finish(run.output.print)
 
 
 def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:
@@ -164,14 +174,25 @@ class _Evaluation:
     """Steps of one evaluation around its samples."""
 
     def __init__(
-        self, request: Request, folder: Path, store: RunStore, samples: Sequence[Sample], missing: MissingServices
+        self,
+        request: Request,
+        folder: Path,
+        store: RunStore,
+        samples: Sequence[Sample],
+        missing: MissingServices,
+        output: Output,
     ) -> None:
         self.request, self.config, self.folder, self.store = request, request.config, folder, store
         self.samples = {sample.id: sample for sample in samples}
-        self.missing, self.console = missing, Console()
+        self.missing, self.output = missing, output
         limits = self.config.run
         self.stop = StopController(
-            limits.drain_seconds, limits.fail_fast, limits.max_errors, limits.max_seconds, limits.max_same_errors
+            limits.drain_seconds,
+            limits.fail_fast,
+            limits.max_errors,
+            limits.max_seconds,
+            limits.max_same_errors,
+            say=lambda line: output.print(line, error=True),
         )
 
     def begin(self, info: RunInfo, changes: Mapping[str, str]) -> SessionRecorder:
@@ -207,20 +228,20 @@ class _Evaluation:
         config, prompts = self.config, self.request.prompts
         n_planned = len(self.samples) * config.run.epochs
         if config.simulated:
-            self.console.print(SIMULATED_NOTICE, style="bold yellow")
+            self.output.print(SIMULATED_NOTICE, style="bold yellow")
         for note in notes:
-            self.print_line(note)
+            self.output.print(note)
         if prompts and (edits := describe_edits(prompts)):
-            self.print_line(edits)
+            self.output.print(edits)
         if n_pending < n_planned:
-            self.print_line(f"resuming {self.folder.name}: {n_pending} of {n_planned} answers remaining")
+            self.output.print(f"resuming {self.folder.name}: {n_pending} of {n_planned} answers remaining")
         if config.needs_model and not config.model.simulated and n_pending:
-            self.print_line(format_estimate(config, n_pending))
+            self.output.print(format_estimate(config, n_pending))
         info = self.store.read_info()
         if info.tuning_use and (used := read_tuning_use(info)):
             scored = {each.id for each in self.samples.values() if each.target is not None}
             if warning := used.among(scored).describe_warning(len(scored), len(self.samples) - len(scored)):
-                self.print_line(f"warning: {warning}")
+                self.output.print(f"warning: {warning}")
 
     def end(self, recorder: SessionRecorder, stopped: str | None) -> Summary:
         """Record the end of the session and write the run's files."""
@@ -233,18 +254,16 @@ class _Evaluation:
         recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])
         return write_reports(self.folder, self.store)
 
-    def show(self, summary: Summary, tracked: ExportOutcome) -> int:
-        """Print the results and where they are; return the exit code."""
+    def show(self, summary: Summary, tracked: ExportOutcome) -> Ended:
+        """Show the results and where they are."""
         if tracked.link:
             summary = replace(summary, mlflow=tracked.link)
             write_summary(self.folder, summary)
         if tracked.warning:
-            print_line(f"warning: {tracked.warning}", error=True)
-        print_results(summary, self.folder, self.console)
-        code = choose_exit_code(summary, self.config.run.fail_under, self.console)
+            self.output.print(f"warning: {tracked.warning}", error=True)
+        if self.output.shows_results:
+            print_results(summary, self.folder, self.output.console)
+        code = choose_exit_code(summary, self.config.run.fail_under, self.output.console)
         if tracked.view_line:
-            self.print_line(tracked.view_line)
-        return code
-
-    def print_line(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self.output.print(tracked.view_line)
+        return Ended(self.folder, code, summary)

@@ -19,6 +19,7 @@ from eval.runs.folder import DATABASE, LATEST, find_run, list_runs
 from eval.runs.foreign_run import check_command, refuse_unreadable
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import RunStore, StoreError, list_pending
+from mas.agents.in_memory import list_in_memory
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
 
@@ -45,6 +46,11 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
         raise UserError(
             f"{RESUME}={run}: that run holds the answers of {original_run}, scored again, and has run nothing "
             f"itself; continue with {RESUME}={shlex.quote(original_run)}, then score that one again."
+        )
+    if parts := list_in_memory(info.config):
+        raise UserError(
+            f"{RESUME}={run}: that run was started in Python, and only its memory held its {' and '.join(parts)}; "
+            "start it again there, or put them into files, so that the next one can be resumed."
         )
     if info.command is None:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")

@@ -1,0 +1,378 @@
+"""Evaluations from Python, over the code of the commands: `mas_harness` offers this module's names.
+
+    run = evaluate(classify, [{"question": "2 + 2?", "answer": "4"}], "exact")
+    run.score, run.interval, run.table           # 1.0, (0.2…, 1.0), a data frame
+    compare(run, other).difference
+
+A run of Python is an ordinary run folder. Nothing is printed but the progress, and nothing exits: a mistake is a
+UserError. The samples are answered on an event loop of their own, so this also works where one is running, as in a
+notebook; the call returns when the run has ended.
+"""
+
+import inspect
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from omegaconf import OmegaConf
+
+from eval.analysis.summary.from_store import summarise_store
+from eval.analysis.summary.summary import Summary
+from eval.cli.command import InterruptedRunError, read_option_name
+from eval.cli.hydra_compat import CONF, MISTAKES, compose_config, describe_mistake, format_override
+from eval.config.evaluation import build_part, read_config
+from eval.execution.console import Console, KeptOutput
+from eval.reports.data_frames import RunName, find_folders, samples_df
+from eval.reports.notes import format_floor, format_interval
+from eval.reports.summary_table import print_summary
+from eval.runs.folder import DATABASE
+from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.store import RunStore, StoreError, check_free
+from mas.agents.in_memory import name_object
+from mas.runtime.errors import UserError
+from mas.system import System, agent_names
+
+if TYPE_CHECKING:
+    import pandas
+
+    from eval.analysis.comparison.compare_runs import ComparisonResult
+    from eval.workflows.evaluate import Ended, Request
+
+ScorerFunction = Callable[..., object]
+_BY_SUFFIX = {".csv": "csv", ".parquet": "parquet", ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel"}
+_NO_TARGETS = ("id", "task_id", "level", "Level", "file", "file_name")  # keys of samples that have another meaning
+_WIDTH = 100  # characters of a table in a notebook
+_PAGE = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
+
+
+@dataclass(frozen=True)
+class Run:
+    """An ordinary run folder, which all commands and functions take too."""
+
+    folder: Path
+    summary: Summary = field(repr=False)  # all numbers
+    notes: tuple[str, ...] = field(default=(), repr=False)  # lines that the command would have printed
+
+    @property
+    def metric(self) -> str:
+        """Name of what `score` is: accuracy, or the mean of a graded scorer."""
+        return self.summary.metric
+
+    @property
+    def score(self) -> float | None:
+        """Mean score of all answers; failures count as 0. None: no sample has a target."""
+        return self.summary.score
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the score; None while answers are missing."""
+        return self.summary.score_ci95
+
+    @cached_property
+    def table(self) -> "pandas.DataFrame":
+        """A row per answer; see `samples_df`."""
+        return samples_df(self)
+
+    def __str__(self) -> str:
+        summary = self.summary
+        share = format_floor(summary.score, summary.incomplete)
+        interval = f" ({format_interval(self.interval)})" if self.interval else ""
+        return f"{self.folder.name}: {self.metric} {share}{interval}, {summary.n_correct}/{summary.n_scored} right"
+
+    def _repr_html_(self) -> str:
+        return render_html(lambda console: print_summary(self.summary, console))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The second run compared with the first, on the same samples."""
+
+    result: "ComparisonResult" = field(repr=False)
+
+    @property
+    def difference(self) -> float:
+        """Score of the second minus that of the first."""
+        return self.result.comparisons[0].comparison.score.difference
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the difference."""
+        return self.result.comparisons[0].comparison.score.ci95
+
+    @property
+    def p(self) -> float:
+        """Chance of such a difference between equal runs."""
+        return self.result.comparisons[0].comparison.score.p
+
+    def to_dict(self) -> dict[str, object]:
+        """Return all numbers and all samples on which the runs differ, with their targets."""
+        return self.result.to_dict()
+
+    def __str__(self) -> str:
+        return _render(self._print)[0]
+
+    def _repr_html_(self) -> str:
+        return render_html(self._print)
+
+    def _print(self, console: Console) -> None:
+        from eval.reports.comparison_table import print_comparison
+
+        print_comparison(self.result, console)
+
+
+def evaluate(
+    program: object,
+    samples: "str | Path | Iterable[Mapping[str, object]] | pandas.DataFrame",
+    scorer: str | ScorerFunction = "exact",
+    *,
+    model: str | None = None,
+    options: Sequence[str] = (),
+    progress: bool = True,
+) -> Run:
+    """Answer and score all samples, as `eval/run.py` does.
+
+    Args:
+        program: a `dspy.Module` (an instance, its class, or a function without parameters that returns one), a function
+            of the question, "package.module:name" of any of them, or the name of a system.
+        samples: dictionaries or `dspy.Example`s, a data frame, the path of a CSV, JSON lines, Parquet or Excel file, or
+            the name of a dataset.
+        scorer: its name, a function of (question, answer, target), a metric of DSPy (gold, pred, …), or
+            "package.module:function".
+        model: a choice of `model=`; None: the program has its own language model.
+        options: further options of `eval/run.py`, as on its command line: ["run.epochs=3"]. MLflow is off unless
+            `tracking=…` is given.
+        progress: show the progress on standard error; nothing else is printed.
+
+    Raises:
+        UserError: a mistake, found before anything is spent.
+        KeyboardInterrupt: the run was interrupted; its folder keeps what is finished.
+    """
+    from eval.workflows.evaluate import Request
+
+    with ExitStack() as stack, _report_mistakes():
+        overrides = list_overrides(stack, program, samples, scorer, model, options)
+        composed = compose_config(overrides)
+        config = read_config(composed)
+        if config.run.resume:
+            raise UserError("run.resume is not for Python: give it to eval/run.py on the command line.")
+        if config.run.dir:
+            check_free(Path(config.run.dir))
+        resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+        request = Request(config, resolved, config.check(), overrides)
+        ended, notes = _run(request, progress)
+    if ended.summary is None:
+        raise UserError(" ".join(notes))
+    return Run(ended.folder, ended.summary, tuple(notes))
+
+
+def open_run(run: RunName = "latest") -> Run:
+    """Return a run that was made earlier; it is only read.
+
+    Args:
+        run: latest, a name under outputs/eval, or the path of its folder.
+
+    Raises:
+        UserError: there is no such run, or it cannot be read.
+    """
+    (folder,) = find_folders([run])
+    try:
+        with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
+            return Run(folder, summarise_store(store))
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+
+
+def compare(run_a: RunName, run_b: RunName, *, intersection: bool = False) -> Comparison:
+    """Compare two runs sample by sample, as `eval/compare.py` does.
+
+    Args:
+        run_a: the one to compare with: a Run, a name or a path.
+        run_b: the other one.
+        intersection: compare only the samples that both have and answered.
+
+    Raises:
+        UserError: there is no such run, or the two cannot be compared.
+    """
+    from eval.analysis.comparison.compare_runs import compare_runs
+
+    folders = find_folders([run_a, run_b])
+    with refuse_unreadable(*folders):
+        return Comparison(compare_runs(folders, intersection))
+
+
+def list_overrides(
+    stack: ExitStack,
+    program: object,
+    samples: object,
+    scorer: str | ScorerFunction,
+    model: str | None,
+    options: Sequence[str],
+) -> list[str]:
+    """Return the command line of an evaluation; what is no file or name gets one, until the stack is closed.
+
+    Raises:
+        UserError: something is of a kind that cannot be evaluated.
+    """
+    if isinstance(options, str):
+        raise UserError(f"options={options!r} is a text; give a list of options: [{options!r}].")
+    overrides = _describe_program(stack, program, model)
+    overrides += [format_override("model", model).replace('"', "")] if model else []
+    overrides += _describe_scorer(stack, scorer)
+    given = {read_option_name(each) for each in options}
+    overrides += _describe_samples(stack, samples, [*overrides, *options])
+    overrides += ["tracking=off"]
+    return [each for each in overrides if read_option_name(each) not in given] + list(options)
+
+
+def _describe_program(stack: ExitStack, program: object, model: str | None) -> list[str]:
+    if isinstance(program, str) and ":" not in program:
+        return [f"system={program}"]
+    if isinstance(program, str):
+        target, name, is_module = program, program.rpartition(":")[2], _names_dspy_program(program)
+    else:
+        if not callable(program):
+            raise UserError(
+                f"a {type(program).__name__} is no program; give a dspy.Module, a function of the question, or "
+                '"package.module:name".'
+            )
+        name, is_module = getattr(program, "__name__", type(program).__name__), _is_dspy_program(program)
+        target = stack.enter_context(name_object(program, name))
+    return [
+        f"system={'dspy' if is_module else 'callable'}",
+        format_override("system.target", target),
+        format_override("system.needs_model", model is not None),
+        format_override("run.name", name),
+    ]
+
+
+def _is_dspy_program(program: Callable[..., object]) -> bool:
+    """Return whether it is a `dspy.Module`, its class, or something that makes one."""
+    if (dspy := sys.modules.get("dspy")) is None:
+        return False
+    if inspect.isclass(program):
+        return issubclass(program, dspy.Module)
+    if isinstance(program, dspy.Module):
+        return True
+    try:
+        return not inspect.signature(program).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _names_dspy_program(target: str) -> bool:
+    """Return whether a target is a program of `system=dspy`, and not a function of `system=callable`.
+
+    Raises:
+        UserError: it is neither.
+    """
+    parts = {name: [f"system={name}", format_override("system.target", target)] for name in ("dspy", "callable")}
+    try:
+        agent_names(_build_system(parts["dspy"]))  # loads it
+    except UserError as error:
+        try:
+            _build_system(parts["callable"]).check()
+        except UserError:
+            raise error from None
+        return False
+    return True
+
+
+def _build_system(overrides: Sequence[str]) -> System:
+    return cast(System, build_part(compose_config(overrides)["system"], "system"))
+
+
+def _describe_scorer(stack: ExitStack, scorer: str | ScorerFunction) -> list[str]:
+    if isinstance(scorer, str) and ":" not in scorer:
+        return [f"scorer={scorer}"]
+    if not isinstance(scorer, str):
+        if not callable(scorer):
+            raise UserError(f"a {type(scorer).__name__} is no scorer; give its name, or a function of (gold, pred).")
+        scorer = stack.enter_context(name_object(scorer, getattr(scorer, "__name__", type(scorer).__name__)))
+    return ["scorer=function", format_override("scorer.target", scorer)]
+
+
+def _describe_samples(stack: ExitStack, samples: object, overrides: Sequence[str]) -> list[str]:
+    if isinstance(samples, str | Path):
+        path = Path(samples)
+        if isinstance(samples, str) and not path.exists() and (CONF / "data" / f"{samples}.yaml").is_file():
+            return [f"data={samples}"]
+        return [f"data={_BY_SUFFIX.get(path.suffix.lower(), 'jsonl')}", format_override("data.path", str(samples))]
+    rows, given = _list_rows(samples)
+    target = stack.enter_context(name_object(rows, "samples"))
+    found = ["data=in_memory", format_override("data.target", target)]
+    return found + _choose_columns(rows, given, overrides)
+
+
+def _list_rows(samples: object) -> tuple[list[object], list[str]]:
+    """Return the samples as rows, and the names of their inputs if they are `dspy.Example`s that say so."""
+    if type(samples).__module__.partition(".")[0] == "pandas" and hasattr(samples, "to_dict"):
+        samples = samples.to_dict("records")
+    if not isinstance(samples, Iterable) or isinstance(samples, Mapping | bytes):
+        raise UserError(
+            f"samples is a {type(samples).__name__}; expected a list of dictionaries, a data frame or a path."
+        )
+    rows = list(samples)
+    if not rows:
+        raise UserError("samples is empty; give at least one.")
+    example = getattr(sys.modules.get("dspy"), "Example", None)
+    if example is None or not all(isinstance(row, example) for row in rows):
+        return rows, []
+    first, inputs = rows[0], getattr(rows[0], "_input_keys", None) or ()
+    return [row.toDict() for row in rows], [name for name in first.keys() if name in inputs]  # noqa: SIM118
+
+
+def _choose_columns(rows: Sequence[object], given: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """Return the options that map the keys of the rows to the fields of a DSPy program, as far as they are clear."""
+    names = {read_option_name(each) for each in overrides}
+    first = rows[0] if isinstance(rows[0], Mapping) else {}
+    system = [each for each in overrides if read_option_name(each).startswith("system")]
+    loaded = getattr(_build_system(system), "loaded", None)
+    taken = list(given) or [name for name in getattr(loaded, "inputs", ()) if name in first and name != "file"]
+    if "data.inputs" in names or not taken or taken == ["question"]:
+        return []
+    others = [str(name) for name in first if name not in taken and name not in _NO_TARGETS]
+    returned = [name for name in others if name in (getattr(loaded, "outputs", None) or ())] or others
+    named = {"data.target_column", "data.columns.answer"} & names or len(returned) != 1
+    return [
+        format_override("data.inputs", taken),
+        *([] if named else [format_override("data.target_column", returned[0])]),
+    ]
+
+
+def _run(request: "Request", progress: bool) -> "tuple[Ended, list[str]]":
+    """Run an evaluation; return its end, and the lines that the command would have printed."""
+    from eval.workflows.evaluate import evaluate
+
+    output = KeptOutput(progress)
+    try:
+        return evaluate(request, output), output.lines
+    except InterruptedRunError as interrupt:
+        raise KeyboardInterrupt(str(interrupt) or " ".join(output.lines)) from interrupt
+
+
+@contextmanager
+def _report_mistakes() -> Iterator[None]:
+    """Raise mistakes in the options as UserErrors."""
+    try:
+        yield
+    except UserError:
+        raise
+    except MISTAKES as error:
+        raise UserError(describe_mistake(error)) from None
+
+
+def _render(show: Callable[[Console], None]) -> tuple[str, str]:
+    """Return what is shown on a console as text and as HTML, in which everything is escaped."""
+    console = Console(record=True, file=io.StringIO(), width=_WIDTH, force_jupyter=False, force_terminal=False)
+    show(console)
+    return console.export_text(clear=False), console.export_html(inline_styles=True, code_format=_PAGE)
+
+
+def render_html(show: Callable[[Console], None]) -> str:
+    """Return what is shown on a console as HTML, for a notebook."""
+    return _render(show)[1]

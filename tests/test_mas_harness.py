@@ -1,0 +1,201 @@
+"""The Python API, as a program or a notebook uses it."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import dspy
+import pandas
+import pytest
+from dspy.utils import DummyLM
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+
+import mas_harness
+from eval.cli.paths import PROJECT_ROOT
+from eval.runs.store import RunStore
+from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand
+from tests.eval.stored_run import answered, stored_run
+
+ROWS = [{"question": f"{n} is?", "answer": str(n if n % 2 else -n), "level": f"level {n % 2}"} for n in range(6)]
+Evaluate = Callable[..., mas_harness.Run]
+
+
+def first_word(question: str) -> str:
+    return question.split()[0]
+
+
+def same(gold: dict[str, str], pred: dict[str, str], trace: object = None) -> bool:
+    return gold["answer"] == pred["answer"]
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path) -> Evaluate:
+    """The function, with a folder for each run and without progress, unless the call says otherwise."""
+    numbers = iter(range(100))
+
+    def call(
+        program: object = first_word, samples: object = ROWS, scorer: object = "exact", **settings: object
+    ) -> mas_harness.Run:
+        options = [f"run.dir={tmp_path / f'run_{next(numbers)}'}", *settings.pop("options", [])]  # type: ignore[misc]
+        settings = {"progress": False, **settings, "options": options}
+        return mas_harness.evaluate(program, samples, scorer, **settings)  # type: ignore[arg-type]
+
+    return call
+
+
+def test_it_works_inside_a_running_event_loop_and_prints_nothing(
+    evaluate: Evaluate, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def notebook() -> mas_harness.Run:
+        return evaluate(scorer=same)
+
+    run = asyncio.run(notebook())
+    assert (run.score, run.summary.n, capfd.readouterr()) == (4 / 6, 6, ("", ""))
+    assert run.interval is not None and run.interval[0] < 4 / 6 < run.interval[1]
+    assert str(run).startswith("run_0: accuracy 66.7% (") and str(run).endswith("4/6 right")
+    assert run.table["score"].tolist() == [1, 1, 0, 1, 0, 1]
+    assert "ids are made from the questions" in " ".join(run.notes)
+    assert mas_harness.open_run(run.folder).summary.score == run.score
+
+
+def test_the_progress_is_all_that_is_printed(evaluate: Evaluate, capfd: pytest.CaptureFixture[str]) -> None:
+    evaluate(progress=True)
+    out, err = capfd.readouterr()
+    assert out == "" and "6/6 done, 4 correct" in err and all("done" in line for line in err.splitlines())
+
+
+def test_in_a_thread_no_signal_handler_changes_and_a_program_that_exits_ends_nothing(evaluate: Evaluate) -> None:
+    def exit_at_three(question: str) -> str:
+        handlers.add(signal.getsignal(signal.SIGTERM))
+        if question.startswith("3"):
+            sys.exit(5)
+        return first_word(question)
+
+    handlers = {before := signal.getsignal(signal.SIGTERM)}
+    runs: list[mas_harness.Run] = []
+    thread = threading.Thread(target=lambda: runs.append(evaluate(exit_at_three)))
+    thread.start()
+    thread.join()
+    assert handlers == {before}
+    assert (runs[0].summary.n_error, runs[0].score) == (1, 3 / 6)
+
+
+def test_samples_may_be_a_data_frame_or_a_path(evaluate: Evaluate, tmp_path: Path) -> None:
+    frame = pandas.DataFrame(ROWS)
+    frame.to_csv(tmp_path / "q.csv", index=False)
+    frame.to_excel(tmp_path / "q.xlsx", index=False)
+    runs = [evaluate(samples=each) for each in (frame, tmp_path / "q.csv", str(tmp_path / "q.xlsx"))]
+    assert [run.score for run in runs] == [4 / 6] * 3
+    assert len({run.table["id"].tolist()[0] for run in runs}) == 1, "the same question has the same id"
+    assert mas_harness.compare(runs[0], runs[1]).difference == 0
+
+
+TICKETS = [("Refund", "billing"), ("Crash", "bug"), ("Invoice", "billing")]
+
+
+class Classify(dspy.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.classify = dspy.Predict("title, body -> label")
+        self.classify.lm = DummyLM({title: {"label": "billing"} for title, _ in TICKETS})
+
+    def forward(self, title: str, body: str) -> dspy.Prediction:
+        return self.classify(title=title, body=body)
+
+
+def test_a_dspy_program_and_examples_need_no_option(evaluate: Evaluate) -> None:
+    """An instance, its class; Examples with inputs, dictionaries; a metric of DSPy that reads a field by its name."""
+
+    def same_label(gold: dspy.Example, pred: dspy.Prediction, trace: object = None) -> bool:
+        return bool(gold.label == pred.label and gold.title)
+
+    rows = [{"title": title, "body": "please", "label": label} for title, label in TICKETS]
+    examples = [dspy.Example(**row).with_inputs("title", "body") for row in rows]
+    runs = [evaluate(Classify(), examples, same_label), evaluate(Classify, rows, "exact")]
+    assert [run.score for run in runs] == [2 / 3, 2 / 3]
+    assert runs[0].table["answer"].tolist() == ["billing"] * 3
+    assert set(runs[0].summary.by_agent) == {"classify"}
+
+
+def test_runs_are_compared(evaluate: Evaluate) -> None:
+    first, second = evaluate(), evaluate(lambda question: str(-int(question.split()[0])))
+    comparison = mas_harness.compare(first, second)
+    assert comparison.difference == pytest.approx(-1 / 6)  # 0, 2 and 4 are right
+    assert comparison.interval is not None and 0 < comparison.p <= 1
+    assert "run_0" in comparison._repr_html_() and "run_1" in str(comparison)
+    assert mas_harness.runs_df([first, second])["accuracy"].tolist() == [first.score, second.score]
+
+
+def test_a_table_in_a_notebook_escapes_what_others_wrote(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script><img src=x onerror=a>[red]\x1b[2J&amp;"
+    records = [answered("q1", hostile, level=hostile, gold=hostile), answered("q2", "1", level=hostile)]
+    folders = [stored_run(tmp_path / name, records, system=hostile, model=hostile) for name in ("a", "b")]
+    shown = mas_harness.open_run(folders[0])._repr_html_(), mas_harness.compare(*folders)._repr_html_()
+    for html in shown:
+        assert "<script" not in html and "<img" not in html and "\x1b" not in html
+        assert "&lt;script&gt;" in html
+    assert "[red]" in shown[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"program": 3}, "a int is no program"),
+        ({"program": "no_such_module:answer"}, "there is no module no_such_module"),
+        ({"program": "no_such_system"}, "system=no_such_system is not known"),
+        ({"samples": []}, "samples is empty"),
+        ({"samples": 7}, "samples is a int"),
+        ({"samples": [{"text": "a"}]}, "name what it has with"),
+        ({"samples": "nowhere.csv"}, "data.path=nowhere.csv does not exist"),
+        ({"scorer": "exakt"}, "scorer=exakt is not known; did you mean exact"),
+        ({"scorer": lambda: 1}, "cannot be called"),
+        ({"model": "no-such-model"}, "model=no-such-model is not known"),
+        ({"options": ["run.epochs=0"]}, "run.epochs=0 is out of range"),
+        ({"options": ["run.epoch=3"]}, "run.epoch is not an option"),
+        ({"options": "run.epochs=3"}, "is a text; give a list"),
+        ({"options": ["run.resume=latest"]}, "run.resume is not for Python"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_no_run(
+    given: dict[str, object], sentence: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = f"run.dir={tmp_path / 'r'}"
+    if isinstance(options := given.get("options", []), list):
+        given = {**given, "options": [folder, *options]}
+    arguments = {"program": first_word, "samples": ROWS, "scorer": "exact", **given}
+    with pytest.raises(mas_harness.UserError) as raised:
+        mas_harness.evaluate(**arguments)  # type: ignore[arg-type]
+    assert sentence in str(raised.value) and "\n" not in str(raised.value)
+    assert not (tmp_path / "r").exists() and capfd.readouterr() == ("", "")
+
+
+def test_a_run_of_files_is_resumed_by_the_command_and_one_of_memory_is_refused(
+    evaluate: Evaluate, eval_command: EvalCommand
+) -> None:
+    Path("my_words.py").write_text("def first(question):\n    return question.split()[0]\n")
+    pandas.DataFrame(ROWS).to_csv("q.csv", index=False)
+    run = evaluate("my_words:first", "q.csv", options=[CONTACT, NO_BROWSER])
+    with RunStore(run.folder / "run.db", read_only=True) as store:
+        assert store.is_signed() and 'system.target="my_words:first"' in (store.read_info().command or [])
+    assert "nothing is left to run" in eval_command(f"run.resume={run.folder}").out
+    in_memory = evaluate()
+    refused = eval_command(f"run.resume={in_memory.folder}")
+    assert refused.code == 1 and "only its memory held its system and data" in refused.err
+
+
+def test_a_program_of_the_user_may_use_hydra_itself(evaluate: Evaluate) -> None:
+    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
+        before = GlobalHydra.instance().hydra
+        evaluate()
+        assert GlobalHydra.instance().hydra is before is not None
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = "import sys, mas_harness; print([m for m in ('dspy', 'pandas', 'mlflow', 'scipy') if m in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", code], check=True, cwd=PROJECT_ROOT, capture_output=True, text=True)
+    assert ended.stdout == "[]\n"
