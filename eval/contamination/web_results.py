@@ -3,7 +3,8 @@
 A source with both is most likely a copy of the benchmark. The check runs over everything the agent saw, once the sample
 is finished. All texts of one address are one result, in however many calls: its pages, the lines of a search in it, the
 entry of a list of search results. A page's title may hold the question. Text from the agent itself is no finding: the
-lines above the text repeat the request, and so do an address (`?q=…`) and a form's fields.
+lines above the text repeat the request, and so do an address (`?q=…`) and a form's fields. A label such as `yes` is in
+nearly every text; it counts only close to the words of the question.
 
     find_web_leaks(record.question, record.target, record.trajectory)
     # [{"tool": "read_page", "source": "https://answers.example.org/17"}]
@@ -25,6 +26,8 @@ from mas.tools.http.blocked_sites import BLOCKED_PAGE
 from mas.tools.results import WEB_KINDS, Excerpt
 
 MAX_SOURCE_CHARS = 600
+_LABEL_CHARS = 100  # between a label and words of its question
+_TITLE = (0, 0)  # place of a title before its text
 _ADDRESS = re.compile(r"https?://[^\s;]+")
 _SAME = re.compile(r"^https?://(?:www\.)?|/?(?:#(?![!/]).*)?$")  # parts in which two addresses of one page may differ
 
@@ -40,7 +43,9 @@ class _Result:
     title: str = ""  # of a page; searched for the question, never for the target
 
 
-def find_web_leaks(question: str, target: str | None, steps: Iterable[Step]) -> list[dict[str, str]]:
+def find_web_leaks(
+    question: str, target: str | None, steps: Iterable[Step], is_label: bool = False
+) -> list[dict[str, str]]:
     """Return each source once for each tool that showed words of the question there; nothing without a target.
 
     A question without a distinctive passage (two words, or common words alone) has no finding.
@@ -48,7 +53,7 @@ def find_web_leaks(question: str, target: str | None, steps: Iterable[Step]) -> 
     shown = [step for step in steps if step["kind"] == "tool" and _is_from_web(step)]
     if not shown or target is None:
         return []
-    sample = _Secret.from_sample(question, target)
+    sample = _Secret.from_sample(question, target, is_label)
     found = [(tool, seen[0].source) for seen in _group_by_source(shown) for tool in sample.find_tools(seen)]
     return [{"tool": tool, "source": source} for tool, source in dict.fromkeys(found)]
 
@@ -88,15 +93,17 @@ class _Secret:
     n_words: int  # of each of them
     gold: list[Form]  # each is the whole target
     items: list[list[Form]]  # forms of each item of a list
+    is_label: bool  # many samples have this target
 
     @staticmethod
-    def from_sample(question: str, target: str) -> "_Secret":
+    def from_sample(question: str, target: str, is_label: bool) -> "_Secret":
         found = list(extract_passages(question, PASSAGE))
         return _Secret(
             passages=frozenset(form.text for form in found),
             n_words=found[0].n_words if found else PASSAGE,
             gold=list(derive_whole_forms(target)),
             items=[list(derive_whole_forms(item.text)) for item in split_items(target)],
+            is_label=is_label,
         )
 
     def find_tools(self, results: Sequence[_Result]) -> list[str]:
@@ -109,8 +116,8 @@ class _Secret:
         texts = [list(read_variants(each.text)) for each in results]
         for way in range(max(map(len, texts))):  # without characters of no width, then with blanks for them
             read = [each[min(way, len(each) - 1)] for each in texts]
-            met = [self._find_passages(each, left) for each in read]
-            tools = [each.tool for each, here, title in zip(results, met, titled, strict=True) if here or title]
+            met = [self._find_passages(each, left) + [_TITLE] * title for each, title in zip(read, titled, strict=True)]
+            tools = [each.tool for each, here in zip(results, met, strict=True) if here]
             if tools and self._has_target(list(zip(read, met, strict=True))):
                 return tools
         return []
@@ -120,15 +127,21 @@ class _Secret:
 
     def _has_target(self, read: Sequence[tuple[Reading, Sequence[Stretch]]]) -> bool:
         def has_any(forms: Iterable[Form]) -> bool:
-            return any(_is_outside(form, reading, met) for form in forms for reading, met in read)
+            distance = _LABEL_CHARS if self.is_label else None
+            return any(_is_outside(form, reading, met, distance) for form in forms for reading, met in read)
 
         return has_any(self.gold) or (bool(self.items) and all(map(has_any, self.items)))
 
 
-def _is_outside(form: Form, reading: Reading, passages_met: Sequence[Stretch]) -> bool:
-    """Return whether the text holds the form outside of the question's passages, which may hold it themselves."""
+def _is_outside(form: Form, reading: Reading, passages_met: Sequence[Stretch], distance: int | None) -> bool:
+    """Return whether the text holds the form outside of the question's passages, which may hold it themselves.
+
+    With `distance`, in characters, it must also be that close to one of them.
+    """
     return any(
-        all(end <= first or start >= last for first, last in passages_met) for start, end in _find_places(form, reading)
+        all(end <= first or start >= last for first, last in passages_met)
+        and (distance is None or any(first - distance <= end <= last + distance for first, last in passages_met))
+        for start, end in _find_places(form, reading)
     )
 
 

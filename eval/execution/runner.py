@@ -7,7 +7,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import dspy
@@ -19,6 +19,7 @@ from eval.execution.failure import Failure, describe_failure, describe_refusal, 
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
 from eval.runs.record import Record
+from eval.scorers.labels import LabelSet
 from eval.scorers.score import Scorer
 from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, SampleUsage, use_context
@@ -45,6 +46,7 @@ class SampleRunner:
     open_listener: Callable[[str, SampleKey], Listener] = ignore_events  # thread id, sample → log of the trace
     observer: Observer | None = None  # shows the spans of every sample as they open and end
     cost_without_calls: float | None = None  # 0.0 if every call that can cost money is seen here
+    labels: LabelSet = field(default_factory=LabelSet)  # that the targets are
 
     async def run_sample(self, sample: Sample, sample_key: SampleKey) -> Record:
         """Answer and score one sample; whatever goes wrong with it becomes part of its record."""
@@ -109,7 +111,8 @@ class SampleRunner:
         failed = {"error": record.error, "error_component": record.error_component} if record.error else {}
         record.state = redact_value({**trace.state, **failed}, self.redact)
         steps = [vars(each) for each in trace.spans]
-        record.leaks = redact_value(find_web_leaks(record.question, record.target, steps), self.redact)
+        is_label = self.labels.find(record.target) is not None
+        record.leaks = redact_value(find_web_leaks(record.question, record.target, steps, is_label), self.redact)
         record.blocked_pages = count_blocked_hosts(steps)
         record.trajectory = redact_value(steps, self.redact)
         record.calls_by_tool, record.tool_errors = count_tool_calls(record.trajectory)

@@ -14,7 +14,7 @@ and `origin`; the rest is fixed.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -51,6 +51,7 @@ class TaskInfo:
     task_version: str = ""  # over questions, attachments and scorer
     data_revision: str = ""  # as the dataset's publisher calls it
     file_sha256: dict[str, str] = field(default_factory=dict)  # sample id → SHA-256 of its attachment
+    labels: list[str] = field(default_factory=list)  # that the targets are (`eval.scorers.labels`); empty: answers
 
 
 @dataclass(frozen=True)
@@ -280,13 +281,16 @@ def dump_config(config: Mapping[str, object]) -> str:
     return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
 
 
-def describe_task(samples: Iterable[Sample], scorer: object, revision: str | None) -> TaskInfo:
+def describe_task(
+    samples: Iterable[Sample], scorer: object, revision: str | None, labels: Sequence[str] = ()
+) -> TaskInfo:
     """Return the digests of a task.
 
     Args:
         samples: all that are to be answered.
         scorer: its configuration, as the run's own has it.
         revision: of the dataset, as its publisher calls it.
+        labels: that the targets are.
 
     Raises:
         UserError: an attachment cannot be read.
@@ -297,7 +301,7 @@ def describe_task(samples: Iterable[Sample], scorer: object, revision: str | Non
     except OSError as error:
         raise UserError(f"an attachment cannot be read ({error}); check the files of the dataset.") from error
     questions = digest_questions(map(PlannedQuestion.of, kept), files)
-    return TaskInfo(compute_dataset_digest(kept), digest_task(questions, scorer), revision or "", files)
+    return TaskInfo(compute_dataset_digest(kept), digest_task(questions, scorer), revision or "", files, list(labels))
 
 
 def digest_questions(questions: Iterable[PlannedQuestion], files: Mapping[str, str]) -> str:

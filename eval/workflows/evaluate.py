@@ -8,6 +8,7 @@ from typing import Any
 from eval.analysis.summary.from_store import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
 from eval.analysis.tuned_on import read_tuning_use
+from eval.benchmarks.columns import read_labels
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
@@ -25,6 +26,7 @@ from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read
 from eval.runs.logs import RunLogs, log_parts
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools, select_run_overrides
 from eval.runs.store import RunStore, StoreError, list_pending
+from eval.scorers.labels import find_labels
 from eval.workflows.estimate import format_estimate
 from eval.workflows.resume import check_unchanged, find_run_to_resume
 from eval.workflows.sweep import AddToSweep
@@ -144,7 +146,12 @@ def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[st
     overrides = map(remove_passwords, select_run_overrides(request.command))
     return RunInfo(
         config=kept,
-        task=describe_task(samples, kept.get("scorer"), getattr(config.data, "revision", None)),
+        task=describe_task(
+            samples,
+            kept.get("scorer"),
+            getattr(config.data, "revision", None),
+            find_labels(samples, given=read_labels(config.data)).names,
+        ),
         system=config.system.name,
         model=config.model_name,
         simulated=config.simulated,

@@ -32,8 +32,9 @@ from eval.reports.summary_table import choose_exit_code, print_summary
 from eval.runs.folder import DATABASE, format_path, get_run_name, is_in_use, make_run_folder, read_kept_prompts
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record, Usage
-from eval.runs.run_info import RunInfo, dump_config
+from eval.runs.run_info import RunInfo, TaskInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free
+from eval.scorers.labels import find_labels
 from eval.scorers.score import Scorer
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
@@ -112,7 +113,7 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
             sweep=None,
             rescored_from=original.name,
             rescored_by=list(command),
-            task=replace(info.task, task_version="", dataset_sha256="" if answers else info.task.dataset_sha256),
+            task=_forget_targets(info.task) if answers else replace(info.task, task_version=""),
         )
         for place in read_kept_prompts(original, info.prompts):
             shutil.copytree(original / place, folder / place)
@@ -174,17 +175,22 @@ async def _copy(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, 
     target.write_plan(planned)
     target.write_info(info, signed=source.is_signed())  # its configuration is that of the other run
     target.write_state(source.read_state())
-    scoring = Scoring(scorer, RunSettings().deadline_seconds, redact=str)
+    scoring, labels = Scoring(scorer, RunSettings().deadline_seconds, redact=str), find_labels(planned)
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
         for record in some:
             record.run_id, record.target = info.run_id, gold.get(record.sample_id, record.target)
             _forget_score(record)
             if record.sample_id in gold:
-                record.leaks = find_web_leaks(record.question, record.target, record.trajectory)
+                is_label = labels.find(record.target) is not None
+                record.leaks = find_web_leaks(record.question, record.target, record.trajectory, is_label)
         await asyncio.gather(*map(scoring.score, some))
         for record in some:
             target.write(record)
+
+
+def _forget_targets(task: TaskInfo) -> TaskInfo:
+    return replace(task, task_version="", dataset_sha256="", labels=[])
 
 
 def _forget_score(record: Record) -> None:

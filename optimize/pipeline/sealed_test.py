@@ -240,7 +240,9 @@ def _build_run_info(run: TuningRun) -> RunInfo:
     return RunInfo(
         config=plain,
         task=replace(
-            describe_task(run.splits.sealed, plain.get("scorer"), getattr(config.data, "revision", None)),
+            describe_task(
+                run.splits.sealed, plain.get("scorer"), getattr(config.data, "revision", None), run.splits.labels.names
+            ),
             dataset_sha256=run.splits.sealed_digest,
         ),
         tools=list_offered_tools(run.build_program(run.parent.prompts)),

@@ -141,7 +141,7 @@ class Splits:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return ids and digests, without texts and targets, so that an optimizer may read it."""
+        """Return ids, digests and labels, without texts and other targets, so that an optimizer may read it."""
         return {
             **{name: [sample.id for sample in getattr(self, name)] for name in PARTS},
             "digest": self.digest,

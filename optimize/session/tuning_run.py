@@ -135,6 +135,7 @@ class TuningRun:
             deadline_seconds=self.config.run.deadline_seconds,
             redact=self.config.redact,
             open_context=self._create_context,
+            labels=self.splits.labels,
         )
 
     def _create_context(self, sample_key: SampleKey) -> SampleContext:

@@ -17,6 +17,7 @@ from eval.execution.executors.contract import OnRecord, PendingSample
 from eval.execution.runner import SampleRunner, ignore_events
 from eval.execution.termination import QUOTA_OR_KEY, StopController
 from eval.runs.run_info import RunInfo
+from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.runtime.trace import Listener
@@ -63,6 +64,7 @@ class LocalExecutor:
             open_context=self._hooks.open_context,
             open_listener=self._hooks.open_listener,
             cost_without_calls=0.0 if config.needs_model else None,
+            labels=LabelSet(tuple(run_info.task.labels)),
         )
         await run_side_by_side(runner, pending, on_record, stop, config.run.concurrency)
 

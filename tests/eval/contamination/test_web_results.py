@@ -52,6 +52,23 @@ def test_gold_and_passage_in_one_page_are_a_finding_with_its_address() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "title", "found"),
+    [
+        (f"Q: In which year was {PASSAGE} lit? A: refund", "Answers", True),
+        (f"refund | {PASSAGE}", "Answers", True),
+        (f"Of {PASSAGE} little is known. {'It stands there. ' * 8}No refund.", "Answers", False),
+        (f"No refund. {'It stands there. ' * 8}Of {PASSAGE} little is known.", "Answers", False),
+        ("Refund, since it was early.", QUESTION, True),
+        (f"{'It stands there. ' * 8}No refund.", QUESTION, False),
+    ],
+)
+def test_a_label_counts_only_close_to_the_question(text: str, title: str, found: bool) -> None:
+    steps = [step(page(text, title=title))]
+    assert bool(find_web_leaks(QUESTION, "refund", steps, is_label=True)) is found
+    assert find_web_leaks(QUESTION, "refund", steps), "as an answer it counts anywhere"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "It was lit in 1874.",

@@ -13,9 +13,11 @@ from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
+from eval.scorers.labels import LabelSet
 from eval.scorers.score import Score
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, current_context
 from mas.runtime.trace import event, keep_answer, keep_state, span
+from mas.tools.results import ToolResult
 from tests.eval.execution.sample_run import SampleRun
 
 Body = Callable[[str], Awaitable[dict[str, Any]]]
@@ -578,3 +580,18 @@ def test_a_call_that_was_refused_cost_nothing() -> None:
 
 def test_no_questions_are_no_work() -> None:
     assert run(answer_42, []) == []
+
+
+@pytest.mark.parametrize("labels", [LabelSet(), LabelSet(("no", "yes"))])
+def test_a_label_far_from_the_question_on_a_page_is_no_leak(labels: LabelSet) -> None:
+    question = "Did the tallest windmill of Pelgrave survive the flood of that autumn?"
+
+    async def read(asked: str) -> dict[str, Any]:
+        page = f"{question} {'Nobody wrote it down. ' * 10} yes"
+        shown = ToolResult(page, kind="web_page").to_observation("read_page", 20_000)
+        with span("tool", "read_page", inputs={"url": "https://example.org/1"}, **shown.describe()) as current:
+            current.outputs = {"observation": str(shown)}
+        return {"final_answer": "yes"}
+
+    (record,) = run(read, [Sample("a", question, target="yes")], labels=labels)
+    assert bool(record.leaks) is not bool(labels)

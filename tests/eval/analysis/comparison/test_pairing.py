@@ -110,3 +110,10 @@ def test_what_is_kept_of_a_task_is_what_comparing_makes_of_the_store(tmp_path: P
     assert describe_task(samples[::-1], CONFIG["scorer"], None).task_version == task.task_version
     file.write_text("2")
     assert describe_task(samples, CONFIG["scorer"], "2025-04").task_version != task.task_version
+
+
+def test_labels_are_part_of_a_task_but_not_of_its_version() -> None:
+    samples = [Sample(f"q{at}", f"Is it {at}?", target="yes" if at % 2 else "no") for at in range(12)]
+    task = describe_task(samples, None, None, ("no", "yes"))
+    assert task.labels == ["no", "yes"]
+    assert task.task_version == describe_task(samples, None, None).task_version
