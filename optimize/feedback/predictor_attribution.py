@@ -14,7 +14,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from eval.runs.record import Record
@@ -61,12 +61,12 @@ class _RightOutput:
     has_target: bool
 
 
+@dataclass(frozen=True)
 class RightAnswers:
     """The predictors' outputs in right answers. Thread-safe; the order of adding does not matter."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._outputs: dict[str, set[_RightOutput]] = {}  # by predictor
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _outputs: dict[str, set[_RightOutput]] = field(default_factory=dict)  # by predictor
 
     def add(self, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher) -> None:
         """Note the outputs of all predictors but the author of the answer."""

@@ -34,8 +34,8 @@ from optimize.pipeline.cost_estimate import Estimate, build_plan
 from optimize.publishing.provenance import describe_labels
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.budget import Spend
-from optimize.search.objective import check_scorer
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
+from optimize.search.student import check_scorer
 from optimize.session.config import OptimizeConfig, TuningRequest
 from optimize.session.tuning_run import TuningRun
 

@@ -13,8 +13,7 @@ from optimize.search.candidate import Proposal
 if TYPE_CHECKING:
     import dspy
 
-    from optimize.search.objective import Objective
-    from optimize.search.student import Student
+    from optimize.search.student import Objective, Student
 
 ReportProposal = Callable[[Proposal], None]
 

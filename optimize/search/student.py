@@ -1,14 +1,24 @@
-"""The system as DSPy's optimizers want it: a module that answers by sample id, never raises, and shows its trace.
+"""The system and its metric as DSPy's optimizers want them: a student that answers and an objective that scores.
 
-Copies have prompts of their own and share the trials. Only the tuned agents are predictors of a student, under their
-own names; the others keep their prompts.
+The student is a module that answers by sample id, never raises, and shows its trace. Copies have prompts of their own
+and share the trials. Only the tuned agents are predictors of a student, under their own names; the others keep their
+prompts.
 
     student = Student(program, prompts, trials, agents=["plan"])
     student(sample_id="q1").trial.record.score      # 1.0
     student.prompts.texts["plan"]                     # the current text
+
+The objective is the run's score, with feedback for one agent when its name is given. Targets are read here and never
+returned (`optimize.feedback.feedback`).
+
+    objective = Objective(splits.train, splits.val, scorer)
+    objective(dspy.Example(sample_id="q1"), prediction)                        # 0.0
+    objective(dspy.Example(sample_id="q1"), prediction, pred_name="expert")    # the same score, with .feedback
 """
 
 import copy
+import inspect
+import math
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +27,26 @@ from dataclasses import replace
 
 import dspy
 
+from eval.benchmarks.dataset import Sample
+from eval.execution.scoring import SCORER, describe_answered
+from eval.scorers.labels import LabelSet
+from eval.scorers.score import SampleScorer, Score, Scorer
 from mas.prompt_sets.demos import to_json
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
+from mas.runtime.errors import UserError
+from mas.runtime.event_loop import run_blocking
 from mas.system import Program
+from optimize.feedback.agent_steps import AgentSteps
+from optimize.feedback.expectation import Expectation
+from optimize.feedback.feedback import NOT_ASKED, build_feedback, remove_quotes
+from optimize.feedback.predictor_attribution import RightAnswers, is_own_program
+from optimize.feedback.target_matcher import TargetMatcher
 from optimize.search.dspy_compat import BaseModule
 from optimize.search.trials import Trial, Trials, keep_last_steps
 
 _APPLYING = threading.Lock()  # shared by all students: it is held for less than a millisecond
+NONSENSE = "qvxzzkrw"  # no word of any language, and no number
+MAX_TESTED, MAX_JUDGED = 5, 2  # samples that `check_scorer` tries; an async scorer may be a judge, whose calls cost
 
 
 class Student(dspy.Module):
@@ -136,3 +159,157 @@ def _holds_modules(value: object) -> bool:
     if isinstance(value, Mapping):
         return any(map(_holds_modules, value.values()))
     return isinstance(value, BaseModule) or (isinstance(value, list | tuple) and any(map(_holds_modules, value)))
+
+
+class Objective:
+    """Metric of a search over its training and validation questions. Thread-safe.
+
+    It never raises, because an optimizer swallows what a metric raises and goes on with nothing learned. Instead,
+    `errors` of `calls` counts failures to score: a defect, an answer without a record, or an error of the scorer. If
+    their share is large, the search is blind.
+    """
+
+    def __init__(
+        self,
+        train: Sequence[Sample],
+        val: Sequence[Sample] = (),
+        scorer: Scorer | None = None,
+        labels: LabelSet | None = None,
+    ) -> None:
+        """Create a metric.
+
+        Args:
+            train: training questions.
+            val: validation questions.
+            scorer: that may give feedback of its own.
+            labels: of the targets, which feedback may name.
+        """
+        self._scorer = scorer if isinstance(scorer, SampleScorer) else None
+        self.labels = labels or LabelSet()
+        self.train_ids = [sample.id for sample in train]
+        self.val_ids = [sample.id for sample in val]
+        self.samples = {sample.id: sample for sample in (*train, *val)}
+        self._right_answers = RightAnswers()
+        self._lock = threading.Lock()
+        self.calls = 0
+        self.errors = 0
+        self.first_error: str | None = None
+
+    def __call__(
+        self,
+        gold: dspy.Example,
+        pred: dspy.Prediction,
+        trace: object = None,
+        pred_name: str | None = None,
+        pred_trace: object = None,
+    ) -> "float | dspy.Prediction":
+        """Score a prediction, as `dspy.GEPA` calls its metric.
+
+        Args:
+            gold: an example with the `sample_id`.
+            pred: the student's prediction with its `trial`.
+            trace: of the whole program, for the feedback of the user's own metric.
+            pred_name: the agent that is to learn from the answer; None: the score only.
+            pred_trace: of that agent.
+
+        Returns:
+            The score, 0 to 1; with `pred_name`, a prediction of `score` and `feedback`.
+        """
+        score, feedback, error = 0.0, "", None
+        try:
+            trial: Trial = pred.trial
+            score, error = _score(trial)
+            self._learn_from_right_answer(trial)
+            if pred_name is not None:
+                feedback = self._feedback(gold.sample_id, pred_name, trial, trace, pred_trace)
+        except Exception as raised:  # noqa: BLE001  the boundary of one answer: counted, and reported by the run
+            error = f"{type(raised).__name__}: {raised}"
+        with self._lock:
+            self.calls += 1
+            self.errors += error is not None
+            self.first_error = self.first_error or error
+        return score if pred_name is None else dspy.Prediction(score=score, feedback=feedback)
+
+    def _learn_from_right_answer(self, trial: Trial) -> None:
+        """Note what right answers of the user's own program look like, to find the fault in wrong ones."""
+        record = trial.record
+        if trial.completed and record.correct and record.target is not None and is_own_program(record):
+            matcher = Expectation.of(record.target, record.question, self.labels).matcher
+            self._right_answers.add(record, AgentSteps.of(record), matcher)
+
+    def _feedback(self, sample_id: str, agent: str, trial: Trial, trace: object, own_trace: object) -> str:
+        if not trial.completed:
+            return NOT_ASKED
+        sample = self.samples[sample_id]
+        if sample.target is None:
+            raise ValueError(f"question {sample_id} has no target")
+        expectation = Expectation.of(sample.target, sample.question, self.labels)
+        if self._scorer is not None and trial.record.error is None:
+            answered = describe_answered(trial.record)
+            own = self._scorer.give_feedback(answered, agent, trace, own_trace)
+            if own and (allowed := remove_quotes(own, expectation.matcher)):
+                return allowed
+        return build_feedback(agent, trial.record, expectation, self._right_answers)
+
+
+def _score(trial: Trial) -> tuple[float, str | None]:
+    """Return the score, and the error if there is none where there should be one. A failed question scores 0."""
+    if not trial.completed:
+        return 0.0, None
+    record = trial.record
+    if record.error is not None:
+        return 0.0, record.error if record.error_class == SCORER else None
+    if record.score is None or not math.isfinite(record.score):
+        return 0.0, f"question {record.sample_id} has no score"
+    return record.value, None
+
+
+def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
+    """Try the scorer on targets, which must score 1, and on nonsense, which must score less.
+
+    Returns:
+        None if the scorer works, or a sentence that names the question and the problem.
+    """
+    scored = [sample for sample in samples if sample.target is not None]
+    if not scored:
+        return "No question has a target, so no answer can be scored; add targets to the data."
+    if _reads_outputs(scorer):
+        return None  # nobody but the program knows outputs that would be right
+    is_async = inspect.iscoroutinefunction(scorer) or inspect.iscoroutinefunction(type(scorer).__call__)
+    for sample in scored[: MAX_JUDGED if is_async else MAX_TESTED]:
+        if problem := _try_scorer(scorer, sample, sample.target or "") or _try_scorer(scorer, sample, NONSENSE):
+            return problem
+    return None
+
+
+def _reads_outputs(scorer: Scorer) -> bool:
+    try:
+        return isinstance(scorer, SampleScorer) and scorer.reads_outputs()
+    except UserError:  # it cannot be loaded: the first question says so
+        return False
+
+
+def _try_scorer(scorer: Scorer, sample: Sample, answer: str) -> str | None:
+    target = sample.target or ""
+    what = "nonsense" if answer is NONSENSE else "the target itself"
+    try:
+        value = run_blocking(_value(scorer, sample, answer))
+    except Exception as error:  # noqa: BLE001  a scorer may be the user's own
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        cause = "" if TargetMatcher(target).is_quoted_in(message) else f" ({message})"
+        return f"The scorer failed on question {sample.id} with {what} as the answer{cause}; fix it or choose another."
+    if answer is NONSENSE:
+        is_right, expected = value < 1, "less than 1"
+    else:
+        is_right, expected = value >= 1, "1"
+    if is_right:
+        return None
+    return (
+        f"The scorer gives {value:g} on question {sample.id} with {what} as the answer; expected {expected}. Fix the "
+        "scorer or the question's target."
+    )
+
+
+async def _value(scorer: Scorer, sample: Sample, answer: str) -> float:
+    score = scorer(sample.question, answer, sample.target or "")
+    return score.value if isinstance(score, Score) else (await score).value

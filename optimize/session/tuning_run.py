@@ -36,8 +36,7 @@ from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_word
 from optimize.questions.splits import Splits
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
 from optimize.search.candidate import PARENT, Candidate
-from optimize.search.objective import Objective
-from optimize.search.student import Student
+from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
 from optimize.session.run_files import RunFiles, check_parent, check_unchanged, filter_overrides

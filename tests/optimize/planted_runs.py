@@ -35,9 +35,8 @@ from mas.llm.profiles.model import AgentModel
 from optimize.pipeline.terminal import show_finished_run
 from optimize.pipeline.tuning import tune
 from optimize.search.candidate import PARENT, Candidate, Proposal
-from optimize.search.objective import Objective
 from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
-from optimize.search.student import Student
+from optimize.search.student import Objective, Student
 from optimize.session.config import OptimizeConfig, TuningRequest, read_config
 from tests.optimize.tuning_command import NAME, Tuned
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _Engine, _response, all_text, system_text

@@ -32,9 +32,8 @@ from mas.system import agent_names
 from mas.tools.tool_context import Resources
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings
 from optimize.search.candidate import Proposal
-from optimize.search.objective import Objective
 from optimize.search.optimizer import Optimizer, SearchContext, SearchOutcome
-from optimize.search.student import Student
+from optimize.search.student import Objective, Student
 from optimize.search.trials import Trials
 
 

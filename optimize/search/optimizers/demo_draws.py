@@ -14,9 +14,8 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.search.dspy_compat import Scored, to_examples
-from optimize.search.objective import Objective
 from optimize.search.optimizer import ReportProposal, SearchContext
-from optimize.search.student import Student
+from optimize.search.student import Objective, Student
 
 
 class SearchOverError(Exception):

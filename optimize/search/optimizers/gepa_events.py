@@ -15,9 +15,8 @@ import dspy
 
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.search.objective import Objective
 from optimize.search.optimizer import ReportProposal, SearchContext
-from optimize.search.student import Student
+from optimize.search.student import Objective, Student
 
 Event = Mapping[str, Any]
 Handler = Callable[["GepaEvents", Event], None]

@@ -14,8 +14,7 @@ from mas.runtime.errors import UserError
 from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
 
 if TYPE_CHECKING:
-    from optimize.search.objective import Objective
-    from optimize.search.student import Student
+    from optimize.search.student import Objective, Student
 
 SELECTORS = ("round_robin", "all")
 

@@ -12,7 +12,7 @@ from eval.scorers.labels import LabelSet
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import build_feedback
 from optimize.feedback.target_matcher import LabelMatcher
-from optimize.search.objective import Objective
+from optimize.search.student import Objective
 from tests.optimize.simulated_runs import record, step
 
 LABELS = LabelSet(("-1", "1", "Paris", "billing", "bug", "not a bug", "refund"))

@@ -25,7 +25,7 @@ from optimize.feedback.attribution import attribute_failure
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import build_feedback
 from optimize.feedback.predictor_attribution import RightAnswers
-from optimize.search.objective import Objective
+from optimize.search.student import Objective
 from tests.mas.systems.external.user_code import AnyonesModel, module
 from tests.optimize.search.test_objective import Trial, quoted
 from tests.scripted_model import said

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from optimize.search.candidate import Candidate, Proposal
-from optimize.search.objective import Objective
 from optimize.search.optimizer import ReportProposal, SearchContext, SearchOutcome
-from optimize.search.student import Student
+from optimize.search.student import Objective, Student
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, Planted, planted_run
 
 

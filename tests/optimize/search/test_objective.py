@@ -23,7 +23,7 @@ from eval.scorers.numeric import NumericScorer
 from eval.scorers.score import Score
 from optimize.feedback.feedback import remove_quotes
 from optimize.feedback.target_matcher import TargetMatcher
-from optimize.search.objective import Objective, check_scorer
+from optimize.search.student import Objective, check_scorer
 from tests.optimize.simulated_runs import lm, record, records, step, tool
 
 CARELESS = {
